@@ -1,0 +1,2 @@
+//! Bucksaw.
+fn main() {}

@@ -1,0 +1,46 @@
+//! The ground floor: everything that is not deterministic comes in through here.
+//!
+//! Files, time and randomness are traits. [`real`] has the bodies that a node runs on; [`sim`] has a file system that
+//! knows live bytes from durable ones and can lose power, a clock that stands still until told otherwise, and a seeded
+//! source of randomness. Code above this floor takes [`Doors`] in its constructors and never asks the operating system
+//! itself, which is what makes crash tests and simulation possible at all; `clippy.toml` bans the ways around it.
+//!
+//! What it does not do: it knows nothing of records, segments or formats.
+//!
+//! ```
+//! use bucksaw_doors::{Clock, sim};
+//! let clock = sim::Clock::at(1_000);
+//! clock.advance(std::time::Duration::from_millis(5));
+//! assert_eq!(clock.unix_ms(), 1_005);
+//! ```
+
+mod clock;
+mod entropy;
+mod fs;
+pub mod real;
+pub mod sim;
+
+use std::sync::Arc;
+
+pub use clock::Clock;
+pub use entropy::Entropy;
+pub use fs::{File, Fs, Lock, Space};
+
+/// The doors that a node was given, cheap to clone and hand on.
+#[derive(Clone, Debug)]
+pub struct Doors {
+    /// Files.
+    pub fs: Arc<dyn Fs>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Doors {
+    /// The doors of the machine that this process runs on.
+    #[must_use]
+    pub fn real() -> Self {
+        Self { fs: Arc::new(real::Fs), clock: Arc::new(real::Clock::new()), entropy: Arc::new(real::Entropy::new()) }
+    }
+}

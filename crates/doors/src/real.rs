@@ -1,0 +1,186 @@
+//! The doors of a real machine.
+#![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, IoSlice, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::{File, Lock, Space};
+
+/// The file system of the operating system.
+#[derive(Debug)]
+pub struct Fs;
+
+impl crate::Fs for Fs {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(Open(OpenOptions::new().read(true).append(true).create_new(true).open(path)?)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(Open(fs::File::open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            // A name that is not UTF-8 was not given by us; it is left alone, and so is a directory.
+            if let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type())
+                && kind.is_file()
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::File::open(dir)?.sync_all()
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        let stat = rustix::fs::statvfs(dir)?;
+        Ok(Space { free_bytes: stat.f_bavail * stat.f_frsize, total_bytes: stat.f_blocks * stat.f_frsize })
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(Locked { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// Unlocked by the operating system when the descriptor is closed, also when the process is killed.
+#[derive(Debug)]
+struct Locked {
+    _file: fs::File,
+}
+
+impl Lock for Locked {}
+
+#[derive(Debug)]
+struct Open(fs::File);
+
+impl File for Open {
+    fn append(&self, parts: &[&[u8]]) -> io::Result<()> {
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut rest = slices.as_mut_slice();
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match (&self.0).write_vectored(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut rest, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.0.read_at(rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn truncate(&self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+/// The clocks of the operating system.
+#[derive(Debug)]
+pub struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    /// A clock whose uptime starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl crate::Clock for Clock {
+    fn unix_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// Random numbers from the keys that the standard library takes from the operating system, spread by a counter.
+#[derive(Debug)]
+pub struct Entropy {
+    keys: RandomState,
+    count: AtomicU64,
+}
+
+impl Entropy {
+    /// A source with keys of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { keys: RandomState::new(), count: AtomicU64::new(0) }
+    }
+}
+
+impl Default for Entropy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl crate::Entropy for Entropy {
+    fn next_u64(&self) -> u64 {
+        // SipHash of a counter under random keys: never repeats its input, and needs no further dependency.
+        let mut hasher = self.keys.build_hasher();
+        hasher.write_u64(self.count.fetch_add(1, Ordering::Relaxed));
+        hasher.finish()
+    }
+}
