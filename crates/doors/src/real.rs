@@ -1,4 +1,11 @@
 //! The doors of a real machine.
+//!
+//! ```
+//! use bucksaw_doors::{Clock, real};
+//! let clock = real::Clock::new();
+//! let earlier = clock.uptime();
+//! assert!(clock.uptime() >= earlier);
+//! ```
 #![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
 
 use std::collections::hash_map::RandomState;
@@ -182,5 +189,51 @@ impl crate::Entropy for Entropy {
         let mut hasher = self.keys.build_hasher();
         hasher.write_u64(self.count.fetch_add(1, Ordering::Relaxed));
         hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{Clock as _, Entropy as _, Fs as _};
+
+    #[test]
+    fn many_parts_are_appended_in_one_piece() {
+        // More parts than the kernel takes in one call (1024), and empty ones among them.
+        let dir = tempfile::tempdir().unwrap();
+        let file = Fs.create(&dir.path().join("a")).unwrap();
+        let numbers: Vec<String> = (0..3_000).map(|n| if n % 7 == 0 { String::new() } else { n.to_string() }).collect();
+        let parts: Vec<&[u8]> = numbers.iter().map(String::as_bytes).collect();
+        file.append(&parts).unwrap();
+        let mut found = vec![0; numbers.concat().len()];
+        file.read_exact_at(0, &mut found).unwrap();
+        assert_eq!(found, numbers.concat().as_bytes());
+        assert_eq!(file.size().unwrap(), found.len() as u64);
+    }
+
+    #[test]
+    fn directories_are_not_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        Fs.create_dir_all(&dir.path().join("inner")).unwrap();
+        Fs.create(&dir.path().join("file")).unwrap();
+        assert_eq!(Fs.list(dir.path()).unwrap(), ["file"]);
+    }
+
+    #[test]
+    fn the_clock_runs() {
+        let clock = Clock::new();
+        let before = clock.uptime();
+        while clock.uptime() == before {}
+        assert!(clock.uptime() > before);
+        assert!(clock.unix_ms() > 1_600_000_000_000, "before 2020");
+    }
+
+    #[test]
+    fn random_numbers_do_not_repeat() {
+        let (one, other) = (Entropy::new(), Entropy::new());
+        let drawn: BTreeSet<u64> = (0..1_000).flat_map(|_| [one.next_u64(), other.next_u64()]).collect();
+        assert_eq!(drawn.len(), 2_000);
     }
 }

@@ -1,1 +1,33 @@
-//! Not yet written.
+//! Bytes on disk: both segment formats, their codecs, their invariants, their verification.
+//!
+//! A *queue segment* ([`queue`]) is what ingest appends to: frames of whole chunks of lines, each with a checksum, in
+//! the order of arrival. A *shelf segment* ([`shelf`]) is what the store keeps: immutable blocks of records in the order
+//! of their ids, compressed, with a footer that says what each block holds. Both yield [`Chunk`]s: records of one stream
+//! with their text in one piece, which is what a search wants.
+//!
+//! `docs/format.md` draws both; the numbers there are compared with the constants here by a test.
+//!
+//! What it does not do: no thread, no clock, no decision about when a segment is made, moved or removed. Those are
+//! `ingest`'s and `store`'s.
+#![deny(clippy::indexing_slicing)]
+
+mod block;
+mod chunk;
+mod codec;
+mod error;
+mod frame;
+pub mod queue;
+mod reach;
+mod rows;
+pub mod shelf;
+mod sides;
+mod varint;
+
+pub use block::{Block, BlockBuilder};
+pub use chunk::Chunk;
+pub use codec::Codec;
+pub use error::{Damage, ReadError};
+pub use frame::{Frame, FrameError, Header, Kind};
+pub use reach::Reach;
+pub use rows::{Rows, Run};
+pub use sides::Sides;

@@ -1,0 +1,227 @@
+//! What lies behind the handles of a simulated file system: files, names, and the faults that a test ordered.
+//!
+//! One lock guards the whole disk. A simulation wants every run to be the same more than it wants to be fast, and with
+//! one lock there is no order of locks to get wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::names::{Names, NodeId};
+use super::node::Node;
+use super::{Entropy, Loss};
+use crate::Space;
+
+/// The size that a disk reports when no capacity was set.
+const TOTAL_BYTES: u64 = 1 << 40;
+
+#[derive(Debug)]
+pub(super) struct Disk {
+    names: Names,
+    dirs: BTreeSet<PathBuf>,
+    nodes: BTreeMap<NodeId, Node>,
+    next: NodeId,
+    locked: BTreeSet<NodeId>,
+    pub(super) faults: Faults,
+}
+
+/// What a test ordered to go wrong, and the count that it orders by.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    pub(super) syncs: u64,
+    pub(super) halt_at: Option<u64>,
+    pub(super) halted: bool,
+    pub(super) failing_syncs: u64,
+    pub(super) capacity: Option<u64>,
+    pub(super) unreadable: BTreeSet<String>,
+}
+
+impl Faults {
+    /// To be asked before anything is changed.
+    fn check_power(&self) -> io::Result<()> {
+        if self.halted { Err(io::Error::other("power is cut")) } else { Ok(()) }
+    }
+
+    /// Counts a sync, which is where the power may go.
+    fn count_sync(&mut self) -> io::Result<()> {
+        self.check_power()?;
+        self.halted = self.halt_at.is_some_and(|at| self.syncs >= at);
+        self.syncs += 1;
+        self.check_power()
+    }
+}
+
+impl Disk {
+    pub(super) fn new() -> Self {
+        Self {
+            names: Names::default(),
+            dirs: ["", "/"].map(PathBuf::from).into(),
+            nodes: BTreeMap::new(),
+            next: NodeId(0),
+            locked: BTreeSet::new(),
+            faults: Faults::default(),
+        }
+    }
+
+    /// The disk that is found after a power cut. It is of the same size, but no fault is ordered and nothing is open.
+    pub(super) fn after(&self, how: Loss, seed: u64) -> Self {
+        let dice = Entropy::seeded(seed);
+        let names = self.names.after(how, &dice);
+        let mut nodes = BTreeMap::new();
+        for id in names.reachable() {
+            if let Some(node) = self.nodes.get(&id) {
+                nodes.insert(id, Node::found(node.after(how, &dice)));
+            }
+        }
+        let faults = Faults { capacity: self.faults.capacity, ..Faults::default() };
+        Self { names, dirs: self.dirs.clone(), nodes, next: self.next, locked: BTreeSet::new(), faults }
+    }
+
+    pub(super) fn find(&self, path: &Path) -> io::Result<NodeId> {
+        match self.names.get(path) {
+            Some(node) => Ok(node),
+            None if self.dirs.contains(path) => Err(io::ErrorKind::IsADirectory.into()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    pub(super) fn node(&self, id: NodeId) -> io::Result<&Node> {
+        self.nodes.get(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    pub(super) fn node_mut(&mut self, id: NodeId) -> io::Result<&mut Node> {
+        self.nodes.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    pub(super) fn create(&mut self, path: &Path) -> io::Result<NodeId> {
+        self.faults.check_power()?;
+        if self.names.get(path).is_some() || self.dirs.contains(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.check_dir(path.parent())?;
+        let id = self.next;
+        self.next = NodeId(id.0 + 1);
+        self.nodes.insert(id, Node::default());
+        self.names.create(path, id);
+        Ok(id)
+    }
+
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.faults.check_power()?;
+        let node = self.find(from)?;
+        self.check_dir(to.parent())?;
+        if self.dirs.contains(to) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if from != to {
+            self.names.rename(from, to, node);
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
+        self.faults.check_power()?;
+        let node = self.find(path)?;
+        self.names.remove(path, node);
+        Ok(())
+    }
+
+    pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.check_dir(Some(dir))?;
+        let inside = self.names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        Ok(inside.filter_map(|(path, _)| path.file_name()?.to_str().map(str::to_owned)).collect())
+    }
+
+    pub(super) fn create_dir_all(&mut self, dir: &Path) -> io::Result<()> {
+        self.faults.check_power()?;
+        if dir.ancestors().any(|dir| self.names.get(dir).is_some()) {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        self.dirs.extend(dir.ancestors().map(Path::to_owned));
+        Ok(())
+    }
+
+    pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        self.faults.count_sync()?;
+        self.check_dir(Some(dir))?;
+        self.names.sync_dir(dir);
+        // Only here can a file become one that no power cut brings back.
+        let reachable = self.names.reachable();
+        self.nodes.retain(|id, node| node.opened > 0 || reachable.contains(id));
+        Ok(())
+    }
+
+    pub(super) fn append(&mut self, id: NodeId, bytes: &[u8]) -> io::Result<()> {
+        self.faults.check_power()?;
+        let free = if self.faults.capacity.is_some() { self.space().free_bytes } else { u64::MAX };
+        let fits = usize::try_from(free).ok().and_then(|free| bytes.get(..free));
+        self.node_mut(id)?.append(fits.unwrap_or(bytes));
+        if fits.is_some_and(|fits| fits.len() < bytes.len()) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    pub(super) fn read(&self, id: NodeId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_unreadable(id) {
+            return Err(Errno::IO.into());
+        }
+        let live = self.node(id)?.live();
+        let mut rest = usize::try_from(offset).ok().and_then(|offset| live.get(offset..)).unwrap_or_default();
+        rest.read(buffer)
+    }
+
+    pub(super) fn truncate(&mut self, id: NodeId, size: u64) -> io::Result<()> {
+        self.faults.check_power()?;
+        let size = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        self.node_mut(id)?.resize(size);
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self, id: NodeId) -> io::Result<()> {
+        self.faults.count_sync()?;
+        let fails = self.faults.failing_syncs > 0;
+        let node = self.node_mut(id)?;
+        if !fails {
+            node.sync();
+            return Ok(());
+        }
+        node.fail_sync();
+        self.faults.failing_syncs -= 1;
+        Err(Errno::IO.into())
+    }
+
+    pub(super) fn lock(&mut self, path: &Path) -> io::Result<NodeId> {
+        self.faults.check_power()?;
+        let node = match self.find(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
+            found => found?,
+        };
+        if self.locked.insert(node) { Ok(node) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    }
+
+    pub(super) fn unlock(&mut self, node: NodeId) {
+        self.locked.remove(&node);
+    }
+
+    pub(super) fn space(&self) -> Space {
+        let named: BTreeSet<NodeId> = self.names.iter().map(|(_, node)| node).collect();
+        let present = self.nodes.iter().filter(|(id, node)| node.opened > 0 || named.contains(id));
+        let used_bytes: u64 = present.map(|(_, node)| node.live().len() as u64).sum();
+        let total_bytes = self.faults.capacity.unwrap_or(TOTAL_BYTES);
+        Space { free_bytes: total_bytes.saturating_sub(used_bytes), total_bytes }
+    }
+
+    pub(super) fn check_dir(&self, dir: Option<&Path>) -> io::Result<()> {
+        match dir {
+            Some(dir) if self.dirs.contains(dir) => Ok(()),
+            Some(dir) if self.names.get(dir).is_some() => Err(io::ErrorKind::NotADirectory.into()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn is_unreadable(&self, id: NodeId) -> bool {
+        let bad = |path: &str| self.faults.unreadable.iter().any(|part| path.contains(part));
+        !self.faults.unreadable.is_empty()
+            && self.names.iter().any(|(path, node)| node == id && bad(&path.to_string_lossy()))
+    }
+}

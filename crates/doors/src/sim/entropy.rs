@@ -1,0 +1,69 @@
+//! Randomness that a seed decides: splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+//!
+//! It was chosen because its whole state is a counter, so threads share it through one atomic addition.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Entropy as _;
+
+/// The odd number nearest to 2^64 divided by the golden ratio.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Numbers that look random and are the same for the same seed.
+#[derive(Debug)]
+pub struct Entropy(AtomicU64);
+
+impl Entropy {
+    /// A source that gives the numbers of this seed from the start.
+    #[must_use]
+    pub const fn seeded(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+
+    /// A number in `0..bound`; 0 when the bound is. The bias of the remainder does not matter for bounds far below 2^64.
+    pub(super) fn below(&self, bound: usize) -> usize {
+        let drawn = self.next_u64().checked_rem(bound as u64).unwrap_or(0);
+        usize::try_from(drawn).unwrap_or(0)
+    }
+
+    /// True once in `n` times.
+    pub(super) fn one_in(&self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+impl crate::Entropy for Entropy {
+    fn next_u64(&self) -> u64 {
+        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_decides() {
+        // The published first numbers for these seeds: the stream must not change, or kept failing seeds lose meaning.
+        let check = |seed: u64, want: [u64; 2]| {
+            let entropy = Entropy::seeded(seed);
+            assert_eq!([entropy.next_u64(), entropy.next_u64()], want);
+        };
+        check(0, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
+        check(1_234_567, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+    }
+
+    #[test]
+    fn bounds_hold() {
+        let entropy = Entropy::seeded(1);
+        assert_eq!(entropy.below(0), 0);
+        let mut seen = [false; 3];
+        for _ in 0..100 {
+            seen[entropy.below(3)] = true;
+        }
+        assert_eq!(seen, [true; 3]);
+    }
+}

@@ -1,0 +1,142 @@
+//! The simulated file system: the door itself, and the knobs by which a test makes it fail.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Loss;
+use super::disk::Disk;
+use super::handle::{self, Held, Shared};
+use crate::{File, Lock, Space};
+
+/// A file system in memory. A clone is another handle to the same disk. The directories `/` and the empty path (where
+/// relative paths start) are always there. The module says how it loses what was not synced.
+#[derive(Clone, Debug)]
+pub struct Fs(Shared);
+
+impl Fs {
+    /// An empty disk without faults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Shared::new(Disk::new()))
+    }
+
+    /// The disk as it is found when the power is back, on which nothing is open and no lock is held. Its capacity is
+    /// the same; all other knobs and the count of syncs start anew. It shares nothing with this disk, which goes on as
+    /// if nothing had happened, so one moment can be cut in many ways.
+    #[must_use]
+    pub fn cut_power(&self, how: Loss, seed: u64) -> Self {
+        Self(Shared::new(self.0.disk().after(how, seed)))
+    }
+
+    /// How often a file or a directory was synced, also without success. Once the power is off nothing counts.
+    #[must_use]
+    pub fn sync_count(&self) -> u64 {
+        self.0.disk().faults.syncs
+    }
+
+    /// Cuts the power at sync number `n` of this disk, counted from 0 as [`Self::sync_count`] does, or at the next one
+    /// when that is past. This sync and all later calls that would change something fail with "power is cut" (kind
+    /// `Other`) and change nothing. Reading still works, so that a script can run on to its end; then comes
+    /// [`Self::cut_power`].
+    pub fn halt_at_sync(&self, n: u64) {
+        self.0.disk().faults.halt_at = Some(n);
+    }
+
+    /// Whether the sync was reached at which the power goes.
+    #[must_use]
+    pub fn halted(&self) -> bool {
+        self.0.disk().faults.halted
+    }
+
+    /// Makes the next `n` syncs of files (not of directories) fail with `EIO`, and drop what they should have written:
+    /// it can still be read, but no later sync makes it durable and every power cut loses it. This is how
+    /// Linux behaves, as the world of databases learned in 2018.
+    pub fn fail_next_syncs(&self, n: u64) {
+        self.0.disk().faults.failing_syncs = n;
+    }
+
+    /// Sets how many live bytes the files may have together; `None`, as at the start, is no limit. An append beyond it
+    /// writes what fits and fails with `StorageFull`. A removed file counts until its last handle is dropped.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.0.disk().faults.capacity = bytes;
+    }
+
+    /// Makes reads fail with `EIO`, or no longer, where the file's present path contains this text.
+    pub fn fail_reads_of(&self, path_contains: &str, on: bool) {
+        let unreadable = &mut self.0.disk().faults.unreadable;
+        if on {
+            unreadable.insert(path_contains.to_owned());
+        } else {
+            unreadable.remove(path_contains);
+        }
+    }
+
+    /// Flips a bit of a file, as a medium does that goes bad: in what is read now and in what is found after a power
+    /// cut. Bit 0 is the lowest of the first byte. False when there is no such file or it ends before.
+    pub fn flip_bit(&self, path: impl AsRef<Path>, bit_offset: u64) -> bool {
+        let mut disk = self.0.disk();
+        let Ok(byte) = usize::try_from(bit_offset / 8) else { return false };
+        let node = disk.find(path.as_ref()).and_then(|id| disk.node_mut(id));
+        node.is_ok_and(|node| node.flip(byte, 1 << (bit_offset % 8)))
+    }
+
+    /// What a reader would read of a file; `None` when there is none of that name.
+    #[must_use]
+    pub fn live_bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let disk = self.0.disk();
+        let node = disk.find(path.as_ref()).and_then(|id| disk.node(id)).ok()?;
+        Some(node.live().to_vec())
+    }
+}
+
+impl Default for Fs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl crate::Fs for Fs {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut disk = self.0.disk();
+        let node = disk.create(path)?;
+        handle::open(&self.0, &mut disk, node, true)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut disk = self.0.disk();
+        let node = disk.find(path)?;
+        handle::open(&self.0, &mut disk, node, false)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.disk().rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.disk().remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.0.disk().list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.0.disk().create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.disk().sync_dir(dir)
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        let disk = self.0.disk();
+        disk.check_dir(Some(dir))?;
+        Ok(disk.space())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        let node = self.0.disk().lock(path)?;
+        Ok(Box::new(Held { shared: self.0.clone(), node }))
+    }
+}

@@ -1,0 +1,180 @@
+//! The names of the files: live, durable, and the changes that lie between the two.
+//!
+//! A change may touch two directories (a rename), and then the sync of either makes it durable. No change becomes
+//! durable before an earlier one that touched the same path, as in a file system with a journal; changes of different
+//! names know nothing of each other and may become durable in any order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::{Entropy, Loss};
+
+/// Which file a name stands for; never given twice on one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeId(pub(super) u64);
+
+/// All names of a disk, by full path.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    live: BTreeMap<PathBuf, NodeId>,
+    durable: BTreeMap<PathBuf, NodeId>,
+    pending: Vec<Change>,
+}
+
+/// A name that came, a name that went, or (a rename) both in one step.
+#[derive(Clone, Debug)]
+struct Change {
+    node: NodeId,
+    gone: Option<PathBuf>,
+    new: Option<PathBuf>,
+}
+
+impl Names {
+    pub(super) fn get(&self, path: &Path) -> Option<NodeId> {
+        self.live.get(path).copied()
+    }
+
+    /// The live paths with their files.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, NodeId)> {
+        self.live.iter().map(|(path, node)| (path.as_path(), *node))
+    }
+
+    pub(super) fn create(&mut self, path: &Path, node: NodeId) {
+        self.change(Change { node, gone: None, new: Some(path.to_owned()) });
+    }
+
+    pub(super) fn remove(&mut self, path: &Path, node: NodeId) {
+        self.change(Change { node, gone: Some(path.to_owned()), new: None });
+    }
+
+    pub(super) fn rename(&mut self, from: &Path, to: &Path, node: NodeId) {
+        self.change(Change { node, gone: Some(from.to_owned()), new: Some(to.to_owned()) });
+    }
+
+    pub(super) fn sync_dir(&mut self, dir: &Path) {
+        self.settle(|change| change.paths().any(|path| path.parent() == Some(dir)));
+    }
+
+    /// Every file that has a live name, or may have one after a power cut.
+    pub(super) fn reachable(&self) -> BTreeSet<NodeId> {
+        let named = self.live.values().chain(self.durable.values()).copied();
+        named.chain(self.pending.iter().map(|change| change.node)).collect()
+    }
+
+    /// The names that are found after a power cut.
+    pub(super) fn after(&self, how: Loss, dice: &Entropy) -> Self {
+        let mut found = Self { live: BTreeMap::new(), durable: self.durable.clone(), pending: self.pending.clone() };
+        found.settle(|_| match how {
+            Loss::All => false,
+            Loss::None => true,
+            Loss::Torn => dice.one_in(2),
+        });
+        found.pending.clear();
+        found.live.clone_from(&found.durable);
+        found
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.live);
+        self.pending.push(change);
+    }
+
+    /// Makes the wanted changes durable, and the earlier ones that they rest upon.
+    fn settle(&mut self, wanted: impl Fn(&Change) -> bool) {
+        let mut touched: BTreeSet<PathBuf> = BTreeSet::new();
+        let (mut settled, mut left) = (Vec::new(), Vec::new());
+        // From the last to the first, so that one pass finds all that a wanted change rests upon.
+        for change in self.pending.drain(..).rev() {
+            if wanted(&change) || change.paths().any(|path| touched.contains(path)) {
+                touched.extend(change.paths().cloned());
+                settled.push(change);
+            } else {
+                left.push(change);
+            }
+        }
+        left.reverse();
+        self.pending = left;
+        for change in settled.iter().rev() {
+            change.apply(&mut self.durable);
+        }
+    }
+}
+
+impl Change {
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.gone.iter().chain(&self.new)
+    }
+
+    fn apply(&self, names: &mut BTreeMap<PathBuf, NodeId>) {
+        if let Some(path) = &self.gone {
+            names.remove(path);
+        }
+        if let Some(path) = &self.new {
+            names.insert(path.clone(), self.node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: NodeId = NodeId(1);
+    const TWO: NodeId = NodeId(2);
+
+    fn found(names: &Names, how: Loss, seed: u64) -> Vec<(String, u64)> {
+        let after = names.after(how, &Entropy::seeded(seed));
+        after.iter().map(|(path, node)| (path.display().to_string(), node.0)).collect()
+    }
+
+    /// Each outcome once, over many seeds.
+    fn torn(names: &Names) -> BTreeSet<Vec<(String, u64)>> {
+        (0..500).map(|seed| found(names, Loss::Torn, seed)).collect()
+    }
+
+    fn outcome(names: &[(&str, u64)]) -> Vec<(String, u64)> {
+        names.iter().map(|(path, node)| ((*path).to_owned(), *node)).collect()
+    }
+
+    #[test]
+    fn a_rename_that_replaces_leaves_one_of_the_two() {
+        let mut names = Names::default();
+        names.create(Path::new("d/a"), ONE);
+        names.sync_dir(Path::new("d"));
+        names.create(Path::new("d/tmp"), TWO);
+        names.rename(Path::new("d/tmp"), Path::new("d/a"), TWO);
+        let want = [outcome(&[("d/a", 1)]), outcome(&[("d/a", 1), ("d/tmp", 2)]), outcome(&[("d/a", 2)])];
+        assert_eq!(torn(&names), want.into());
+    }
+
+    #[test]
+    fn different_names_are_independent() {
+        let mut names = Names::default();
+        names.create(Path::new("a"), ONE);
+        names.create(Path::new("b"), TWO);
+        let want = [outcome(&[]), outcome(&[("a", 1)]), outcome(&[("b", 2)]), outcome(&[("a", 1), ("b", 2)])];
+        assert_eq!(torn(&names), want.into());
+    }
+
+    #[test]
+    fn syncing_one_end_of_a_rename_makes_what_it_rests_upon_durable() {
+        let mut names = Names::default();
+        names.create(Path::new("from/a"), ONE);
+        names.create(Path::new("from/b"), TWO);
+        names.rename(Path::new("from/a"), Path::new("to/a"), ONE);
+        names.sync_dir(Path::new("to"));
+        assert_eq!(found(&names, Loss::All, 0), outcome(&[("to/a", 1)]));
+        names.sync_dir(Path::new("from"));
+        assert_eq!(found(&names, Loss::All, 0), outcome(&[("from/b", 2), ("to/a", 1)]));
+    }
+
+    #[test]
+    fn a_removed_file_is_reachable_until_the_removal_is_durable() {
+        let mut names = Names::default();
+        names.create(Path::new("d/a"), ONE);
+        names.remove(Path::new("d/a"), ONE);
+        assert_eq!(names.reachable(), [ONE].into());
+        names.sync_dir(Path::new("d"));
+        assert_eq!(names.reachable(), [].into());
+    }
+}

@@ -1,0 +1,207 @@
+//! The bytes of one file: live, durable, and the changes that lie between the two.
+//!
+//! Invariant: as long as no sync has failed, the durable bytes with the pending changes done to them are the live bytes.
+
+use super::{Entropy, Loss};
+
+/// A file without its name.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    pending: Vec<Change>,
+    /// How many handles are open; an open file takes up room also when its name is gone.
+    pub(super) opened: usize,
+}
+
+#[derive(Debug)]
+enum Change {
+    Write { at: usize, bytes: Vec<u8> },
+    Resize { size: usize },
+}
+
+impl Node {
+    /// A file as it is found on a disk, where all that is there is durable.
+    pub(super) fn found(bytes: Vec<u8>) -> Self {
+        Self { live: bytes.clone(), durable: bytes, ..Self::default() }
+    }
+
+    pub(super) fn live(&self) -> &[u8] {
+        &self.live
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        self.pending.push(Change::Write { at: self.live.len(), bytes: bytes.to_vec() });
+        self.live.extend_from_slice(bytes);
+    }
+
+    pub(super) fn resize(&mut self, size: usize) {
+        self.pending.push(Change::Resize { size });
+        self.live.resize(size, 0);
+    }
+
+    pub(super) fn sync(&mut self) {
+        for change in self.pending.drain(..) {
+            change.apply(&mut self.durable);
+        }
+    }
+
+    /// What a failed fsync does: the pages count as clean, so they are read as before, and no later sync writes them.
+    pub(super) fn fail_sync(&mut self) {
+        self.pending.clear();
+    }
+
+    /// Flips one bit wherever its byte is kept; false when the live bytes end before it.
+    pub(super) fn flip(&mut self, byte: usize, mask: u8) -> bool {
+        let flip = |bytes: &mut [u8], index: Option<usize>| {
+            let found = index.and_then(|index| bytes.get_mut(index));
+            found.map(|byte| *byte ^= mask).is_some()
+        };
+        let there = flip(&mut self.live, Some(byte));
+        if there {
+            flip(&mut self.durable, Some(byte));
+            for change in &mut self.pending {
+                if let Change::Write { at, bytes } = change {
+                    flip(bytes, byte.checked_sub(*at));
+                }
+            }
+        }
+        there
+    }
+
+    /// The bytes that are found after a power cut.
+    pub(super) fn after(&self, how: Loss, dice: &Entropy) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        for change in &self.pending {
+            match how {
+                Loss::All => {}
+                Loss::None => change.apply(&mut bytes),
+                Loss::Torn => change.tear(&mut bytes, dice),
+            }
+        }
+        bytes
+    }
+}
+
+impl Change {
+    fn apply(&self, target: &mut Vec<u8>) {
+        match self {
+            Self::Write { at, bytes } => {
+                // What lies below was dropped by a failed sync when the file is shorter than that: a hole.
+                reach(target, *at, || 0);
+                overwrite(target, *at, bytes);
+            }
+            Self::Resize { size } => target.resize(*size, 0),
+        }
+    }
+
+    /// Does the change as a disk may have done it that lost power on the way.
+    fn tear(&self, target: &mut Vec<u8>, dice: &Entropy) {
+        let Self::Write { at, bytes } = self else {
+            if dice.one_in(2) {
+                self.apply(target);
+            }
+            return;
+        };
+        let part = dice.below(bytes.len() + 1);
+        let (kept, grown) = match dice.below(4) {
+            0 => (bytes.len(), bytes.len()),
+            1 => (0, 0),
+            2 => (part, part),
+            // The file system noted the new length, but not all of the bytes came after it.
+            _ => (part, bytes.len()),
+        };
+        if grown == 0 {
+            return;
+        }
+        let garbage = dice.one_in(4);
+        let mut fill = || if garbage { dice.below(256).to_le_bytes()[0] } else { 0 };
+        reach(target, *at, &mut fill);
+        overwrite(target, *at, bytes.get(..kept).unwrap_or(bytes));
+        reach(target, at + grown, &mut fill);
+    }
+}
+
+/// Makes `target` at least `size` bytes long.
+fn reach(target: &mut Vec<u8>, size: usize, fill: impl FnMut() -> u8) {
+    target.resize_with(target.len().max(size), fill);
+}
+
+/// Puts `bytes` into `target` at `at`, which is not beyond its end.
+fn overwrite(target: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    let end = target.len().min(at + bytes.len());
+    target.splice(at..end, bytes.iter().copied());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A file with `synced` on disk and the other parts appended since.
+    fn node(synced: &[u8], rest: &[&[u8]]) -> Node {
+        let mut node = Node::found(synced.to_vec());
+        for part in rest {
+            node.append(part);
+        }
+        node
+    }
+
+    /// All that is found over many seeds.
+    fn torn(node: &Node) -> BTreeSet<Vec<u8>> {
+        (0..2_000).map(|seed| node.after(Loss::Torn, &Entropy::seeded(seed))).collect()
+    }
+
+    #[test]
+    fn torn_writes_take_every_shape() {
+        let found = torn(&node(b"s", &[b"ab", b"cd"]));
+        let check = |shape: &[u8]| assert!(found.contains(shape), "never found: {}", shape.escape_ascii());
+        check(b"s");
+        check(b"sa");
+        check(b"sab");
+        check(b"sabc");
+        check(b"sabcd");
+        check(b"s\0\0cd");
+        check(b"sa\0cd");
+        check(b"s\0\0c");
+        check(b"s\0\0");
+        check(b"sab\0\0");
+        let garbage = |bytes: &Vec<u8>| bytes.ends_with(b"cd") && !b"a\0".contains(&bytes[1]);
+        assert!(found.iter().any(garbage));
+        assert!(found.iter().all(|bytes| bytes.starts_with(b"s") && bytes.len() <= 5));
+    }
+
+    #[test]
+    fn a_truncation_may_be_lost_while_a_later_write_is_not() {
+        let mut node = node(b"abcd", &[]);
+        node.resize(1);
+        node.append(b"X");
+        let found = torn(&node);
+        let check = |shape: &[u8]| assert!(found.contains(shape), "never found: {}", shape.escape_ascii());
+        check(b"abcd");
+        check(b"a");
+        check(b"aX");
+        check(b"aXcd");
+    }
+
+    #[test]
+    fn a_failed_sync_leaves_a_hole() {
+        let mut node = node(b"a", &[b"bc"]);
+        node.fail_sync();
+        node.append(b"d");
+        node.sync();
+        assert_eq!(node.live(), b"abcd");
+        assert_eq!(node.after(Loss::None, &Entropy::seeded(0)), b"a\0\0d");
+    }
+
+    #[test]
+    fn a_flipped_bit_is_flipped_everywhere() {
+        let mut node = node(b"a", &[b"a", b"a"]);
+        assert!(node.flip(0, 2) && node.flip(2, 2));
+        assert_eq!(node.live(), b"cac");
+        assert_eq!(node.after(Loss::None, &Entropy::seeded(0)), b"cac");
+        assert_eq!(node.after(Loss::All, &Entropy::seeded(0)), b"c");
+        assert!(!node.flip(3, 2));
+    }
+}

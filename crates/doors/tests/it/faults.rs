@@ -1,0 +1,159 @@
+//! The knobs of the simulated file system: each does what it says, and no more.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use bucksaw_doors::sim::Loss;
+use bucksaw_doors::{Fs as _, Space, sim};
+
+const A: &str = "/a";
+const B: &str = "/b";
+
+fn path(text: &str) -> &Path {
+    Path::new(text)
+}
+
+fn kind<T>(result: io::Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+#[test]
+fn power_goes_at_the_sync_that_was_named() -> io::Result<()> {
+    let script = |fs: &sim::Fs| {
+        let file = fs.create(path(A))?;
+        file.append(&[b"1"])?;
+        file.sync()?;
+        fs.sync_dir(path("/"))?;
+        file.append(&[b"2"])?;
+        file.sync()
+    };
+    let whole = sim::Fs::new();
+    script(&whole)?;
+    assert_eq!(whole.sync_count(), 3);
+    assert!(!whole.halted());
+
+    let check = |n: u64, lost: Option<&[u8]>, live: &[u8]| {
+        let fs = sim::Fs::new();
+        fs.halt_at_sync(n);
+        let stopped = script(&fs);
+        assert_eq!(stopped.is_err(), n < 3, "at {n}");
+        assert_eq!(fs.halted(), n < 3, "at {n}");
+        assert_eq!(fs.cut_power(Loss::All, 0).live_bytes(A).as_deref(), lost, "at {n}");
+        assert_eq!(fs.cut_power(Loss::None, 0).live_bytes(A).as_deref(), Some(live), "at {n}");
+    };
+    check(0, None, b"1");
+    check(1, None, b"1");
+    check(2, Some(b"1"), b"12");
+    check(3, Some(b"12"), b"12");
+    Ok(())
+}
+
+#[test]
+fn without_power_nothing_changes() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    file.append(&[b"1"])?;
+    file.sync()?;
+    fs.halt_at_sync(0);
+    file.append(&[b"2"])?;
+
+    let refused = |result: io::Result<()>| {
+        assert_eq!(result.map_err(|error| (error.kind(), error.to_string())), {
+            Err((ErrorKind::Other, "power is cut".to_owned()))
+        });
+    };
+    refused(file.sync());
+    refused(file.sync());
+    refused(file.append(&[b"3"]));
+    refused(file.truncate(0));
+    refused(fs.create(path(B)).map(drop));
+    refused(fs.rename(path(A), path(B)));
+    refused(fs.remove(path(A)));
+    refused(fs.create_dir_all(path(B)));
+    refused(fs.sync_dir(path("/")));
+    refused(fs.lock(path(B)).map(drop));
+
+    assert_eq!((fs.sync_count(), fs.list(path("/"))?), (2, vec!["a".to_owned()]));
+    file.read_exact_at(0, &mut [0; 2])?;
+    assert_eq!(fs.cut_power(Loss::None, 0).live_bytes(A), Some(b"12".to_vec()));
+    assert_eq!(fs.cut_power(Loss::All, 0).live_bytes(A), None);
+    Ok(())
+}
+
+#[test]
+fn only_so_many_syncs_fail() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    fs.fail_next_syncs(2);
+    fs.sync_dir(path("/"))?;
+    file.append(&[b"12"])?;
+    assert_eq!(file.sync().err().and_then(|error| error.raw_os_error()), Some(5), "EIO");
+    file.sync().unwrap_err();
+    file.sync()?;
+    assert_eq!(fs.sync_count(), 4);
+    assert_eq!(fs.live_bytes(A), Some(b"12".to_vec()));
+    assert_eq!(fs.cut_power(Loss::None, 0).live_bytes(A), Some(Vec::new()));
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_takes_what_fits() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let free = |fs: &sim::Fs| fs.space(path("/")).map(|space| space.free_bytes);
+    assert_eq!(fs.space(path("/"))?, Space { free_bytes: 1 << 40, total_bytes: 1 << 40 });
+    fs.set_capacity(Some(5));
+    let (a, b) = (fs.create(path(A))?, fs.create(path(B))?);
+    a.append(&[b"123"])?;
+    assert_eq!(fs.space(path("/"))?, Space { free_bytes: 2, total_bytes: 5 });
+    assert_eq!(kind(b.append(&[b"4", b"5", b"6"])), Some(ErrorKind::StorageFull));
+    assert_eq!(fs.live_bytes(B), Some(b"45".to_vec()));
+    assert_eq!(kind(b.append(&[b"6"])), Some(ErrorKind::StorageFull));
+    b.append(&[b""])?;
+    b.truncate(1)?;
+    b.append(&[b"5"])?;
+    assert_eq!(free(&fs)?, 0);
+
+    // A removed file takes up room until nobody has it open.
+    fs.remove(path(A))?;
+    assert_eq!(free(&fs)?, 0);
+    drop(a);
+    assert_eq!(free(&fs)?, 3);
+    fs.set_capacity(Some(1));
+    assert_eq!(free(&fs)?, 0);
+    fs.set_capacity(None);
+    b.append(&[b"6789"])?;
+    assert_eq!(free(&fs)?, (1 << 40) - 6);
+    Ok(())
+}
+
+#[test]
+fn bad_sectors_fail_reads_of_some_files() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let (a, b) = (fs.create(path(A))?, fs.create(path(B))?);
+    let fails = |file: &dyn bucksaw_doors::File| {
+        file.read_at(0, &mut [0]).err().and_then(|error| error.raw_os_error()) == Some(5)
+    };
+    fs.fail_reads_of("a", true);
+    assert!(fails(a.as_ref()) && !fails(b.as_ref()));
+    fs.rename(path(A), path("/c"))?;
+    assert!(!fails(a.as_ref()));
+    fs.rename(path(B), path("/dates"))?;
+    assert!(fails(b.as_ref()));
+    fs.fail_reads_of("a", false);
+    assert!(!fails(b.as_ref()));
+    Ok(())
+}
+
+#[test]
+fn bits_flip_for_good() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    fs.sync_dir(path("/"))?;
+    file.append(&[b"aa"])?;
+    file.sync()?;
+    assert!(fs.flip_bit(A, 9));
+    assert_eq!(fs.live_bytes(A), Some(b"ac".to_vec()));
+    assert_eq!(fs.cut_power(Loss::All, 0).live_bytes(A), Some(b"ac".to_vec()));
+    assert!(!fs.flip_bit(A, 16) && !fs.flip_bit(B, 0));
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! A small seeded source of numbers, and the skewed shapes that logs have.
+//!
+//! The generator is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded
+//! through splitmix64 so that neighbouring seeds start far apart. It is not for secrets. The shapes are made of shifts
+//! and not of logarithms, which are slow and differ in the last bit between machines.
+
+/// Numbers that follow from a seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Rng([u64; 4]);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut state = seed;
+        Self([(); 4].map(|()| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = state;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ (mixed >> 31)
+        }))
+    }
+
+    /// 64 even bits.
+    pub(crate) fn bits(&mut self) -> u64 {
+        let [a, b, c, d] = self.0;
+        let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
+        let (c, d) = (c ^ a, d ^ b);
+        self.0 = [a ^ d, b ^ c, c ^ (b << 17), d.rotate_left(45)];
+        result
+    }
+
+    /// An even number below `bound`; 0 when that is 0. The bias is below one in four thousand million.
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+        scale(self.bits() >> 32, bound)
+    }
+
+    /// True once in `n` times.
+    pub(crate) fn one_in(&mut self, n: u32) -> bool {
+        self.below(n) == 0
+    }
+
+    /// A rank in `0..2^bits - 1` with a chance of about one over rank plus one, as Zipf found for words.
+    ///
+    /// Every power of two is as likely as the next, and within it all ranks are.
+    pub(crate) fn zipf(&mut self, bits: u32) -> usize {
+        let drawn = self.bits();
+        let first = 1 << scale(drawn >> 32, bits);
+        (first - 1 + (drawn & (first - 1))) as usize
+    }
+
+    /// A number from `unit` with a long tail: twice as large is half as likely, up to `unit << (doublings + 1)`.
+    pub(crate) fn tailed(&mut self, unit: u32, doublings: u32) -> u64 {
+        let drawn = self.bits();
+        let base = u64::from(unit) + u64::from(scale(drawn >> 32, unit));
+        base << (drawn | 1 << doublings).trailing_zeros()
+    }
+}
+
+/// Maps 32 bits evenly to numbers below `bound`.
+fn scale(drawn: u64, bound: u32) -> u32 {
+    ((drawn * u64::from(bound)) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_numbers_stay_what_they_are() {
+        // splitmix64 of seed 0 begins with this number in its authors' listing.
+        assert_eq!(Rng::new(0).0[0], 0xe220_a839_7b1d_cdaf);
+        // The first number by hand from a simple state: rotl(1 + 4, 23) + 1, as in the paper.
+        assert_eq!(Rng([1, 2, 3, 4]).bits(), (5 << 23) + 1);
+        assert_ne!(Rng::new(1).bits(), Rng::new(2).bits());
+    }
+
+    #[test]
+    fn numbers_keep_their_bounds_and_reach_them() {
+        let mut rng = Rng::new(1);
+        let mut seen = [0u32; 7];
+        for _ in 0..7_000 {
+            seen[rng.below(7) as usize] += 1;
+        }
+        assert!(seen.iter().all(|count| (850..1_150).contains(count)), "{seen:?}");
+        assert_eq!(rng.below(0), 0);
+    }
+
+    #[test]
+    fn ranks_are_skewed() {
+        let mut rng = Rng::new(2);
+        let mut seen = [0u32; 255];
+        for _ in 0..80_000 {
+            seen[rng.zipf(8)] += 1;
+        }
+        assert!((9_500..10_500).contains(&seen[0]), "one in eight is the first: {}", seen[0]);
+        assert!(seen[128..].iter().sum::<u32>() < 10_500);
+        assert!(seen.iter().all(|&count| count > 0));
+    }
+
+    #[test]
+    fn tails_are_long() {
+        let mut rng = Rng::new(3);
+        let mut drawn: Vec<u64> = (0..10_000).map(|_| rng.tailed(100, 10)).collect();
+        drawn.sort_unstable();
+        assert!(drawn[0] >= 100 && drawn[9_999] < 100 << 11);
+        assert!(drawn[5_000] <= 220 && drawn[9_900] > 3_000, "{} {}", drawn[5_000], drawn[9_900]);
+    }
+}

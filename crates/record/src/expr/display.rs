@@ -1,0 +1,149 @@
+//! Prints an expression so that it reads back as the same tree.
+//!
+//! That holds for every tree that the parser makes, as long as the text stays within the parser's limits: quoting can
+//! make it longer than what was typed. A tree that it would not make (a group of one, an escaped slash in a regex) prints
+//! as something that means the same.
+
+use std::fmt::{self, Formatter, Write};
+
+use super::lexer::is_name;
+use super::{Expr, Field, Pattern, Test, Text};
+
+/// How tightly the place binds that an expression is printed into; what binds less tightly goes in parentheses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Any,
+    All,
+    One,
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => Ok(()),
+            expr => write_expr(f, expr, Place::Any),
+        }
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let starts_as_word = !matches!(self.bytes.as_slice(), [b'-' | b'/', ..] | b"AND" | b"OR" | b"NOT");
+        if starts_as_word && !self.any_case && is_plain(&self.bytes) {
+            return write_plain(f, &self.bytes);
+        }
+        write_quoted(f, &self.bytes)?;
+        if self.any_case { f.write_char('i') } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_char('/')?;
+        let mut escaped = false;
+        for char in self.source.chars() {
+            if char == '/' && !escaped {
+                f.write_char('\\')?;
+            }
+            escaped = char == '\\' && !escaped;
+            f.write_char(char)?;
+        }
+        f.write_str(if self.any_case { "/i" } else { "/" })
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if is_name(self.name.as_bytes()) {
+            f.write_str(&self.name)?;
+        } else {
+            write_quoted(f, self.name.as_bytes())?;
+        }
+        match &self.test {
+            Test::Equal(value) => write_value(f, "=", value),
+            Test::NotEqual(value) => write_value(f, "!=", value),
+            Test::Match(pattern) => write!(f, "=~{pattern}"),
+            Test::NotMatch(pattern) => write!(f, "!~{pattern}"),
+            Test::Less(number) => write_number(f, "<", *number),
+            Test::LessEqual(number) => write_number(f, "<=", *number),
+            Test::Greater(number) => write_number(f, ">", *number),
+            Test::GreaterEqual(number) => write_number(f, ">=", *number),
+        }
+    }
+}
+
+fn write_expr(f: &mut Formatter<'_>, expr: &Expr, place: Place) -> fmt::Result {
+    match expr {
+        // Inside another expression nothing cannot be printed as nothing; the empty text matches everything too.
+        Expr::All => f.write_str("\"\""),
+        Expr::Text(text) => write!(f, "{text}"),
+        Expr::Regex(pattern) => write!(f, "{pattern}"),
+        Expr::Field(field) => write!(f, "{field}"),
+        Expr::And(members) => write_members(f, members, " ", Place::All, place),
+        Expr::Or(members) => write_members(f, members, " OR ", Place::Any, place),
+        Expr::Not(inner) => {
+            f.write_str("NOT ")?;
+            write_expr(f, inner, Place::One)
+        }
+    }
+}
+
+/// Prints `members`, which may stand bare in the place `own`, into the place `outer`.
+fn write_members(f: &mut Formatter<'_>, members: &[Expr], between: &str, own: Place, outer: Place) -> fmt::Result {
+    let inner = if own == Place::Any { Place::All } else { Place::One };
+    if outer > own {
+        f.write_char('(')?;
+    }
+    for (index, member) in members.iter().enumerate() {
+        f.write_str(if index == 0 { "" } else { between })?;
+        write_expr(f, member, inner)?;
+    }
+    if outer > own { f.write_char(')') } else { Ok(()) }
+}
+
+fn write_value(f: &mut Formatter<'_>, operator: &str, value: &[u8]) -> fmt::Result {
+    f.write_str(operator)?;
+    if is_plain(value) { write_plain(f, value) } else { write_quoted(f, value) }
+}
+
+/// The shorter spelling of the number: `{}` alone would print 1e300 with all its zeros.
+fn write_number(f: &mut Formatter<'_>, operator: &str, number: f64) -> fmt::Result {
+    let (digits, exponent) = (number.to_string(), format!("{number:e}"));
+    write!(f, "{operator}{}", if digits.len() <= exponent.len() + 3 { digits } else { exponent })
+}
+
+/// Whether quotes would only be in the way: letters, digits and what often stands in names, paths and addresses. All
+/// else is quoted, which is always right.
+fn is_plain(bytes: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/' | b'@');
+    !bytes.is_empty() && bytes.iter().all(plain)
+}
+
+fn write_plain(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| f.write_char(char::from(*byte)))
+}
+
+/// Prints any bytes in quotes, on one line and in UTF-8.
+fn write_quoted(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    f.write_char('"')?;
+    for chunk in bytes.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '"' => f.write_str("\\\"")?,
+                '\\' => f.write_str("\\\\")?,
+                '\n' => f.write_str("\\n")?,
+                '\r' => f.write_str("\\r")?,
+                '\t' => f.write_str("\\t")?,
+                '\0' => f.write_str("\\0")?,
+                char if char.is_control() => write_hex(f, char.encode_utf8(&mut [0; 4]).as_bytes())?,
+                char => f.write_char(char)?,
+            }
+        }
+        write_hex(f, chunk.invalid())?;
+    }
+    f.write_char('"')
+}
+
+fn write_hex(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "\\x{byte:02X}"))
+}

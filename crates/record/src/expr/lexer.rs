@@ -1,0 +1,365 @@
+//! Cuts an expression into tokens. A term (text, regex or field with its test) is one token, because no space may stand
+//! inside it. Tokens are made one at a time, so that the error that is told is the leftmost.
+
+use super::error::{column, shown};
+use super::fold::any_case_test;
+use super::{Expr, Field, Pattern, SyntaxError, Test, Text};
+
+/// What to do when something was taken for syntax that was meant as text.
+pub(super) const HINT: &str = "put text in quotes to search for it as it is";
+
+/// A piece of an expression.
+#[derive(Debug)]
+pub(super) enum Token {
+    Open,
+    Close,
+    And,
+    Or,
+    /// `NOT` or the `-` that means it, as it was written.
+    Not(&'static str),
+    /// A text, regex or field.
+    Term(Expr),
+    End,
+}
+
+/// A place in the input, moving forward.
+#[derive(Debug)]
+pub(super) struct Lexer<'a> {
+    input: &'a [u8],
+    at: usize,
+}
+
+/// The operators of fields, those first that begin with another.
+const OPERATORS: [(&[u8], Operator); 8] = [
+    (b"!=", Operator::NotEqual),
+    (b"!~", Operator::NotMatch),
+    (b"=~", Operator::Match),
+    (b">=", Operator::Number(Test::GreaterEqual)),
+    (b"<=", Operator::Number(Test::LessEqual)),
+    (b"=", Operator::Equal),
+    (b">", Operator::Number(Test::Greater)),
+    (b"<", Operator::Number(Test::Less)),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Match,
+    NotMatch,
+    Number(fn(f64) -> Test),
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(input: &'a [u8]) -> Self {
+        Self { input, at: 0 }
+    }
+
+    /// The next token, and the offset at which it starts.
+    pub(super) fn next(&mut self) -> Result<(usize, Token), SyntaxError> {
+        self.at += self.rest().iter().take_while(|byte| is_space(**byte)).count();
+        let start = self.at;
+        let token = match self.rest() {
+            [] => Token::End,
+            [b'(', ..] => self.skip(1, Token::Open),
+            [b')', ..] => self.skip(1, Token::Close),
+            [b'-', next, ..] if !is_space(*next) && *next != b')' => self.skip(1, Token::Not("-")),
+            [b'"', ..] => self.quoted_term()?,
+            [b'/', ..] => {
+                let quoted = shown(Expr::literal(bare(self.rest())).to_string().as_bytes());
+                let advice =
+                    format!(r"a regex writes a slash as `\/`, text with a slash in front goes in quotes: {quoted}");
+                Token::Term(Expr::Regex(self.regex(&advice)?))
+            }
+            _ => self.word()?,
+        };
+        Ok((start, token))
+    }
+
+    /// An error at `offset`.
+    pub(super) fn error(&self, offset: usize, message: String) -> SyntaxError {
+        SyntaxError { column: column(self.input, offset), message }
+    }
+
+    /// An error that names what was found at `offset`.
+    pub(super) fn expected(&self, what: &str, offset: usize) -> SyntaxError {
+        self.error(offset, format!("expected {what}, found {}", self.found(offset)))
+    }
+
+    /// The same, with advice.
+    pub(super) fn expected_or(&self, what: &str, offset: usize, advice: &str) -> SyntaxError {
+        self.error(offset, format!("expected {what}, found {}; {advice}", self.found(offset)))
+    }
+
+    /// The column of `offset`.
+    pub(super) fn column(&self, offset: usize) -> usize {
+        column(self.input, offset)
+    }
+
+    fn found(&self, offset: usize) -> String {
+        match self.from(offset) {
+            [] => "the end of the expression".to_owned(),
+            [b'(', ..] => "`(`".to_owned(),
+            [b')', ..] => "`)`".to_owned(),
+            [byte, ..] if is_space(*byte) => "a space".to_owned(),
+            rest => format!("`{}`", shown(bare(rest))),
+        }
+    }
+
+    fn from(&self, offset: usize) -> &'a [u8] {
+        self.input.get(offset..).unwrap_or_default()
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.from(self.at)
+    }
+
+    fn skip(&mut self, bytes: usize, token: Token) -> Token {
+        self.at += bytes;
+        token
+    }
+
+    /// A keyword, a field with a bare name, or text.
+    fn word(&mut self) -> Result<Token, SyntaxError> {
+        let start = self.at;
+        let word = bare(self.rest());
+        let (name, behind) = word.split_at(name_length(word));
+        if !name.is_empty()
+            && let Some(operator) = operator(behind)
+        {
+            self.at += name.len();
+            return self.field(start, String::from_utf8_lossy(name).into_owned(), operator);
+        }
+        self.at += word.len();
+        Ok(match word {
+            b"AND" => Token::And,
+            b"OR" => Token::Or,
+            b"NOT" => Token::Not("NOT"),
+            _ => Token::Term(Expr::literal(word)),
+        })
+    }
+
+    /// A field with a quoted name, or text.
+    fn quoted_term(&mut self) -> Result<Token, SyntaxError> {
+        let start = self.at;
+        let bytes = self.quoted()?;
+        if let Some(operator) = operator(self.rest()) {
+            let name = String::from_utf8(bytes)
+                .map_err(|_| self.error(start, "expected a field name in UTF-8, found other bytes".to_owned()))?;
+            return self.field(start, name, operator);
+        }
+        let any_case = self.quote_suffix()?;
+        Ok(Token::Term(Expr::Text(Text { bytes, any_case })))
+    }
+
+    /// The rest of a field that began at `start`, from its operator on.
+    fn field(&mut self, start: usize, name: String, operator: (usize, Operator)) -> Result<Token, SyntaxError> {
+        let (length, operator) = operator;
+        self.at += length;
+        let before = shown(self.input.get(start..self.at).unwrap_or_default());
+        let test = match operator {
+            Operator::Equal => self.value(&before, Test::Equal)?,
+            Operator::NotEqual => self.value(&before, Test::NotEqual)?,
+            Operator::Match => Test::Match(self.field_regex(&before)?),
+            Operator::NotMatch => Test::NotMatch(self.field_regex(&before)?),
+            Operator::Number(test) => test(self.number(&before)?),
+        };
+        Ok(Token::Term(Expr::Field(Field { name, test })))
+    }
+
+    /// What a field is compared with, bare or quoted.
+    fn value(&mut self, before: &str, test: fn(Vec<u8>) -> Test) -> Result<Test, SyntaxError> {
+        if self.rest().starts_with(b"\"") {
+            let test = test(self.quoted()?);
+            return Ok(if self.quote_suffix()? { any_case_test(test) } else { test });
+        }
+        let value = bare(self.rest());
+        if value.is_empty() {
+            return Err(self.expected(&format!("a value after `{before}`"), self.at));
+        }
+        self.at += value.len();
+        Ok(test(value.to_vec()))
+    }
+
+    fn field_regex(&mut self, before: &str) -> Result<Pattern, SyntaxError> {
+        if self.rest().starts_with(b"/") {
+            return self.regex(r"a regex writes a slash as `\/`");
+        }
+        Err(self.expected_or(&format!("a regex such as `/…/` after `{before}`"), self.at, HINT))
+    }
+
+    fn number(&mut self, before: &str) -> Result<f64, SyntaxError> {
+        let text = bare(self.rest());
+        let Some(number) = number(text) else {
+            return Err(self.expected_or(&format!("a number after `{before}`"), self.at, HINT));
+        };
+        self.at += text.len();
+        Ok(number)
+    }
+
+    /// A quoted string, up to behind its closing quote.
+    fn quoted(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        let start = self.at;
+        self.at += 1;
+        let mut bytes = Vec::new();
+        loop {
+            let (length, byte) = match *self.rest() {
+                [b'"', ..] => break,
+                [b'\\', b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                    (4, hex(high) << 4 | hex(low))
+                }
+                [b'\\', b'x', _, ..] => return Err(self.expected("two hex digits after `\\x`", self.at + 2)),
+                [b'\\', b'"', ..] => (2, b'"'),
+                [b'\\', b'\\', ..] => (2, b'\\'),
+                [b'\\', b'n', ..] => (2, b'\n'),
+                [b'\\', b'r', ..] => (2, b'\r'),
+                [b'\\', b't', ..] => (2, b'\t'),
+                [b'\\', b'0', ..] => (2, 0),
+                [b'\\', next, ..] if next != b'x' => return Err(self.unknown_escape()),
+                // An escape that the end of the input cuts short is told as what it is: a quote that is not closed.
+                [] | [b'\\'] | [b'\\', b'x'] => {
+                    let what = format!("`\"` to close the quote in column {}", self.column(start));
+                    return Err(self.expected(&what, self.input.len()));
+                }
+                [byte, ..] => (1, byte),
+            };
+            bytes.push(byte);
+            self.at += length;
+        }
+        self.at += 1;
+        Ok(bytes)
+    }
+
+    fn unknown_escape(&self) -> SyntaxError {
+        let next = String::from_utf8_lossy(self.from(self.at + 1)).chars().next().unwrap_or_default();
+        let mut buffer = [0; 4];
+        let next = shown(next.encode_utf8(&mut buffer).as_bytes());
+        let known = r#"`\"`, `\\`, `\n`, `\r`, `\t`, `\0` or `\xHH`"#;
+        self.error(self.at, format!(r"expected {known}, found `\{next}`; a backslash in quotes is written `\\`"))
+    }
+
+    /// Behind a closing quote: whether there is an `i`, and that the token ends there.
+    fn quote_suffix(&mut self) -> Result<bool, SyntaxError> {
+        self.suffix().map_err(|at| {
+            let advice = "inside quotes a `\"` is written `\\\"`";
+            self.expected_or("a space or `i` after the closing quote", at, advice)
+        })
+    }
+
+    /// A regex, from its first slash to behind its suffix. `advice` is for when its last slash is not where it seems.
+    fn regex(&mut self, advice: &str) -> Result<Pattern, SyntaxError> {
+        let start = self.at;
+        let body = self.from(start + 1);
+        let Some(length) = regex_length(body) else {
+            let what = format!("`/` to close the regex in column {}", self.column(start));
+            return Err(self.expected_or(&what, self.input.len(), advice));
+        };
+        let body = body.get(..length).unwrap_or_default();
+        let source = std::str::from_utf8(body).map_err(|error| {
+            let at = error.valid_up_to();
+            let byte = body.get(at).copied().unwrap_or_default();
+            let message =
+                format!(r"expected UTF-8 in a regex, found the byte 0x{byte:02X}; write it `(?-u:\x{byte:02X})`");
+            self.error(start + 1 + at, message)
+        })?;
+        self.at = start + length + 2;
+        let any_case = self.suffix().map_err(|at| {
+            let what = format!("a space or `i` after the regex `/{}/`", shown(body));
+            self.expected_or(&what, at, advice)
+        })?;
+        Ok(Pattern { source: bare_slashes(source), any_case })
+    }
+
+    /// Takes an `i` that is there, and makes sure that the token ends.
+    fn suffix(&mut self) -> Result<bool, usize> {
+        let behind = bare(self.rest());
+        match behind {
+            [] => Ok(false),
+            b"i" => {
+                self.at += 1;
+                Ok(true)
+            }
+            _ => Err(self.at),
+        }
+    }
+}
+
+/// A regex's source with `\/` as the slash that it stands for; all other backslashes stay with what follows them.
+pub(super) fn bare_slashes(escaped: &str) -> String {
+    let mut source = String::with_capacity(escaped.len());
+    let mut chars = escaped.chars();
+    while let Some(char) = chars.next() {
+        if char != '\\' {
+            source.push(char);
+            continue;
+        }
+        match chars.next() {
+            Some('/') => source.push('/'),
+            next => {
+                source.push('\\');
+                source.extend(next);
+            }
+        }
+    }
+    source
+}
+
+/// Whether `name` may stand before an operator without quotes.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name_length(name) == name.len()
+}
+
+/// Space between tokens.
+pub(super) fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
+}
+
+/// How many of the first bytes are a field's name.
+fn name_length(word: &[u8]) -> usize {
+    match word {
+        [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => word
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'@' | b'-'))
+            .count(),
+        _ => 0,
+    }
+}
+
+/// The operator that `text` begins with, and its length.
+fn operator(text: &[u8]) -> Option<(usize, Operator)> {
+    OPERATORS
+        .iter()
+        .find(|(spelling, _)| text.starts_with(spelling))
+        .map(|(spelling, operator)| (spelling.len(), *operator))
+}
+
+/// The bytes up to the next space or parenthesis.
+fn bare(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| is_space(*byte) || matches!(byte, b'(' | b')'));
+    end.and_then(|end| text.get(..end)).unwrap_or(text)
+}
+
+/// How many bytes stand before the slash that closes a regex.
+fn regex_length(body: &[u8]) -> Option<usize> {
+    let mut escaped = false;
+    body.iter().position(|byte| {
+        let closes = *byte == b'/' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        closes
+    })
+}
+
+/// A decimal number. Stricter than the standard library, which also takes `inf` and `nan`; what overflows is none.
+fn number(text: &[u8]) -> Option<f64> {
+    let shape = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
+    let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| shape(&byte)))?;
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// What an ASCII hex digit stands for.
+fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20) - b'a' + 10,
+    }
+}

@@ -1,0 +1,137 @@
+//! Builds the tree from the tokens, by recursive descent that counts how deep it is.
+
+use std::mem;
+
+use super::lexer::{HINT, Lexer, Token, is_space};
+use super::{DEPTH_MAX, Expr, INPUT_BYTES_MAX, SyntaxError, TERMS_MAX};
+
+/// See [`Expr::parse`].
+pub(super) fn parse(input: &[u8]) -> Result<Expr, SyntaxError> {
+    let lexer = Lexer::new(input);
+    if input.len() > INPUT_BYTES_MAX {
+        let message = format!("expected at most {INPUT_BYTES_MAX} bytes, found {}", input.len());
+        return Err(lexer.error(INPUT_BYTES_MAX, message));
+    }
+    if input.iter().all(|byte| is_space(*byte)) {
+        return Ok(Expr::All);
+    }
+    let mut parser = Parser { lexer, token: Token::End, at: 0, terms: 0 };
+    parser.advance()?;
+    let expr = parser.any(0, "")?;
+    match parser.token {
+        Token::End => Ok(expr),
+        // A group ends only at `)` or the end, so this is a `)`.
+        _ => Err(parser.lexer.error(parser.at, format!("found `)` without a `(` before it; {HINT}"))),
+    }
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    /// The token that is looked at, not yet taken.
+    token: Token,
+    /// Where it starts.
+    at: usize,
+    terms: usize,
+}
+
+impl Parser<'_> {
+    /// Takes the token that is looked at.
+    fn advance(&mut self) -> Result<Token, SyntaxError> {
+        let (at, token) = self.lexer.next()?;
+        self.at = at;
+        Ok(mem::replace(&mut self.token, token))
+    }
+
+    /// Alternatives between `OR`. `after` is what stands before, for an error to name.
+    fn any(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
+        let mut members = Vec::new();
+        let mut after = after;
+        loop {
+            match self.all(depth, after)? {
+                Expr::Or(inner) => members.extend(inner),
+                other => members.push(other),
+            }
+            if !matches!(self.token, Token::Or) {
+                return Ok(one_or(members, Expr::Or));
+            }
+            self.advance()?;
+            after = "OR";
+        }
+    }
+
+    /// Expressions that follow each other, with or without `AND` between them.
+    fn all(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
+        let mut members = Vec::new();
+        let mut after = after;
+        loop {
+            match self.one(depth, after)? {
+                Expr::And(inner) => members.extend(inner),
+                other => members.push(other),
+            }
+            match self.token {
+                Token::Or | Token::Close | Token::End => return Ok(one_or(members, Expr::And)),
+                Token::And => {
+                    self.advance()?;
+                    after = "AND";
+                }
+                Token::Not(_) | Token::Open | Token::Term(_) => {}
+            }
+        }
+    }
+
+    fn one(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
+        let start = self.at;
+        match self.token {
+            Token::Not(_) | Token::Open if depth == DEPTH_MAX => {
+                let message = format!("expected at most {DEPTH_MAX} parentheses and negations inside each other");
+                Err(self.lexer.error(start, message))
+            }
+            Token::Not(written) => {
+                self.advance()?;
+                Ok(Expr::Not(Box::new(self.one(depth + 1, written)?)))
+            }
+            Token::Open => {
+                self.advance()?;
+                let expr = self.any(depth + 1, "(")?;
+                if !matches!(self.token, Token::Close) {
+                    let what = format!("`)` to close the `(` in column {}", self.lexer.column(start));
+                    return Err(self.lexer.expected(&what, self.at));
+                }
+                self.advance()?;
+                Ok(expr)
+            }
+            Token::Term(_) => self.term(),
+            Token::End => Err(self.lexer.expected(&something(after), start)),
+            Token::And | Token::Or | Token::Close => Err(self.lexer.expected_or(&something(after), start, HINT)),
+        }
+    }
+
+    fn term(&mut self) -> Result<Expr, SyntaxError> {
+        self.terms += 1;
+        if self.terms > TERMS_MAX {
+            let message = format!("expected at most {TERMS_MAX} texts, regexes and fields");
+            return Err(self.lexer.error(self.at, message));
+        }
+        match self.advance()? {
+            Token::Term(expr) => Ok(expr),
+            // Only called on a term; without one, nothing is asked.
+            _ => Ok(Expr::All),
+        }
+    }
+}
+
+fn something(after: &str) -> String {
+    if after.is_empty() { "something to match".to_owned() } else { format!("something to match after `{after}`") }
+}
+
+/// The only member itself, else all of them joined.
+fn one_or(mut members: Vec<Expr>, join: fn(Vec<Expr>) -> Expr) -> Expr {
+    match members.pop() {
+        Some(only) if members.is_empty() => only,
+        Some(last) => {
+            members.push(last);
+            join(members)
+        }
+        None => Expr::All,
+    }
+}

@@ -1,0 +1,357 @@
+use proptest::prelude::*;
+use regex_automata::{meta::Regex, util::syntax};
+
+use super::*;
+
+fn parse(input: &str) -> Expr {
+    Expr::parse(input.as_bytes()).unwrap_or_else(|error| panic!("{input}: {error}"))
+}
+
+fn text(bytes: &[u8]) -> Expr {
+    Expr::literal(bytes)
+}
+
+fn pattern(source: &str, any_case: bool) -> Pattern {
+    Pattern { source: source.to_owned(), any_case }
+}
+
+fn field(name: &str, test: Test) -> Expr {
+    Expr::Field(Field { name: name.to_owned(), test })
+}
+
+#[test]
+fn single_terms() {
+    let check = |input: &[u8], want: Expr| assert_eq!(Expr::parse(input), Ok(want), "{}", input.escape_ascii());
+    check(b"", Expr::All);
+    check(b" \t\r\n", Expr::All);
+    check(b"timeout", text(b"timeout"));
+    check(b"  timeout  ", text(b"timeout"));
+    check(b"10.0.0.1:80", text(b"10.0.0.1:80"));
+    check(b"-", text(b"-"));
+    check(b"and", text(b"and"));
+    check(b"ANDY", text(b"ANDY"));
+    check(b"a-b", text(b"a-b"));
+    check(b"a\"b/c\\n", text(b"a\"b/c\\n"));
+    check("größe\u{a0}".as_bytes(), text("größe\u{a0}".as_bytes()));
+    check(b"\xff\xfe", text(b"\xff\xfe"));
+    check(b"\"\"", text(b""));
+    check(b"\"connection refused\"", text(b"connection refused"));
+    check(b"\"AND\"", text(b"AND"));
+    check(br#""\"\\\n\r\t\0\x00\xfF/""#, text(b"\"\\\n\r\t\0\0\xff/"));
+    check(b"\"two\nlines\xff\"", text(b"two\nlines\xff"));
+    check(b"\"foo\"i", Expr::Text(Text { bytes: b"foo".to_vec(), any_case: true }));
+    check(b"/time(d)? ?out/", Expr::Regex(pattern("time(d)? ?out", false)));
+    check(b"/a/i", Expr::Regex(pattern("a", true)));
+    check(b"//", Expr::Regex(pattern("", false)));
+    check(br"/a\/b\\/", Expr::Regex(pattern(r"a/b\\", false)));
+    check(br"/\d\x2f[\/]/", Expr::Regex(pattern(r"\d\x2f[/]", false)));
+}
+
+#[test]
+fn fields() {
+    let check = |input: &[u8], want: Expr| assert_eq!(Expr::parse(input), Ok(want), "{}", input.escape_ascii());
+    let equal = |value: &[u8]| Test::Equal(value.to_vec());
+    check(b"level=error", field("level", equal(b"error")));
+    check(b"level!=info", field("level", Test::NotEqual(b"info".to_vec())));
+    check(b"user.id=42", field("user.id", equal(b"42")));
+    check(b"@timestamp=x", field("@timestamp", equal(b"x")));
+    check(b"_a-b@c.d=x", field("_a-b@c.d", equal(b"x")));
+    check(b"AND=x", field("AND", equal(b"x")));
+    check(b"path=/api/v1", field("path", equal(b"/api/v1")));
+    check(b"a==b", field("a", equal(b"=b")));
+    check(b"a=-1", field("a", equal(b"-1")));
+    check(b"a=\xff", field("a", equal(b"\xff")));
+    check(b"a=\"\"", field("a", equal(b"")));
+    check(b"a=\"b c\"", field("a", equal(b"b c")));
+    check(b"a=\"b.c\"i", field("a", Test::Match(pattern(r"^b\.c$", true))));
+    check(b"a!=\"b\"i", field("a", Test::NotMatch(pattern("^b$", true))));
+    check(b"\"odd name\"=x", field("odd name", equal(b"x")));
+    check(b"\"\xc3\xb6\">1", field("ö", Test::Greater(1.0)));
+    check(b"\"\"=x", field("", equal(b"x")));
+    check(b"path=~/^.api/", field("path", Test::Match(pattern("^.api", false))));
+    check(b"path!~/^.api/i", field("path", Test::NotMatch(pattern("^.api", true))));
+    check(b"status>=500", field("status", Test::GreaterEqual(500.0)));
+    check(b"status<=5e2", field("status", Test::LessEqual(500.0)));
+    check(b"took>-0.25", field("took", Test::Greater(-0.25)));
+    check(b"took<+1.5E-3", field("took", Test::Less(0.0015)));
+    // No field's name stands on the left.
+    for literal in ["a/b=c", "=x", "==", "5=5", "http://h/?a=b", "->", "<b>", "a!b", "a~b", "[a=b]", "é=1", "a:b=c"] {
+        check(literal.as_bytes(), if literal == "->" { text(b">").negate() } else { text(literal.as_bytes()) });
+    }
+}
+
+#[test]
+fn groups_print_with_as_few_parentheses_as_they_need() {
+    let check = |input: &str, want: &str| {
+        assert_eq!(parse(input).to_string(), want, "{input}");
+        assert_eq!(parse(want), parse(input), "{input}");
+    };
+    check("a b", "a b");
+    check("a AND b", "a b");
+    check("a OR b c", "a OR b c");
+    check("(a OR b) c", "(a OR b) c");
+    check("(a b) OR c", "a b OR c");
+    check("(a b) c (d AND e)", "a b c d e");
+    check("a OR (b OR (c OR d))", "a OR b OR c OR d");
+    check("((a))", "a");
+    check("NOT a b", "NOT a b");
+    check("NOT (a b)", "NOT (a b)");
+    check("-(a OR b)c", "NOT (a OR b) c");
+    check("-a", "NOT a");
+    check("--a", "NOT NOT a");
+    check("NOT NOT a", "NOT NOT a");
+    check("NOT(a)", "NOT a");
+    check("-level=debug", "NOT level=debug");
+    check("-\"a\" -/b/", "NOT a NOT /b/");
+    check("(-)", "\"-\"");
+    check("f(x)", "f x");
+    check("a AND NOT b OR NOT c", "a NOT b OR NOT c");
+    check("\"a b\" \"AND\" \"-x\" \"/x\" \"a=b\"", "\"a b\" \"AND\" \"-x\" \"/x\" \"a=b\"");
+    check("\"a\"i", "\"a\"i");
+    check(r#""\x7f\xff\xC2\x85ö\0""#, r#""\x7F\xFF\xC2\x85ö\0""#);
+    check("a=/x b=\"-\" c=\"~x\" \"d e\"=\"f g\"", "a=/x b=- c=\"~x\" \"d e\"=\"f g\"");
+    check("a>1e300 b<0.1 c>=-5 d<=1e21", "a>1e300 b<0.1 c>=-5 d<=1e21");
+    check(r"/a\/b\\\/[\d]/i", r"/a\/b\\\/[\d]/i");
+}
+
+#[test]
+fn shape_of_the_tree() {
+    assert_eq!(parse("a b OR c"), Expr::Or(vec![Expr::And(vec![text(b"a"), text(b"b")]), text(b"c")]));
+    assert_eq!(parse("NOT a b"), Expr::And(vec![text(b"a").negate(), text(b"b")]));
+    assert_eq!(parse("--a"), Expr::Not(Box::new(Expr::Not(Box::new(text(b"a"))))));
+}
+
+#[test]
+fn errors_name_the_column_and_what_was_expected() {
+    let check = |input: &[u8], want: &str| {
+        let error = Expr::parse(input).unwrap_err();
+        assert_eq!(error.to_string(), want, "{}", input.escape_ascii());
+    };
+    let hint = |error: &str| format!("{error}; put text in quotes to search for it as it is");
+
+    check(b"level=", "column 7: expected a value after `level=`, found the end of the expression");
+    check(b"level= error", "column 7: expected a value after `level=`, found a space");
+    check(b"level!=(a OR b)", "column 8: expected a value after `level!=`, found `(`");
+    check(b"\"odd name\"=", "column 12: expected a value after `\"odd name\"=`, found the end of the expression");
+    check(
+        "grün \"größe\"=".as_bytes(),
+        "column 14: expected a value after `\"größe\"=`, found the end of the expression",
+    );
+    check(b"\xff\xfe a=", "column 6: expected a value after `a=`, found the end of the expression");
+    check(b"s>=", &hint("column 4: expected a number after `s>=`, found the end of the expression"));
+    check(b"s>=abc", &hint("column 4: expected a number after `s>=`, found `abc`"));
+    check(b"s>5ms", &hint("column 3: expected a number after `s>`, found `5ms`"));
+    check(b"s>inf", &hint("column 3: expected a number after `s>`, found `inf`"));
+    check(b"s>1e999", &hint("column 3: expected a number after `s>`, found `1e999`"));
+    check(b"ptr->next", &hint("column 6: expected a number after `ptr->`, found `next`"));
+    check(b"p=~abc", &hint("column 4: expected a regex such as `/…/` after `p=~`, found `abc`"));
+    check(b"\"\xff\"=x", "column 1: expected a field name in UTF-8, found other bytes");
+
+    check(b"a \"b c", "column 7: expected `\"` to close the quote in column 3, found the end of the expression");
+    check(b"\"a\\", "column 4: expected `\"` to close the quote in column 1, found the end of the expression");
+    check(b"\"a\\x", "column 5: expected `\"` to close the quote in column 1, found the end of the expression");
+    check(b"\"\\x4\"", "column 4: expected two hex digits after `\\x`, found `4\"`");
+    check(b"\"\\x4", "column 4: expected two hex digits after `\\x`, found `4`");
+    let known = r#"`\"`, `\\`, `\n`, `\r`, `\t`, `\0` or `\xHH`"#;
+    let advice = r"a backslash in quotes is written `\\`";
+    check(br#""C:\dir""#, &format!(r"column 4: expected {known}, found `\d`; {advice}"));
+    check(r#""a\ö""#.as_bytes(), &format!(r"column 3: expected {known}, found `\ö`; {advice}"));
+    check(b"\"\\\x1b\"", &format!(r"column 2: expected {known}, found `\\u{{1b}}`; {advice}"));
+    let advice = "inside quotes a `\"` is written `\\\"`";
+    check(b"\"a\"b", &format!("column 4: expected a space or `i` after the closing quote, found `b`; {advice}"));
+    check(b"\"a\":1", &format!("column 4: expected a space or `i` after the closing quote, found `:1`; {advice}"));
+    check(b"x=\"a\"ii", &format!("column 6: expected a space or `i` after the closing quote, found `ii`; {advice}"));
+
+    let close = "expected `/` to close the regex in column";
+    let advice = r"a regex writes a slash as `\/`, text with a slash in front goes in quotes:";
+    check(b"/api", &format!("column 5: {close} 1, found the end of the expression; {advice} \"/api\""));
+    check(br"a /b\/ c", &format!(r#"column 9: {close} 3, found the end of the expression; {advice} "/b\\/""#));
+    let ends = "expected a space or `i` after the regex";
+    check(b"/api/v1", &format!("column 6: {ends} `/api/`, found `v1`; {advice} \"/api/v1\""));
+    check(b"/a/x", &format!("column 4: {ends} `/a/`, found `x`; {advice} \"/a/x\""));
+    let advice = r"a regex writes a slash as `\/`";
+    check(b"p=~/a", &format!("column 6: {close} 4, found the end of the expression; {advice}"));
+    check(b"p=~/a/b/", &format!("column 7: {ends} `/a/`, found `b/`; {advice}"));
+    let bytes = r"expected UTF-8 in a regex, found the byte 0xFF; write it `(?-u:\xFF)`";
+    check(b"/a\xff/", &format!("column 3: {bytes}"));
+
+    check(b"AND", &hint("column 1: expected something to match, found `AND`"));
+    check(b"a OR", "column 5: expected something to match after `OR`, found the end of the expression");
+    check(b"a AND OR b", &hint("column 7: expected something to match after `AND`, found `OR`"));
+    check(b"NOT", "column 4: expected something to match after `NOT`, found the end of the expression");
+    check(b"-AND", &hint("column 2: expected something to match after `-`, found `AND`"));
+    check(b"main()", &hint("column 6: expected something to match after `(`, found `)`"));
+    check(b"a (b c", "column 7: expected `)` to close the `(` in column 3, found the end of the expression");
+    check(b"a) b", &hint("column 2: found `)` without a `(` before it"));
+    check(b")", &hint("column 1: expected something to match, found `)`"));
+
+    let (long, cut) = ("x".repeat(10_000), "x".repeat(40));
+    check(format!("a>{long}").as_bytes(), &hint(&format!("column 3: expected a number after `a>`, found `{cut}…`")));
+    check(b"a>\x1b[31m", &hint(r"column 3: expected a number after `a>`, found `\u{1b}[31m`"));
+}
+
+#[test]
+fn limits() {
+    let check = |input: &str, want: Result<(), &str>| {
+        let got = Expr::parse(input.as_bytes()).map(|_| ()).map_err(|error| error.to_string());
+        assert_eq!(got, want.map_err(str::to_owned), "{}", &input[..input.len().min(80)]);
+    };
+    let deep = "column 65: expected at most 64 parentheses and negations inside each other";
+    check(&("(".repeat(64) + "a" + &")".repeat(64)), Ok(()));
+    check(&("(".repeat(65) + "a" + &")".repeat(65)), Err(deep));
+    check(&"(".repeat(INPUT_BYTES_MAX), Err(deep));
+    check(&("-".repeat(64) + "a"), Ok(()));
+    check(&("-".repeat(65) + "a"), Err(deep));
+    check(&("NOT ".repeat(64) + "a"), Ok(()));
+    check(&"NOT ".repeat(10_000), Err(&deep.replace("65", "257")));
+
+    check(&"a ".repeat(TERMS_MAX), Ok(()));
+    check(&"a ".repeat(TERMS_MAX + 1), Err("column 2001: expected at most 1000 texts, regexes and fields"));
+    check(&"a".repeat(INPUT_BYTES_MAX), Ok(()));
+    check(&"a".repeat(INPUT_BYTES_MAX + 1), Err("column 65537: expected at most 65536 bytes, found 65537"));
+    check(&" ".repeat(INPUT_BYTES_MAX + 1), Err("column 65537: expected at most 65536 bytes, found 65537"));
+}
+
+#[test]
+fn any_case_reaches_everything_with_letters() {
+    let check = |input: &str, want: &str| assert_eq!(parse(input).any_case().to_string(), want);
+    check("", "");
+    check("a OR /b/ NOT \"c d\"", "\"a\"i OR /b/i NOT \"c d\"i");
+    check("a=x.y/z b!=\"(\" c=~/x/ d!~/y/ e>5", r"a=~/^x\.y\/z$/i b!~/^\($/i c=~/x/i d!~/y/i e>5");
+    check(r#"a="\xffö""#, r"a=~/^(?-u:\xFF)ö$/i");
+}
+
+#[test]
+fn literal_and_regex_take_their_argument_as_it_is() {
+    assert_eq!(Expr::literal("(a OR -b"), text(b"(a OR -b"));
+    assert_eq!(Expr::regex("a b|/c"), Expr::Regex(pattern("a b|/c", false)));
+    assert_eq!(Expr::regex(r"^\/\d\\/"), Expr::Regex(pattern(r"^/\d\\/", false)));
+}
+
+#[test]
+fn trees_that_no_input_spells_still_print_as_an_expression() {
+    let check = |expr: Expr, want: &str| {
+        assert_eq!(expr.to_string(), want);
+        assert!(Expr::parse(want.as_bytes()).is_ok(), "{want}");
+    };
+    check(Expr::All.negate(), "NOT \"\"");
+    check(Expr::And(vec![Expr::All, text(b"a")]), "\"\" a");
+    check(Expr::And(vec![Expr::And(vec![text(b"a"), text(b"b")]), text(b"c")]), "(a b) c");
+    check(Expr::Or(vec![Expr::Or(vec![text(b"a"), text(b"b")]), text(b"c")]), "(a OR b) OR c");
+    check(Expr::Regex(pattern(r"\/", false)), r"/\//");
+}
+
+/// Bytes of all kinds, often with what means something to the parser.
+fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        "[a-zA-Z0-9_./:@-]{0,8}".prop_map(String::into_bytes),
+        "AND|OR|NOT|i|-|/|\\PC{0,6}".prop_map(String::into_bytes),
+        prop::collection::vec(any::<u8>(), 0..8),
+    ]
+}
+
+fn any_pattern() -> impl Strategy<Value = Pattern> {
+    let source = r"([a-z \[\]()?\n-]|/|\\\\|\\[a-z.]){0,8}";
+    (source, any::<bool>()).prop_map(|(source, any_case)| pattern(&source, any_case))
+}
+
+fn any_test() -> impl Strategy<Value = Test> {
+    use prop::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
+    let number = prop_oneof![NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE, any::<i32>().prop_map(f64::from)];
+    prop_oneof![
+        any_bytes().prop_map(Test::Equal),
+        any_bytes().prop_map(Test::NotEqual),
+        any_pattern().prop_map(Test::Match),
+        any_pattern().prop_map(Test::NotMatch),
+        (number, 0..4).prop_map(|(number, kind)| match kind {
+            0 => Test::Less(number),
+            1 => Test::LessEqual(number),
+            2 => Test::Greater(number),
+            _ => Test::GreaterEqual(number),
+        }),
+    ]
+}
+
+/// Trees as the parser makes them: groups have two members or more, and none of their own kind.
+fn any_expr() -> impl Strategy<Value = Expr> {
+    let name = "[a-zA-Z_@][a-zA-Z0-9_.@-]{0,6}|\\PC{0,6}|AND";
+    let term = prop_oneof![
+        (any_bytes(), any::<bool>()).prop_map(|(bytes, any_case)| Expr::Text(Text { bytes, any_case })),
+        any_pattern().prop_map(Expr::Regex),
+        (name, any_test()).prop_map(|(name, test)| field(&name, test)),
+    ];
+    let and = |member| if let Expr::And(inner) = member { inner } else { vec![member] };
+    let or = |member| if let Expr::Or(inner) = member { inner } else { vec![member] };
+    term.prop_recursive(5, 40, 4, move |inner| {
+        let group = prop::collection::vec(inner.clone(), 2..5);
+        prop_oneof![
+            inner.prop_map(|inner| Expr::Not(Box::new(inner))),
+            group.clone().prop_map(move |members| Expr::And(members.into_iter().flat_map(and).collect())),
+            group.prop_map(move |members| Expr::Or(members.into_iter().flat_map(or).collect())),
+        ]
+    })
+}
+
+/// Input that is more often an expression than random bytes are.
+fn soup() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop::sample::select(vec![
+        " ", " ", " ", "(", ")", "-", "NOT ", " AND ", " OR ", "a", "b1", "\"", "\\", "\\x41", "/", "i", "=", "!=",
+        "=~", "!~", ">", "<=", "5", ".", "e9", "\"q r\"", "/r s/", "ö", "\n", "k=v",
+    ]);
+    let piece =
+        prop_oneof![20 => piece.prop_map(|piece| piece.as_bytes().to_vec()), 1 => any::<[u8; 1]>().prop_map(Vec::from)];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+/// What holds for every input.
+fn check_input(input: &[u8]) -> Result<(), TestCaseError> {
+    match Expr::parse(input) {
+        Ok(expr) => {
+            let printed = expr.to_string();
+            prop_assert_eq!(Expr::parse(printed.as_bytes()), Ok(expr), "{}", printed);
+        }
+        Err(error) => {
+            let columns = String::from_utf8_lossy(input).chars().count() + 1;
+            prop_assert!((1..=columns).contains(&error.column), "{}", error);
+            prop_assert!(!error.message.chars().any(char::is_control), "{}", error);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the regex matches, in the byte mode that records are searched in.
+fn is_match(pattern: &Pattern, value: &[u8]) -> bool {
+    let syntax = syntax::Config::new().utf8(false).case_insensitive(pattern.any_case);
+    let regex = Regex::builder().syntax(syntax).configure(Regex::config().utf8_empty(false)).build(&pattern.source);
+    regex.unwrap().is_match(value)
+}
+
+proptest! {
+    #[test]
+    fn prints_what_it_reads(expr in any_expr()) {
+        let printed = expr.to_string();
+        prop_assert_eq!(Expr::parse(printed.as_bytes()), Ok(expr), "{}", printed);
+    }
+
+    #[test]
+    fn reads_any_bytes_without_panic(input in prop::collection::vec(any::<u8>(), 0..200)) {
+        check_input(&input)?;
+    }
+
+    #[test]
+    fn reads_any_soup_without_panic(input in soup()) {
+        check_input(&input)?;
+    }
+
+    #[test]
+    fn any_case_equality_is_of_the_whole_value(value in any_bytes(), around in any_bytes()) {
+        let Test::Match(pattern) = fold::any_case_test(Test::Equal(value.clone())) else { panic!("not a match") };
+        prop_assert!(is_match(&pattern, &value));
+        prop_assert!(is_match(&pattern, &value.to_ascii_uppercase()));
+        prop_assert!(is_match(&pattern, &value.to_ascii_lowercase()));
+        if !around.is_empty() {
+            prop_assert!(!is_match(&pattern, &[value.as_slice(), &around].concat()));
+            prop_assert!(!is_match(&pattern, &[around.as_slice(), &value].concat()));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The labels of a stream: what the source said once and for all about its records.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The labels of one stream, sorted by name, each name once. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Labels(Arc<[(Box<str>, Box<str>)]>);
+
+/// Why labels were refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidLabels {
+    /// There is no `=` after the name.
+    #[error("label `{0}` has no `=`: write labels as k=v,k2=v2")]
+    NoValue(String),
+    /// The name is not `[A-Za-z_][A-Za-z0-9_.-]*`.
+    #[error("label name `{0}` is not a letter or `_` followed by letters, digits, `_`, `.`, `-`")]
+    Name(String),
+    /// A name stands twice.
+    #[error("label `{0}` is given twice")]
+    Twice(String),
+    /// A quoted value does not end.
+    #[error("the quoted value of label `{0}` does not end")]
+    Quote(String),
+    /// More than [`Labels::COUNT_MAX`].
+    #[error("more than {max} labels", max = Labels::COUNT_MAX)]
+    Count,
+    /// A name or value is longer than allowed.
+    #[error("label `{0}` is too long: a name may have {name} bytes, a value {value}", name = Labels::NAME_BYTES_MAX, value = Labels::VALUE_BYTES_MAX)]
+    Long(String),
+    /// The encoded form is damaged.
+    #[error("the encoded labels are damaged")]
+    Encoding,
+}
+
+impl Labels {
+    /// Labels of one stream. They are repeated in every block, so their number is bounded.
+    pub const COUNT_MAX: usize = 64;
+    /// Bytes of a name.
+    pub const NAME_BYTES_MAX: usize = 128;
+    /// Bytes of a value.
+    pub const VALUE_BYTES_MAX: usize = 1_024;
+
+    /// Labels from pairs in any order. An empty value means that there is no such label.
+    ///
+    /// # Errors
+    /// [`InvalidLabels`], the first that is found.
+    pub fn new<N: Into<String>, V: Into<String>>(
+        pairs: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Self, InvalidLabels> {
+        let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
+        for (name, value) in pairs {
+            let (name, value): (String, String) = (name.into(), value.into());
+            if !is_name(&name) {
+                return Err(InvalidLabels::Name(name));
+            }
+            if name.len() > Self::NAME_BYTES_MAX || value.len() > Self::VALUE_BYTES_MAX {
+                return Err(InvalidLabels::Long(name.chars().take(40).collect()));
+            }
+            if !value.is_empty() {
+                list.push((name.into(), value.into()));
+            }
+        }
+        if list.len() > Self::COUNT_MAX {
+            return Err(InvalidLabels::Count);
+        }
+        list.sort_unstable();
+        for pair in list.windows(2) {
+            if let [(first, _), (second, _)] = pair
+                && first == second
+            {
+                return Err(InvalidLabels::Twice(first.to_string()));
+            }
+        }
+        Ok(Self(list.into()))
+    }
+
+    /// Labels as written on a command line: `k=v,k2=v2`. A value with a comma or a quote stands in quotes, with `\"` and
+    /// `\\` for those two inside: `path="/a,b"`.
+    ///
+    /// # Errors
+    /// [`InvalidLabels`], the first that is found.
+    pub fn parse(text: &str) -> Result<Self, InvalidLabels> {
+        let mut pairs = Vec::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let Some((name, after)) = rest.split_once('=') else {
+                return Err(InvalidLabels::NoValue(rest.chars().take(40).collect()));
+            };
+            let name = name.trim();
+            let value;
+            if let Some(quoted) = after.strip_prefix('"') {
+                (value, rest) = unquote(quoted).ok_or_else(|| InvalidLabels::Quote(name.to_owned()))?;
+                rest = match rest.trim_start().strip_prefix(',') {
+                    Some(next) => next,
+                    None if rest.trim_start().is_empty() => "",
+                    None => return Err(InvalidLabels::Quote(name.to_owned())),
+                };
+            } else {
+                let (plain, next) = after.split_once(',').unwrap_or((after, ""));
+                value = plain.trim().to_owned();
+                rest = next;
+            }
+            pairs.push((name.to_owned(), value));
+        }
+        Self::new(pairs)
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(have, _)| **have == *name).map(|(_, value)| &**value)
+    }
+
+    /// Names and values, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// Whether there is no label.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends the form for disk and wire: for each label the name's length in a byte, the name, the value's length in
+    /// two bytes little-endian, the value.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for (name, value) in self.0.iter() {
+            // Both lengths were bounded when the labels were made.
+            out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(&u16::try_from(value.len()).unwrap_or(u16::MAX).to_le_bytes());
+            out.extend_from_slice(value.as_bytes());
+        }
+    }
+
+    /// The labels that [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`InvalidLabels`] when the bytes are none such.
+    pub fn decode(mut bytes: &[u8]) -> Result<Self, InvalidLabels> {
+        let mut pairs = Vec::new();
+        while let Some((length, after)) = bytes.split_first() {
+            let (name, after) = after.split_at_checked(usize::from(*length)).ok_or(InvalidLabels::Encoding)?;
+            let (length, after) = after.split_first_chunk::<2>().ok_or(InvalidLabels::Encoding)?;
+            let length = usize::from(u16::from_le_bytes(*length));
+            let (value, after) = after.split_at_checked(length).ok_or(InvalidLabels::Encoding)?;
+            let text = |part| str::from_utf8(part).map_err(|_| InvalidLabels::Encoding);
+            pairs.push((text(name)?, text(value)?));
+            bytes = after;
+        }
+        Self::new(pairs)
+    }
+}
+
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (name, value)) in self.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            if value.contains([',', '"', '\\', ' ']) {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+                write!(f, "{comma}{name}=\"{value}\"")?;
+            } else {
+                write!(f, "{comma}{name}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+}
+
+/// The value up to the closing quote, and what follows it.
+fn unquote(quoted: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut chars = quoted.char_indices();
+    while let Some((at, letter)) = chars.next() {
+        match letter {
+            '"' => return Some((value, quoted.get(at + 1..)?)),
+            '\\' => value.push(chars.next()?.1),
+            _ => value.push(letter),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn text_parses() {
+        let check = |text: &str, want: &str| {
+            let got = Labels::parse(text).map_or_else(|error| error.to_string(), |labels| labels.to_string());
+            assert_eq!(got, want, "{text}");
+        };
+        check("", "");
+        check("b=2,a=1", "a=1,b=2");
+        check(" a = x y , b=2", "a=\"x y\",b=2");
+        check(r#"a="x,\"y\"",b=2"#, r#"a="x,\"y\"",b=2"#);
+        check("a=b=c", "a=b=c");
+        check("a=", "");
+        check("a", "label `a` has no `=`: write labels as k=v,k2=v2");
+        check("a=1,a=2", "label `a` is given twice");
+        check("1a=1", "label name `1a` is not a letter or `_` followed by letters, digits, `_`, `.`, `-`");
+        check("a=\"x", "the quoted value of label `a` does not end");
+    }
+
+    #[test]
+    fn limits_hold() {
+        assert!(Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX))]).is_ok());
+        assert!(matches!(Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX + 1))]), Err(InvalidLabels::Long(_))));
+        let many = (0..=Labels::COUNT_MAX).map(|n| (format!("l{n}"), "x"));
+        assert_eq!(Labels::new(many), Err(InvalidLabels::Count));
+    }
+
+    proptest! {
+        #[test]
+        fn encoding_and_text_round_trip(pairs in prop::collection::btree_map("[a-z_][a-z0-9_.-]{0,8}", "\\PC{1,12}", 0..8)) {
+            let labels = Labels::new(pairs).unwrap();
+            let mut bytes = Vec::new();
+            labels.encode(&mut bytes);
+            prop_assert_eq!(Labels::decode(&bytes), Ok(labels.clone()));
+            if labels.iter().all(|(_, value)| value.trim() == value) {
+                prop_assert_eq!(Labels::parse(&labels.to_string()), Ok(labels));
+            }
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Labels::decode(&bytes);
+        }
+    }
+}

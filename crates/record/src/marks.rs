@@ -1,0 +1,72 @@
+//! What is odd about a few records of a batch, by row.
+
+/// Rows that bear a mark, in rising order. Nearly every batch has none, so this is a short list and not a column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks(Vec<(u32, u8)>);
+
+impl Marks {
+    /// The record was longer than allowed and was cut here; the next number of its producer goes on with it.
+    pub const CUT: u8 = 1;
+    /// The source ended without a line end after this record.
+    pub const OPEN: u8 = 2;
+
+    /// No row is marked.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Whether no row is marked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Marks a row. Rows must be marked in rising order; a second mark of the same row is added to the first.
+    pub fn push(&mut self, row: u32, bits: u8) {
+        match self.0.last_mut() {
+            Some((last, had)) if *last == row => *had |= bits,
+            Some((last, _)) if *last > row => debug_assert!(false, "rows are marked in rising order"),
+            _ => self.0.push((row, bits)),
+        }
+    }
+
+    /// The marks of a row, 0 for none.
+    #[must_use]
+    pub fn of(&self, row: u32) -> u8 {
+        if self.0.is_empty() {
+            return 0;
+        }
+        self.0
+            .binary_search_by_key(&row, |(row, _)| *row)
+            .ok()
+            .and_then(|at| self.0.get(at))
+            .map_or(0, |(_, bits)| *bits)
+    }
+
+    /// The marked rows with their bits, rising.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// How many rows bear a mark.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_keep_their_marks() {
+        let mut marks = Marks::none();
+        assert_eq!(marks.of(0), 0);
+        marks.push(3, Marks::CUT);
+        marks.push(3, Marks::OPEN);
+        marks.push(9, Marks::OPEN);
+        assert_eq!((marks.of(2), marks.of(3), marks.of(9), marks.len()), (0, 3, 2, 2));
+    }
+}

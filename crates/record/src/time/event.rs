@@ -1,0 +1,191 @@
+//! Times as records state them: RFC 3339 text, and numbers that count seconds or a part of them since 1970.
+//!
+//! Nothing goes through a float: a float holds today's time only to a quarter of a microsecond, and records that were
+//! written in order would come out of it in another.
+
+use std::iter;
+use std::ops::RangeInclusive;
+
+use super::civil;
+use crate::Millis;
+
+/// Why a text is not a moment that an id can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is not written as one.
+    Form,
+    /// It is one, but before 1970 or after [`Millis::MAX`].
+    Range,
+}
+
+/// A moment, and the nanoseconds below its millisecond.
+type Stated = (Millis, u32);
+
+/// The moment that a record states as RFC 3339 text, and the nanoseconds below its millisecond (0..=999_999; what is
+/// smaller is cut off).
+///
+/// More is taken than RFC 3339 allows, because logs hold more: a space or `t` for the `T`, a comma before the fraction,
+/// no seconds, no offset (then it is UTC), an offset of hours only or without the colon, a year of five digits. `None`
+/// for all else, for dates that do not exist, and for what is before 1970 or after [`Millis::MAX`]. A leap second is
+/// the first second of the next minute.
+#[must_use]
+pub fn event_time_text(text: &[u8]) -> Option<(Millis, u32)> {
+    let mut reader = Reader(text);
+    let days = reader.date()?;
+    stated(i128::from(days) * DAY + reader.time()?).ok()
+}
+
+/// The moment that a record states as a number in JSON's spelling, and the nanoseconds below its millisecond.
+///
+/// The number counts seconds since 1970; from 10¹¹ on milliseconds, from 10¹⁴ on microseconds, from 10¹⁷ on
+/// nanoseconds: seconds reach that far only in the year 5138, and the others pass each limit in 1973. Every digit counts
+/// down to the nanosecond. `None` for what is not a number, below 0 or after [`Millis::MAX`].
+#[must_use]
+pub fn event_time_number(text: &str) -> Option<(Millis, u32)> {
+    number(text).ok()
+}
+
+/// See [`event_time_text`]; a date alone is its midnight.
+pub(super) fn text_or_date(text: &[u8]) -> Result<Stated, Fault> {
+    let mut reader = Reader(text);
+    let days = reader.date().ok_or(Fault::Form)?;
+    let time = if reader.0.is_empty() { 0 } else { reader.time().ok_or(Fault::Form)? };
+    stated(i128::from(days) * DAY + time)
+}
+
+/// See [`event_time_number`].
+pub(super) fn number(text: &str) -> Result<Stated, Fault> {
+    let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+    let mut decimal = Decimal::read(text.as_bytes()).ok_or(Fault::Form)?;
+    let whole = decimal.trunc().filter(|_| !negative).ok_or(Fault::Range)?;
+    // By how many digits the point moves to make it nanoseconds.
+    let places = match whole {
+        0..100_000_000_000 => 9,
+        100_000_000_000..100_000_000_000_000 => 6,
+        100_000_000_000_000..100_000_000_000_000_000 => 3,
+        _ => 0,
+    };
+    decimal.point += places;
+    stated(decimal.trunc().ok_or(Fault::Range)?)
+}
+
+/// Nanoseconds in a second.
+const NANOS: i128 = 1_000_000_000;
+
+/// Nanoseconds in a day.
+const DAY: i128 = 86_400 * NANOS;
+
+/// The moment that many nanoseconds after 1970.
+fn stated(nanos: i128) -> Result<Stated, Fault> {
+    let millis = u64::try_from(nanos / 1_000_000).ok().filter(|millis| *millis <= Millis::MAX.0);
+    let below = u32::try_from(nanos % 1_000_000).ok();
+    millis.map(Millis).zip(below).ok_or(Fault::Range)
+}
+
+/// A decimal number, as its digits and the place of its point.
+struct Decimal<'a> {
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    /// Before which digit the point stands; it may be outside of those that are written, among zeros.
+    point: i64,
+}
+
+impl<'a> Decimal<'a> {
+    fn read(text: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader(text);
+        let whole = reader.digits(1..=usize::MAX)?;
+        let fraction = if reader.eat(b".").is_some() { reader.digits(1..=usize::MAX)? } else { &[] };
+        let mut point = i64::try_from(whole.len()).ok()?;
+        if reader.eat(b"eE").is_some() {
+            let sign = reader.eat(b"+-").unwrap_or(b'+');
+            // An exponent beyond four digits could only move the point out of every moment, and bounds `trunc`.
+            let exponent = value(reader.digits(1..=4)?);
+            point += if sign == b'-' { -exponent } else { exponent };
+        }
+        reader.0.is_empty().then_some(Self { whole, fraction, point })
+    }
+
+    /// The number without what is behind the point; `None` when that is too large.
+    fn trunc(&self) -> Option<i128> {
+        let digits = self.whole.iter().chain(self.fraction).chain(iter::repeat(&b'0'));
+        digits
+            .take(usize::try_from(self.point).unwrap_or(0))
+            .try_fold(0_i128, |number, digit| number.checked_mul(10)?.checked_add(i128::from(digit - b'0')))
+    }
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// As many digits as there are, up to the upper bound; `None` when there are fewer than the lower.
+    fn digits(&mut self, count: RangeInclusive<usize>) -> Option<&'a [u8]> {
+        let found = self.0.iter().take(*count.end()).take_while(|byte| byte.is_ascii_digit()).count();
+        let (digits, rest) = self.0.split_at_checked(found).filter(|_| found >= *count.start())?;
+        self.0 = rest;
+        Some(digits)
+    }
+
+    /// The next byte, if it is one of these.
+    fn eat(&mut self, any_of: &[u8]) -> Option<u8> {
+        let (first, rest) = self.0.split_first().filter(|(first, _)| any_of.contains(first))?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// A number of two digits below `end`.
+    fn pair(&mut self, end: i64) -> Option<i64> {
+        self.digits(2..=2).map(value).filter(|pair| *pair < end)
+    }
+
+    /// A date, as days since 1970.
+    fn date(&mut self) -> Option<i64> {
+        let year = value(self.digits(4..=5)?);
+        self.eat(b"-")?;
+        let month = self.pair(100)?;
+        self.eat(b"-")?;
+        let day = self.pair(100)?;
+        civil::days(year, month, day)
+    }
+
+    /// Time of day and offset up to the end of the text, as nanoseconds since the day began in UTC.
+    fn time(&mut self) -> Option<i128> {
+        self.eat(b"Tt ")?;
+        let hour = self.pair(24)?;
+        self.eat(b":")?;
+        let minute = self.pair(60)?;
+        let (mut second, mut nanos) = (0, 0);
+        if self.eat(b":").is_some() {
+            second = self.pair(61)?;
+            if self.eat(b".,").is_some() {
+                nanos = self.fraction()?;
+            }
+        }
+        let offset = self.offset()?;
+        let seconds = hour * 3_600 + minute * 60 + second - offset;
+        self.0.is_empty().then_some(i128::from(seconds) * NANOS + nanos)
+    }
+
+    /// The digits behind a point, as billionths.
+    fn fraction(&mut self) -> Option<i128> {
+        let fraction = self.digits(1..=usize::MAX)?;
+        Decimal { whole: &[], fraction, point: 9 }.trunc()
+    }
+
+    /// How many seconds the stated time is ahead of UTC.
+    fn offset(&mut self) -> Option<i64> {
+        let Some(sign) = self.eat(b"+-") else {
+            self.eat(b"Zz");
+            return Some(0);
+        };
+        let hours = self.pair(24)?;
+        let minutes = if self.eat(b":").is_some() || !self.0.is_empty() { self.pair(60)? } else { 0 };
+        let seconds = hours * 3_600 + minutes * 60;
+        Some(if sign == b'-' { -seconds } else { seconds })
+    }
+}
+
+/// The number that a few digits spell.
+fn value(digits: &[u8]) -> i64 {
+    digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
+}

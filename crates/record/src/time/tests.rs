@@ -1,0 +1,264 @@
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::{self, TimeZone};
+use proptest::prelude::*;
+
+use super::*;
+use crate::Millis;
+
+/// 2026-11-20T23:10:00Z.
+const NOW: Millis = Millis(1_795_216_200_000);
+
+#[test]
+fn durations() {
+    let check = |text: &str, ms: u64| assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+    check("0", 0);
+    check("0s", 0);
+    check("500ms", 500);
+    check("90s", 90_000);
+    check("15m", 900_000);
+    check("1h30m", 5_400_000);
+    check("7d", 604_800_000);
+    check("2w", 1_209_600_000);
+    check("1w1d1h1m1s1ms", 694_861_001);
+    check("18446744073709551615ms", u64::MAX);
+}
+
+#[test]
+fn bad_durations_say_what_is_accepted() {
+    for text in ["", " ", "5", "00", "m", "-5m", "+5m", "5 m", "5m ", "1.5h", "5M", "5min", "5m3", "h5", "５m", "5µs"]
+    {
+        let error = parse_duration(text).unwrap_err();
+        let units = "expected a duration such as `15m`, `1h30m` or `7d` (units ms, s, m, h, d, w), found ";
+        assert_eq!(error.to_string(), format!("{units}`{text}`"));
+    }
+    for text in ["18446744073709551616ms", "99999999999999999w", "18446744073709551615ms1ms"] {
+        let error = parse_duration(text).unwrap_err();
+        assert_eq!(error.to_string(), format!("expected a duration of less than 500 million years, found `{text}`"));
+    }
+    assert!(parse_duration("99999999999999999999m5x") == Err(InvalidTime::Duration("99999999999999999999m5x".into())));
+}
+
+#[test]
+fn moments() {
+    let check = |text: &str, ms: u64| assert_eq!(parse_moment(text, NOW), Ok(Millis(ms)), "{text}");
+    check("now", NOW.0);
+    check("15m", NOW.0 - 900_000);
+    check("30d", NOW.0 - 30 * 86_400_000);
+    check("9999w", 0);
+    check("99999999999999999999999w", 0);
+    check("0", 0);
+    check("0s", NOW.0);
+    check("1795216200", NOW.0);
+    check("1795216200.25", NOW.0 + 250);
+    check("99999999999", 99_999_999_999_000);
+    check("100000000000", 100_000_000_000);
+    check("99999999999999", 99_999_999_999_999);
+    check("100000000000000", 100_000_000_000);
+    check("99999999999999999", 99_999_999_999_999);
+    check("100000000000000000", 100_000_000_000);
+    check("281474976710655999999", Millis::MAX.0);
+    check("2026-11-20", NOW.0 - (23 * 60 + 10) * 60_000);
+    check("2026-11-20T23:10:00Z", NOW.0);
+    check("2026-11-20 23:10:00Z", NOW.0);
+    check("2026-11-20T23:10Z", NOW.0);
+    check("2026-11-20T23:10:00.999999999Z", NOW.0 + 999);
+    check("2026-11-21T00:40:00+01:30", NOW.0);
+    check("2026-11-20T15:10:00-08:00", NOW.0);
+    check("1970-01-01T01:00:00+01:00", 0);
+    check("10889-08-02T05:31:50.655Z", Millis::MAX.0);
+}
+
+#[test]
+fn bad_moments_say_what_is_accepted() {
+    for text in
+        ["", "-", "yesterday", "Now", "-15m", "2026-13-01", "2026-02-29", "2026-11-20T", "2026-11", "1e99999", "1."]
+    {
+        let form = "expected a time such as `2026-11-20T23:10:00Z`, `2026-11-20`, `1795216200` (Unix seconds), \
+                    `15m` (that long ago) or `now`, found ";
+        assert_eq!(parse_moment(text, NOW).unwrap_err().to_string(), format!("{form}`{text}`"));
+    }
+    for text in [
+        "-1",
+        "-1795216200.5",
+        "281474976710656000000",
+        "9999999999999999999999999999999999999999999999999999999999",
+        "1e9999",
+        "1969-12-31",
+        "1969-12-31T23:59:59.999999999Z",
+        "1970-01-01T00:00:00+00:01",
+        "0000-01-01",
+        "10889-08-02T05:31:50.656Z",
+        "99999-12-31",
+    ] {
+        let error = parse_moment(text, NOW).unwrap_err();
+        assert_eq!(error.to_string(), format!("expected a time from 1970 to the year 10889, found `{text}`"));
+    }
+}
+
+#[test]
+fn prints_microseconds_in_utc() {
+    let check = |ms: u64, nanos: u32, want: &str| assert_eq!(format_rfc3339(Millis(ms), nanos), want);
+    check(0, 0, "1970-01-01T00:00:00.000000Z");
+    check(NOW.0 + 123, 456_789, "2026-11-20T23:10:00.123456Z");
+    check(NOW.0 + 123, 999, "2026-11-20T23:10:00.123000Z");
+    check(NOW.0 + 123, 5_000_000, "2026-11-20T23:10:00.123999Z");
+    check(951_782_399_999, 0, "2000-02-28T23:59:59.999000Z");
+    check(951_782_400_000, 0, "2000-02-29T00:00:00.000000Z");
+    check(4_107_542_400_000, 0, "2100-03-01T00:00:00.000000Z");
+    check(253_402_300_799_999, 0, "9999-12-31T23:59:59.999000Z");
+    check(253_402_300_800_000, 0, "10000-01-01T00:00:00.000000Z");
+    check(Millis::MAX.0, 999_999, "10889-08-02T05:31:50.655999Z");
+    // No id holds it, but neither may it stop a node.
+    check(u64::MAX, u32::MAX, "584556019-04-03T14:25:51.615999Z");
+}
+
+#[test]
+fn event_texts() {
+    let check = |text: &str, ms: u64, nanos: u32| {
+        assert_eq!(event_time_text(text.as_bytes()), Some((Millis(ms), nanos)), "{text}");
+    };
+    check("2026-11-20T23:10:00Z", NOW.0, 0);
+    check("2026-11-20t23:10:00z", NOW.0, 0);
+    check("2026-11-20 23:10:00", NOW.0, 0);
+    check("2026-11-20T23:10", NOW.0, 0);
+    check("2026-11-21 00:10:00.123456789+01:00", NOW.0 + 123, 456_789);
+    check("2026-11-21 00:10:00,5+0100", NOW.0 + 500, 0);
+    check("2026-11-21 00:10:00.000000001+01", NOW.0, 1);
+    check("2026-11-20T23:10:00.1234567899999999999999999999999999999999999999999Z", NOW.0 + 123, 456_789);
+    check("2026-11-20T23:10:00-00:00", NOW.0, 0);
+    check("2016-12-31T23:59:60Z", 1_483_228_800_000, 0);
+    check("2000-02-29T00:00:00Z", 951_782_400_000, 0);
+}
+
+#[test]
+fn texts_that_are_no_event_times() {
+    for text in [
+        "",
+        "2026-11-20",
+        "2026-11-20T",
+        "2026-11-20T23",
+        "2026-11-20T23:10:00X",
+        "2026-11-20T23:10:00Z ",
+        " 2026-11-20T23:10:00Z",
+        "2026-11-20T24:00:00Z",
+        "2026-11-20T23:60:00Z",
+        "2026-11-20T23:10:61Z",
+        "2026-11-20T23:10:00.Z",
+        "2026-11-20T23:10:00+",
+        "2026-11-20T23:10:00+1",
+        "2026-11-20T23:10:00+01:",
+        "2026-11-20T23:10:00+01:0",
+        "2026-11-20T23:10:00+24:00",
+        "2026-11-20T23:10:00+01:60",
+        "2026-11-20T23:10:00+01:00Z",
+        "2026-11-20_23:10:00Z",
+        "2026-00-20T23:10:00Z",
+        "2026-11-00T23:10:00Z",
+        "2026-11-31T23:10:00Z",
+        "1900-02-29T23:10:00Z",
+        "1969-12-31T23:59:59Z",
+        "26-11-20T23:10:00Z",
+        "102026-11-20T23:10:00Z",
+        "2026-1-20T23:10:00Z",
+        "1795216200",
+    ] {
+        assert_eq!(event_time_text(text.as_bytes()), None, "{text}");
+    }
+    assert_eq!(event_time_text(b"2026-11-20T23:10:0\xffZ"), None);
+}
+
+#[test]
+fn event_numbers() {
+    let check = |text: &str, ms: u64, nanos: u32| {
+        assert_eq!(event_time_number(text), Some((Millis(ms), nanos)), "{text}");
+    };
+    check("0", 0, 0);
+    check("0.000000001", 0, 1);
+    check("0.0000000019", 0, 1);
+    check("1795216200", NOW.0, 0);
+    check("1795216200.123456789", NOW.0 + 123, 456_789);
+    check("1795216200123", NOW.0 + 123, 0);
+    check("1795216200123.456789", NOW.0 + 123, 456_789);
+    check("1795216200123456", NOW.0 + 123, 456_000);
+    check("1795216200123456.7899", NOW.0 + 123, 456_789);
+    check("1795216200123456789", NOW.0 + 123, 456_789);
+    check("1795216200123456789.9", NOW.0 + 123, 456_789);
+    check("1.7952162e9", NOW.0, 0);
+    check("1.795216200123456789E+18", NOW.0 + 123, 456_789);
+    check("17952162001234567890e-1", NOW.0 + 123, 456_789);
+    check("1795216200000e-3", NOW.0, 0);
+    check("5e-9999", 0, 0);
+    check("0e9999", 0, 0);
+}
+
+#[test]
+fn texts_that_are_no_event_numbers() {
+    for text in
+        ["", "-1", "+1", " 1", "1 ", ".5", "1.", "1e", "1e+", "0x1", "1_0", "inf", "NaN", "1e99999", "1e30", "１"]
+    {
+        assert_eq!(event_time_number(text), None, "{text}");
+    }
+}
+
+/// A moment that `jiff` knows too: before the year 9999 ends, with room for offsets.
+fn moment() -> impl Strategy<Value = (Millis, u32)> {
+    (0..253_370_000_000_000_u64, 0..1_000_000_u32).prop_map(|(ms, nanos)| (Millis(ms), nanos))
+}
+
+fn jiff(at: Millis, nanos: u32) -> Timestamp {
+    Timestamp::from_nanosecond(i128::from(at.0) * 1_000_000 + i128::from(nanos)).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn printing_agrees_with_jiff((at, nanos) in moment()) {
+        let mut out = b"at ".to_vec();
+        write_rfc3339(&mut out, at, nanos);
+        let micros = jiff(at, nanos / 1_000 * 1_000);
+        prop_assert_eq!(String::from_utf8(out).unwrap(), format!("at {micros:.6}"));
+    }
+
+    #[test]
+    fn reading_agrees_with_jiff((at, nanos) in moment(), offset in -23 * 60..23 * 60_i32) {
+        let zone = TimeZone::fixed(tz::Offset::from_seconds(offset * 60).unwrap());
+        let text = jiff(at, nanos).to_zoned(zone).strftime("%Y-%m-%dT%H:%M:%S%.f%:z").to_string();
+        prop_assert_eq!(event_time_text(text.as_bytes()), Some((at, nanos)), "{}", text);
+    }
+
+    #[test]
+    fn reads_what_it_prints(ms in 0..=Millis::MAX.0, nanos in 0..1_000_000_u32) {
+        let text = format_rfc3339(Millis(ms), nanos);
+        prop_assert_eq!(event_time_text(text.as_bytes()), Some((Millis(ms), nanos / 1_000 * 1_000)), "{}", text);
+        prop_assert_eq!(parse_moment(&text, NOW), Ok(Millis(ms)));
+    }
+
+    #[test]
+    fn numbers_are_exact_in_every_unit(ms in 100_000_000_000..99_999_999_999_999_u64, nanos in 0..1_000_000_u32) {
+        let nanoseconds = format!("{ms}{nanos:06}");
+        for places in [9, 6, 3] {
+            let (whole, fraction) = nanoseconds.split_at(nanoseconds.len() - places);
+            prop_assert_eq!(event_time_number(&format!("{whole}.{fraction}")), Some((Millis(ms), nanos)));
+        }
+        prop_assert_eq!(event_time_number(&nanoseconds), Some((Millis(ms), nanos)));
+    }
+
+    #[test]
+    fn readers_stand_any_input(text in "\\PC*", times in "[-0-9TZ:.,+eE wdhms]{0,40}", bytes: Vec<u8>) {
+        for text in [&text, &times] {
+            let _ = (parse_duration(text), parse_moment(text, NOW), event_time_number(text));
+            let _ = event_time_text(text.as_bytes());
+        }
+        let _ = event_time_text(&bytes);
+    }
+}
+
+#[test]
+fn every_day_reads_as_it_prints() {
+    for day in 0..Millis::MAX.0 / 86_400_000 {
+        let (year, month, date) = civil::date(day);
+        let (year, month, date) = (year.cast_signed(), month.cast_signed(), date.cast_signed());
+        assert_eq!(civil::days(year, month, date), Some(day.cast_signed()));
+    }
+}

@@ -1,0 +1,295 @@
+//! Blocks: records in the order of their ids, grouped by stream, packed.
+//!
+//! A block is complete in itself: it names its streams, so that compaction can carry it from file to file as it is. It
+//! is two packed columns: what is said of the rows, and the text. A search looks at the text only where the rows are of
+//! interest.
+//!
+//! ```text
+//!   rows column, unpacked: varint chunks, then for each chunk
+//!     varint bytes of the labels · the labels      varint rows · varint bytes of text · varint accepted ms
+//!     varint runs, then for each run               varint rows · step ms from the run before (0 first) ·
+//!                                                  varint producer: its number in this chunk, a new one followed by its
+//!                                                  48 bits as varint · step sequence from the producer's next (0 first)
+//!     varint rows with nanoseconds, then for each  varint rows since the one before · varint ns
+//!     a byte: 1 lengths follow                     varint bytes of each record
+//!     marks, as in a frame
+//!   text column, unpacked: the text of the chunks one after the other
+//! ```
+//! (*step* is the zigzag varint of a difference.)
+//!
+//! Invariant: within a chunk the ids rise from row to row; between the chunks of a block they interleave.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bucksaw_record::{Id, Labels, Millis, Producer};
+
+use crate::chunk::text_of;
+use crate::frame::ends_fit;
+use crate::sides::{decode_marks, encode_marks};
+use crate::varint::{Reader, put, put_step};
+use crate::{Chunk, Codec, Reach, Rows};
+
+/// The rows column is small and packs well at any level.
+const ROWS_CODEC: Codec = Codec::Zstd(1);
+
+/// Gathers records in the order of their ids and packs them.
+#[derive(Debug, Default)]
+pub struct BlockBuilder {
+    chunks: Vec<Growing>,
+    by_stream: HashMap<Labels, usize>,
+    reach: Reach,
+}
+
+#[derive(Debug)]
+struct Growing {
+    labels: Labels,
+    rows: Rows,
+    text: Vec<u8>,
+}
+
+/// A block as it will lie in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed {
+    pub(crate) rows: Column,
+    pub(crate) text: Column,
+    pub(crate) reach: Reach,
+    pub(crate) streams: Vec<Labels>,
+}
+
+/// A packed column.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) codec: Codec,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) raw_len: usize,
+}
+
+impl Column {
+    fn pack(codec: Codec, raw: Vec<u8>) -> Self {
+        let raw_len = raw.len();
+        let (codec, bytes) = codec.pack(&raw);
+        let bytes = bytes.into_owned();
+        Self { codec, bytes, raw_len }
+    }
+}
+
+impl BlockBuilder {
+    /// Bytes of text so far.
+    #[must_use]
+    pub fn text_bytes(&self) -> u64 {
+        self.reach.text_bytes
+    }
+
+    /// Whether there is nothing to pack.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.reach.is_empty()
+    }
+
+    /// Adds the rows `range` of `rows`, whose text is `text`. Their ids are above all that this stream's earlier rows
+    /// had.
+    pub fn push(&mut self, labels: &Labels, rows: &Rows, range: Range<u32>, text: &[u8]) {
+        let at = match self.by_stream.get(labels) {
+            Some(at) => *at,
+            None => {
+                self.chunks.push(Growing { labels: labels.clone(), rows: Rows::default(), text: Vec::new() });
+                self.by_stream.insert(labels.clone(), self.chunks.len() - 1);
+                self.chunks.len() - 1
+            }
+        };
+        let Some(chunk) = self.chunks.get_mut(at) else { return };
+        let added = chunk.take(rows, range, text);
+        self.reach.add(&added, text.len());
+    }
+
+    /// Packs what was pushed, and starts anew. `None` when nothing was.
+    pub(crate) fn pack(&mut self, codec: Codec) -> Option<Packed> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut chunks = std::mem::take(&mut self.chunks);
+        self.by_stream.clear();
+        let reach = std::mem::take(&mut self.reach);
+        let mut rows = Vec::new();
+        put(&mut rows, chunks.len() as u64);
+        chunks.iter().for_each(|chunk| encode_chunk(chunk, &mut rows));
+        let text = match chunks.as_mut_slice() {
+            [only] => std::mem::take(&mut only.text),
+            several => several.iter().map(|chunk| chunk.text.as_slice()).collect::<Vec<_>>().concat(),
+        };
+        let streams = chunks.into_iter().map(|chunk| chunk.labels).collect();
+        Some(Packed { rows: Column::pack(ROWS_CODEC, rows), text: Column::pack(codec, text), reach, streams })
+    }
+}
+
+impl Growing {
+    /// Takes rows of another chunk, and returns what was added.
+    fn take(&mut self, from: &Rows, range: Range<u32>, text: &[u8]) -> Rows {
+        let base = self.rows.count;
+        let inside = |row: &u32| range.contains(row);
+        let mut added = Rows { accepted: from.accepted, ..Rows::default() };
+        for run in &from.runs {
+            let start = range.start.max(run.row);
+            let end = range.end.min(run.row + run.count);
+            if start < end {
+                let first = Id::from_bits(run.first.bits() + u128::from(start - run.row));
+                self.rows.push_run(first, end - start);
+                added.push_run(first, end - start);
+            }
+        }
+        let nanos = from.nanos.iter().filter(|(row, _)| inside(row));
+        self.rows.nanos.extend(nanos.map(|(row, nanos)| (row - range.start + base, *nanos)));
+        for (row, bits) in from.marks.iter().filter(|(row, _)| inside(row)) {
+            self.rows.marks.push(row - range.start + base, bits);
+        }
+        if from.lengths.is_some() && self.rows.lengths.is_none() {
+            self.rows.lengths = Some(line_lengths(&self.text));
+        }
+        if let Some(lengths) = &mut self.rows.lengths {
+            match &from.lengths {
+                Some(given) => lengths.extend(given.get(range.start as usize..range.end as usize).unwrap_or_default()),
+                None => lengths.extend(line_lengths(text)),
+            }
+        }
+        self.rows.accepted = self.rows.accepted.max(from.accepted);
+        self.text.extend_from_slice(text);
+        added
+    }
+}
+
+/// Lengths of the lines of a text, without their LFs.
+fn line_lengths(text: &[u8]) -> Vec<u32> {
+    let mut before = 0;
+    let ends = memchr::memchr_iter(b'\n', text);
+    ends.map(|end| {
+        let length = end - before;
+        before = end + 1;
+        length as u32
+    })
+    .collect()
+}
+
+fn encode_chunk(chunk: &Growing, out: &mut Vec<u8>) {
+    let rows = &chunk.rows;
+    let mut labels = Vec::new();
+    chunk.labels.encode(&mut labels);
+    put(out, labels.len() as u64);
+    out.extend_from_slice(&labels);
+    put(out, u64::from(rows.count));
+    put(out, chunk.text.len() as u64);
+    put(out, rows.accepted.0);
+    put(out, rows.runs.len() as u64);
+    let mut ms = 0;
+    let mut producers: HashMap<Producer, (u64, u64)> = HashMap::new();
+    for run in &rows.runs {
+        put(out, u64::from(run.count));
+        put_step(out, ms, run.first.at().0);
+        ms = run.first.at().0;
+        let known = producers.len() as u64;
+        let (number, next) = producers.entry(run.first.producer()).or_insert((known, 0));
+        put(out, *number);
+        if *number == known {
+            put(out, run.first.producer().bits());
+        }
+        put_step(out, *next, u64::from(run.first.sequence()));
+        *next = u64::from(run.last().sequence()) + 1;
+    }
+    put(out, rows.nanos.len() as u64);
+    let mut before = 0;
+    for (row, nanos) in &rows.nanos {
+        put(out, u64::from(row - before));
+        put(out, u64::from(*nanos));
+        before = *row;
+    }
+    out.push(u8::from(rows.lengths.is_some()));
+    rows.lengths.iter().flatten().for_each(|length| put(out, u64::from(*length)));
+    encode_marks(&rows.marks, out);
+}
+
+/// A block that was read back.
+#[derive(Clone, Debug)]
+pub struct Block {
+    chunks: Vec<(Labels, Arc<Rows>, Range<usize>)>,
+    text: Vec<u8>,
+}
+
+impl Block {
+    /// The records, stream by stream.
+    pub fn chunks(&self) -> impl Iterator<Item = Chunk<'_>> {
+        self.chunks.iter().map(|(labels, rows, range)| Chunk {
+            labels,
+            rows: Arc::clone(rows),
+            text: self.text.get(range.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// The text of all chunks and the stretch of each, in the order of [`Self::chunks`].
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<u8>, Vec<(Labels, Arc<Rows>, Range<usize>)>) {
+        (self.text, self.chunks)
+    }
+
+    /// Puts the unpacked columns together; `None` when they do not fit each other.
+    pub(crate) fn open(rows: &[u8], text: Vec<u8>) -> Option<Self> {
+        let mut reader = Reader(rows);
+        let mut chunks = Vec::new();
+        let mut at = 0_usize;
+        for _ in 0..reader.varint()? {
+            let (labels, rows, text_len) = decode_chunk(&mut reader)?;
+            let range = at..at.checked_add(text_len)?;
+            let part = text.get(range.clone())?;
+            let fits = match &rows.lengths {
+                Some(lengths) => ends_fit(part, lengths),
+                None => text_of(part, None, rows.count) == Some(part.len()),
+            };
+            if !fits || !rows.is_sorted() {
+                return None;
+            }
+            at = range.end;
+            chunks.push((labels, Arc::new(rows), range));
+        }
+        (reader.is_empty() && at == text.len()).then_some(Self { chunks, text })
+    }
+}
+
+fn decode_chunk(reader: &mut Reader<'_>) -> Option<(Labels, Rows, usize)> {
+    let labels_len = usize::try_from(reader.varint()?).ok()?;
+    let labels = Labels::decode(reader.bytes(labels_len)?).ok()?;
+    let count = reader.varint_u32()?;
+    let text_len = usize::try_from(reader.varint()?).ok()?;
+    let mut rows = Rows { accepted: Millis(reader.varint()?), ..Rows::default() };
+    let mut ms = 0;
+    let mut producers: Vec<(Producer, u64)> = Vec::new();
+    for _ in 0..reader.varint()? {
+        let run_rows = reader.varint_u32().filter(|run_rows| *run_rows > 0)?;
+        ms = reader.step(ms).filter(|ms| *ms <= Millis::MAX.0)?;
+        let number = usize::try_from(reader.varint()?).ok()?;
+        if number == producers.len() {
+            producers.push((Producer::new(reader.varint()?), 0));
+        }
+        let (producer, next) = producers.get_mut(number)?;
+        let sequence = u32::try_from(reader.step(*next)?).ok()?;
+        let first = Id::new(Millis(ms), *producer, sequence);
+        *next = u64::from(first.step(run_rows - 1)?.sequence()) + 1;
+        rows.count.checked_add(run_rows).filter(|rows| *rows <= count)?;
+        rows.push_run(first, run_rows);
+    }
+    let mut row = 0_u32;
+    for at in 0..reader.varint()? {
+        let step = reader.varint_u32().filter(|step| at == 0 || *step > 0)?;
+        row = row.checked_add(step).filter(|row| *row < count)?;
+        rows.nanos.push((row, reader.varint_u32()?));
+    }
+    if reader.u8()? == 1 {
+        let lengths: Option<Vec<u32>> = (0..count).map(|_| reader.varint_u32()).collect();
+        rows.lengths = Some(lengths?);
+    }
+    rows.marks = decode_marks(reader, count)?;
+    (rows.count == count && count > 0).then_some((labels, rows, text_len))
+}
+
+#[cfg(test)]
+#[path = "block_tests.rs"]
+mod tests;

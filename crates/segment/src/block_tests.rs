@@ -1,0 +1,112 @@
+use super::*;
+use bucksaw_record::Marks;
+use proptest::prelude::*;
+
+/// One push: stream, gap of ms, producer, rows with their lines, whether lengths are stated, nanoseconds, mark.
+type Step = (u8, u64, u64, Vec<Vec<u8>>, bool, u32, u8);
+
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let line = prop::collection::vec(prop_oneof![Just(b'a'), Just(b' '), Just(0_u8), Just(b'\r'), Just(0xff)], 0..12);
+    let lines = prop::collection::vec(line, 1..6);
+    prop::collection::vec((0_u8..3, 0_u64..4, 0_u64..3, lines, any::<bool>(), 0_u32..3, 0_u8..3), 1..12)
+}
+
+/// Pushes the steps and returns what was pushed, by stream: id, nanoseconds, marks, bytes.
+fn push(builder: &mut BlockBuilder, steps: &[Step]) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
+    let mut want = Vec::new();
+    let mut ms = 1_000;
+    let mut next = [0_u32; 3];
+    for (stream, gap, producer, lines, stated, nanos, mark) in steps {
+        ms += gap + 1;
+        let labels = Labels::new([("s", stream.to_string())]).unwrap();
+        let count = lines.len() as u32;
+        let first = Id::new(Millis(ms), Producer::new(*producer), next[*producer as usize]);
+        next[*producer as usize] += count;
+        // A stated length may cover an LF.
+        let lines: Vec<Vec<u8>> =
+            lines.iter().map(|line| if *stated { [line, &b"\nx"[..]].concat() } else { line.clone() }).collect();
+        let mut rows = Rows { accepted: Millis(ms + 7), ..Rows::default() };
+        rows.push_run(first, count);
+        rows.lengths = stated.then(|| lines.iter().map(|line| line.len() as u32).collect());
+        if *nanos > 0 {
+            rows.nanos.push((count - 1, *nanos));
+        }
+        if *mark > 0 {
+            rows.marks.push(0, *mark);
+        }
+        let text: Vec<u8> = lines.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
+        builder.push(&labels, &rows, 0..count, &text);
+        for (row, line) in (0..count).zip(lines) {
+            want.push((labels.clone(), rows.id(row).unwrap(), rows.nanos(row), rows.marks.of(row), line));
+        }
+    }
+    want.sort();
+    want
+}
+
+fn read(block: &Block) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
+    let mut got = Vec::new();
+    for chunk in block.chunks() {
+        for (row, record) in (0..).zip(chunk.records()) {
+            let rows = &chunk.rows;
+            got.push((chunk.labels.clone(), rows.id(row).unwrap(), rows.nanos(row), rows.marks.of(row), record.to_vec()));
+        }
+    }
+    got.sort();
+    got
+}
+
+fn unpack(packed: &Packed) -> Option<Block> {
+    let column = |column: &Column| column.codec.unpack(&column.bytes, column.raw_len);
+    Block::open(&column(&packed.rows)?, column(&packed.text)?)
+}
+
+proptest! {
+    #[test]
+    fn records_come_back(steps in any_steps()) {
+        for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1)] {
+            let mut builder = BlockBuilder::default();
+            let want = push(&mut builder, &steps);
+            let packed = builder.pack(codec).unwrap();
+            prop_assert!(builder.is_empty());
+            prop_assert_eq!(read(&unpack(&packed).unwrap()), want.clone());
+            prop_assert_eq!(packed.reach.records, want.len() as u64);
+            let (low, high) = (want.iter().map(|row| row.1).min(), want.iter().map(|row| row.1).max());
+            prop_assert_eq!((Some(packed.reach.low), Some(packed.reach.high)), (low, high));
+        }
+    }
+
+    #[test]
+    fn damaged_columns_never_panic(steps in any_steps(), at: usize, bits: u8, cut: usize) {
+        let mut builder = BlockBuilder::default();
+        push(&mut builder, &steps);
+        let packed = builder.pack(Codec::Plain).unwrap();
+        let text = packed.text.codec.unpack(&packed.text.bytes, packed.text.raw_len).unwrap();
+        let mut rows = packed.rows.codec.unpack(&packed.rows.bytes, packed.rows.raw_len).unwrap();
+        let place = at % rows.len();
+        rows[place] ^= bits;
+        let _ = Block::open(&rows, text.clone());
+        rows.truncate(cut % (rows.len() + 1));
+        let _ = Block::open(&rows, text);
+    }
+}
+
+#[test]
+fn marks_and_lengths_join_across_pushes() {
+    let labels = Labels::default();
+    let mut builder = BlockBuilder::default();
+    let make = |sequence, lengths: Option<Vec<u32>>| {
+        let mut rows = Rows { lengths, ..Rows::default() };
+        rows.push_run(Id::new(Millis(1), Producer::new(1), sequence), 2);
+        rows.marks.push(1, Marks::CUT);
+        rows
+    };
+    builder.push(&labels, &make(0, None), 0..2, b"a\nbb\n");
+    builder.push(&labels, &make(2, Some(vec![3, 0])), 0..2, b"c\nc\n\n");
+    builder.push(&labels, &make(4, None), 0..2, b"d\nd\n");
+    let block = unpack(&builder.pack(Codec::Zstd(1)).unwrap()).unwrap();
+    let chunk = block.chunks().next().unwrap();
+    assert_eq!(chunk.records().collect::<Vec<_>>(), [&b"a"[..], b"bb", b"c\nc", b"", b"d", b"d"]);
+    assert_eq!(chunk.rows.runs.len(), 1);
+    assert_eq!((0..6).map(|row| chunk.rows.marks.of(row)).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1]);
+}

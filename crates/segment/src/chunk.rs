@@ -1,0 +1,48 @@
+//! Records of one stream with their text in one piece: what a search works on.
+
+use std::sync::Arc;
+
+use bucksaw_record::Labels;
+use memchr::memchr;
+
+use crate::Rows;
+
+/// A view of records of one stream.
+#[derive(Clone, Debug)]
+pub struct Chunk<'a> {
+    /// The stream.
+    pub labels: &'a Labels,
+    /// Ids and oddities, by row.
+    pub rows: Arc<Rows>,
+    /// The records, each followed by an LF.
+    pub text: &'a [u8],
+}
+
+impl<'a> Chunk<'a> {
+    /// The records in order, without the LF after each.
+    pub fn records(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let text = self.text;
+        let lengths = self.rows.lengths.as_ref().map(|_| Arc::clone(&self.rows));
+        let mut at = 0;
+        (0..self.rows.count).map_while(move |row| {
+            let rest = text.get(at..)?;
+            let length = match lengths.as_ref().and_then(|rows| rows.lengths.as_ref()) {
+                Some(lengths) => *lengths.get(row as usize)? as usize,
+                None => memchr(b'\n', rest)?,
+            };
+            at += length + 1;
+            rest.get(..length)
+        })
+    }
+}
+
+/// Bytes of text that the next `count` rows take, LFs included, when `lengths` are those from the next row on.
+pub(crate) fn text_of(text: &[u8], lengths: Option<&[u32]>, count: u32) -> Option<usize> {
+    if let Some(lengths) = lengths {
+        return lengths.get(..count as usize).map(|part| part.iter().map(|length| *length as usize + 1).sum());
+    }
+    match count {
+        0 => Some(0),
+        _ => memchr::memchr_iter(b'\n', text).nth(count as usize - 1).map(|last| last + 1),
+    }
+}

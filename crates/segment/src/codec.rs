@@ -1,0 +1,89 @@
+//! How the text of a block is packed. The codec is one byte of the block's entry, so that others can come.
+
+use std::borrow::Cow;
+
+/// A way to pack bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// As they are.
+    Plain,
+    /// LZ4 block format: quick to unpack, packs less.
+    Lz4,
+    /// Zstandard at a level of 1 to 19.
+    Zstd(i8),
+}
+
+impl Codec {
+    /// The byte in the block's entry. The level of zstd is not kept: unpacking does not need it.
+    #[must_use]
+    pub fn byte(self) -> u8 {
+        match self {
+            Self::Plain => 0,
+            Self::Lz4 => 1,
+            Self::Zstd(_) => 2,
+        }
+    }
+
+    /// The codec with this byte; `None` when there is none.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Plain),
+            1 => Some(Self::Lz4),
+            2 => Some(Self::Zstd(0)),
+            _ => None,
+        }
+    }
+
+    /// Packs `raw`; as plain bytes where packing would not make it smaller.
+    #[must_use]
+    pub fn pack(self, raw: &[u8]) -> (Self, Cow<'_, [u8]>) {
+        let packed = match self {
+            Self::Plain => None,
+            Self::Lz4 => Some(lz4_flex::block::compress(raw)),
+            Self::Zstd(level) => zstd::bulk::compress(raw, i32::from(level)).ok(),
+        };
+        match packed {
+            Some(packed) if packed.len() < raw.len() => (self, packed.into()),
+            _ => (Self::Plain, raw.into()),
+        }
+    }
+
+    /// Unpacks to exactly `raw_len` bytes, which the caller has bounded; `None` when the bytes are damaged.
+    #[must_use]
+    pub fn unpack(self, packed: &[u8], raw_len: usize) -> Option<Vec<u8>> {
+        let raw = match self {
+            Self::Plain => packed.to_vec(),
+            Self::Lz4 => lz4_flex::block::decompress(packed, raw_len).ok()?,
+            Self::Zstd(_) => zstd::bulk::decompress(packed, raw_len).ok()?,
+        };
+        (raw.len() == raw_len).then_some(raw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bytes_come_back(raw in prop::collection::vec(0_u8..4, 0..2_000)) {
+            for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1), Codec::Zstd(3)] {
+                let (used, packed) = codec.pack(&raw);
+                let used = Codec::from_byte(used.byte()).unwrap();
+                prop_assert_eq!(used.unpack(&packed, raw.len()), Some(raw.clone()));
+                if !raw.is_empty() {
+                    prop_assert_eq!(used.unpack(&packed, raw.len() - 1), None);
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_unpack_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..200), raw_len in 0_usize..5_000) {
+            for byte in 0..4 {
+                let _ = Codec::from_byte(byte).map(|codec| codec.unpack(&bytes, raw_len));
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A frame: records that were read from a source at once, as they lie in a queue segment and travel on the wire.
+//!
+//! ```text
+//!   offset  size  field       meaning (little-endian)
+//!        0     4  marker      "BSWF"
+//!        4     4  crc32c      over the 48 header bytes that follow and the body, seeded (below)
+//!        8     4  body_len    bytes after the header: sides, then text; at most BODY_BYTES_MAX
+//!       12     4  sides_len   bytes of the columns beside the text
+//!       16    16  first       id of the first record; the others have the next sequence numbers
+//!       32     4  count       records; 0 in a stream frame
+//!       36     4  stream      number of the stream in this file or on this connection
+//!       40     8  accepted    Unix milliseconds at which a node took the records
+//!       48     1  kind        1 stream: the body is the labels of stream number `stream`; 2 records
+//!       49     1  flags       which sides there are
+//!       50     6  reserved    zero
+//!       56        body
+//! ```
+//! The text of a record frame is `count` records, each followed by an LF that is not part of it.
+//!
+//! The checksum is seeded with the id of the file (with 0 on the wire): bytes in a log line that look like a frame are
+//! none, even when a reader looks for the next whole frame behind a damaged one.
+
+use bucksaw_record::{Id, Labels, Millis};
+use memchr::memchr_iter;
+
+use crate::varint::Reader;
+use crate::{Rows, Sides};
+
+const MARKER: [u8; 4] = *b"BSWF";
+const RESERVED: usize = 6;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The labels of a stream, which later frames refer to by its number.
+    Stream,
+    /// Records.
+    Records,
+}
+
+/// The fixed part of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes after the header.
+    pub body_len: u32,
+    /// Bytes of the side columns, which come first in the body.
+    pub sides_len: u32,
+    /// The id of the first record.
+    pub first: Id,
+    /// How many records.
+    pub count: u32,
+    /// The number of the stream.
+    pub stream: u32,
+    /// When a node took the records.
+    pub accepted: Millis,
+    /// What the body is.
+    pub kind: Kind,
+    /// Which side columns there are.
+    pub flags: u8,
+}
+
+/// Why bytes are not a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// They do not start with the marker.
+    #[error("no frame starts here")]
+    Marker,
+    /// A field is out of its bounds.
+    #[error("the header of the frame is out of bounds")]
+    Header,
+    /// The checksum is another.
+    #[error("the checksum of the frame does not fit")]
+    Checksum,
+    /// The columns or the text are not what the header says.
+    #[error("the body of the frame is not what its header says")]
+    Body,
+}
+
+impl Header {
+    /// Bytes of a header.
+    pub const LEN: usize = 56;
+
+    /// The greatest body: bounds what a reader must hold. Twice the greatest record that can be configured.
+    pub const BODY_BYTES_MAX: usize = 32 << 20;
+
+    /// The header's bytes, with the checksum over it and the body's parts.
+    #[must_use]
+    pub fn seal(&self, seed: u32, body: &[&[u8]]) -> [u8; Self::LEN] {
+        debug_assert_eq!(body.iter().map(|part| part.len()).sum::<usize>(), self.body_len as usize);
+        let mut out = Vec::with_capacity(Self::LEN);
+        out.extend_from_slice(&MARKER);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.body_len.to_le_bytes());
+        out.extend_from_slice(&self.sides_len.to_le_bytes());
+        out.extend_from_slice(&self.first.bits().to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.stream.to_le_bytes());
+        out.extend_from_slice(&self.accepted.0.to_le_bytes());
+        out.push(match self.kind {
+            Kind::Stream => 1,
+            Kind::Records => 2,
+        });
+        out.push(self.flags);
+        out.resize(Self::LEN, 0);
+        let mut bytes = [0; Self::LEN];
+        bytes.copy_from_slice(&out);
+        let mut crc = crc32c::crc32c_append(seed, bytes.get(8..).unwrap_or_default());
+        for part in body {
+            crc = crc32c::crc32c_append(crc, part);
+        }
+        if let Some(place) = bytes.get_mut(4..8) {
+            place.copy_from_slice(&crc.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a header and checks its bounds, not yet its checksum.
+    ///
+    /// # Errors
+    /// [`FrameError::Marker`] or [`FrameError::Header`].
+    pub fn parse(bytes: &[u8; Self::LEN]) -> Result<Self, FrameError> {
+        let mut reader = Reader(bytes);
+        if reader.bytes(4) != Some(&MARKER) {
+            return Err(FrameError::Marker);
+        }
+        Self::fields(&mut reader).filter(Self::is_sound).ok_or(FrameError::Header)
+    }
+
+    fn fields(reader: &mut Reader<'_>) -> Option<Self> {
+        reader.u32()?;
+        let header = Self {
+            body_len: reader.u32()?,
+            sides_len: reader.u32()?,
+            first: Id::from_bits(reader.u128()?),
+            count: reader.u32()?,
+            stream: reader.u32()?,
+            accepted: Millis(reader.u64()?),
+            kind: match reader.u8()? {
+                1 => Kind::Stream,
+                2 => Kind::Records,
+                _ => return None,
+            },
+            flags: reader.u8()?,
+        };
+        (reader.bytes(RESERVED)? == [0; RESERVED]).then_some(header)
+    }
+
+    fn is_sound(&self) -> bool {
+        let counts = match self.kind {
+            Kind::Stream => self.count == 0,
+            // Every record takes at least its LF, and the numbers must not overflow.
+            Kind::Records => self.count > 0 && self.count <= self.text_len() && self.first.step(self.count - 1).is_some(),
+        };
+        counts
+            && self.body_len as usize <= Self::BODY_BYTES_MAX
+            && self.sides_len <= self.body_len
+            && self.accepted <= Millis::MAX
+    }
+
+    /// Bytes of text.
+    #[must_use]
+    pub fn text_len(&self) -> u32 {
+        self.body_len.saturating_sub(self.sides_len)
+    }
+
+    /// Bytes of the whole frame.
+    #[must_use]
+    pub fn frame_len(&self) -> u64 {
+        Self::LEN as u64 + u64::from(self.body_len)
+    }
+}
+
+/// A frame whose checksum fits.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The fixed part.
+    pub header: Header,
+    body: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Takes the header's bytes and as many body bytes as it says.
+    ///
+    /// # Errors
+    /// [`FrameError`] when they are not a whole frame sealed with `seed`.
+    pub fn open(seed: u32, header: &[u8; Header::LEN], body: &'a [u8]) -> Result<Self, FrameError> {
+        let parsed = Header::parse(header)?;
+        if body.len() != parsed.body_len as usize {
+            return Err(FrameError::Body);
+        }
+        let crc = crc32c::crc32c_append(seed, header.get(8..).unwrap_or_default());
+        let crc = crc32c::crc32c_append(crc, body);
+        if header.get(4..8) != Some(&crc.to_le_bytes()) {
+            return Err(FrameError::Checksum);
+        }
+        Ok(Self { header: parsed, body })
+    }
+
+    /// The side columns as bytes.
+    #[must_use]
+    pub fn sides(&self) -> &'a [u8] {
+        self.body.get(..self.header.sides_len as usize).unwrap_or_default()
+    }
+
+    /// The text; of a stream frame, the encoded labels.
+    #[must_use]
+    pub fn text(&self) -> &'a [u8] {
+        self.body.get(self.header.sides_len as usize..).unwrap_or_default()
+    }
+
+    /// The labels in a stream frame.
+    ///
+    /// # Errors
+    /// [`FrameError::Body`] when there are none.
+    pub fn labels(&self) -> Result<Labels, FrameError> {
+        match self.header.kind {
+            Kind::Stream => Labels::decode(self.text()).map_err(|_| FrameError::Body),
+            Kind::Records => Err(FrameError::Body),
+        }
+    }
+
+    /// The rows of a record frame, checked against the text: a frame from the wire can have a right checksum and wrong
+    /// contents.
+    ///
+    /// # Errors
+    /// [`FrameError::Body`] when they do not fit.
+    pub fn rows(&self) -> Result<Rows, FrameError> {
+        let header = &self.header;
+        let sides = Sides::decode(header.flags, self.sides(), header.first.at(), header.count).ok_or(FrameError::Body)?;
+        let text = self.text();
+        let fits = match &sides.lengths {
+            None => text.last() == Some(&b'\n') && memchr_iter(b'\n', text).count() == header.count as usize,
+            Some(lengths) => ends_fit(text, lengths),
+        };
+        if header.kind != Kind::Records || !fits {
+            return Err(FrameError::Body);
+        }
+        sides.into_rows(header.first, header.count, header.accepted).ok_or(FrameError::Body)
+    }
+}
+
+/// Whether records of these lengths, each followed by an LF, are exactly the text.
+pub(crate) fn ends_fit(text: &[u8], lengths: &[u32]) -> bool {
+    let mut at = 0_usize;
+    for length in lengths {
+        at += *length as usize;
+        if text.get(at) != Some(&b'\n') {
+            return false;
+        }
+        at += 1;
+    }
+    at == text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sides::tests::any_sides;
+    use bucksaw_record::Producer;
+    use proptest::prelude::*;
+
+    fn frame(count: u32, sides: &Sides, text: &[u8]) -> ([u8; Header::LEN], Vec<u8>) {
+        let first = Id::new(Millis(50), Producer::new(1), 7);
+        let mut body = Vec::new();
+        let flags = sides.encode(first.at(), &mut body);
+        let header = Header {
+            body_len: (body.len() + text.len()) as u32,
+            sides_len: body.len() as u32,
+            first,
+            count,
+            stream: 3,
+            accepted: Millis(51),
+            kind: Kind::Records,
+            flags,
+        };
+        let bytes = header.seal(9, &[&body, text]);
+        body.extend_from_slice(text);
+        (bytes, body)
+    }
+
+    #[test]
+    fn layout_is_the_documented_one() {
+        let (bytes, _) = frame(1, &Sides::default(), b"x\n");
+        assert_eq!(&bytes[..4], b"BSWF");
+        assert_eq!(bytes[8..12], 2_u32.to_le_bytes());
+        assert_eq!(bytes[32..36], 1_u32.to_le_bytes());
+        assert_eq!((bytes[48], &bytes[50..]), (2, &[0; 6][..]));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let (header, body) = frame(2, &Sides::default(), b"one\ntwo\n");
+        assert!(Frame::open(9, &header, &body).unwrap().rows().is_ok());
+        assert!(matches!(Frame::open(8, &header, &body), Err(FrameError::Checksum)));
+        for bit in 0..(header.len() + body.len()) * 8 {
+            let (mut header, mut body) = (header, body.clone());
+            let place = if bit / 8 < header.len() { &mut header[bit / 8] } else { &mut body[bit / 8 - 56] };
+            *place ^= 1 << (bit % 8);
+            assert!(Frame::open(9, &header, &body).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn contents_must_fit_the_header() {
+        let check = |count, sides: &Sides, text: &[u8], good: bool| {
+            let (header, body) = frame(count, sides, text);
+            assert_eq!(Frame::open(9, &header, &body).and_then(|frame| frame.rows()).is_ok(), good, "{count} {text:?}");
+        };
+        let lengths = |lengths: &[u32]| Sides { lengths: Some(lengths.to_vec()), ..Sides::default() };
+        check(2, &Sides::default(), b"a\nb\n", true);
+        check(1, &Sides::default(), b"a\nb\n", false);
+        check(2, &Sides::default(), b"a\nb\nc", false);
+        check(2, &lengths(&[1, 3]), b"a\nb\nc\n", true);
+        check(2, &lengths(&[1, 2]), b"a\nb\nc\n", false);
+        check(2, &lengths(&[1, u32::MAX]), b"a\nb\nc\n", false);
+        check(9, &Sides::default(), b"a\n", false);
+    }
+
+    proptest! {
+        #[test]
+        fn sides_travel((count, mut sides) in any_sides()) {
+            sides.lengths = None;
+            let (header, body) = frame(count, &sides, "x\n".repeat(count as usize).as_bytes());
+            let rows = Frame::open(9, &header, &body).unwrap().rows().unwrap();
+            prop_assert_eq!(rows, sides.into_rows(Id::new(Millis(50), Producer::new(1), 7), count, Millis(51)).unwrap());
+        }
+
+        #[test]
+        fn any_bytes_open_or_fail(header: [u8; 32], rest: [u8; 24], body in prop::collection::vec(any::<u8>(), 0..64)) {
+            let mut bytes = [0; Header::LEN];
+            bytes[..32].copy_from_slice(&header);
+            bytes[32..].copy_from_slice(&rest);
+            let _ = Frame::open(0, &bytes, &body).map(|frame| (frame.rows(), frame.labels()));
+        }
+    }
+}

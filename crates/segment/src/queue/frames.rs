@@ -1,0 +1,164 @@
+//! Walking the frames of a queue segment, forward, a window of the file at a time.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bucksaw_doors::File;
+use bucksaw_record::{Id, Labels};
+
+use crate::{Chunk, Frame, FrameError, Header, Kind, ReadError};
+
+/// What is read at once when frames are small.
+const WINDOW_BYTES: usize = 512 << 10;
+
+/// Reads frames from one offset to another. Holds one window, at least [`WINDOW_BYTES`] or the greatest frame met.
+#[derive(Debug)]
+pub struct Frames {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    seed: u32,
+    at: u64,
+    end: u64,
+    window: Vec<u8>,
+    window_at: u64,
+    streams: Vec<Labels>,
+}
+
+impl Frames {
+    /// Starts at `from` (the end of the file's header or of a frame) and ends at `to` (the end of a frame). `streams`
+    /// are those that were declared before `from`.
+    #[must_use]
+    pub fn new(file: Arc<dyn File>, path: PathBuf, id: Id, from: u64, to: u64, streams: Vec<Labels>) -> Self {
+        let window = Vec::new();
+        Self { file, path, seed: super::seed(id), at: from, end: to, window, window_at: from, streams }
+    }
+
+    /// Where the next frame starts.
+    #[must_use]
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The streams declared so far, by number.
+    #[must_use]
+    pub fn streams(&self) -> &[Labels] {
+        &self.streams
+    }
+
+    /// Moves to another frame.
+    pub fn seek(&mut self, at: u64) {
+        self.at = at;
+    }
+
+    /// The header of the next frame, without its body and so without a check of its contents; moves past the frame.
+    ///
+    /// # Errors
+    /// [`ReadError`] when no frame stands there.
+    pub fn next_header(&mut self) -> Result<Option<Header>, ReadError> {
+        let Some(header) = self.peek()? else { return Ok(None) };
+        self.at += header.frame_len();
+        Ok(Some(header))
+    }
+
+    /// The next frame, its checksum checked. Stream frames are taken note of and returned as well.
+    ///
+    /// # Errors
+    /// [`ReadError`] when what stands there is not a whole frame; the place is not left then.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, ReadError> {
+        let Some(header) = self.peek()? else { return Ok(None) };
+        let at = self.at;
+        let (seed, frame_len) = (self.seed, header.frame_len());
+        self.fill(frame_len as usize)?;
+        let damaged = |path: &PathBuf, error| ReadError::damaged(path, at, explain(error));
+        let bytes = bytes_at(&self.window, self.window_at, at, frame_len as usize).unwrap_or_default();
+        let Some((head, body)) = bytes.split_first_chunk::<{ Header::LEN }>() else {
+            return Err(damaged(&self.path, FrameError::Header));
+        };
+        let frame = Frame::open(seed, head, body).map_err(|error| damaged(&self.path, error))?;
+        if header.kind == Kind::Stream {
+            let labels = frame.labels().map_err(|error| damaged(&self.path, error))?;
+            match (header.stream as usize).cmp(&self.streams.len()) {
+                std::cmp::Ordering::Less => {} // read again after a seek
+                std::cmp::Ordering::Equal => self.streams.push(labels),
+                std::cmp::Ordering::Greater => return Err(damaged(&self.path, FrameError::Body)),
+            }
+        } else if header.stream as usize >= self.streams.len() {
+            return Err(damaged(&self.path, FrameError::Body));
+        }
+        self.at += frame_len;
+        Ok(Some(frame))
+    }
+
+    /// The next records, with their stream.
+    ///
+    /// # Errors
+    /// As [`Self::next_frame`], and when the records are not what the header says.
+    pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>, ReadError> {
+        loop {
+            let at = self.at;
+            let Some(header) = self.peek()? else { return Ok(None) };
+            if header.kind == Kind::Stream {
+                self.next_frame()?;
+                continue;
+            }
+            let rows = match self.next_frame()? {
+                Some(frame) => frame.rows(),
+                None => return Ok(None),
+            };
+            let rows = rows.map_err(|error| ReadError::damaged(&self.path, at, explain(error)))?;
+            let text_at = at + Header::LEN as u64 + u64::from(header.sides_len);
+            let text = bytes_at(&self.window, self.window_at, text_at, header.text_len() as usize).unwrap_or_default();
+            let Some(labels) = self.streams.get(header.stream as usize) else {
+                return Err(ReadError::damaged(&self.path, at, explain(FrameError::Body)));
+            };
+            return Ok(Some(Chunk { labels, rows: Arc::new(rows), text }));
+        }
+    }
+
+    fn peek(&mut self) -> Result<Option<Header>, ReadError> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        self.fill(Header::LEN)?;
+        let bytes = bytes_at(&self.window, self.window_at, self.at, Header::LEN).unwrap_or_default();
+        let damaged = |error| ReadError::damaged(&self.path, self.at, explain(error));
+        let Some(bytes) = bytes.first_chunk::<{ Header::LEN }>() else { return Err(damaged(FrameError::Header)) };
+        let header = Header::parse(bytes).map_err(damaged)?;
+        if self.at + header.frame_len() > self.end {
+            return Err(ReadError::damaged(&self.path, self.at, "the frame is torn"));
+        }
+        Ok(Some(header))
+    }
+
+    /// Has `count` bytes from the current place on in the window.
+    fn fill(&mut self, count: usize) -> Result<(), ReadError> {
+        if bytes_at(&self.window, self.window_at, self.at, count).is_some() {
+            return Ok(());
+        }
+        if self.at + count as u64 > self.end {
+            return Err(ReadError::damaged(&self.path, self.at, "the frame is torn"));
+        }
+        let want = (count.max(WINDOW_BYTES) as u64).min(self.end - self.at) as usize;
+        self.window.resize(want, 0);
+        self.window_at = self.at;
+        self.file.read_exact_at(self.at, &mut self.window).map_err(|error| {
+            self.window.clear();
+            ReadError::Io { path: self.path.clone(), source: error }
+        })
+    }
+}
+
+/// The `count` bytes at offset `at` of the file, when the window has them.
+fn bytes_at(window: &[u8], window_at: u64, at: u64, count: usize) -> Option<&[u8]> {
+    let start = usize::try_from(at.checked_sub(window_at)?).ok()?;
+    window.get(start..start.checked_add(count)?)
+}
+
+fn explain(error: FrameError) -> &'static str {
+    match error {
+        FrameError::Marker => "no frame starts here",
+        FrameError::Header => "the header of the frame is out of bounds",
+        FrameError::Checksum => "the checksum of the frame does not fit",
+        FrameError::Body => "the body of the frame is not what its header says",
+    }
+}

@@ -1,0 +1,139 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_doors::{File, Fs, sim};
+use bucksaw_record::{Id, Labels, Millis, Producer};
+
+use super::*;
+use crate::{Header, Kind};
+
+const ID: Id = Id::from_bits(0x1234_5678_9abc_def0_1234);
+
+fn frame(kind: Kind, stream: u32, first: Id, count: u32, text: &[u8]) -> Vec<u8> {
+    let header =
+        Header { body_len: text.len() as u32, sides_len: 0, first, count, stream, accepted: Millis(70), kind, flags: 0 };
+    let mut bytes = header.seal(seed(ID), &[text]).to_vec();
+    bytes.extend_from_slice(text);
+    bytes
+}
+
+fn records(sequence: u32, text: &[u8]) -> Vec<u8> {
+    let count = text.iter().filter(|byte| **byte == b'\n').count() as u32;
+    frame(Kind::Records, 0, Id::new(Millis(60), Producer::new(5), sequence), count, text)
+}
+
+fn stream(number: u32) -> Vec<u8> {
+    let mut body = Vec::new();
+    Labels::parse("app=web").unwrap().encode(&mut body);
+    frame(Kind::Stream, number, Id::MIN, 0, &body)
+}
+
+fn file(parts: &[Vec<u8>]) -> Arc<dyn File> {
+    let file = sim::Fs::new().create(Path::new("q")).unwrap();
+    file.append(&[&header(ID)]).unwrap();
+    parts.iter().for_each(|part| file.append(&[part]).unwrap());
+    file
+}
+
+fn found(parts: &[Vec<u8>]) -> (u64, u64, Vec<&'static str>) {
+    let survey = survey(&file(parts), Path::new("q")).unwrap();
+    (survey.reach.records, survey.torn_bytes, survey.damage.iter().map(|damage| damage.what).collect())
+}
+
+#[test]
+fn header_bytes_are_the_documented_ones() {
+    let bytes = header(ID);
+    assert_eq!((&bytes[..8], bytes[8]), (&b"BSWQUEUE"[..], 1));
+    assert_eq!(bytes[16..], ID.bits().to_le_bytes());
+}
+
+#[test]
+fn newer_and_damaged_headers_are_told_apart() {
+    let make = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = header(ID).to_vec();
+        change(&mut bytes);
+        let file = sim::Fs::new().create(Path::new("q")).unwrap();
+        file.append(&[&bytes]).unwrap();
+        read_header(&*file, Path::new("q"))
+    };
+    assert_eq!(make(&|_| {}).unwrap(), ID);
+    assert!(matches!(make(&|bytes| bytes.truncate(31)), Err(ReadError::Damaged { .. })));
+    assert!(matches!(make(&|bytes| bytes[0] = 0), Err(ReadError::Damaged { .. })));
+    assert!(matches!(make(&|bytes| bytes[20] ^= 1), Err(ReadError::Damaged { .. })));
+    let newer = make(&|bytes| {
+        bytes[8] = 2;
+        let crc = checksum(&bytes[..8], &bytes[8..12], &bytes[16..]);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    });
+    assert!(matches!(newer, Err(ReadError::Version { found: 2, known: 1, .. })));
+}
+
+#[test]
+fn surveys_find_every_whole_frame() {
+    let (one, two, three) = (records(0, b"a\nb\n"), records(2, b"c\n"), records(3, b"d\ne\nf\n"));
+    let torn = |frame: &[u8], keep: usize| frame[..keep].to_vec();
+    let broken = |frame: &[u8]| {
+        let mut frame = frame.to_vec();
+        *frame.last_mut().unwrap() ^= 1;
+        frame
+    };
+    assert_eq!(found(&[]), (0, 0, vec![]));
+    assert_eq!(found(&[stream(0), one.clone(), two.clone(), three.clone()]), (6, 0, vec![]));
+    assert_eq!(found(&[stream(0), one.clone(), torn(&three, 58)]), (2, 58, vec![]));
+    assert_eq!(found(&[stream(0), one.clone(), torn(&three, 3)]), (2, 3, vec![]));
+    let checksum = "the checksum of the frame does not fit";
+    assert_eq!(found(&[stream(0), one.clone(), broken(&two), three.clone()]), (5, 0, vec![checksum]));
+    assert_eq!(found(&[stream(0), one.clone(), vec![0; 5_000], three.clone()]), (5, 0, vec!["no frame starts here"]));
+    assert_eq!(found(&[stream(0), one.clone(), broken(&three)]).0, 2);
+    // Records of a stream that was never declared are not whole.
+    assert_eq!(found(&[one, two, three]).0, 0);
+}
+
+#[test]
+fn a_log_line_that_looks_like_a_frame_is_none() {
+    let mut forged = records(9, b"forged\n");
+    let other_seed = {
+        let text = b"forged\n";
+        let id = Id::new(Millis(60), Producer::new(5), 9);
+        let header = Header {
+            body_len: text.len() as u32,
+            sides_len: 0,
+            first: id,
+            count: 1,
+            stream: 0,
+            accepted: Millis(70),
+            kind: Kind::Records,
+            flags: 0,
+        };
+        header.seal(seed(Id::MIN), &[text])
+    };
+    forged[..Header::LEN].copy_from_slice(&other_seed);
+    forged.push(b'\n');
+    let lines = forged.iter().filter(|byte| **byte == b'\n').count() as u32;
+    let mut carrier = frame(Kind::Records, 0, Id::new(Millis(60), Producer::new(5), 0), lines, &forged);
+    carrier[20] ^= 1;
+    assert_eq!(found(&[stream(0), carrier, records(50, b"x\n")]).0, 1);
+}
+
+#[test]
+fn a_search_for_frames_is_bounded() {
+    let mut header = records(0, b"a\n")[..Header::LEN].to_vec();
+    header[8..12].copy_from_slice(&(1_u32 << 20).to_le_bytes());
+    let parts = vec![header.repeat(20_000), vec![0; 1 << 20]];
+    let survey = survey(&file(&parts), Path::new("q")).unwrap();
+    assert_eq!(survey.reach.records, 0);
+    assert!(!survey.damage.is_empty());
+}
+
+#[test]
+fn chunks_and_places_agree() {
+    let file = file(&[stream(0), records(4, b"a\nb\n"), records(0, b"c\n")]);
+    let size = file.size().unwrap();
+    let (places, streams) = index(&file, Path::new("q"), size).unwrap();
+    let survey = survey(&file, Path::new("q")).unwrap();
+    assert_eq!((places.clone(), streams.clone()), (survey.places, survey.streams));
+    let mut frames = Frames::new(file, "q".into(), ID, places[1].at, size, streams);
+    let chunk = frames.next_chunk().unwrap().unwrap();
+    assert_eq!((chunk.text, chunk.rows.id(0), chunk.labels.get("app")), (&b"c\n"[..], Some(places[1].low), Some("web")));
+    assert!(frames.next_chunk().unwrap().is_none());
+}

@@ -1,0 +1,134 @@
+//! Which ids the rows of a chunk have, and what is said of single rows.
+
+use bucksaw_record::{Id, Marks, Millis};
+
+/// Rows with the same time and producer and rising sequence numbers: `first`, `first + 1`, …
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The row of the chunk that the run starts at.
+    pub row: u32,
+    /// The id of that row.
+    pub first: Id,
+    /// How many rows; at least 1, and the sequence number does not overflow in them.
+    pub count: u32,
+}
+
+impl Run {
+    /// The id of the last row.
+    #[must_use]
+    pub fn last(&self) -> Id {
+        Id::from_bits(self.first.bits() + u128::from(self.count.saturating_sub(1)))
+    }
+
+    /// How many of the rows have ids lower than `limit`.
+    #[must_use]
+    pub fn below(&self, limit: Id) -> u32 {
+        // Ids of a run are consecutive numbers, so a difference counts rows.
+        let apart = limit.bits().saturating_sub(self.first.bits());
+        u32::try_from(apart).unwrap_or(u32::MAX).min(self.count)
+    }
+}
+
+/// The rows of a chunk.
+///
+/// Invariant: the runs are not empty, cover rows `0..count` in order, and have no gap between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// How many rows.
+    pub count: u32,
+    /// Their ids.
+    pub runs: Vec<Run>,
+    /// Nanoseconds below the millisecond (1..=999,999) of those rows whose source stated them, by row, rising.
+    pub nanos: Vec<(u32, u32)>,
+    /// Rows that were cut or came without a line end.
+    pub marks: Marks,
+    /// Lengths in bytes of the records, without the LF after each; `None` when no record has an LF inside, so that each
+    /// line is a record.
+    pub lengths: Option<Vec<u32>>,
+    /// The latest moment at which one of the rows was accepted by a node.
+    pub accepted: Millis,
+}
+
+impl Rows {
+    /// The id of a row; `None` beyond the last.
+    #[must_use]
+    pub fn id(&self, row: u32) -> Option<Id> {
+        let after = self.runs.partition_point(|run| run.row <= row);
+        let run = self.runs.get(after.checked_sub(1)?)?;
+        let step = row - run.row;
+        (step < run.count).then(|| Id::from_bits(run.first.bits() + u128::from(step)))
+    }
+
+    /// The nanoseconds below the millisecond of a row.
+    #[must_use]
+    pub fn nanos(&self, row: u32) -> u32 {
+        if self.nanos.is_empty() {
+            return 0;
+        }
+        let found = self.nanos.binary_search_by_key(&row, |(row, _)| *row).ok();
+        found.and_then(|at| self.nanos.get(at)).map_or(0, |(_, nanos)| *nanos)
+    }
+
+    /// Adds `count` rows that go on from `first`, joining them to the last run where they fit.
+    pub fn push_run(&mut self, first: Id, count: u32) {
+        if count == 0 {
+            return;
+        }
+        if let Some(last) = self.runs.last_mut()
+            && last.last().step(1) == Some(first)
+        {
+            last.count += count;
+        } else {
+            self.runs.push(Run { row: self.count, first, count });
+        }
+        self.count += count;
+    }
+
+    /// The lowest and the highest id; `None` without rows.
+    #[must_use]
+    pub fn span(&self) -> Option<(Id, Id)> {
+        let low = self.runs.iter().map(|run| run.first).min()?;
+        let high = self.runs.iter().map(Run::last).max()?;
+        Some((low, high))
+    }
+
+    /// Whether the ids rise from row to row.
+    #[must_use]
+    pub fn is_sorted(&self) -> bool {
+        self.runs.windows(2).all(|pair| matches!(pair, [a, b] if a.last() < b.first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bucksaw_record::Producer;
+
+    fn id(ms: u64, sequence: u32) -> Id {
+        Id::new(Millis(ms), Producer::new(9), sequence)
+    }
+
+    #[test]
+    fn ids_by_row() {
+        let mut rows = Rows::default();
+        rows.push_run(id(5, 0), 3);
+        rows.push_run(id(5, 3), 2);
+        rows.push_run(id(6, 9), 1);
+        assert_eq!(rows.runs.len(), 2);
+        assert_eq!(rows.count, 6);
+        assert_eq!((rows.id(0), rows.id(4), rows.id(5), rows.id(6)), (Some(id(5, 0)), Some(id(5, 4)), Some(id(6, 9)), None));
+        assert_eq!(rows.span(), Some((id(5, 0), id(6, 9))));
+        assert!(rows.is_sorted());
+    }
+
+    #[test]
+    fn rows_below_a_limit() {
+        let run = Run { row: 0, first: id(5, 10), count: 4 };
+        let check = |limit, want| assert_eq!(run.below(limit), want);
+        check(id(5, 10), 0);
+        check(id(5, 12), 2);
+        check(id(9, 0), 4);
+        check(Id::MAX, 4);
+        check(Id::MIN, 0);
+    }
+}

@@ -1,0 +1,142 @@
+//! The footer of a shelf segment: what each block holds, so that a query opens no block in vain.
+//!
+//! ```text
+//!   varint streams, then for each: varint bytes · the labels
+//!   varint sources, then for each: 16 bytes: a queue segment whose records are in here
+//!   varint blocks, then for each:
+//!     varint offset
+//!     rows column, text column: for each  a byte codec · varint packed bytes · varint unpacked bytes
+//!     4 bytes crc32c over the packed columns
+//!     reach
+//!     varint streams, then for each: varint number in the table above
+//! ```
+
+use bucksaw_record::{Id, Labels};
+
+use crate::varint::{Reader, put};
+use crate::{Codec, Reach};
+
+/// What a shelf segment holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Footer {
+    /// Every stream of the segment, once.
+    pub streams: Vec<Labels>,
+    /// The queue segments that were gathered into this one. Until their own node forgets them, they must not be answered
+    /// from beside this.
+    pub sources: Vec<Id>,
+    /// The blocks, by lowest id.
+    pub blocks: Vec<BlockEntry>,
+}
+
+/// Where a block lies and what it holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockEntry {
+    /// Offset in the file.
+    pub at: u64,
+    /// The column that says what is known of the rows.
+    pub(crate) rows: ColumnEntry,
+    /// The column of the text.
+    pub(crate) text: ColumnEntry,
+    /// CRC-32C over both packed columns.
+    pub(crate) crc: u32,
+    /// What the block reaches over.
+    pub reach: Reach,
+    /// Its streams, by number in the footer.
+    pub streams: Vec<u32>,
+}
+
+/// The sizes of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnEntry {
+    pub(crate) codec: u8,
+    pub(crate) packed_len: u32,
+    pub(crate) raw_len: u32,
+}
+
+impl BlockEntry {
+    /// Bytes that the block takes in the file.
+    #[must_use]
+    pub fn packed_bytes(&self) -> u64 {
+        u64::from(self.rows.packed_len) + u64::from(self.text.packed_len)
+    }
+}
+
+impl ColumnEntry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.codec);
+        put(out, u64::from(self.packed_len));
+        put(out, u64::from(self.raw_len));
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        let codec = reader.u8().filter(|byte| Codec::from_byte(*byte).is_some())?;
+        let entry = Self { codec, packed_len: reader.varint_u32()?, raw_len: reader.varint_u32()? };
+        let bounded = |length: u32| length as usize <= super::COLUMN_BYTES_MAX;
+        (bounded(entry.packed_len) && bounded(entry.raw_len)).then_some(entry)
+    }
+}
+
+impl Footer {
+    /// What the whole segment reaches over.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        let mut reach = Reach::default();
+        self.blocks.iter().for_each(|block| reach.join(&block.reach));
+        reach
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, self.streams.len() as u64);
+        for labels in &self.streams {
+            let mut bytes = Vec::new();
+            labels.encode(&mut bytes);
+            put(&mut out, bytes.len() as u64);
+            out.extend_from_slice(&bytes);
+        }
+        put(&mut out, self.sources.len() as u64);
+        self.sources.iter().for_each(|source| out.extend_from_slice(&source.bits().to_le_bytes()));
+        put(&mut out, self.blocks.len() as u64);
+        for block in &self.blocks {
+            put(&mut out, block.at);
+            block.rows.encode(&mut out);
+            block.text.encode(&mut out);
+            out.extend_from_slice(&block.crc.to_le_bytes());
+            block.reach.encode(&mut out);
+            put(&mut out, block.streams.len() as u64);
+            block.streams.iter().for_each(|stream| put(&mut out, u64::from(*stream)));
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let mut footer = Self::default();
+        for _ in 0..reader.varint()? {
+            let length = usize::try_from(reader.varint()?).ok()?;
+            footer.streams.push(Labels::decode(reader.bytes(length)?).ok()?);
+        }
+        for _ in 0..reader.varint()? {
+            footer.sources.push(Id::from_bits(reader.u128()?));
+        }
+        for _ in 0..reader.varint()? {
+            let block = Self::decode_block(&mut reader, footer.streams.len())?;
+            footer.blocks.push(block);
+        }
+        reader.is_empty().then_some(footer)
+    }
+
+    fn decode_block(reader: &mut Reader<'_>, streams_known: usize) -> Option<BlockEntry> {
+        let at = reader.varint()?;
+        let rows = ColumnEntry::decode(reader)?;
+        let text = ColumnEntry::decode(reader)?;
+        let crc = reader.u32()?;
+        let reach = Reach::decode(reader)?;
+        let count = reader.varint()?;
+        let mut streams = Vec::new();
+        for _ in 0..count {
+            streams.push(reader.varint_u32().filter(|stream| (*stream as usize) < streams_known)?);
+        }
+        Some(BlockEntry { at, rows, text, crc, reach, streams })
+    }
+}

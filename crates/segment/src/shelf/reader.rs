@@ -1,0 +1,161 @@
+//! Reading a shelf segment.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bucksaw_doors::File;
+use bucksaw_record::{Id, Labels};
+
+use super::footer::{BlockEntry, ColumnEntry, Footer};
+use super::writer::header;
+use super::{COLUMN_BYTES_MAX, END_MAGIC, HEADER_LEN, MAGIC, TRAILER_LEN, VERSION};
+use crate::varint;
+use crate::{Block, Codec, ReadError};
+
+/// An open shelf segment with its footer. The file may be removed meanwhile; reading goes on.
+#[derive(Debug)]
+pub struct Reader {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    id: Id,
+    footer: Footer,
+    file_bytes: u64,
+}
+
+impl Reader {
+    /// Opens a sealed segment and reads its footer.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the file is none, is damaged in its header or footer, or is of a newer version.
+    pub fn open(file: Arc<dyn File>, path: &Path) -> Result<Self, ReadError> {
+        let file_bytes = file.size().map_err(ReadError::io(path))?;
+        let id = read_header(&*file, path)?;
+        let footer = read_footer(&*file, path, file_bytes)?;
+        Ok(Self { file, path: path.to_owned(), id, footer, file_bytes })
+    }
+
+    /// The id of the segment.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Where the file was when it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the segment holds.
+    #[must_use]
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// Bytes of the file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// Reads a block.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it cannot be read or is damaged.
+    pub fn block(&self, block: usize) -> Result<Block, ReadError> {
+        let (entry, packed) = self.packed(block)?;
+        let damaged = || ReadError::damaged(&self.path, entry.at, "the block does not unpack");
+        let (rows, text) = packed.split_at_checked(entry.rows.packed_len as usize).ok_or_else(damaged)?;
+        let rows = unpack(&entry.rows, rows).ok_or_else(damaged)?;
+        let text = unpack(&entry.text, text).ok_or_else(damaged)?;
+        let block = Block::open(&rows, text);
+        block.ok_or_else(|| ReadError::damaged(&self.path, entry.at, "the columns of the block do not fit each other"))
+    }
+
+    /// Reads a block as it lies in the file, to be carried to another, its checksum checked.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it cannot be read or is damaged.
+    pub fn packed_block(&self, block: usize) -> Result<PackedBlock, ReadError> {
+        let (entry, bytes) = self.packed(block)?;
+        let streams = entry.streams.iter().filter_map(|number| self.footer.streams.get(*number as usize));
+        Ok(PackedBlock { entry: entry.clone(), streams: streams.cloned().collect(), bytes })
+    }
+
+    fn packed(&self, block: usize) -> Result<(&BlockEntry, Vec<u8>), ReadError> {
+        let Some(entry) = self.footer.blocks.get(block) else {
+            return Err(ReadError::damaged(&self.path, 0, "there is no such block"));
+        };
+        let mut bytes = vec![0; entry.packed_bytes() as usize];
+        self.file.read_exact_at(entry.at, &mut bytes).map_err(ReadError::io(&self.path))?;
+        if crc32c::crc32c(&bytes) != entry.crc {
+            return Err(ReadError::damaged(&self.path, entry.at, "the checksum of the block does not fit"));
+        }
+        Ok((entry, bytes))
+    }
+}
+
+/// A block on its way from one file to another.
+#[derive(Debug)]
+pub struct PackedBlock {
+    pub(super) entry: BlockEntry,
+    pub(super) streams: Vec<Labels>,
+    pub(super) bytes: Vec<u8>,
+}
+
+fn unpack(column: &ColumnEntry, packed: &[u8]) -> Option<Vec<u8>> {
+    Codec::from_byte(column.codec)?.unpack(packed, column.raw_len as usize)
+}
+
+fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
+    let mut bytes = [0; HEADER_LEN];
+    if file.read_at(0, &mut bytes).map_err(ReadError::io(path))? < HEADER_LEN {
+        return Err(ReadError::damaged(path, 0, "the file ends within its header"));
+    }
+    let mut reader = varint::Reader(&bytes);
+    let fields = (reader.bytes(8), reader.u32(), reader.u32(), reader.u128());
+    let (Some(magic), Some(version), Some(crc), Some(id)) = fields else {
+        return Err(ReadError::damaged(path, 0, "the header is short"));
+    };
+    if magic != MAGIC {
+        return Err(ReadError::damaged(path, 0, "this is no shelf segment"));
+    }
+    let sum = crc32c::crc32c_append(crc32c::crc32c(bytes.get(..12).unwrap_or_default()), &id.to_le_bytes());
+    if sum != crc {
+        return Err(ReadError::damaged(path, 12, "the checksum of the header does not fit"));
+    }
+    if version > VERSION {
+        return Err(ReadError::Version { path: path.to_owned(), found: version, known: VERSION });
+    }
+    debug_assert_eq!(bytes.to_vec(), header(Id::from_bits(id)));
+    Ok(Id::from_bits(id))
+}
+
+fn read_footer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Footer, ReadError> {
+    let Some(trailer_at) = file_bytes.checked_sub(TRAILER_LEN as u64).filter(|at| *at >= HEADER_LEN as u64) else {
+        return Err(ReadError::damaged(path, file_bytes, "the file ends before its trailer"));
+    };
+    let damaged = |what| ReadError::damaged(path, trailer_at, what);
+    let mut trailer = [0; TRAILER_LEN];
+    file.read_exact_at(trailer_at, &mut trailer).map_err(ReadError::io(path))?;
+    let mut reader = varint::Reader(&trailer);
+    let fields = (reader.u64(), reader.u32(), reader.u32(), reader.u32(), reader.u32(), reader.bytes(8));
+    let (Some(at), Some(packed_len), Some(raw_len), Some(crc), Some(own_crc), Some(magic)) = fields else {
+        return Err(damaged("the trailer is short"));
+    };
+    if magic != END_MAGIC || crc32c::crc32c(trailer.get(..20).unwrap_or_default()) != own_crc {
+        return Err(damaged("there is no valid trailer: the file was not sealed, or its end is damaged"));
+    }
+    let fits = at.checked_add(u64::from(packed_len)) == Some(trailer_at);
+    if !fits || raw_len as usize > COLUMN_BYTES_MAX {
+        return Err(damaged("the trailer is out of bounds"));
+    }
+    let mut packed = vec![0; packed_len as usize];
+    file.read_exact_at(at, &mut packed).map_err(ReadError::io(path))?;
+    if crc32c::crc32c(&packed) != crc {
+        return Err(ReadError::damaged(path, at, "the checksum of the footer does not fit"));
+    }
+    let raw = zstd::bulk::decompress(&packed, raw_len as usize).ok();
+    let footer = raw.and_then(|raw| Footer::decode(&raw));
+    footer.ok_or_else(|| ReadError::damaged(path, at, "the footer does not unpack"))
+}

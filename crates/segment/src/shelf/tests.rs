@@ -1,0 +1,102 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_doors::{File, Fs, sim};
+use bucksaw_record::{Id, Labels, Millis, Producer};
+
+use super::*;
+use crate::{BlockBuilder, Codec, ReadError, Rows};
+
+const ID: Id = Id::from_bits(77);
+
+fn file(bytes: &[u8]) -> Arc<dyn File> {
+    let file = sim::Fs::new().create(Path::new("s")).unwrap();
+    file.append(&[bytes]).unwrap();
+    file
+}
+
+fn bytes_of(file: &Arc<dyn File>) -> Vec<u8> {
+    let mut bytes = vec![0; file.size().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn builder(app: &str, ms: u64, text: &[u8]) -> BlockBuilder {
+    let mut rows = Rows { accepted: Millis(ms), ..Rows::default() };
+    let count = text.iter().filter(|byte| **byte == b'\n').count() as u32;
+    rows.push_run(Id::new(Millis(ms), Producer::new(1), 0), count);
+    let mut builder = BlockBuilder::default();
+    builder.push(&Labels::new([("app", app)]).unwrap(), &rows, 0..count, text);
+    builder
+}
+
+fn segment() -> Arc<dyn File> {
+    let file = file(b"");
+    let mut writer = Writer::start(Arc::clone(&file), ID).unwrap();
+    writer.append(&mut builder("web", 10, b"a\nb\n"), Codec::Zstd(1)).unwrap();
+    writer.append(&mut builder("db", 20, "long line\n".repeat(50).as_bytes()), Codec::Lz4).unwrap();
+    writer.append(&mut BlockBuilder::default(), Codec::Plain).unwrap();
+    writer.seal(vec![Id::from_bits(5)]).unwrap();
+    file
+}
+
+fn texts(reader: &Reader) -> Result<Vec<Vec<u8>>, ReadError> {
+    let mut texts = Vec::new();
+    for at in 0..reader.footer().blocks.len() {
+        texts.extend(reader.block(at)?.chunks().map(|chunk| chunk.text.to_vec()));
+    }
+    Ok(texts)
+}
+
+fn open(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ReadError> {
+    texts(&Reader::open(file(bytes), Path::new("s"))?)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let reader = Reader::open(segment(), Path::new("s")).unwrap();
+    assert_eq!(reader.id(), ID);
+    assert_eq!(texts(&reader).unwrap(), [b"a\nb\n".to_vec(), "long line\n".repeat(50).into_bytes()]);
+    let footer = reader.footer();
+    assert_eq!(footer.sources, [Id::from_bits(5)]);
+    assert_eq!(footer.streams.len(), 2);
+    assert_eq!((footer.reach().records, footer.reach().low.at(), footer.reach().high.at()), (52, Millis(10), Millis(20)));
+}
+
+#[test]
+fn blocks_are_carried_as_they_are() {
+    let from = Reader::open(segment(), Path::new("s")).unwrap();
+    let file = file(b"");
+    let mut writer = Writer::start(Arc::clone(&file), Id::from_bits(78)).unwrap();
+    writer.append(&mut builder("db", 5, b"x\n"), Codec::Plain).unwrap();
+    writer.carry(&from.packed_block(1).unwrap()).unwrap();
+    let footer = writer.seal(Vec::new()).unwrap();
+    assert_eq!((footer.streams.len(), &footer.blocks[1].streams), (1, &vec![0]));
+    let reader = Reader::open(file, Path::new("t")).unwrap();
+    assert_eq!(texts(&reader).unwrap(), [b"x\n".to_vec(), "long line\n".repeat(50).into_bytes()]);
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_seen() {
+    let bytes = bytes_of(&segment());
+    let want = open(&bytes).unwrap();
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(open(&damaged).is_err(), "bit {bit}");
+    }
+    for keep in 0..bytes.len() {
+        assert!(open(&bytes[..keep]).is_err(), "cut to {keep}");
+    }
+    assert_eq!(want.len(), 2);
+}
+
+#[test]
+fn a_damaged_block_leaves_the_others() {
+    let mut bytes = bytes_of(&segment());
+    bytes[HEADER_LEN + 3] ^= 1;
+    let reader = Reader::open(file(&bytes), Path::new("s")).unwrap();
+    assert!(matches!(reader.block(0), Err(ReadError::Damaged { .. })));
+    assert!(reader.block(1).is_ok());
+    assert!(reader.block(2).is_err());
+}

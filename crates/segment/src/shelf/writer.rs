@@ -1,0 +1,123 @@
+//! Writing a shelf segment, once from front to back.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use bucksaw_doors::File;
+use bucksaw_record::{Id, Labels};
+
+use super::footer::{BlockEntry, ColumnEntry, Footer};
+use super::reader::PackedBlock;
+use super::{END_MAGIC, HEADER_LEN, MAGIC, VERSION};
+use crate::block::Column;
+use crate::{BlockBuilder, Codec};
+
+/// Writes blocks, and at last the footer. Dropping it before [`Self::seal`] leaves a file that nobody reads.
+#[derive(Debug)]
+pub struct Writer {
+    file: Arc<dyn File>,
+    at: u64,
+    footer: Footer,
+    numbers: HashMap<Labels, u32>,
+}
+
+impl Writer {
+    /// Starts a segment in a file that was just created.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn start(file: Arc<dyn File>, id: Id) -> io::Result<Self> {
+        file.append(&[&header(id)])?;
+        Ok(Self { file, at: HEADER_LEN as u64, footer: Footer::default(), numbers: HashMap::new() })
+    }
+
+    /// Packs and writes what the builder holds; nothing when that is nothing.
+    ///
+    /// # Errors
+    /// What the operating system says; the file is then of no use.
+    pub fn append(&mut self, builder: &mut BlockBuilder, codec: Codec) -> io::Result<()> {
+        let Some(packed) = builder.pack(codec) else { return Ok(()) };
+        self.file.append(&[&packed.rows.bytes, &packed.text.bytes])?;
+        let entry = BlockEntry {
+            at: self.at,
+            rows: column_entry(&packed.rows)?,
+            text: column_entry(&packed.text)?,
+            crc: crc32c::crc32c_append(crc32c::crc32c(&packed.rows.bytes), &packed.text.bytes),
+            reach: packed.reach,
+            streams: packed.streams.into_iter().map(|labels| self.number(labels)).collect(),
+        };
+        self.at += entry.packed_bytes();
+        self.footer.blocks.push(entry);
+        Ok(())
+    }
+
+    /// Carries a block over from another segment as it is.
+    ///
+    /// # Errors
+    /// What the operating system says; the file is then of no use.
+    pub fn carry(&mut self, block: &PackedBlock) -> io::Result<()> {
+        self.file.append(&[&block.bytes])?;
+        let streams = block.streams.iter().map(|labels| self.number(labels.clone())).collect();
+        let entry = BlockEntry { at: self.at, streams, ..block.entry.clone() };
+        self.at += entry.packed_bytes();
+        self.footer.blocks.push(entry);
+        Ok(())
+    }
+
+    /// Bytes of text in the blocks so far.
+    #[must_use]
+    pub fn text_bytes(&self) -> u64 {
+        self.footer.blocks.iter().map(|block| block.reach.text_bytes).sum()
+    }
+
+    /// Writes the footer, syncs the file and returns what it holds. `sources` are the queue segments whose records are
+    /// in it.
+    ///
+    /// # Errors
+    /// What the operating system says; the file is then of no use.
+    pub fn seal(mut self, sources: Vec<Id>) -> io::Result<Footer> {
+        self.footer.sources = sources;
+        let raw = self.footer.encode();
+        let packed = zstd::bulk::compress(&raw, 3)?;
+        let mut trailer = Vec::with_capacity(super::TRAILER_LEN);
+        trailer.extend_from_slice(&self.at.to_le_bytes());
+        trailer.extend_from_slice(&length(packed.len())?.to_le_bytes());
+        trailer.extend_from_slice(&length(raw.len())?.to_le_bytes());
+        trailer.extend_from_slice(&crc32c::crc32c(&packed).to_le_bytes());
+        trailer.extend_from_slice(&crc32c::crc32c(&trailer).to_le_bytes());
+        trailer.extend_from_slice(&END_MAGIC);
+        self.file.append(&[&packed, &trailer])?;
+        self.file.sync()?;
+        Ok(self.footer)
+    }
+
+    fn number(&mut self, labels: Labels) -> u32 {
+        let next = self.footer.streams.len() as u32;
+        *self.numbers.entry(labels).or_insert_with_key(|labels| {
+            self.footer.streams.push(labels.clone());
+            next
+        })
+    }
+}
+
+/// The bytes that a shelf segment starts with.
+pub(super) fn header(id: Id) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    let id = id.bits().to_le_bytes();
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes), &id);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes.extend_from_slice(&id);
+    bytes
+}
+
+fn column_entry(column: &Column) -> io::Result<ColumnEntry> {
+    let (packed_len, raw_len) = (length(column.bytes.len())?, length(column.raw_len)?);
+    Ok(ColumnEntry { codec: column.codec.byte(), packed_len, raw_len })
+}
+
+fn length(bytes: usize) -> io::Result<u32> {
+    let fits = u32::try_from(bytes).ok().filter(|_| bytes <= super::COLUMN_BYTES_MAX);
+    fits.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a column of a block is too large"))
+}

@@ -1,0 +1,111 @@
+//! Integers of few bytes: LEB128, and zigzag for signed differences; and a reader that cannot run off the end.
+
+/// Appends an integer, seven bits a byte, the low ones first; the top bit says that more follow.
+pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends `to - from` so that small differences either way take few bytes. Wraps, so that every pair is possible.
+pub(crate) fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
+    let step = to.wrapping_sub(from) as i64;
+    put(out, ((step << 1) ^ (step >> 63)) as u64);
+}
+
+/// Reads what the functions above wrote. Every method gives `None` when the bytes end or are out of bounds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn varint(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn varint_u32(&mut self) -> Option<u32> {
+        self.varint()?.try_into().ok()
+    }
+
+    /// The value whose difference to `from` was written by [`put_step`].
+    pub(crate) fn step(&mut self, from: u64) -> Option<u64> {
+        let zigzag = self.varint()?;
+        let step = ((zigzag >> 1) as i64) ^ -((zigzag & 1) as i64);
+        Some(from.wrapping_add(step as u64))
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn u128(&mut self) -> Option<u128> {
+        self.array().map(u128::from_le_bytes)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn integers_round_trip(value: u64, from: u64, to: u64) {
+            let mut out = Vec::new();
+            put(&mut out, value);
+            put_step(&mut out, from, to);
+            let mut reader = Reader(&out);
+            prop_assert_eq!(reader.varint(), Some(value));
+            prop_assert_eq!(reader.step(from), Some(to));
+            prop_assert!(reader.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+            let mut reader = Reader(&bytes);
+            while reader.varint().is_some() {}
+        }
+    }
+}
