@@ -10,6 +10,8 @@ pub(crate) trait Put {
     fn padded(&mut self, number: u64, width: usize) -> &mut Self;
     /// 16 hexadecimal digits.
     fn hex(&mut self, number: u64) -> &mut Self;
+    /// 8 hexadecimal digits.
+    fn hex_half(&mut self, number: u32) -> &mut Self;
 }
 
 impl Put for Vec<u8> {
@@ -38,14 +40,17 @@ impl Put for Vec<u8> {
     }
 
     fn hex(&mut self, number: u64) -> &mut Self {
-        self.extend_from_slice(&hex_half(number >> 32));
-        self.extend_from_slice(&hex_half(number & 0xffff_ffff));
+        self.hex_half((number >> 32) as u32).hex_half(number as u32)
+    }
+
+    fn hex_half(&mut self, number: u32) -> &mut Self {
+        self.extend_from_slice(&digits(u64::from(number)));
         self
     }
 }
 
 /// Eight hexadecimal digits of a number below 2^32, all at once: one digit to a byte, then bytes to letters.
-fn hex_half(number: u64) -> [u8; 8] {
+fn digits(number: u64) -> [u8; 8] {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let spread = (number | number << 16) & 0x0000_ffff_0000_ffff;
     let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;

@@ -64,11 +64,9 @@ impl Stamp {
         clock.padded(of_day / 3_600, 2).text(":").padded(of_day / 60 % 60, 2).text(":").padded(of_day % 60, 2);
         let name = MONTHS.get(month as usize - 1).copied().unwrap_or_default();
 
-        for (out, between, point, end) in [
-            (&mut self.rfc3339, "T", ".", "Z"),
-            (&mut self.comma, " ", ",", ""),
-            (&mut self.spaced, " ", ".", ""),
-        ] {
+        for (out, between, point, end) in
+            [(&mut self.rfc3339, "T", ".", "Z"), (&mut self.comma, " ", ",", ""), (&mut self.spaced, " ", ".", "")]
+        {
             out.clear();
             out.padded(year, 4).text("-").padded(month, 2).text("-").padded(day, 2).text(between);
             out.extend_from_slice(&clock);

@@ -109,21 +109,18 @@ impl Id {
 
     /// The time of the record.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "48 bits are left")]
     pub const fn at(self) -> Millis {
         Millis((self.0 >> 80) as u64)
     }
 
     /// Who numbered the record.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "masked to 48 bits")]
     pub const fn producer(self) -> Producer {
         Producer::new((self.0 >> 32) as u64)
     }
 
     /// The number of the record within its producer.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the low 32 bits are meant")]
     pub const fn sequence(self) -> u32 {
         self.0 as u32
     }

@@ -115,9 +115,7 @@ impl Disk {
         if self.dirs.contains(to) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        if from != to {
-            self.names.rename(from, to, node);
-        }
+        self.names.rename(from, to, node);
         Ok(())
     }
 

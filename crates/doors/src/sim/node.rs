@@ -173,6 +173,15 @@ mod tests {
     }
 
     #[test]
+    fn large_writes_are_lost_or_kept_whole_as_often_as_small_ones() {
+        let node = node(b"", &[&[b'x'; 10_000]]);
+        let found = |seed| node.after(Loss::Torn, &Entropy::seeded(seed));
+        let count = |want: &[u8]| (0..400).filter(|seed| found(*seed) == want).count();
+        assert!((70..130).contains(&count(b"")));
+        assert!((70..130).contains(&count(&[b'x'; 10_000])));
+    }
+
+    #[test]
     fn a_truncation_may_be_lost_while_a_later_write_is_not() {
         let mut node = node(b"abcd", &[]);
         node.resize(1);

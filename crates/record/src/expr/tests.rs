@@ -1,3 +1,5 @@
+//! The grammar as tables, the limits, and that what is printed reads back.
+
 use proptest::prelude::*;
 use regex_automata::{meta::Regex, util::syntax};
 

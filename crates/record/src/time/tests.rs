@@ -1,3 +1,5 @@
+//! The forms as tables, and agreement with `jiff`.
+
 use std::time::Duration;
 
 use jiff::Timestamp;

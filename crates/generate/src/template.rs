@@ -1,0 +1,178 @@
+//! A line with blanks in it: `user <user> placed order <id>`.
+//!
+//! Lines are written down as they look, in the tables of [`kinds`](crate::kinds), and taken apart once when a generator
+//! is made. Filling one is then a walk over its parts, as fast as code written out by hand for each line would be.
+
+use crate::words;
+
+/// What fills a blank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blank {
+    /// The time of the line, in five spellings.
+    Time,
+    CommaTime,
+    SpacedTime,
+    AccessTime,
+    SyslogTime,
+    /// Seconds since the machine came up, with microseconds.
+    Uptime,
+    /// The level: `info` or `INFO `.
+    Level,
+    LevelColumn,
+    Service,
+    /// A machine's name.
+    Host,
+    /// A client's address, and the port it calls from.
+    Address,
+    Port,
+    /// A user's name, the number that goes with it, and the name where most are unknown and written `-`.
+    User,
+    UserId,
+    Visitor,
+    Session,
+    /// 32 and 16 hexadecimal digits.
+    Trace,
+    Span,
+    /// The request that the line is about.
+    Method,
+    Url,
+    Status,
+    Bytes,
+    /// How long it took: whole milliseconds, milliseconds and seconds with three decimals.
+    Ms,
+    MsFraction,
+    Seconds,
+    /// A number that recurs, as of orders that are still talked about.
+    Id,
+    /// A number that only grows.
+    Growing,
+    /// A process id of one of the machine's few processes.
+    Process,
+    /// Numbers: 1 to 9, mostly tens, mostly thousands, and all with long tails but the first.
+    Few,
+    Some,
+    Many,
+    /// A percentage with one decimal, without its sign.
+    Percent,
+    /// A price with two decimals.
+    Price,
+    /// A log position, `1A/4F00B2C8`.
+    Position,
+}
+
+/// A piece of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    Text(&'static str),
+    Word(&'static [&'static str]),
+    Blank(Blank),
+    /// Between two fields of the outermost JSON object: a comma, before which the line may be cut.
+    Comma,
+}
+
+/// A line taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Template(Vec<Part>);
+
+impl Template {
+    /// Takes a line apart that is given in pieces. A blank of no known name stays as it is written.
+    pub(crate) fn new(pieces: &[&'static str]) -> Self {
+        let mut parts = Vec::new();
+        for &piece in pieces {
+            let mut rest = piece;
+            while let Some((before, after)) = rest.split_once('<') {
+                push_text(&mut parts, before);
+                match after.split_once('>').and_then(|(name, after)| Some((part(name)?, after))) {
+                    Some((part, after)) => {
+                        parts.push(part);
+                        rest = after;
+                    }
+                    None => {
+                        push_text(&mut parts, "<");
+                        rest = after;
+                    }
+                }
+            }
+            push_text(&mut parts, rest);
+        }
+        Self(parts)
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.0
+    }
+}
+
+fn push_text(parts: &mut Vec<Part>, text: &'static str) {
+    if !text.is_empty() {
+        parts.push(Part::Text(text));
+    }
+}
+
+fn part(name: &str) -> Option<Part> {
+    Some(Part::Blank(match name {
+        "," => return Some(Part::Comma),
+        "time" => Blank::Time,
+        "comma-time" => Blank::CommaTime,
+        "spaced-time" => Blank::SpacedTime,
+        "access-time" => Blank::AccessTime,
+        "syslog-time" => Blank::SyslogTime,
+        "uptime" => Blank::Uptime,
+        "level" => Blank::Level,
+        "LEVEL" => Blank::LevelColumn,
+        "service" => Blank::Service,
+        "host" => Blank::Host,
+        "address" => Blank::Address,
+        "port" => Blank::Port,
+        "user" => Blank::User,
+        "user-id" => Blank::UserId,
+        "visitor" => Blank::Visitor,
+        "session" => Blank::Session,
+        "trace" => Blank::Trace,
+        "span" => Blank::Span,
+        "method" => Blank::Method,
+        "url" => Blank::Url,
+        "status" => Blank::Status,
+        "bytes" => Blank::Bytes,
+        "ms" => Blank::Ms,
+        "ms.fraction" => Blank::MsFraction,
+        "seconds" => Blank::Seconds,
+        "id" => Blank::Id,
+        "growing" => Blank::Growing,
+        "pid" => Blank::Process,
+        "few" => Blank::Few,
+        "some" => Blank::Some,
+        "many" => Blank::Many,
+        "percent" => Blank::Percent,
+        "price" => Blank::Price,
+        "position" => Blank::Position,
+        _ => return words::words(name).map(Part::Word),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_apart_at_their_blanks() {
+        let check = |pieces: &[&'static str], want: &str| {
+            let parts: Vec<String> = Template::new(pieces).parts().iter().map(name).collect();
+            assert_eq!(parts.join("|"), want, "{pieces:?}");
+        };
+        fn name(part: &Part) -> String {
+            match part {
+                Part::Text(text) => (*text).to_owned(),
+                Part::Word(_) => "WORD".to_owned(),
+                Part::Blank(blank) => format!("{blank:?}"),
+                Part::Comma => "COMMA".to_owned(),
+            }
+        }
+        check(&["plain"], "plain");
+        check(&["", ""], "");
+        check(&["<user> bought <item>, 5% off"], "User| bought |WORD|, 5% off");
+        check(&["a<,>", "b<ms>"], "a|COMMA|b|Ms");
+        check(&["1 < 2 and <nobody> <ms>"], "1 |<| 2 and |<|nobody> |Ms");
+        check(&["<unclosed"], "<|unclosed");
+    }
+}

@@ -1,0 +1,35 @@
+//! What can be set about the queue.
+
+use std::time::Duration;
+
+/// Settings of the queue.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// A segment is closed when its file reaches this size, in bytes. Larger files cost less to hand over, smaller ones
+    /// are handed over sooner.
+    pub segment_bytes_max: u64,
+    /// A segment is closed at this age.
+    pub segment_age_max: Duration,
+    /// How many `fast` segments are appended to at the same time. One core can fill a lane at memory speed.
+    pub fast_lanes: usize,
+    /// How long a committed segment stays readable, for those who still read it.
+    pub committed_grace: Duration,
+    /// Nothing is accepted while the file system has less room than this, in bytes: the store needs room to write
+    /// smaller copies of what is queued before the queue's files can go.
+    pub free_bytes_min: u64,
+    /// `durable` records that wait for their sync are held in memory, at most this many bytes.
+    pub unsynced_bytes_max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            segment_bytes_max: 16 << 20,
+            segment_age_max: Duration::from_secs(3),
+            fast_lanes: 2,
+            committed_grace: Duration::from_secs(10),
+            free_bytes_min: 0,
+            unsynced_bytes_max: 32 << 20,
+        }
+    }
+}

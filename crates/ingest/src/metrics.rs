@@ -1,0 +1,95 @@
+//! What the queue counts.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::append::Source;
+
+/// The label `source`.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct BySource {
+    /// `tcp`, `forward` or `http`.
+    pub source: &'static str,
+}
+
+/// The label `state`.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ByState {
+    /// A segment's state.
+    pub(crate) state: &'static str,
+}
+
+/// Counters and gauges of the queue.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(crate) accepted_records: Family<BySource, Counter>,
+    pub(crate) accepted_bytes: Family<BySource, Counter>,
+    /// Records refused as bad input.
+    pub rejected_records: Family<BySource, Counter>,
+    /// Records that were cut because they were too long.
+    pub cut_records: Family<BySource, Counter>,
+    /// Times that lay too far ahead and were replaced by the arrival time.
+    pub times_replaced: Family<BySource, Counter>,
+    pub(crate) refused: Counter,
+    pub(crate) segments: Family<ByState, Gauge>,
+    pub(crate) pending_bytes: Gauge,
+    pub(crate) oldest_pending_ms: Gauge<f64, std::sync::atomic::AtomicU64>,
+    pub(crate) consumed_bytes: Counter,
+    pub(crate) syncs: Counter,
+    pub(crate) sync_failed: Counter,
+    pub(crate) sync_seconds: Histogram,
+    pub(crate) free_bytes: Gauge,
+    pub(crate) full: Gauge,
+}
+
+impl Metrics {
+    /// Registers the queue's metrics.
+    #[must_use]
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            accepted_records: Family::default(),
+            accepted_bytes: Family::default(),
+            rejected_records: Family::default(),
+            cut_records: Family::default(),
+            times_replaced: Family::default(),
+            refused: Counter::default(),
+            segments: Family::default(),
+            pending_bytes: Gauge::default(),
+            oldest_pending_ms: Gauge::default(),
+            consumed_bytes: Counter::default(),
+            syncs: Counter::default(),
+            sync_failed: Counter::default(),
+            sync_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
+            free_bytes: Gauge::default(),
+            full: Gauge::default(),
+        };
+        let all = metrics.clone();
+        let ingest = registry.sub_registry_with_prefix("ingest");
+        ingest.register("records", "Records accepted", all.accepted_records);
+        ingest.register("bytes", "Bytes of record text accepted, line ends included", all.accepted_bytes);
+        ingest.register("rejected_records", "Records refused as bad input", all.rejected_records);
+        ingest.register("cut_records", "Records cut because they were too long", all.cut_records);
+        ingest.register("times_replaced", "Times too far ahead, replaced by the arrival time", all.times_replaced);
+        ingest.register("refused_appends", "Appends refused: disk full, overload, shutdown, write errors", all.refused);
+        ingest.register("segments", "Segments of the queue by state", all.segments);
+        ingest.register("pending_bytes", "Bytes of segments that wait for a store", all.pending_bytes);
+        ingest.register("oldest_pending_seconds", "Age of the oldest segment that waits for a store", all.oldest_pending_ms);
+        ingest.register("consumed_bytes", "Bytes of record text that a store has committed", all.consumed_bytes);
+        ingest.register("syncs", "Group commits", all.syncs);
+        ingest.register("sync_failed", "Group commits that failed; the records were written again elsewhere", all.sync_failed);
+        ingest.register("sync_seconds", "Time that a group commit took", all.sync_seconds);
+        registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);
+        registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.full);
+        // A counter that was never touched should still be there to be graphed.
+        for source in [Source::Tcp, Source::Forward, Source::Http] {
+            let by = BySource { source: source.name() };
+            let all = [&metrics.accepted_records, &metrics.accepted_bytes, &metrics.rejected_records, &metrics.cut_records];
+            all.into_iter().for_each(|family| drop(family.get_or_create(&by)));
+        }
+        metrics
+    }
+}

@@ -1,0 +1,465 @@
+//! The queue itself: its lanes, its segments, and what the store and the queries ask of it.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bucksaw_doors::Doors;
+use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_segment::Header;
+use bucksaw_segment::queue::HEADER_LEN;
+use tracing::{error, warn};
+
+use crate::append::{Durability, Records, Refusal};
+use crate::config::Config;
+use crate::keys::Keys;
+use crate::lane::{Inner, Lane, Open, Waiting, record_header};
+use crate::metrics::{ByState, BySource, Metrics};
+use crate::segment::{Done, Segment, State, View};
+
+/// The queue of one node. Shared by all who append, read and consume.
+pub struct Queue {
+    pub(crate) doors: Doors,
+    pub(crate) dir: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+    pub(crate) fast: Vec<Lane>,
+    pub(crate) durable: Lane,
+    bulk: Lane,
+    /// Every segment that is not removed, by id and so by age. Taken after a lane's lock, before a segment's.
+    pub(crate) segments: Mutex<BTreeMap<Id, Arc<Segment>>>,
+    /// Names of quarantined files, with the time at which each was opened.
+    pub(crate) damaged: Mutex<Vec<(String, Millis)>>,
+    pub(crate) keys: Mutex<Keys>,
+    full: AtomicBool,
+    closed: AtomicBool,
+    appends: AtomicU64,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+/// What waits for a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Segments that wait.
+    pub segments: usize,
+    /// Bytes of their text.
+    pub text_bytes: u64,
+    /// How long the oldest has been there.
+    pub oldest: Duration,
+    /// Whether a client waits for the store's commit.
+    pub awaited: bool,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    pub(crate) fn empty(doors: Doors, dir: PathBuf, config: Config, metrics: Metrics) -> Self {
+        let fast = (0..config.fast_lanes.max(1)).map(|_| Lane::new(Durability::Fast)).collect();
+        Self {
+            doors,
+            dir,
+            config,
+            metrics,
+            fast,
+            durable: Lane::new(Durability::Durable),
+            bulk: Lane::new(Durability::Bulk),
+            segments: Mutex::default(),
+            damaged: Mutex::default(),
+            keys: Mutex::default(),
+            full: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            appends: AtomicU64::new(0),
+        }
+    }
+
+    /// Appends records. When this returns `Ok` they can be read; `done` is told when the promise holds, or that it
+    /// cannot be kept: at once for `fast`, from [`Self::commit_group`] for `durable`, from [`Self::commit`] for `bulk`.
+    ///
+    /// # Errors
+    /// [`Refusal`]; `done` is not told then.
+    pub fn append(
+        &self,
+        durability: Durability,
+        records: &Records<'_>,
+        done: impl FnOnce(Result<(), Refusal>) + Send + 'static,
+    ) -> Result<(), Refusal> {
+        let lane = self.lane(durability);
+        let appended = self.append_to(lane.0, lane.1, records, Box::new(done));
+        match &appended {
+            Ok(()) => {
+                let by = BySource { source: records.source.name() };
+                self.metrics.accepted_records.get_or_create(&by).inc_by(u64::from(records.count));
+                self.metrics.accepted_bytes.get_or_create(&by).inc_by(records.text_bytes() as u64);
+                self.appends.fetch_add(1, Ordering::Release);
+            }
+            Err(_) => drop(self.metrics.refused.inc()),
+        }
+        appended
+    }
+
+    fn append_to(&self, lane: &Lane, mut inner: MutexGuard<'_, Inner>, records: &Records<'_>, done: Done) -> Result<(), Refusal> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Refusal::Closed);
+        }
+        if self.is_full() {
+            return Err(Refusal::Full);
+        }
+        let header = record_header(records);
+        if records.sides.len() + records.text_bytes() > Header::BODY_BYTES_MAX {
+            return Err(Refusal::Io("the records are too large for one frame".to_owned()));
+        }
+        if lane.durability == Durability::Durable && inner.waiting_bytes >= self.config.unsynced_bytes_max {
+            return Err(Refusal::Busy);
+        }
+        let mut body: Vec<&[u8]> = Vec::with_capacity(records.text.len() + 1);
+        body.push(records.sides);
+        body.extend(records.text);
+        let (segment, header) = self.write(&mut inner, records.labels, header, &body)?;
+        match lane.durability {
+            Durability::Fast => {
+                drop(inner);
+                done(Ok(()));
+            }
+            Durability::Durable => {
+                let body = body.concat();
+                inner.waiting_bytes += body.len() as u64;
+                inner.waiting.push(Waiting { segment, labels: records.labels.clone(), header, body, tries: 0, done });
+                drop(inner);
+                lane.ring();
+            }
+            Durability::Bulk => segment.contents().on_commit.push(done),
+        }
+        Ok(())
+    }
+
+    /// Writes a frame to the lane's active segment, opening one where there is none or no room.
+    pub(crate) fn write(
+        &self,
+        inner: &mut Inner,
+        labels: &bucksaw_record::Labels,
+        header: Header,
+        body: &[&[u8]],
+    ) -> Result<(Arc<Segment>, Header), Refusal> {
+        let max = self.config.segment_bytes_max;
+        if inner.open.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max) {
+            self.seal(inner);
+        }
+        let open = match &mut inner.open {
+            Some(open) => open,
+            none => none.insert(self.open_segment().map_err(|error| self.refusal(&error))?),
+        };
+        match open.append(labels, header, body) {
+            Ok(header) => Ok((Arc::clone(&open.segment), header)),
+            Err(error) => {
+                // A part of the frame may be in the file. Cut it away; where that fails too, the file is closed here:
+                // readers and the store stop at the end that was published.
+                let (segment, end) = (Arc::clone(&open.segment), open.end);
+                if let Err(error) = segment.file().truncate(end) {
+                    warn!(segment = %segment.id(), %error, "cannot cut a torn frame away; the segment is closed");
+                    self.seal(inner);
+                }
+                Err(self.refusal(&error))
+            }
+        }
+    }
+
+    fn refusal(&self, error: &std::io::Error) -> Refusal {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Refusal::Full,
+            _ => {
+                error!(%error, dir = %self.dir.display(), "cannot append to the queue");
+                Refusal::Io(error.to_string())
+            }
+        }
+    }
+
+    fn open_segment(&self) -> std::io::Result<Open> {
+        let id = Id::new(Millis(self.doors.clock.unix_ms()), Producer::drawn(self.doors.entropy.next_u64()), 0);
+        let path = self.dir.join(format!("{id}.active"));
+        let file = self.doors.fs.create(&path)?;
+        if let Err(error) = file.append(&[&bucksaw_segment::queue::header(id)]) {
+            let _ = self.doors.fs.remove(&path);
+            return Err(error);
+        }
+        let segment = Arc::new(Segment::new(id, file, path, self.doors.clock.uptime()));
+        lock(&self.segments).insert(id, Arc::clone(&segment));
+        Ok(Open::new(segment))
+    }
+
+    /// Closes the lane's active segment.
+    pub(crate) fn seal(&self, inner: &mut Inner) {
+        let Some(open) = inner.open.take() else { return };
+        let segment = open.segment;
+        if segment.end() <= HEADER_LEN as u64 {
+            let path = segment.contents().path.clone();
+            lock(&self.segments).remove(&segment.id());
+            let _ = self.doors.fs.remove(&path);
+            return;
+        }
+        segment.contents().state = State::Pending;
+        self.rename(&segment, "pending");
+    }
+
+    /// Says a segment's state in its file's name. The name helps a restart to do less; nothing rests on it.
+    fn rename(&self, segment: &Segment, extension: &str) {
+        let mut contents = segment.contents();
+        let path = contents.path.with_extension(extension);
+        match self.doors.fs.rename(&contents.path, &path) {
+            Ok(()) => contents.path = path,
+            Err(error) => warn!(path = %contents.path.display(), %error, "cannot rename a queue segment"),
+        }
+    }
+
+    /// A free lane of the class, locked; for `fast` the first that nobody holds, so that little traffic makes one file.
+    fn lane(&self, durability: Durability) -> (&Lane, MutexGuard<'_, Inner>) {
+        let only = match durability {
+            Durability::Durable => &self.durable,
+            Durability::Bulk => &self.bulk,
+            Durability::Fast => {
+                for lane in &self.fast {
+                    if let Some(inner) = lane.try_lock() {
+                        return (lane, inner);
+                    }
+                }
+                self.fast.last().unwrap_or(&self.durable)
+            }
+        };
+        (only, only.lock())
+    }
+
+    /// Rises with every append; for those who wait for something new.
+    #[must_use]
+    pub fn appends(&self) -> u64 {
+        self.appends.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing is accepted because the disk is full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// The metrics, for those who count what they refuse before it gets here.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The time that a keyed batch's ids carry: that of its first try.
+    #[must_use]
+    pub fn key_base(&self, producer: Producer, now: Millis) -> Millis {
+        lock(&self.keys).base(producer, now)
+    }
+
+    /// Takes note of a keyed batch that the store found among its segments.
+    pub fn remember_key(&self, producer: Producer, base: Millis) {
+        let now = Millis(self.doors.clock.unix_ms());
+        lock(&self.keys).remember(producer, base, now);
+    }
+
+    /// The segments whose records are not in the store, oldest first.
+    #[must_use]
+    pub fn segments(&self) -> Vec<View> {
+        self.views(|state| state != State::Committed)
+    }
+
+    /// All segments that can still be read, the committed ones too.
+    #[must_use]
+    pub fn readable(&self) -> Vec<Arc<Segment>> {
+        lock(&self.segments).values().cloned().collect()
+    }
+
+    fn views(&self, wanted: impl Fn(State) -> bool) -> Vec<View> {
+        let segments = self.readable();
+        let wanted = segments.iter().filter(|segment| wanted(segment.state()));
+        wanted.map(|segment| segment.view()).filter(|view| view.end > HEADER_LEN as u64).collect()
+    }
+
+    /// Quarantined files, and the time at which each was opened.
+    #[must_use]
+    pub fn damaged(&self) -> Vec<(String, Millis)> {
+        lock(&self.damaged).clone()
+    }
+
+    /// What waits for a store.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        let now = self.doors.clock.uptime();
+        let mut backlog = Backlog::default();
+        for segment in self.readable() {
+            let contents = segment.contents();
+            if contents.state == State::Pending {
+                backlog.segments += 1;
+                backlog.text_bytes += contents.reach.text_bytes;
+                backlog.oldest = backlog.oldest.max(now.saturating_sub(segment.opened_at()));
+                backlog.awaited |= !contents.on_commit.is_empty();
+            }
+        }
+        backlog
+    }
+
+    /// Reserves the oldest pending segments, as many as hold `text_bytes` together; at least one if there is one.
+    #[must_use]
+    pub fn reserve(&self, text_bytes: u64) -> Vec<View> {
+        let mut reserved = Vec::new();
+        let mut sum = 0;
+        for segment in self.readable() {
+            let mut contents = segment.contents();
+            if contents.state != State::Pending {
+                continue;
+            }
+            if sum >= text_bytes {
+                break;
+            }
+            contents.state = State::Reserved;
+            sum += contents.reach.text_bytes;
+            drop(contents);
+            reserved.push(segment.view());
+        }
+        reserved
+    }
+
+    /// Gives reserved segments back, to be reserved again.
+    pub fn release(&self, ids: &[Id]) {
+        for segment in self.of(ids) {
+            let mut contents = segment.contents();
+            if contents.state == State::Reserved {
+                contents.state = State::Pending;
+            }
+        }
+    }
+
+    /// The records of these segments are durable in the store. Ids that the queue does not have are passed over.
+    pub fn commit(&self, ids: &[Id]) {
+        for segment in self.of(ids) {
+            let mut contents = segment.contents();
+            if contents.state == State::Committed {
+                continue;
+            }
+            contents.state = State::Committed;
+            contents.committed_at = Some(self.doors.clock.uptime());
+            let done = std::mem::take(&mut contents.on_commit);
+            self.metrics.consumed_bytes.inc_by(contents.reach.text_bytes);
+            let broken = !contents.damage.is_empty();
+            drop(contents);
+            self.rename(&segment, if broken { "damaged" } else { "committed" });
+            if broken {
+                self.quarantined(&segment);
+            }
+            done.into_iter().for_each(|done| done(Ok(())));
+        }
+    }
+
+    /// Takes a segment whose file cannot be read out of the way: kept, named `damaged`, and told of in answers.
+    pub fn quarantine(&self, id: Id) {
+        for segment in self.of(&[id]) {
+            let done = {
+                let mut contents = segment.contents();
+                contents.state = State::Committed;
+                std::mem::take(&mut contents.on_commit)
+            };
+            self.rename(&segment, "damaged");
+            self.quarantined(&segment);
+            done.into_iter().for_each(|done| done(Err(Refusal::Io("the segment cannot be read back".to_owned()))));
+        }
+    }
+
+    fn quarantined(&self, segment: &Segment) {
+        let name = segment.contents().path.file_name().map(|name| name.to_string_lossy().into_owned());
+        lock(&self.damaged).push((name.unwrap_or_default(), segment.id().at()));
+        lock(&self.segments).remove(&segment.id());
+    }
+
+    fn of(&self, ids: &[Id]) -> Vec<Arc<Segment>> {
+        let segments = lock(&self.segments);
+        ids.iter().filter_map(|id| segments.get(id)).cloned().collect()
+    }
+
+    /// Closes the active `bulk` segment now, so that a store takes it soon.
+    pub fn flush_bulk(&self) {
+        self.seal(&mut self.bulk.lock());
+    }
+
+    /// What has to happen as time goes by: closes old segments, removes committed ones after their grace, looks at the
+    /// room on the disk. To be called some ten times a second.
+    pub fn tick(&self) {
+        let now = self.doors.clock.uptime();
+        for lane in self.lanes() {
+            let mut inner = lane.lock();
+            let age = inner.open.as_ref().map(|open| now.saturating_sub(open.segment.opened_at()));
+            if age.is_some_and(|age| age >= self.config.segment_age_max) {
+                self.seal(&mut inner);
+            }
+        }
+        for segment in self.readable() {
+            let committed_at = segment.contents().committed_at;
+            if committed_at.is_some_and(|at| now.saturating_sub(at) >= self.config.committed_grace) {
+                self.remove(&segment);
+            }
+        }
+        self.look_at_disk();
+        self.report();
+    }
+
+    fn remove(&self, segment: &Segment) {
+        let path = segment.contents().path.clone();
+        match self.doors.fs.remove(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                warn!(path = %path.display(), %error, "cannot remove a committed queue segment");
+            }
+            _ => drop(lock(&self.segments).remove(&segment.id())),
+        }
+    }
+
+    fn look_at_disk(&self) {
+        let Ok(space) = self.doors.fs.space(&self.dir) else { return };
+        let min = self.config.free_bytes_min;
+        // A little more room is wanted to begin again than to go on, so that the state does not flutter.
+        let full = if self.is_full() { space.free_bytes < min + min / 8 } else { space.free_bytes < min };
+        if self.full.swap(full, Ordering::Relaxed) != full {
+            if full {
+                error!(free_bytes = space.free_bytes, wanted_bytes = min, "the disk is full: nothing is accepted until there is room");
+            } else {
+                warn!(free_bytes = space.free_bytes, "there is room on the disk again: accepting records");
+            }
+        }
+        self.metrics.free_bytes.set(i64::try_from(space.free_bytes).unwrap_or(i64::MAX));
+        self.metrics.full.set(i64::from(full));
+    }
+
+    fn report(&self) {
+        let backlog = self.backlog();
+        self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
+        self.metrics.oldest_pending_ms.set(backlog.oldest.as_secs_f64());
+        let segments = self.readable();
+        for state in [State::Active, State::Pending, State::Reserved, State::Committed] {
+            let count = segments.iter().filter(|segment| segment.state() == state).count();
+            self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count as i64);
+        }
+        let damaged = lock(&self.damaged).len();
+        self.metrics.segments.get_or_create(&ByState { state: "damaged" }).set(damaged as i64);
+    }
+
+    /// Accepts nothing more, keeps the promises that are open, and closes all segments.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        while self.commit_group() {}
+        for lane in self.lanes() {
+            self.seal(&mut lane.lock());
+        }
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.fast.iter().chain([&self.durable, &self.bulk])
+    }
+}

@@ -1,0 +1,220 @@
+//! A queue segment as the processes of the node share it: written by one lane, read by queries and the store.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bucksaw_doors::File;
+use bucksaw_record::{Id, Labels};
+use bucksaw_segment::queue::{Frames, HEADER_LEN, Place};
+use bucksaw_segment::{Damage, Reach, ReadError, Rows};
+
+use crate::Refusal;
+
+/// What is being done with a segment. The first word of each is its name on disk, in metrics and in `status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    /// A lane appends to it.
+    Active,
+    /// It waits for a store.
+    Pending,
+    /// A store is taking it. On disk it is still `pending`.
+    Reserved,
+    /// Its records are in the store.
+    Committed,
+}
+
+impl State {
+    /// The name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Pending => "pending",
+            Self::Reserved => "reserved",
+            Self::Committed => "committed",
+        }
+    }
+}
+
+/// Told once, when the promise holds or cannot be kept.
+pub(crate) type Done = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
+
+/// One file of the queue.
+pub struct Segment {
+    id: Id,
+    file: Arc<dyn File>,
+    /// Where the last whole frame ends. Written after the frame is in the file and in `contents`, so whoever reads this
+    /// may read so far.
+    end: AtomicU64,
+    /// Where the bytes that are known to be synced end.
+    synced_end: AtomicU64,
+    /// Short sections only; taken after the lane's lock and after the queue's, never before them.
+    contents: Mutex<Contents>,
+    opened_at: Duration,
+}
+
+pub(crate) struct Contents {
+    pub(crate) state: State,
+    pub(crate) path: PathBuf,
+    pub(crate) streams: Vec<Labels>,
+    pub(crate) reach: Reach,
+    /// Set after a crash when something lies broken between whole frames.
+    pub(crate) damage: Vec<Damage>,
+    /// The whole frames, when they do not simply follow each other.
+    pub(crate) places: Option<Arc<Vec<Place>>>,
+    /// Who waits until the store has committed.
+    pub(crate) on_commit: Vec<Done>,
+    pub(crate) committed_at: Option<Duration>,
+    /// Whether the name of the file is durable.
+    pub(crate) name_synced: bool,
+}
+
+impl std::fmt::Debug for Segment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Segment").field("id", &self.id).field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+impl Segment {
+    pub(crate) fn new(id: Id, file: Arc<dyn File>, path: PathBuf, opened_at: Duration) -> Self {
+        let contents = Contents {
+            state: State::Active,
+            path,
+            streams: Vec::new(),
+            reach: Reach::default(),
+            damage: Vec::new(),
+            places: None,
+            on_commit: Vec::new(),
+            committed_at: None,
+            name_synced: false,
+        };
+        let end = AtomicU64::new(HEADER_LEN as u64);
+        Self { id, file, end, synced_end: AtomicU64::new(0), contents: Mutex::new(contents), opened_at }
+    }
+
+    /// The id of the segment; its time is when it was opened.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// What is being done with it.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.contents().state
+    }
+
+    /// Bytes of whole frames, and of the file's header.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// What can be read of it now.
+    #[must_use]
+    pub fn view(&self) -> View {
+        // The end first: what is published behind it meanwhile is in the contents as well, which does no harm.
+        let end = self.end();
+        let contents = self.contents();
+        View {
+            id: self.id,
+            file: Arc::clone(&self.file),
+            path: contents.path.clone(),
+            end,
+            streams: contents.streams.clone(),
+            reach: contents.reach.clone(),
+            damage: contents.damage.clone(),
+            places: contents.places.clone(),
+        }
+    }
+
+    pub(crate) fn contents(&self) -> std::sync::MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    pub(crate) fn opened_at(&self) -> Duration {
+        self.opened_at
+    }
+
+    pub(crate) fn synced_end(&self) -> u64 {
+        self.synced_end.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_synced_end(&self, end: u64) {
+        self.synced_end.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Makes a frame that is in the file readable.
+    pub(crate) fn publish(&self, end: u64, rows: &Rows, text_bytes: usize, stream: Option<&Labels>) {
+        let mut contents = self.contents();
+        contents.streams.extend(stream.cloned());
+        contents.reach.add(rows, text_bytes);
+        drop(contents);
+        self.end.store(end, Ordering::Release);
+    }
+
+    /// Says where the whole frames end: after a recovery, or lower than before when what lies behind is readable elsewhere.
+    pub(crate) fn set_end(&self, end: u64) {
+        self.end.store(end, Ordering::Release);
+    }
+}
+
+/// What was readable of a segment at one moment. Reading stays possible when the file is removed.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The segment.
+    pub id: Id,
+    file: Arc<dyn File>,
+    path: PathBuf,
+    /// Where the last whole frame ends.
+    pub end: u64,
+    streams: Vec<Labels>,
+    /// What the records reach over, at the least.
+    pub reach: Reach,
+    /// What is broken in it, after a crash.
+    pub damage: Vec<Damage>,
+    places: Option<Arc<Vec<Place>>>,
+}
+
+impl View {
+    /// Where the file was when the view was taken.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file's streams so far.
+    #[must_use]
+    pub fn streams(&self) -> &[Labels] {
+        &self.streams
+    }
+
+    /// A walk over the frames from `from` on: [`HEADER_LEN`] for all, or where an earlier walk ended.
+    #[must_use]
+    pub fn frames(&self, from: u64) -> Frames {
+        Frames::new(Arc::clone(&self.file), self.path.clone(), self.id, from, self.end, self.streams.clone())
+    }
+
+    /// Where the whole frames are, when something lies broken between them; else they follow each other.
+    #[must_use]
+    pub fn broken_places(&self) -> Option<&[Place]> {
+        self.places.as_deref().map(Vec::as_slice)
+    }
+
+    /// Where all record frames are, with the streams by number.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the frames cannot be read.
+    pub fn places(&self) -> Result<(Vec<Place>, Vec<Labels>), ReadError> {
+        match &self.places {
+            Some(places) => Ok((places.to_vec(), self.streams.clone())),
+            None => bucksaw_segment::queue::index(&self.file, &self.path, self.end),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+use std::path::Path;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bucksaw_doors::{Clock as _, Doors, Fs as _, sim};
+use bucksaw_record::{Id, Labels, Millis, Producer};
+use prometheus_client::registry::Registry;
+
+use super::*;
+
+const DIR: &str = "/q";
+
+struct Machine {
+    fs: sim::Fs,
+    clock: Arc<sim::Clock>,
+    next: Mutex<u32>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self::on(sim::Fs::new())
+    }
+
+    fn on(fs: sim::Fs) -> Self {
+        Self { fs, clock: Arc::new(sim::Clock::at(1_000_000)), next: Mutex::new(0) }
+    }
+
+    fn open(&self, config: Config) -> (Queue, Recovery) {
+        let seed = self.fs.sync_count() + self.clock.unix_ms();
+        let doors = Doors {
+            fs: Arc::new(self.fs.clone()),
+            clock: Arc::clone(&self.clock) as _,
+            entropy: Arc::new(sim::Entropy::seeded(seed)),
+        };
+        Queue::open(doors, Path::new(DIR), config, Metrics::new(&mut Registry::default())).unwrap()
+    }
+
+    fn try_put(&self, queue: &Queue, durability: Durability, line: &str) -> Result<mpsc::Receiver<Result<(), Refusal>>, Refusal> {
+        let mut next = self.next.lock().unwrap();
+        *next += 1;
+        let at = Millis(self.clock.unix_ms());
+        let (told, heard) = mpsc::channel();
+        let text = format!("{line}\n");
+        let records = Records {
+            source: Source::Tcp,
+            labels: &Labels::parse("app=test").unwrap(),
+            first: Id::new(at, Producer::new(1), *next),
+            count: 1,
+            accepted: at,
+            flags: 0,
+            sides: &[],
+            text: &[text.as_bytes()],
+        };
+        queue.append(durability, &records, move |result| drop(told.send(result)))?;
+        Ok(heard)
+    }
+
+    fn put(&self, queue: &Queue, durability: Durability, line: &str) -> mpsc::Receiver<Result<(), Refusal>> {
+        self.try_put(queue, durability, line).unwrap()
+    }
+
+    fn pass(&self, queue: &Queue, time: Duration) {
+        self.clock.advance(time);
+        queue.tick();
+    }
+}
+
+fn lines(queue: &Queue) -> Vec<String> {
+    queue.segments().iter().flat_map(lines_of).collect()
+}
+
+fn lines_of(view: &View) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (places, _) = view.places().unwrap();
+    let mut frames = view.frames(0);
+    for place in places {
+        frames.seek(place.at);
+        let chunk = frames.next_chunk().unwrap().unwrap();
+        lines.extend(chunk.records().map(|record| String::from_utf8(record.to_vec()).unwrap()));
+    }
+    lines
+}
+
+fn files(machine: &Machine) -> Vec<String> {
+    let mut states: Vec<String> =
+        machine.fs.list(Path::new(DIR)).unwrap().iter().map(|name| name.split_once('.').unwrap().1.to_owned()).collect();
+    states.sort();
+    states
+}
+
+#[test]
+fn records_are_readable_at_once_and_promises_are_kept_in_their_time() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    let fast = machine.put(&queue, Durability::Fast, "f");
+    let durable = machine.put(&queue, Durability::Durable, "d");
+    let bulk = machine.put(&queue, Durability::Bulk, "b");
+    assert_eq!(fast.try_recv(), Ok(Ok(())));
+    assert!(durable.try_recv().is_err() && bulk.try_recv().is_err());
+    let mut seen = lines(&queue);
+    seen.sort();
+    assert_eq!(seen, ["b", "d", "f"]);
+    assert!(queue.commit_group());
+    assert!(!queue.commit_group());
+    assert_eq!(durable.try_recv(), Ok(Ok(())));
+    queue.flush_bulk();
+    assert!(queue.backlog().awaited);
+    let reserved: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+    assert!(queue.reserve(u64::MAX).is_empty());
+    queue.commit(&reserved);
+    assert_eq!(bulk.try_recv(), Ok(Ok(())));
+    assert_eq!(lines(&queue).len(), 2);
+}
+
+#[test]
+fn segments_close_at_size_and_age_and_go_after_their_grace() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config { segment_bytes_max: 250, ..Config::default() });
+    for at in 0..6 {
+        machine.put(&queue, Durability::Fast, &format!("line {at}"));
+    }
+    assert!(queue.backlog().segments >= 2, "{:?}", queue.backlog());
+    assert_eq!(files(&machine).iter().filter(|state| *state == "active").count(), 1);
+    machine.pass(&queue, Duration::from_secs(3));
+    assert!(files(&machine).iter().all(|state| state == "pending"));
+    let reserved: Vec<Id> = queue.reserve(1).iter().map(|view| view.id).collect();
+    assert_eq!(reserved.len(), 1);
+    queue.release(&reserved);
+    assert_eq!(queue.reserve(1).iter().map(|view| view.id).collect::<Vec<_>>(), reserved);
+    queue.commit(&reserved);
+    machine.pass(&queue, Duration::from_secs(9));
+    assert!(files(&machine).contains(&"committed".to_owned()));
+    machine.pass(&queue, Duration::from_secs(1));
+    assert!(!files(&machine).contains(&"committed".to_owned()));
+}
+
+#[test]
+fn a_restart_finds_what_was_written_and_cuts_what_was_torn() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    machine.put(&queue, Durability::Fast, "one");
+    machine.put(&queue, Durability::Fast, "two");
+    drop(queue);
+    let name = machine.fs.list(Path::new(DIR)).unwrap().remove(0);
+    let file = machine.fs.clone();
+    let bytes = file.live_bytes(Path::new(DIR).join(&name)).unwrap();
+    let path = Path::new(DIR).join(&name);
+    file.remove(&path).unwrap();
+    file.create(&path).unwrap().append(&[&bytes[..bytes.len() - 2]]).unwrap();
+    file.create(&Path::new(DIR).join("keep me")).unwrap();
+    let (queue, recovery) = machine.open(Config::default());
+    assert_eq!((recovery.records, recovery.segments), (1, 1));
+    assert!(recovery.torn_bytes > 0);
+    assert_eq!(lines(&queue), ["one"]);
+    assert!(machine.fs.list(Path::new(DIR)).unwrap().contains(&"keep me".to_owned()));
+}
+
+#[test]
+fn damage_is_set_aside_and_the_rest_is_kept() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
+    let end = queue.segments()[0].end;
+    drop(queue);
+    let name = machine.fs.list(Path::new(DIR)).unwrap().remove(0);
+    assert!(machine.fs.flip_bit(Path::new(DIR).join(name), (end - 70) * 8));
+    let (queue, recovery) = machine.open(Config::default());
+    assert_eq!((recovery.damaged, recovery.records), (1, 2));
+    assert_eq!(lines(&queue), ["one", "three"]);
+    let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+    queue.commit(&ids);
+    assert_eq!((files(&machine), queue.damaged().len()), (vec!["damaged".to_owned()], 1));
+    machine.pass(&queue, Duration::from_secs(60));
+    drop(queue);
+    let (queue, _) = machine.open(Config::default());
+    assert_eq!((queue.damaged().len(), queue.segments().len()), (1, 0));
+}
+
+#[test]
+fn after_a_failed_sync_records_are_acknowledged_from_another_file_only() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    let early = machine.put(&queue, Durability::Durable, "early");
+    queue.commit_group();
+    assert_eq!(early.try_recv(), Ok(Ok(())));
+    let late = machine.put(&queue, Durability::Durable, "late");
+    machine.fs.fail_next_syncs(1);
+    assert!(queue.commit_group());
+    assert!(late.try_recv().is_err());
+    assert_eq!(lines(&queue), ["early", "late"]);
+    assert!(queue.commit_group());
+    assert_eq!(late.try_recv(), Ok(Ok(())));
+    let after = Machine::on(machine.fs.cut_power(sim::Loss::All, 1));
+    let (queue, _) = after.open(Config::default());
+    assert_eq!(lines(&queue), ["early", "late"]);
+}
+
+#[test]
+fn a_disk_that_never_syncs_is_told_of() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    let told = machine.put(&queue, Durability::Durable, "x");
+    machine.fs.fail_next_syncs(100);
+    while queue.commit_group() {}
+    assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_)))));
+}
+
+#[test]
+fn a_full_disk_refuses_keeps_what_it_has_and_recovers() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    machine.put(&queue, Durability::Fast, "kept");
+    let used = 32 + 200;
+    machine.fs.set_capacity(Some(used));
+    let mut refused = 0;
+    for at in 0..9 {
+        refused += u32::from(machine.try_put(&queue, Durability::Fast, &format!("x{at}")).err() == Some(Refusal::Full));
+    }
+    assert!(refused > 5);
+    let before = lines(&queue).len();
+    machine.fs.set_capacity(None);
+    machine.put(&queue, Durability::Fast, "again");
+    assert_eq!((lines(&queue).len(), lines(&queue).first().cloned()), (before + 1, Some("kept".to_owned())));
+}
+
+#[test]
+fn room_for_the_store_is_kept_free() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
+    machine.fs.set_capacity(Some(1 << 20));
+    machine.put(&queue, Durability::Fast, "x");
+    queue.tick();
+    assert_eq!(machine.try_put(&queue, Durability::Fast, "y").err(), Some(Refusal::Full));
+    machine.fs.set_capacity(Some(1 << 21));
+    queue.tick();
+    machine.put(&queue, Durability::Fast, "z");
+    assert_eq!(lines(&queue), ["x", "z"]);
+}
+
+#[test]
+fn memory_for_unsynced_records_is_bounded() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config { unsynced_bytes_max: 3, ..Config::default() });
+    machine.put(&queue, Durability::Durable, "abc");
+    assert_eq!(machine.try_put(&queue, Durability::Durable, "d").err(), Some(Refusal::Busy));
+    queue.commit_group();
+    machine.put(&queue, Durability::Durable, "d");
+}
+
+#[test]
+fn closing_keeps_open_promises_and_takes_nothing_more() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    let told = machine.put(&queue, Durability::Durable, "x");
+    queue.close();
+    assert_eq!(told.try_recv(), Ok(Ok(())));
+    assert_eq!(machine.try_put(&queue, Durability::Fast, "y").err(), Some(Refusal::Closed));
+    assert_eq!(files(&machine), ["pending"]);
+}
+
+#[test]
+fn many_streams_and_producers_share_one_file() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    for producer in 0..1_000_u64 {
+        let labels = Labels::new([("conn", producer.to_string())]).unwrap();
+        let records = Records {
+            source: Source::Tcp,
+            labels: &labels,
+            first: Id::new(Millis(5), Producer::new(producer), 0),
+            count: 1,
+            accepted: Millis(5),
+            flags: 0,
+            sides: &[],
+            text: &[b"x", b"\n"],
+        };
+        queue.append(Durability::Fast, &records, |_| {}).unwrap();
+    }
+    assert_eq!(machine.fs.list(Path::new(DIR)).unwrap().len(), 1);
+    let view = queue.segments().remove(0);
+    assert_eq!((view.reach.records, view.streams().len(), lines_of(&view).len()), (1_000, 1_000, 1_000));
+}
+
+#[test]
+fn keys_survive_a_restart() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    let producer = Producer::keyed(b"batch");
+    let base = queue.key_base(producer, Millis(1_000_000));
+    let records = Records {
+        source: Source::Http,
+        labels: &Labels::default(),
+        first: Id::new(base, producer, 0),
+        count: 1,
+        accepted: base,
+        flags: 0,
+        sides: &[],
+        text: &[b"x\n"],
+    };
+    queue.append(Durability::Fast, &records, |_| {}).unwrap();
+    drop(queue);
+    machine.clock.advance(Duration::from_secs(60));
+    let (queue, _) = machine.open(Config::default());
+    assert_eq!(queue.key_base(producer, Millis(machine.clock.unix_ms())), base);
+}
