@@ -25,6 +25,8 @@ struct Subject {
     endpoint: usize,
     trace: u32,
     status: u16,
+    /// The order that it is about.
+    id: u64,
     /// How long it took, in microseconds.
     micros: u64,
 }
@@ -55,6 +57,7 @@ impl Filler {
             endpoint: 0,
             trace: 0,
             status: 200,
+            id: 0,
             micros: 0,
         };
         let fine = [(860, 200), (40, 201), (30, 204), (10, 206), (10, 301), (20, 302), (30, 304)];
@@ -114,7 +117,8 @@ impl Filler {
             user,
             trace,
             status: status.copied().unwrap_or(200),
-            micros: rng.tailed(400, 11) << slower,
+            id: self.growing - rng.zipf(14) as u64,
+            micros: rng.tailed(3_000, 9) << slower,
         };
         level
     }
@@ -125,7 +129,7 @@ impl Filler {
             match *part {
                 Part::Text(text) => _ = out.text(text),
                 Part::Word(words) => {
-                    let word = words.get(self.rng.below(words.len() as u32) as usize);
+                    let word = words.get(self.rng.early(words.len() as u32) as usize);
                     out.text(word.copied().unwrap_or_default());
                 }
                 Part::Blank(blank) => self.fill_blank(blank, out),
@@ -180,7 +184,7 @@ impl Filler {
                 let ms = subject.micros / 1_000;
                 _ = out.number(ms / 1_000).text(".").padded(ms % 1_000, 3);
             }
-            Blank::Id => _ = out.number(self.growing - rng.zipf(14) as u64),
+            Blank::Id => _ = out.number(subject.id),
             Blank::Growing => {
                 self.growing += 1;
                 _ = out.number(self.growing);

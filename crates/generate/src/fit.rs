@@ -119,7 +119,7 @@ mod tests {
         // The keys come sorted.
         check(2, "");
         check(8, "");
-        check(9, "msg");
+        check(9, "");
         check(10, "time");
         check(18, "time");
         check(19, "msg time");

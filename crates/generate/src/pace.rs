@@ -90,7 +90,7 @@ mod tests {
         let mut pace = Pace::new(f64::INFINITY);
         assert_eq!(pace.due(Duration::ZERO), 0);
         assert!(pace.due(Duration::from_secs(100)) > 1 << 60);
-        assert_eq!(Pace::new(1e300).due(Duration::MAX), u64::MAX.min((u128::MAX / ONE_LINE) as u64));
+        assert_eq!(Pace::new(1e300).due(Duration::MAX), u64::MAX);
         let mut pace = Pace::new(10.0);
         assert_eq!(pace.due(Duration::from_secs(2)), 20);
         assert_eq!(pace.due(Duration::from_secs(1)), 0);

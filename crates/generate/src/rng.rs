@@ -34,6 +34,12 @@ impl Rng {
         scale(self.bits() >> 32, bound)
     }
 
+    /// A number below `bound`, sooner a small one: the smaller of two even ones.
+    pub(crate) fn early(&mut self, bound: u32) -> u32 {
+        let drawn = self.bits();
+        scale(drawn >> 32, bound).min(scale(drawn & 0xffff_ffff, bound))
+    }
+
     /// True once in `n` times.
     pub(crate) fn one_in(&mut self, n: u32) -> bool {
         self.below(n) == 0
@@ -83,6 +89,17 @@ mod tests {
         }
         assert!(seen.iter().all(|count| (850..1_150).contains(count)), "{seen:?}");
         assert_eq!(rng.below(0), 0);
+    }
+
+    #[test]
+    fn early_numbers_are_small() {
+        let mut rng = Rng::new(1);
+        let mut seen = [0u32; 4];
+        for _ in 0..16_000 {
+            seen[rng.early(4) as usize] += 1;
+        }
+        let near = |count: u32, want: u32| count.abs_diff(want) < 500;
+        assert!(seen.iter().zip([7_000, 5_000, 3_000, 1_000]).all(|(&count, want)| near(count, want)), "{seen:?}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) enum Blank {
     Ms,
     MsFraction,
     Seconds,
-    /// A number that recurs, as of orders that are still talked about.
+    /// The number of an order that is still talked about; numbers recur.
     Id,
     /// A number that only grows.
     Growing,

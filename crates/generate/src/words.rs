@@ -1,4 +1,4 @@
-//! Words that fill the blanks of a line, each list under the name that the lines use for it.
+//! Words that fill the blanks of a line, each list under the name that the lines use for it, the common ones first.
 //!
 //! Words hold no quotation marks, backslashes or control characters, so that they need no escaping in JSON.
 

@@ -20,6 +20,8 @@ pub struct Place {
     pub at: u64,
     /// Number of the stream.
     pub stream: u32,
+    /// The id in the header: producer and sequence of the first record, and the time of the batch.
+    pub first: Id,
     /// The lowest id.
     pub low: Id,
     /// The highest id.
@@ -110,7 +112,7 @@ pub fn index(file: &Arc<dyn File>, path: &Path, end: u64) -> Result<(Vec<Place>,
 
 fn place_of(at: u64, header: &Header, span: Option<(Id, Id)>) -> Place {
     let (low, high) = span.unwrap_or((header.first, header.first.step(header.count.saturating_sub(1)).unwrap_or(header.first)));
-    Place { at, stream: header.stream, low, high }
+    Place { at, stream: header.stream, first: header.first, low, high }
 }
 
 /// Takes the next frame into the survey; `false` at the end.

@@ -3,6 +3,8 @@
 //! ```text
 //!   varint streams, then for each: varint bytes · the labels
 //!   varint sources, then for each: 16 bytes: a queue segment whose records are in here
+//!   varint keys, then for each: varint producer · varint ms: batches with a key, and the time of their first try
+//!   a byte: 1 when a merge made this; then 16 bytes its id · varint files that it made · varint inputs, for each 16 bytes
 //!   varint blocks, then for each:
 //!     varint offset
 //!     rows column, text column: for each  a byte codec · varint packed bytes · varint unpacked bytes
@@ -11,7 +13,7 @@
 //!     varint streams, then for each: varint number in the table above
 //! ```
 
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Id, Labels, Millis, Producer};
 
 use crate::varint::{Reader, put};
 use crate::{Codec, Reach};
@@ -24,8 +26,23 @@ pub struct Footer {
     /// The queue segments that were gathered into this one. Until their own node forgets them, they must not be answered
     /// from beside this.
     pub sources: Vec<Id>,
+    /// Batches with a key whose records are in here, and the time of their first try: for a day, a retry must find them.
+    pub keys: Vec<(Producer, Millis)>,
+    /// The merge that made this segment, if one did.
+    pub merge: Option<Merge>,
     /// The blocks, by lowest id.
     pub blocks: Vec<BlockEntry>,
+}
+
+/// A merge replaces its inputs by what it made, once all of that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// The same in all files that the merge made.
+    pub id: Id,
+    /// How many files it made.
+    pub parts: u32,
+    /// The segments that it read.
+    pub inputs: Vec<Id>,
 }
 
 /// Where a block lies and what it holds.
@@ -96,6 +113,18 @@ impl Footer {
         }
         put(&mut out, self.sources.len() as u64);
         self.sources.iter().for_each(|source| out.extend_from_slice(&source.bits().to_le_bytes()));
+        put(&mut out, self.keys.len() as u64);
+        for (producer, base) in &self.keys {
+            put(&mut out, producer.bits());
+            put(&mut out, base.0);
+        }
+        out.push(u8::from(self.merge.is_some()));
+        if let Some(merge) = &self.merge {
+            out.extend_from_slice(&merge.id.bits().to_le_bytes());
+            put(&mut out, u64::from(merge.parts));
+            put(&mut out, merge.inputs.len() as u64);
+            merge.inputs.iter().for_each(|input| out.extend_from_slice(&input.bits().to_le_bytes()));
+        }
         put(&mut out, self.blocks.len() as u64);
         for block in &self.blocks {
             put(&mut out, block.at);
@@ -120,10 +149,25 @@ impl Footer {
             footer.sources.push(Id::from_bits(reader.u128()?));
         }
         for _ in 0..reader.varint()? {
+            footer.keys.push((Producer::new(reader.varint()?), Millis(reader.varint()?)));
+        }
+        footer.merge = Self::decode_merge(&mut reader)?;
+        for _ in 0..reader.varint()? {
             let block = Self::decode_block(&mut reader, footer.streams.len())?;
             footer.blocks.push(block);
         }
         reader.is_empty().then_some(footer)
+    }
+
+    fn decode_merge(reader: &mut Reader<'_>) -> Option<Option<Merge>> {
+        if reader.u8()? == 0 {
+            return Some(None);
+        }
+        let mut merge = Merge { id: Id::from_bits(reader.u128()?), parts: reader.varint_u32()?, inputs: Vec::new() };
+        for _ in 0..reader.varint()? {
+            merge.inputs.push(Id::from_bits(reader.u128()?));
+        }
+        Some(Some(merge))
     }
 
     fn decode_block(reader: &mut Reader<'_>, streams_known: usize) -> Option<BlockEntry> {

@@ -24,9 +24,9 @@ mod footer;
 mod reader;
 mod writer;
 
-pub use footer::{BlockEntry, Footer};
+pub use footer::{BlockEntry, Footer, Merge};
 pub use reader::{PackedBlock, Reader};
-pub use writer::Writer;
+pub use writer::{Origin, Writer};
 
 /// The format that is written, and the newest that is read.
 pub const VERSION: u32 = 1;

@@ -36,7 +36,9 @@ fn segment() -> Arc<dyn File> {
     writer.append(&mut builder("web", 10, b"a\nb\n"), Codec::Zstd(1)).unwrap();
     writer.append(&mut builder("db", 20, "long line\n".repeat(50).as_bytes()), Codec::Lz4).unwrap();
     writer.append(&mut BlockBuilder::default(), Codec::Plain).unwrap();
-    writer.seal(vec![Id::from_bits(5)]).unwrap();
+    let merge = Some(Merge { id: Id::from_bits(6), parts: 1, inputs: vec![Id::from_bits(7)] });
+    let keys = vec![(Producer::keyed(b"k"), Millis(9))];
+    writer.seal(Origin { sources: vec![Id::from_bits(5)], keys, merge }).unwrap();
     file
 }
 
@@ -59,6 +61,8 @@ fn what_was_written_is_read() {
     assert_eq!(texts(&reader).unwrap(), [b"a\nb\n".to_vec(), "long line\n".repeat(50).into_bytes()]);
     let footer = reader.footer();
     assert_eq!(footer.sources, [Id::from_bits(5)]);
+    assert_eq!(footer.keys, [(Producer::keyed(b"k"), Millis(9))]);
+    assert_eq!(footer.merge.as_ref().map(|merge| (merge.parts, merge.inputs.len())), Some((1, 1)));
     assert_eq!(footer.streams.len(), 2);
     assert_eq!((footer.reach().records, footer.reach().low.at(), footer.reach().high.at()), (52, Millis(10), Millis(20)));
 }
@@ -70,7 +74,7 @@ fn blocks_are_carried_as_they_are() {
     let mut writer = Writer::start(Arc::clone(&file), Id::from_bits(78)).unwrap();
     writer.append(&mut builder("db", 5, b"x\n"), Codec::Plain).unwrap();
     writer.carry(&from.packed_block(1).unwrap()).unwrap();
-    let footer = writer.seal(Vec::new()).unwrap();
+    let footer = writer.seal(Origin::default()).unwrap();
     assert_eq!((footer.streams.len(), &footer.blocks[1].streams), (1, &vec![0]));
     let reader = Reader::open(file, Path::new("t")).unwrap();
     assert_eq!(texts(&reader).unwrap(), [b"x\n".to_vec(), "long line\n".repeat(50).into_bytes()]);

@@ -5,13 +5,13 @@ use std::io;
 use std::sync::Arc;
 
 use bucksaw_doors::File;
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Id, Labels, Millis, Producer};
 
-use super::footer::{BlockEntry, ColumnEntry, Footer};
+use super::footer::{BlockEntry, ColumnEntry, Footer, Merge};
 use super::reader::PackedBlock;
 use super::{END_MAGIC, HEADER_LEN, MAGIC, VERSION};
 use crate::block::Column;
-use crate::{BlockBuilder, Codec};
+use crate::{BlockBuilder, Codec, Reach};
 
 /// Writes blocks, and at last the footer. Dropping it before [`Self::seal`] leaves a file that nobody reads.
 #[derive(Debug)]
@@ -20,6 +20,17 @@ pub struct Writer {
     at: u64,
     footer: Footer,
     numbers: HashMap<Labels, u32>,
+}
+
+/// Where the records of a segment come from.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The queue segments that were gathered.
+    pub sources: Vec<Id>,
+    /// The batches with a key, and the time of their first try.
+    pub keys: Vec<(Producer, Millis)>,
+    /// The merge, if one made it.
+    pub merge: Option<Merge>,
 }
 
 impl Writer {
@@ -65,19 +76,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes of text in the blocks so far.
+    /// What the blocks so far reach over.
     #[must_use]
-    pub fn text_bytes(&self) -> u64 {
-        self.footer.blocks.iter().map(|block| block.reach.text_bytes).sum()
+    pub fn reach(&self) -> Reach {
+        self.footer.reach()
     }
 
-    /// Writes the footer, syncs the file and returns what it holds. `sources` are the queue segments whose records are
-    /// in it.
+    /// Writes the footer, syncs the file and returns what it holds.
     ///
     /// # Errors
     /// What the operating system says; the file is then of no use.
-    pub fn seal(mut self, sources: Vec<Id>) -> io::Result<Footer> {
-        self.footer.sources = sources;
+    pub fn seal(mut self, origin: Origin) -> io::Result<Footer> {
+        let Origin { sources, keys, merge } = origin;
+        self.footer = Footer { sources, keys, merge, ..self.footer };
         let raw = self.footer.encode();
         let packed = zstd::bulk::compress(&raw, 3)?;
         let mut trailer = Vec::with_capacity(super::TRAILER_LEN);
