@@ -1,2 +1,39 @@
-//! Bucksaw.
-fn main() {}
+//! The command line: flags, configuration, printing and exit codes. What the commands do lives in the crates below.
+//!
+//! One file per command; [`cli`] holds them together, [`layers`] puts flags, environment, file and defaults in order,
+//! [`failure`] is the one place where an error becomes a line on standard error and an [`exit::Exit`].
+//! Standard output is for data, standard error for everything that is said about it.
+
+mod answer;
+mod args;
+mod cli;
+mod completions;
+mod config;
+mod exit;
+mod expression;
+mod failure;
+mod forward;
+mod generate;
+mod interrupt;
+mod layers;
+mod man;
+mod messages;
+mod node;
+mod print;
+mod query;
+mod serve;
+mod status;
+mod table;
+mod tail;
+mod values;
+mod verify;
+
+use std::process::ExitCode;
+
+/// Gives memory back after a burst, which the system's allocator keeps.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os()).into()
+}

@@ -34,7 +34,7 @@ mod queue;
 mod recover;
 mod segment;
 
-pub use append::{Durability, Refusal, Records, Source};
+pub use append::{Durability, Records, Refusal, Source};
 pub use config::Config;
 pub use metrics::{BySource, Metrics};
 pub use queue::{Backlog, Queue};

@@ -77,17 +77,26 @@ impl Metrics {
         ingest.register("refused_appends", "Appends refused: disk full, overload, shutdown, write errors", all.refused);
         ingest.register("segments", "Segments of the queue by state", all.segments);
         ingest.register("pending_bytes", "Bytes of segments that wait for a store", all.pending_bytes);
-        ingest.register("oldest_pending_seconds", "Age of the oldest segment that waits for a store", all.oldest_pending_ms);
+        ingest.register(
+            "oldest_pending_seconds",
+            "Age of the oldest segment that waits for a store",
+            all.oldest_pending_ms,
+        );
         ingest.register("consumed_bytes", "Bytes of record text that a store has committed", all.consumed_bytes);
         ingest.register("syncs", "Group commits", all.syncs);
-        ingest.register("sync_failed", "Group commits that failed; the records were written again elsewhere", all.sync_failed);
+        ingest.register(
+            "sync_failed",
+            "Group commits that failed; the records were written again elsewhere",
+            all.sync_failed,
+        );
         ingest.register("sync_seconds", "Time that a group commit took", all.sync_seconds);
         registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);
         registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.full);
         // A counter that was never touched should still be there to be graphed.
         for source in [Source::Tcp, Source::Forward, Source::Http] {
             let by = BySource { source: source.name() };
-            let all = [&metrics.accepted_records, &metrics.accepted_bytes, &metrics.rejected_records, &metrics.cut_records];
+            let all =
+                [&metrics.accepted_records, &metrics.accepted_bytes, &metrics.rejected_records, &metrics.cut_records];
             all.into_iter().for_each(|family| drop(family.get_or_create(&by)));
         }
         metrics

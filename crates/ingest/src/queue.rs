@@ -17,7 +17,7 @@ use crate::append::{Durability, Records, Refusal};
 use crate::config::Config;
 use crate::keys::Keys;
 use crate::lane::{Inner, Lane, Open, Waiting, record_header};
-use crate::metrics::{ByState, BySource, Metrics};
+use crate::metrics::{BySource, ByState, Metrics};
 use crate::segment::{Done, Segment, State, View};
 
 /// The queue of one node. Shared by all who append, read and consume.
@@ -107,7 +107,13 @@ impl Queue {
         appended
     }
 
-    fn append_to(&self, lane: &Lane, mut inner: MutexGuard<'_, Inner>, records: &Records<'_>, done: Done) -> Result<(), Refusal> {
+    fn append_to(
+        &self,
+        lane: &Lane,
+        mut inner: MutexGuard<'_, Inner>,
+        records: &Records<'_>,
+        done: Done,
+    ) -> Result<(), Refusal> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Refusal::Closed);
         }
@@ -428,7 +434,11 @@ impl Queue {
         let full = if self.is_full() { space.free_bytes < min + min / 8 } else { space.free_bytes < min };
         if self.full.swap(full, Ordering::Relaxed) != full {
             if full {
-                error!(free_bytes = space.free_bytes, wanted_bytes = min, "the disk is full: nothing is accepted until there is room");
+                error!(
+                    free_bytes = space.free_bytes,
+                    wanted_bytes = min,
+                    "the disk is full: nothing is accepted until there is room"
+                );
             } else {
                 warn!(free_bytes = space.free_bytes, "there is room on the disk again: accepting records");
             }

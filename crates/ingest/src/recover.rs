@@ -62,7 +62,8 @@ impl Queue {
         let mut recovery = Recovery::default();
         for name in names {
             // Files with other names were not made by us, and are left alone.
-            let Some((id, state)) = name.split_once('.').and_then(|(id, state)| Some((id.parse::<Id>().ok()?, state))) else {
+            let Some((id, state)) = name.split_once('.').and_then(|(id, state)| Some((id.parse::<Id>().ok()?, state)))
+            else {
                 continue;
             };
             match state {
@@ -143,6 +144,28 @@ impl Queue {
         }
         segment.set_end(found.end);
         lock(&self.segments).insert(id, Arc::new(segment));
+    }
+
+    /// Looks through a segment that could not be read frame by frame, so that its whole frames are found. It is set aside
+    /// when they are committed.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it cannot be read at all.
+    pub fn inspect(&self, id: Id) -> Result<(), ReadError> {
+        let Some(segment) = lock(&self.segments).get(&id).cloned() else { return Ok(()) };
+        let path = segment.contents().path.clone();
+        let found = survey(segment.file(), &path)?;
+        let mut contents = segment.contents();
+        if found.damage.is_empty() && found.end < segment.end() {
+            contents.damage.push(Damage { offset: found.end, what: "the file ends before its last frame" });
+        }
+        contents.damage.extend(found.damage);
+        for damage in &contents.damage {
+            error!(path = %path.display(), %damage, "a queue segment is damaged: its whole frames are kept, the file is set aside");
+        }
+        contents.streams = found.streams;
+        contents.places = Some(Arc::new(found.places));
+        Ok(())
     }
 
     /// The keyed batches of a segment, with the time of the first try.

@@ -36,7 +36,12 @@ impl Machine {
         Queue::open(doors, Path::new(DIR), config, Metrics::new(&mut Registry::default())).unwrap()
     }
 
-    fn try_put(&self, queue: &Queue, durability: Durability, line: &str) -> Result<mpsc::Receiver<Result<(), Refusal>>, Refusal> {
+    fn try_put(
+        &self,
+        queue: &Queue,
+        durability: Durability,
+        line: &str,
+    ) -> Result<mpsc::Receiver<Result<(), Refusal>>, Refusal> {
         let mut next = self.next.lock().unwrap();
         *next += 1;
         let at = Millis(self.clock.unix_ms());
@@ -83,8 +88,13 @@ fn lines_of(view: &View) -> Vec<String> {
 }
 
 fn files(machine: &Machine) -> Vec<String> {
-    let mut states: Vec<String> =
-        machine.fs.list(Path::new(DIR)).unwrap().iter().map(|name| name.split_once('.').unwrap().1.to_owned()).collect();
+    let mut states: Vec<String> = machine
+        .fs
+        .list(Path::new(DIR))
+        .unwrap()
+        .iter()
+        .map(|name| name.split_once('.').unwrap().1.to_owned())
+        .collect();
     states.sort();
     states
 }

@@ -1,1 +1,41 @@
-//! Not yet written.
+//! Answers: time-bounded grep over what the queue and the shelf hold.
+//!
+//! ```text
+//!   request ── snapshot: queue first, then shelf ──► units (queue segments, blocks), those that cannot match left out
+//!           ── scan each on the pool: filter first ──► hits ──► merge by id, drop equal ids, stop at the limit ──► out
+//! ```
+//! A unit is scanned only when its turn comes and the reader wants more, so a slow reader holds little memory and an
+//! abandoned query stops within a unit. Counts and histograms build no lines, and look at ids only where two units could
+//! hold the same record.
+//!
+//! Invariant: a record that was accepted before the request is in the answer once, also while it moves from the queue to
+//! the shelf: the queue is looked at first, and a queue segment is passed over when a segment on the shelf names it as
+//! its source.
+//! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
+
+mod context;
+mod count;
+mod engine;
+mod fields;
+mod hits;
+mod metrics;
+mod pool;
+mod request;
+mod search;
+mod stats;
+mod tail;
+mod unit;
+
+pub use count::{Bucket, Histogram};
+pub use engine::{Config, Engine};
+pub use fields::{FieldValues, Fields};
+pub use hits::Record;
+pub use metrics::Metrics;
+pub use pool::Pool;
+pub use request::{Cancel, Order, Request, RequestError};
+pub use search::Search;
+pub use stats::Stats;
+pub use tail::{Tail, Tailed};
+
+#[cfg(test)]
+mod tests;

@@ -19,11 +19,13 @@ mod labels;
 mod lines;
 mod marks;
 mod millis;
+mod numbering;
 pub mod time;
 
 pub use expr::Expr;
 pub use id::{Id, InvalidId, Producer};
 pub use labels::{InvalidLabels, Labels};
-pub use lines::{Cut, Cutter};
+pub use lines::{Cut, Cutter, Rest};
 pub use marks::Marks;
 pub use millis::Millis;
+pub use numbering::Numbering;

@@ -12,6 +12,9 @@ use memchr::{memchr_iter, memrchr};
 
 use crate::Marks;
 
+/// The room for an unfinished line that an idle stream keeps, in bytes: thousands of streams are idle at a time.
+const CARRY_KEPT: usize = 4 << 10;
+
 /// Cuts one stream.
 #[derive(Debug)]
 pub struct Cutter {
@@ -31,6 +34,15 @@ pub struct Cut<'a> {
     pub marks: Marks,
     /// Where in the chunk the unfinished line starts.
     rest_at: usize,
+}
+
+/// What a cut leaves of its chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Rest {
+    /// Where in the chunk the unfinished line starts.
+    at: usize,
+    /// Whether the cut holds what was carried.
+    took_carry: bool,
 }
 
 impl Cutter {
@@ -80,15 +92,15 @@ impl Cutter {
         cut
     }
 
-    /// Goes on after a cut of `chunk` whose records are safe.
-    pub fn advance(&mut self, chunk: &[u8], rest_at: usize, took_carry: bool) {
-        if took_carry {
+    /// Goes on after a cut of `chunk` whose records are safe, with what [`Cut::rest`] said of it.
+    pub fn advance(&mut self, chunk: &[u8], rest: Rest) {
+        if rest.took_carry {
             self.carry.clear();
-            if self.carry.capacity() > 1 << 16 {
+            if self.carry.capacity() > CARRY_KEPT {
                 self.carry = Vec::new();
             }
         }
-        self.carry.extend_from_slice(chunk.get(rest_at..).unwrap_or_default());
+        self.carry.extend_from_slice(chunk.get(rest.at..).unwrap_or_default());
     }
 
     /// What is carried, as a last record: at the end of the stream (`Marks::OPEN`), or because the memory is wanted
@@ -121,8 +133,8 @@ impl<'a> Cut<'a> {
 
     /// What [`Cutter::advance`] wants to know, free of the borrow.
     #[must_use]
-    pub fn mark_place(&self) -> (usize, bool) {
-        (self.rest_at, self.count > 0)
+    pub fn rest(&self) -> Rest {
+        Rest { at: self.rest_at, took_carry: self.count > 0 }
     }
 
     /// Bytes of text, the LFs included.
@@ -148,8 +160,8 @@ mod tests {
         for chunk in chunks {
             let cut = cutter.cut(chunk);
             note(&cut);
-            let (rest_at, took) = cut.mark_place();
-            cutter.advance(chunk, rest_at, took);
+            let rest = cut.rest();
+            cutter.advance(chunk, rest);
             assert!(cutter.carried() <= max);
         }
         if let Some(cut) = cutter.finish(Marks::OPEN) {

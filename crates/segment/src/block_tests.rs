@@ -49,7 +49,13 @@ fn read(block: &Block) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
     for chunk in block.chunks() {
         for (row, record) in (0..).zip(chunk.records()) {
             let rows = &chunk.rows;
-            got.push((chunk.labels.clone(), rows.id(row).unwrap(), rows.nanos(row), rows.marks.of(row), record.to_vec()));
+            got.push((
+                chunk.labels.clone(),
+                rows.id(row).unwrap(),
+                rows.nanos(row),
+                rows.marks.of(row),
+                record.to_vec(),
+            ));
         }
     }
     got.sort();

@@ -150,7 +150,9 @@ impl Header {
         let counts = match self.kind {
             Kind::Stream => self.count == 0,
             // Every record takes at least its LF, and the numbers must not overflow.
-            Kind::Records => self.count > 0 && self.count <= self.text_len() && self.first.step(self.count - 1).is_some(),
+            Kind::Records => {
+                self.count > 0 && self.count <= self.text_len() && self.first.step(self.count - 1).is_some()
+            }
         };
         counts
             && self.body_len as usize <= Self::BODY_BYTES_MAX
@@ -227,7 +229,8 @@ impl<'a> Frame<'a> {
     /// [`FrameError::Body`] when they do not fit.
     pub fn rows(&self) -> Result<Rows, FrameError> {
         let header = &self.header;
-        let sides = Sides::decode(header.flags, self.sides(), header.first.at(), header.count).ok_or(FrameError::Body)?;
+        let sides =
+            Sides::decode(header.flags, self.sides(), header.first.at(), header.count).ok_or(FrameError::Body)?;
         let text = self.text();
         let fits = match &sides.lengths {
             None => text.last() == Some(&b'\n') && memchr_iter(b'\n', text).count() == header.count as usize,

@@ -116,7 +116,10 @@ mod tests {
         rows.push_run(id(6, 9), 1);
         assert_eq!(rows.runs.len(), 2);
         assert_eq!(rows.count, 6);
-        assert_eq!((rows.id(0), rows.id(4), rows.id(5), rows.id(6)), (Some(id(5, 0)), Some(id(5, 4)), Some(id(6, 9)), None));
+        assert_eq!(
+            (rows.id(0), rows.id(4), rows.id(5), rows.id(6)),
+            (Some(id(5, 0)), Some(id(5, 4)), Some(id(6, 9)), None)
+        );
         assert_eq!(rows.span(), Some((id(5, 0), id(6, 9))));
         assert!(rows.is_sorted());
     }

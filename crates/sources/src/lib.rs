@@ -1,1 +1,54 @@
-//! Not yet written.
+//! What comes in over TCP: lines from anything that can open a socket, and batches from our own clients.
+//!
+//! One listener has one durability and both protocols; the first bytes of a connection tell which it speaks. One
+//! connection is one task, one stream and, for lines, one producer of ids.
+//!
+//! ```text
+//!                    ┌─ magic ──► framed: hello, answer, then batch → queue → acknowledgement
+//!   accept ─► first bytes
+//!                    └─ else ───► lines: (`#labels …`), then chunk → cut at the last LF → queue
+//! ```
+//! **Memory.** A connection that waits holds no read buffer: bytes are read into a buffer of the thread when they are
+//! there, and handled before anything is awaited. What stays are unfinished lines and unfinished frames; both are bounded
+//! over all connections of a listener.
+//!
+//! **Back-pressure.** When the queue takes nothing (disk full, too much to be synced), nothing more is read, and the
+//! kernel's buffers hold the clients. What had been read is kept and tried again with the same ids. Lines are given up
+//! only when the node stops or cannot write for seconds, and that is logged and counted.
+//!
+//! **Shutdown.** Nothing is accepted any more but what had connected; each connection takes what is already there, sends
+//! the acknowledgements that come within seconds, keeps its unfinished line marked as open, and closes.
+//!
+//! The queue writes to files within `append`, so these tasks want a runtime of their own, which answers nobody else.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use bucksaw_ingest::{Durability, Queue};
+//! use bucksaw_sources::{Config, Intake, Metrics, serve};
+//! # async fn run(queue: Arc<Queue>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
+//! let intake = Intake { queue, config: Config::default(), doors: bucksaw_doors::Doors::real(), metrics };
+//! serve(listener, Durability::Fast, intake, stop).await;
+//! # Ok(()) }
+//! ```
+#![deny(clippy::indexing_slicing)]
+
+mod acks;
+mod config;
+mod connection;
+mod feed;
+mod framed;
+mod inbox;
+mod lines;
+mod metrics;
+mod opening;
+mod serve;
+mod shared;
+mod stream;
+mod throttle;
+mod times;
+
+pub use config::Config;
+pub use metrics::{ByDurability, Metrics};
+pub use serve::serve;
+pub use shared::Intake;

@@ -1,1 +1,42 @@
-//! Not yet written.
+//! The shelf: takes segments from the queue, merges them by id, keeps them packed, and lets them go in time.
+//!
+//! ```text
+//!   queue ── reserve ──► gather: merge by id, encode blocks ──► <id>.tmp ── sync ──► <span>-<id>.seg ──► commit
+//!                                                  compact: merge small and overlapping neighbours
+//!                                                  retain:  too old, or too many bytes ──► trash ──► removed
+//! ```
+//! | name | what it means | what may follow |
+//! | --- | --- | --- |
+//! | `*.tmp` | being written; of no meaning after a restart | renamed, or removed |
+//! | `*.seg` | sealed, synced, immutable | merged into others and removed; `trash/` by retention; `damaged` |
+//! | `*.damaged` | its footer cannot be read; kept for a person to look at, told of in answers for its span | nothing |
+//! | `trash/*` | past its retention | removed after a while, or at once when the disk is full |
+//!
+//! Everything here is a plain function; who owns threads calls [`Shelf::gather`], [`Shelf::compact`] and
+//! [`Shelf::retain`] on them.
+//!
+//! Invariant: the queue is told to commit only when what was made of its segments is durable, name and all, and shown.
+//! Invariant: what a merge read is removed only when all that the merge made is durable and shown.
+//! Invariant: nothing damaged is ever removed.
+
+mod compact;
+mod config;
+mod gather;
+mod merge;
+mod metrics;
+mod name;
+mod open;
+mod plan;
+mod retain;
+mod shelf;
+mod stored;
+mod unit;
+
+pub use config::Config;
+pub use metrics::Metrics;
+pub use open::OpenError;
+pub use shelf::{Shelf, StoreError};
+pub use stored::{Broken, Stored};
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels};
 
 use super::{Frames, HEADER_LEN};
-use crate::{Damage, Header, Kind, ReadError, Reach};
+use crate::{Damage, Header, Kind, Reach, ReadError};
 
 /// Where a record frame lies, and which ids it spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,8 @@ pub fn index(file: &Arc<dyn File>, path: &Path, end: u64) -> Result<(Vec<Place>,
 }
 
 fn place_of(at: u64, header: &Header, span: Option<(Id, Id)>) -> Place {
-    let (low, high) = span.unwrap_or((header.first, header.first.step(header.count.saturating_sub(1)).unwrap_or(header.first)));
+    let (low, high) =
+        span.unwrap_or((header.first, header.first.step(header.count.saturating_sub(1)).unwrap_or(header.first)));
     Place { at, stream: header.stream, first: header.first, low, high }
 }
 

@@ -10,8 +10,16 @@ use crate::{Header, Kind};
 const ID: Id = Id::from_bits(0x1234_5678_9abc_def0_1234);
 
 fn frame(kind: Kind, stream: u32, first: Id, count: u32, text: &[u8]) -> Vec<u8> {
-    let header =
-        Header { body_len: text.len() as u32, sides_len: 0, first, count, stream, accepted: Millis(70), kind, flags: 0 };
+    let header = Header {
+        body_len: text.len() as u32,
+        sides_len: 0,
+        first,
+        count,
+        stream,
+        accepted: Millis(70),
+        kind,
+        flags: 0,
+    };
     let mut bytes = header.seal(seed(ID), &[text]).to_vec();
     bytes.extend_from_slice(text);
     bytes
@@ -134,6 +142,9 @@ fn chunks_and_places_agree() {
     assert_eq!((places.clone(), streams.clone()), (survey.places, survey.streams));
     let mut frames = Frames::new(file, "q".into(), ID, places[1].at, size, streams);
     let chunk = frames.next_chunk().unwrap().unwrap();
-    assert_eq!((chunk.text, chunk.rows.id(0), chunk.labels.get("app")), (&b"c\n"[..], Some(places[1].low), Some("web")));
+    assert_eq!(
+        (chunk.text, chunk.rows.id(0), chunk.labels.get("app")),
+        (&b"c\n"[..], Some(places[1].low), Some("web"))
+    );
     assert!(frames.next_chunk().unwrap().is_none());
 }

@@ -64,7 +64,10 @@ fn what_was_written_is_read() {
     assert_eq!(footer.keys, [(Producer::keyed(b"k"), Millis(9))]);
     assert_eq!(footer.merge.as_ref().map(|merge| (merge.parts, merge.inputs.len())), Some((1, 1)));
     assert_eq!(footer.streams.len(), 2);
-    assert_eq!((footer.reach().records, footer.reach().low.at(), footer.reach().high.at()), (52, Millis(10), Millis(20)));
+    assert_eq!(
+        (footer.reach().records, footer.reach().low.at(), footer.reach().high.at()),
+        (52, Millis(10), Millis(20))
+    );
 }
 
 #[test]

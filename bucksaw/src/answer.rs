@@ -1,0 +1,102 @@
+//! What a node says about its answer, told to people on standard error.
+
+use serde_json::{Map, Value};
+
+use crate::failure::say;
+use crate::node::one_line;
+use crate::print::{human_bytes, human_seconds};
+
+/// The statistics of an answer. A number that a node does not send is 0.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stats(Map<String, Value>);
+
+impl Stats {
+    /// Reads `{"stats":{…}}`, which may have more beside it.
+    pub(crate) fn of(answer: &Value) -> Option<Self> {
+        answer.get("stats").and_then(Value::as_object).map(|stats| Self(stats.clone()))
+    }
+
+    /// A count.
+    pub(crate) fn number(&self, key: &str) -> u64 {
+        self.0.get(key).and_then(Value::as_u64).unwrap_or_default()
+    }
+
+    /// Says that the answer is partial, if it is, and why.
+    pub(crate) fn tell_partial(&self) {
+        if let Some(reasons) = self.partial() {
+            say(&format!("the answer is partial: {reasons}"));
+        }
+    }
+
+    /// Says what was read and how long it took.
+    pub(crate) fn tell(&self) {
+        self.lines().iter().for_each(|line| say(line));
+    }
+
+    fn partial(&self) -> Option<String> {
+        if self.0.get("partial").and_then(Value::as_bool) != Some(true) {
+            return None;
+        }
+        let reasons = self.0.get("partial_reasons").and_then(Value::as_array);
+        let reasons: Vec<String> = reasons.into_iter().flatten().filter_map(Value::as_str).map(one_line).collect();
+        if !reasons.is_empty() {
+            return Some(reasons.join("; "));
+        }
+        Some(format!("{} of {} nodes answered", self.number("nodes_answered"), self.number("nodes_asked")))
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let seconds = self.0.get("seconds").and_then(Value::as_f64).unwrap_or_default();
+        let mut lines = vec![
+            format!("matched {} records in {}", self.number("matched"), human_seconds(seconds)),
+            format!(
+                "read {} in {} segments, skipped {} segments",
+                human_bytes(self.number("bytes_scanned")),
+                self.number("segments_read"),
+                self.number("segments_skipped")
+            ),
+            format!("asked {} nodes, {} answered", self.number("nodes_asked"), self.number("nodes_answered")),
+        ];
+        if self.number("damaged") > 0 {
+            lines.push(format!("{} damaged places were left out: see 'bucksaw verify'", self.number("damaged")));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stats(stats: Value) -> Stats {
+        Stats::of(&json!({ "stats": stats })).unwrap()
+    }
+
+    #[test]
+    fn partial_answers_are_explained() {
+        let check = |given: Value, want: Option<&str>| assert_eq!(stats(given).partial().as_deref(), want);
+        check(json!({}), None);
+        check(json!({"partial": false, "partial_reasons": ["x"]}), None);
+        check(json!({"partial": true, "partial_reasons": ["a is\ndead", "b is slow"]}), Some("a is dead; b is slow"));
+        check(json!({"partial": true, "nodes_asked": 3, "nodes_answered": 2}), Some("2 of 3 nodes answered"));
+    }
+
+    #[test]
+    fn statistics_are_told() {
+        let given = json!({
+            "matched": 12, "segments_read": 3, "segments_skipped": 9, "bytes_scanned": 1536 << 10, "seconds": 0.034,
+            "nodes_asked": 3, "nodes_answered": 3, "damaged": 1,
+        });
+        let want = [
+            "matched 12 records in 34 ms",
+            "read 1.5 MB in 3 segments, skipped 9 segments",
+            "asked 3 nodes, 3 answered",
+            "1 damaged places were left out: see 'bucksaw verify'",
+        ];
+        assert_eq!(stats(given).lines(), want);
+        assert_eq!(stats(json!({"matched": "many"})).lines().len(), 3);
+        assert!(Stats::of(&json!([])).is_none());
+    }
+}

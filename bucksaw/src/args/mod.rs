@@ -1,0 +1,14 @@
+//! What each of the larger commands can be told, as typed by the user and parsed; the small ones keep their own.
+//!
+//! The names are a public door: `tests/golden` and `docs/config.md` show every change of them. A doc comment here is the
+//! help text of its flag: the first paragraph for `-h`, all of it for `--help`.
+
+mod forward;
+mod search;
+mod serve;
+mod verify;
+
+pub(crate) use forward::{Durability, ForwardArgs};
+pub(crate) use search::{FilterArgs, Format, QueryArgs, TailArgs};
+pub(crate) use serve::{Role, ServeArgs};
+pub(crate) use verify::VerifyArgs;

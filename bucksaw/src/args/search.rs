@@ -1,0 +1,210 @@
+//! What `query` and `tail` can be told: the same letters mean the same, and grep's mean what they mean to grep.
+
+use std::ffi::OsString;
+
+use bucksaw_record::{Millis, time};
+use clap::{Args, ValueEnum};
+
+use crate::failure::Usage;
+use crate::layers::Layer;
+use crate::values::NodeUrl;
+
+/// Search the records of a time span
+///
+/// EXPR is a filter expression: words and "quoted text" that a record contains, /regexes/, fields as in level=error,
+/// status>=500 or path=~/^.api/, joined by AND, OR, NOT and parentheses; empty, it matches everything. Exits with 0 when
+/// something matched, 1 when nothing did, 2 on trouble.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QueryArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
+
+    /// Print only how many records match
+    #[arg(short, long)]
+    pub(crate) count: bool,
+
+    /// Start with the newest record
+    #[arg(long)]
+    pub(crate) newest_first: bool,
+
+    /// Print to standard error what the search read and how long it took
+    #[arg(long)]
+    pub(crate) stats: bool,
+}
+
+/// Show matching records as they are accepted
+///
+/// Takes the filter expressions of `bucksaw query`, and runs until interrupted or, with -m, until enough was shown.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+/// Which records, from where, how printed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FilterArgs {
+    /// Filter expression; left out, everything matches
+    #[arg(value_name = "EXPR")]
+    pub(crate) expr: Option<OsString>,
+
+    /// Node to ask
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
+    pub(crate) addr: NodeUrl,
+
+    /// Take EXPR as one text; no byte of it is special
+    #[arg(short = 'F', long)]
+    pub(crate) fixed_strings: bool,
+
+    /// Take EXPR as one regex
+    #[arg(short = 'E', long)]
+    pub(crate) extended_regexp: bool,
+
+    /// Let letters match in any case
+    #[arg(short, long)]
+    pub(crate) ignore_case: bool,
+
+    /// Show the records that do not match
+    #[arg(short = 'v', long)]
+    pub(crate) invert_match: bool,
+
+    /// Stop after N records
+    #[arg(short, long, value_name = "N")]
+    pub(crate) max_count: Option<u64>,
+
+    /// How records are printed
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "raw")]
+    pub(crate) output: Format,
+}
+
+impl FilterArgs {
+    /// Lets the stronger of `-F` and `-E` win: a flag over what the environment or a file says of the other.
+    ///
+    /// # Errors
+    /// [`Usage`] when both come from the same place.
+    pub(crate) fn settle(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), Usage> {
+        if self.fixed_strings && self.extended_regexp {
+            let (fixed, regex) = (layer("fixed_strings"), layer("extended_regexp"));
+            if fixed == regex {
+                return Err(Usage("both -F and -E are given: leave one of them out".to_owned()));
+            }
+            self.fixed_strings = fixed > regex;
+            self.extended_regexp = regex > fixed;
+        }
+        Ok(())
+    }
+}
+
+/// How records are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// The bytes as received
+    Raw,
+    /// Time, labels and line
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// The span of time that is searched. The texts were checked and go to the node as they were typed, so that `15m` is
+/// counted back from the node's own now.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WindowArgs {
+    /// Search from that long ago, such as 15m, 2h30m or 7d
+    #[arg(long, value_name = "AGE", default_value = "1h", value_parser = checked_age)]
+    pub(crate) since: String,
+
+    /// Search from this time on: RFC 3339, Unix seconds, or 15m ago; in place of --since
+    #[arg(long, value_name = "TIME", value_parser = checked_moment)]
+    pub(crate) from: Option<String>,
+
+    /// Search up to this time, itself left out; now if not given
+    #[arg(long, value_name = "TIME", value_parser = checked_moment)]
+    pub(crate) to: Option<String>,
+}
+
+impl WindowArgs {
+    /// Lets the stronger of `--since` and `--from` win: a flag over what the environment or a file says of the other.
+    ///
+    /// # Errors
+    /// [`Usage`] when both come from the same place.
+    pub(crate) fn settle(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), Usage> {
+        let (since, from) = (layer("since"), layer("from"));
+        if self.from.is_some() && since > from {
+            self.from = None;
+        } else if self.from.is_some() && since == from {
+            return Err(Usage("both --since and --from are given: leave one of them out".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Where the span begins, as the user put it.
+    pub(crate) fn begin(&self) -> &str {
+        self.from.as_deref().unwrap_or(&self.since)
+    }
+
+    /// Makes sure that the span does not end before it begins.
+    ///
+    /// # Errors
+    /// [`Usage`] when it does.
+    pub(crate) fn check(&self, now: Millis) -> anyhow::Result<()> {
+        let begin = time::parse_moment(self.begin(), now)?;
+        let end = self.to.as_deref().map_or(Ok(now), |to| time::parse_moment(to, now))?;
+        if begin > end && self.to.is_some() {
+            let (begin, end) = (time::format_rfc3339(begin, 0), time::format_rfc3339(end, 0));
+            let message =
+                format!("the span ends ({end}) before it begins ({begin}): set --from or --since and --to anew");
+            return Err(Usage(message).into());
+        }
+        Ok(())
+    }
+}
+
+fn checked_age(text: &str) -> Result<String, time::InvalidTime> {
+    time::parse_duration(text).map(|_| text.to_owned())
+}
+
+fn checked_moment(text: &str) -> Result<String, time::InvalidTime> {
+    // Whether a text is a moment does not depend on what is now.
+    time::parse_moment(text, Millis(0)).map(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stronger_layer_wins() {
+        let check = |since_at: Layer, from_at: Layer, from: Option<&str>, want: &str| {
+            let mut window = WindowArgs { since: "1h".to_owned(), from: from.map(str::to_owned), to: None };
+            let settled = window.settle(|id| if id == "since" { since_at } else { from_at });
+            let got = settled.map_or_else(|error| error.to_string(), |()| window.begin().to_owned());
+            assert!(got.starts_with(want), "{since_at:?} {from_at:?}: {got}");
+        };
+        check(Layer::Default, Layer::Default, None, "1h");
+        check(Layer::Flag, Layer::Default, None, "1h");
+        check(Layer::Default, Layer::File, Some("2h"), "2h");
+        check(Layer::File, Layer::Environment, Some("2h"), "2h");
+        check(Layer::Environment, Layer::File, Some("2h"), "1h");
+        check(Layer::Flag, Layer::Environment, Some("2h"), "1h");
+        check(Layer::Environment, Layer::Flag, Some("2h"), "2h");
+        check(Layer::Flag, Layer::Flag, Some("2h"), "both --since and --from");
+        check(Layer::File, Layer::File, Some("2h"), "both --since and --from");
+    }
+
+    #[test]
+    fn spans_do_not_run_backwards() {
+        let check = |begin: &str, end: Option<&str>, good: bool| {
+            let window = WindowArgs { since: begin.to_owned(), from: None, to: end.map(str::to_owned) };
+            assert_eq!(window.check(Millis(1_795_216_200_000)).is_ok(), good, "{begin} {end:?}");
+        };
+        check("1h", None, true);
+        check("1h", Some("now"), true);
+        check("1h", Some("1h"), true);
+        check("1h", Some("2h"), false);
+        check("1h", Some("2000-01-01"), false);
+    }
+}

@@ -1,0 +1,89 @@
+//! What a node can be told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bucksaw_record::time::parse_duration;
+use clap::{Args, ValueEnum};
+
+use crate::values::{ByteSize, HostPort, Limit, Listen};
+
+/// Run a node
+///
+/// Takes records on its listeners, queues them, keeps them on its shelf and answers queries. A node alone is a whole
+/// Bucksaw; with --join it becomes one of a cluster. An empty string as address turns a listener off, port 0 picks a free
+/// port. The addresses in use are logged at start and written to DATA-DIR/addresses.json. Sizes are bytes, or numbers
+/// with K, M, G or T for powers of 1024.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// What this node does
+    ///
+    /// `ingest` takes records in, `store` keeps them; every node answers queries.
+    #[arg(long, value_name = "ROLE", value_delimiter = ',', default_value = "ingest,store")]
+    pub(crate) roles: Vec<Role>,
+
+    /// Directory of everything that the node keeps; made when missing
+    #[arg(long, value_name = "DIR", default_value = "./bucksaw-data")]
+    pub(crate) data_dir: PathBuf,
+
+    /// Address of the HTTP API and the page
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7650")]
+    pub(crate) listen: Listen,
+
+    /// Address for lines that are accepted once they are written
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7651")]
+    pub(crate) listen_fast: Listen,
+
+    /// Address for lines that are accepted once they are synced to disk
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7652")]
+    pub(crate) listen_durable: Listen,
+
+    /// Address for whole segments that are accepted once they are replicated
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7653")]
+    pub(crate) listen_bulk: Listen,
+
+    /// Address for the other nodes of the cluster
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7659")]
+    pub(crate) listen_cluster: Listen,
+
+    /// Cluster address of a node to join; repeatable
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    pub(crate) join: Vec<HostPort>,
+
+    /// On how many store nodes each record is kept
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) replication_factor: u32,
+
+    /// Age at which records are deleted, such as 12h, 7d or 8w; or none
+    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = Limit::<Duration>::parse)]
+    pub(crate) retention_age: Limit<Duration>,
+
+    /// Size of the shelf above which the oldest records are deleted, such as 500GB; or none
+    #[arg(long, value_name = "SIZE", default_value = "none", value_parser = Limit::<ByteSize>::parse)]
+    pub(crate) retention_bytes: Limit<ByteSize>,
+
+    /// Size at which a segment of the queue is closed
+    #[arg(long, value_name = "SIZE", default_value = "16MB")]
+    pub(crate) segment_max_bytes: ByteSize,
+
+    /// Age at which a segment of the queue is closed
+    #[arg(long, value_name = "AGE", default_value = "3s", value_parser = parse_duration)]
+    pub(crate) segment_max_age: Duration,
+
+    /// Size that segments of the shelf are gathered up to
+    #[arg(long, value_name = "SIZE", default_value = "128MB")]
+    pub(crate) store_segment_bytes: ByteSize,
+
+    /// Length at which a line is cut into several records
+    #[arg(long, value_name = "SIZE", default_value = "1MB")]
+    pub(crate) max_record_bytes: ByteSize,
+}
+
+/// One of the two tiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Takes records in and queues them.
+    Ingest,
+    /// Pulls queued segments and keeps their records.
+    Store,
+}

@@ -1,0 +1,120 @@
+//! All commands in one tree, from the arguments as typed to the command that runs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::args::{ForwardArgs, QueryArgs, ServeArgs, TailArgs, VerifyArgs};
+use crate::completions::CompletionsArgs;
+use crate::config::ConfigArgs;
+use crate::exit::Exit;
+use crate::generate::GenerateArgs;
+use crate::layers::Layers;
+use crate::man::ManArgs;
+use crate::status::StatusArgs;
+use crate::{completions, config, failure, forward, generate, man, query, serve, status, tail, verify};
+
+/// How wide help is at most, in columns.
+const HELP_COLUMNS_MAX: usize = 100;
+
+/// Prometheus for logs: collect, keep and grep the logs of a fleet
+///
+/// One binary runs the nodes, ships lines to them and searches what they keep. To begin: `bucksaw serve` in one terminal,
+/// `bucksaw generate | nc 127.0.0.1 7651` in a second, `bucksaw query` in a third.
+#[derive(Debug, Parser)]
+#[command(name = "bucksaw", version, propagate_version = false, max_term_width = HELP_COLUMNS_MAX)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Every flag is also an environment variable (--data-dir is BUCKSAW_DATA_DIR) and a key of the \
+                        configuration file (data-dir). Flags win over variables, these over the file.")]
+struct Cli {
+    /// TOML file with settings for any command
+    ///
+    /// A key at its top applies to every command that has such a flag, a key in a table named after a command to that one.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(ServeArgs),
+    Forward(ForwardArgs),
+    Query(QueryArgs),
+    Tail(TailArgs),
+    Generate(GenerateArgs),
+    Status(StatusArgs),
+    Verify(VerifyArgs),
+    Config(ConfigArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+impl Command {
+    /// The code for errors that have none of their own.
+    const fn failed(&self) -> Exit {
+        match self {
+            Self::Query(_) | Self::Tail(_) => Exit::Trouble,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn run(self, layers: Layers) -> anyhow::Result<Exit> {
+        match self {
+            Self::Serve(args) => serve::run(args),
+            Self::Forward(args) => forward::run(args),
+            Self::Query(args) => query::run(args),
+            Self::Tail(args) => tail::run(args),
+            Self::Generate(args) => generate::run(args),
+            Self::Status(args) => status::run(args),
+            Self::Verify(args) => verify::run(args),
+            Self::Config(args) => config::run(args, &layers),
+            Self::Completions(args) => completions::run(args, layers.tree),
+            Self::Man(args) => man::run(args, layers.tree),
+        }
+    }
+}
+
+/// The commands and their flags, without any file.
+pub(crate) fn tree() -> Layers {
+    Layers::new(Cli::command())
+}
+
+/// Parses the arguments (the first is the program's name), runs the command, and tells its error if it has one.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    match parse(arguments.into_iter().collect()) {
+        Ok((command, layers)) => {
+            let otherwise = command.failed();
+            command.run(layers).unwrap_or_else(|error| failure::report(&error, otherwise))
+        }
+        Err(error) => failure::report(&error, Exit::Trouble),
+    }
+}
+
+fn parse(arguments: Vec<OsString>) -> anyhow::Result<(Command, Layers)> {
+    let mut layers = tree();
+    // The file has to be known before the arguments can be judged, so they are read once for its name alone.
+    let glance = layers.tree.clone().ignore_errors(true).try_get_matches_from(&arguments)?;
+    if let Ok(Some(path)) = glance.try_get_one::<PathBuf>("config") {
+        layers = layers.with_file(path)?;
+    }
+    let matches = layers.tree.clone().try_get_matches_from(&arguments)?;
+    let mut command = Cli::from_arg_matches(&matches)?.command;
+    if let Some((name, matches)) = matches.subcommand() {
+        let layer = |id: &str| layers.layer(name, matches, id);
+        match &mut command {
+            Command::Query(args) => {
+                args.filter.settle(layer)?;
+                args.window.settle(layer)?;
+            }
+            Command::Tail(args) => args.filter.settle(layer)?,
+            _ => {}
+        }
+    }
+    Ok((command, layers))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! `bucksaw completions`: prints what makes a shell complete our commands and flags.
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+
+use crate::exit::Exit;
+use crate::print::Out;
+
+/// Print completions for a shell
+///
+/// For bash: `bucksaw completions bash > ~/.local/share/bash-completion/completions/bucksaw`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    shell: Shell,
+}
+
+pub(crate) fn run(args: CompletionsArgs, mut tree: Command) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut tree, "bucksaw", &mut script);
+    let mut out = Out::stdout()?;
+    out.write(&script)?;
+    out.flush()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,94 @@
+//! `bucksaw config`: what a configuration file comes to.
+
+use clap::{Arg, ArgAction, Args, Subcommand};
+
+use crate::exit::Exit;
+use crate::failure::Usage;
+use crate::layers::{Layer, Layers, settable, variable};
+use crate::print::Out;
+
+/// Check the configuration, or show what it comes to
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// Check the file named by --config and exit
+    Check,
+    /// Print the settings in use, and where each came from
+    ///
+    /// What is printed is itself a configuration file.
+    Show {
+        /// The command to show; all if left out
+        #[arg(value_name = "COMMAND")]
+        command: Option<String>,
+    },
+}
+
+pub(crate) fn run(args: ConfigArgs, layers: &Layers) -> anyhow::Result<Exit> {
+    // The file was checked when the arguments were parsed, so there is nothing left to do for a check.
+    let Action::Show { command } = args.action else { return Ok(Exit::Done) };
+    let mut text = String::new();
+    let mut commands =
+        layers.tree.get_subcommands().filter(|sub| settable(sub).next().is_some()).map(clap::Command::get_name);
+    match command {
+        None => commands.try_for_each(|name| show(layers, name, &mut text))?,
+        Some(name) if commands.any(|known| known == name) => show(layers, &name, &mut text)?,
+        Some(name) => {
+            let message = format!("`{name}` is not a command with settings: see 'bucksaw --help' for the commands");
+            return Err(Usage(message).into());
+        }
+    }
+    let mut out = Out::stdout()?;
+    out.write(text.as_bytes())?;
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+/// Appends the table of one command.
+fn show(layers: &Layers, name: &str, text: &mut String) -> anyhow::Result<()> {
+    // As if the command were given without arguments; those that it must have say nothing of its settings.
+    let tree = layers.tree.clone().mut_subcommands(|sub| sub.mut_args(|arg| arg.required(false)));
+    let matches = tree.try_get_matches_from(["bucksaw", name])?;
+    let (Some((_, matches)), Some(command)) = (matches.subcommand(), layers.tree.find_subcommand(name)) else {
+        return Ok(());
+    };
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&format!("[{name}]\n"));
+    for arg in settable(command) {
+        let long = arg.get_long().unwrap_or_default();
+        let origin = match layers.layer(name, matches, arg.get_id().as_str()) {
+            Layer::Default => "default".to_owned(),
+            Layer::File => "file".to_owned(),
+            Layer::Environment => variable(long),
+            Layer::Flag => "flag".to_owned(),
+        };
+        let values: Vec<String> = matches
+            .get_raw(arg.get_id().as_str())
+            .into_iter()
+            .flatten()
+            .map(|value| value.to_string_lossy().into_owned())
+            .collect();
+        text.push_str(&match written(arg, &values) {
+            Some(value) => format!("{long} = {value} # {origin}\n"),
+            None => format!("# {long} is not set\n"),
+        });
+    }
+    Ok(())
+}
+
+/// The values of a flag in TOML; `None` when there are none.
+fn written(arg: &Arg, values: &[String]) -> Option<String> {
+    let quoted = |value: &String| toml::Value::String(value.clone()).to_string();
+    match (arg.get_action(), values) {
+        (_, []) => None,
+        (ArgAction::SetTrue, [value, ..]) => Some(value.clone()),
+        (ArgAction::Append, values) => Some(format!("[{}]", values.iter().map(quoted).collect::<Vec<_>>().join(", "))),
+        (_, [value, ..]) => Some(quoted(value)),
+    }
+}

@@ -1,0 +1,77 @@
+//! Where data goes.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
+
+use anyhow::Context;
+
+use super::Colour;
+use crate::failure::PipeClosed;
+
+/// Enough that a write is worth its system call, in bytes.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Standard output, buffered until [`Out::flush`]. The standard library's own would look for line ends in all that
+/// passes.
+#[derive(Debug)]
+pub(crate) struct Out<W: Write = File> {
+    writer: BufWriter<W>,
+    /// Whether a person looks at it.
+    pub(crate) terminal: bool,
+    /// Whether it may be coloured.
+    pub(crate) colour: Colour,
+}
+
+impl Out {
+    /// Standard output.
+    ///
+    /// # Errors
+    /// When it is closed.
+    pub(crate) fn stdout() -> anyhow::Result<Self> {
+        let stdout = io::stdout();
+        let file = stdout.as_fd().try_clone_to_owned().context("cannot use standard output")?;
+        Ok(Self {
+            writer: BufWriter::with_capacity(BUFFER_BYTES, File::from(file)),
+            terminal: stdout.is_terminal(),
+            colour: Colour::of(&stdout),
+        })
+    }
+}
+
+impl<W: Write> Out<W> {
+    /// An output for tests.
+    #[cfg(test)]
+    pub(crate) fn new(writer: W, terminal: bool, colour: Colour) -> Self {
+        Self { writer: BufWriter::new(writer), terminal, colour }
+    }
+
+    /// What was written, for tests.
+    #[cfg(test)]
+    pub(crate) fn written(&self) -> &W {
+        self.writer.get_ref()
+    }
+
+    /// Writes bytes as they are.
+    ///
+    /// # Errors
+    /// [`PipeClosed`] when the reader is gone, else what the system says.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        told(self.writer.write_all(bytes))
+    }
+
+    /// Hands all that was written to the reader.
+    ///
+    /// # Errors
+    /// As [`Out::write`].
+    pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
+        told(self.writer.flush())
+    }
+}
+
+fn told(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(PipeClosed.into()),
+        other => other.context("cannot write to standard output"),
+    }
+}

@@ -1,0 +1,274 @@
+//! Records as `query` and `tail` print them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::{Context, bail};
+use bucksaw_record::Labels;
+use memchr::{memchr_iter, memrchr};
+
+use super::base64;
+use super::out::Out;
+use super::sanitise::{Pieces, sanitise, sanitise_json};
+use crate::args::Format;
+
+/// The longest record in JSON that is taken, in bytes: many times what a node accepts.
+const OBJECT_BYTES_MAX: usize = 64 << 20;
+
+/// Prints records. On a terminal their control characters are shown, in a pipe they are what they were.
+#[derive(Debug)]
+pub(crate) struct Records<W: Write = std::fs::File> {
+    out: Out<W>,
+    format: Format,
+    /// How many more may be printed.
+    left: u64,
+    /// The beginning of an object whose end did not come yet.
+    begun: Vec<u8>,
+    pieces: Pieces,
+    printed: bool,
+}
+
+/// One record, as a node puts it in JSON.
+#[derive(serde::Deserialize)]
+struct Record<'a> {
+    #[serde(borrow, default)]
+    time: Cow<'a, str>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(borrow)]
+    line: Option<Cow<'a, str>>,
+    line_base64: Option<String>,
+}
+
+impl<W: Write> Records<W> {
+    /// Prints at most `max` records in this format. The limit holds for what comes as JSON.
+    pub(crate) fn new(out: Out<W>, format: Format, max: Option<u64>) -> Self {
+        let left = max.unwrap_or(u64::MAX);
+        Self { out, format, left, begun: Vec::new(), pieces: Pieces::default(), printed: false }
+    }
+
+    /// Whether anything was printed.
+    pub(crate) const fn printed(&self) -> bool {
+        self.printed
+    }
+
+    /// Whether the limit is reached.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Prints a piece of records that come as the bytes they are.
+    ///
+    /// # Errors
+    /// Those of [`Out::write`].
+    pub(crate) fn raw(&mut self, piece: &[u8]) -> anyhow::Result<()> {
+        self.printed |= !piece.is_empty();
+        if !self.out.terminal {
+            return self.out.write(piece);
+        }
+        let mut shown = Vec::with_capacity(piece.len());
+        self.pieces.push(piece, &mut shown);
+        self.out.write(&shown)
+    }
+
+    /// Prints a piece of records that come as JSON, an object a line.
+    ///
+    /// # Errors
+    /// When it is something else, or an object is too long; those of [`Out::write`].
+    pub(crate) fn json(&mut self, piece: &[u8]) -> anyhow::Result<()> {
+        let Some(end) = memrchr(b'\n', piece).map(|at| at + 1) else {
+            return self.hold(piece);
+        };
+        let (whole, begun) = piece.split_at(end);
+        let mut held = std::mem::take(&mut self.begun);
+        let whole = if held.is_empty() {
+            whole
+        } else {
+            held.extend_from_slice(whole);
+            held.as_slice()
+        };
+        let mut start = 0;
+        for end in memchr_iter(b'\n', whole) {
+            let object = whole.get(start..end).unwrap_or_default();
+            start = end + 1;
+            if object.is_empty() {
+                continue;
+            }
+            if self.left == 0 {
+                return Ok(());
+            }
+            self.left -= 1;
+            self.printed = true;
+            self.object(object)?;
+        }
+        self.hold(begun)
+    }
+
+    /// Hands what was printed to the reader.
+    ///
+    /// # Errors
+    /// Those of [`Out::write`].
+    pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
+        self.out.flush()
+    }
+
+    /// Prints what was held back because it was not whole, and hands all to the reader.
+    ///
+    /// # Errors
+    /// Those of [`Records::json`].
+    pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
+        if !self.begun.is_empty() {
+            self.json(b"\n")?;
+        }
+        let mut shown = Vec::new();
+        self.pieces.finish(&mut shown);
+        self.out.write(&shown)?;
+        self.out.flush()
+    }
+
+    fn hold(&mut self, begun: &[u8]) -> anyhow::Result<()> {
+        if self.begun.len() + begun.len() > OBJECT_BYTES_MAX {
+            bail!("the node sent a record of more than {OBJECT_BYTES_MAX} bytes");
+        }
+        self.begun.extend_from_slice(begun);
+        Ok(())
+    }
+
+    fn object(&mut self, object: &[u8]) -> anyhow::Result<()> {
+        if self.format == Format::Json {
+            if self.out.terminal {
+                let mut shown = Vec::with_capacity(object.len());
+                sanitise_json(object, &mut shown);
+                self.out.write(&shown)?;
+            } else {
+                self.out.write(object)?;
+            }
+            return self.out.write(b"\n");
+        }
+        let record: Record<'_> =
+            serde_json::from_slice(object).context("the node sent a record that cannot be read")?;
+        let line = match (&record.line, &record.line_base64) {
+            (Some(line), _) => Cow::Borrowed(line.as_bytes()),
+            (None, Some(line)) => Cow::Owned(base64::decode(line).context("the node sent a line in damaged Base64")?),
+            (None, None) => bail!("the node sent a record without a line"),
+        };
+        if self.format == Format::Text {
+            let time = self.out.colour.dim(&self.harmless(&record.time));
+            let labels = self.out.colour.cyan(&format!("{{{}}}", self.harmless(&spelt(&record.labels))));
+            self.out.write(&[&time[..], b" ", &labels, b" "].concat())?;
+        }
+        if self.out.terminal {
+            let mut shown = Vec::with_capacity(line.len());
+            sanitise(&line, &mut shown);
+            self.out.write(&shown)?;
+        } else {
+            self.out.write(&line)?;
+        }
+        self.out.write(b"\n")
+    }
+
+    fn harmless<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.out.terminal {
+            return Cow::Borrowed(text);
+        }
+        let mut shown = Vec::with_capacity(text.len());
+        sanitise(text.as_bytes(), &mut shown);
+        Cow::Owned(String::from_utf8_lossy(&shown).into_owned())
+    }
+}
+
+/// Labels as on the command line; those that could not stand there are shown as they come.
+fn spelt(labels: &BTreeMap<String, String>) -> String {
+    let pairs = labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    match Labels::new(pairs) {
+        Ok(labels) => labels.to_string(),
+        Err(_) => labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(","),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::print::Colour;
+    use proptest::prelude::*;
+
+    const TWO: &str = concat!(
+        r#"{"id":"x","time":"2026-11-20T23:10:00.000001Z","labels":{"b":"2","a":"x y"},"line":"one\u001b[1m"}"#,
+        "\n",
+        r#"{"time":"2026-11-20T23:10:01.000000Z","line_base64":"/3R3bw==","cut":true}"#,
+        "\n",
+    );
+
+    fn printed(format: Format, terminal: bool, max: Option<u64>, print: impl Fn(&mut Records<Vec<u8>>)) -> Vec<u8> {
+        let mut records = Records::new(Out::new(Vec::new(), terminal, Colour::Off), format, max);
+        print(&mut records);
+        records.finish().unwrap();
+        records.out.written().clone()
+    }
+
+    #[test]
+    fn formats() {
+        let check = |format: Format, terminal: bool, want: &[u8]| {
+            let got = printed(format, terminal, None, |records| records.json(TWO.as_bytes()).unwrap());
+            assert_eq!(got.escape_ascii().to_string(), want.escape_ascii().to_string(), "{format:?} {terminal}");
+        };
+        check(Format::Json, false, TWO.as_bytes());
+        check(Format::Json, true, TWO.as_bytes());
+        check(Format::Raw, false, b"one\x1b[1m\n\xfftwo\n");
+        check(Format::Raw, true, b"one\\x1b[1m\n\\xfftwo\n");
+        let times = ["2026-11-20T23:10:00.000001Z {a=\"x y\",b=2} one", "\n2026-11-20T23:10:01.000000Z {} "];
+        check(Format::Text, false, &[times[0].as_bytes(), b"\x1b[1m", times[1].as_bytes(), b"\xfftwo\n"].concat());
+        check(Format::Text, true, &[times[0].as_bytes(), b"\\x1b[1m", times[1].as_bytes(), b"\\xfftwo\n"].concat());
+    }
+
+    #[test]
+    fn colours() {
+        let mut records = Records::new(Out::new(Vec::new(), true, Colour::On), Format::Text, None);
+        records.json(b"{\"time\":\"T\",\"labels\":{\"a\":\"\\u001b\"},\"line\":\"x\"}\n").unwrap();
+        records.finish().unwrap();
+        assert_eq!(records.out.written(), b"\x1b[2mT\x1b[0m \x1b[36m{a=\\x1b}\x1b[0m x\n");
+    }
+
+    #[test]
+    fn limits() {
+        let got = printed(Format::Raw, false, Some(1), |records| {
+            assert!(!records.is_full());
+            records.json(TWO.as_bytes()).unwrap();
+            assert!(records.is_full() && records.printed());
+        });
+        assert_eq!(got, b"one\x1b[1m\n");
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        for object in ["x\n", "[1]\n", "{}\n", "{\"line_base64\":\"!\"}\n"] {
+            let mut records = Records::new(Out::new(Vec::new(), false, Colour::Off), Format::Raw, None);
+            assert!(records.json(object.as_bytes()).is_err(), "{object}");
+        }
+    }
+
+    #[test]
+    fn raw_pieces_are_passed_on() {
+        let print = |records: &mut Records<Vec<u8>>| {
+            records.raw(b"a\x1b\xc3").unwrap();
+            records.raw(b"\xa4\n").unwrap();
+        };
+        assert_eq!(printed(Format::Raw, false, None, print), b"a\x1b\xc3\xa4\n");
+        assert_eq!(printed(Format::Raw, true, None, print), "a\\x1bä\n".as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_may_be_cut_anywhere(cuts in prop::collection::vec(0..TWO.len(), 0..6)) {
+            let mut cuts = [cuts, vec![0, TWO.len() - 1]].concat();
+            cuts.sort_unstable();
+            let got = printed(Format::Json, false, None, |records| {
+                for cut in cuts.windows(2) {
+                    records.json(&TWO.as_bytes()[cut[0]..cut[1]]).unwrap();
+                }
+            });
+            prop_assert_eq!(String::from_utf8(got).unwrap(), TWO);
+        }
+    }
+}

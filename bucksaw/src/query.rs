@@ -1,0 +1,144 @@
+//! `bucksaw query`: searches the records of a time span.
+
+use anyhow::{Context, bail};
+use bucksaw_doors::{Clock, real};
+use bucksaw_record::Millis;
+use serde_json::Value;
+
+use crate::answer::Stats;
+use crate::args::{FilterArgs, Format, QueryArgs};
+use crate::exit::Exit;
+use crate::failure::say;
+use crate::messages::Message;
+use crate::node::{self, Stream};
+use crate::print::{Out, Records};
+use crate::{expression, interrupt};
+
+pub(crate) fn run(args: QueryArgs) -> anyhow::Result<Exit> {
+    let expr = expression::build(&args.filter)?;
+    args.window.check(Millis(real::Clock::new().unix_ms()))?;
+    interrupt::exit_on_interrupt()?;
+    node::runtime()?.block_on(async { if args.count { count(&args, &expr).await } else { search(&args, &expr).await } })
+}
+
+async fn count(args: &QueryArgs, expr: &str) -> anyhow::Result<Exit> {
+    let path = node::path("/api/v1/count", &parameters(args, expr));
+    let answer = node::ask(&args.filter.addr, &path).await?;
+    let answer: Value = serde_json::from_slice(&answer).context("the node's answer cannot be read")?;
+    let count = answer.get("count").and_then(Value::as_u64).context("the node's answer has no count")?;
+    // As grep's, the count stops where the search would have stopped.
+    let count = args.filter.max_count.map_or(count, |max| count.min(max));
+    let mut out = Out::stdout()?;
+    out.write(format!("{count}\n").as_bytes())?;
+    out.flush()?;
+    tell(args, &Stats::of(&answer).unwrap_or_default());
+    Ok(Exit::found(count > 0))
+}
+
+async fn search(args: &QueryArgs, expr: &str) -> anyhow::Result<Exit> {
+    if args.filter.max_count == Some(0) {
+        return Ok(Exit::Failed);
+    }
+    let limit = args.filter.max_count.map(|max| max.to_string());
+    let mut parameters = parameters(args, expr);
+    parameters.push(("order", if args.newest_first { "desc" } else { "asc" }));
+    parameters.push(("format", if args.filter.output == Format::Raw { "raw" } else { "json" }));
+    parameters.extend(limit.as_deref().map(|limit| ("limit", limit)));
+    let path = node::path("/api/v1/query", &parameters);
+    let stream = node::stream(&args.filter.addr, &path).await?;
+    let printed = print(stream, &args.filter, Stop::AtEnd).await?;
+    let Some(stats) = printed.stats else {
+        let addr = &args.filter.addr;
+        bail!("the answer of {addr} ended early, so records may be missing: see 'bucksaw status' and ask again")
+    };
+    tell(args, &stats);
+    Ok(Exit::found(printed.any || stats.number("matched") > 0))
+}
+
+fn parameters<'a>(args: &'a QueryArgs, expr: &'a str) -> Vec<(&'static str, &'a str)> {
+    let mut parameters = vec![("q", expr), ("from", args.window.begin())];
+    parameters.extend(args.window.to.as_deref().map(|to| ("to", to)));
+    parameters
+}
+
+fn tell(args: &QueryArgs, stats: &Stats) {
+    stats.tell_partial();
+    if args.stats {
+        stats.tell();
+    }
+}
+
+/// When to stop reading an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// At its end; the node keeps to the limit.
+    AtEnd,
+    /// When as many records were printed as are wanted.
+    AtLimit,
+}
+
+/// What was printed of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    /// Whether anything was.
+    pub(crate) any: bool,
+    /// Whether it was as many records as are wanted.
+    pub(crate) full: bool,
+    /// The statistics at the end; `None` when the answer broke off, or was not read to the end.
+    pub(crate) stats: Option<Stats>,
+}
+
+/// Prints an answer as it comes.
+///
+/// # Errors
+/// When the node says that it cannot go on, the connection breaks, or standard output does not take it.
+pub(crate) async fn print(mut stream: Stream, filter: &FilterArgs, stop: Stop) -> anyhow::Result<Printed> {
+    let mut records = Records::new(Out::stdout()?, filter.output, filter.max_count);
+    let mut printed = Printed::default();
+    while !(stop == Stop::AtLimit && records.is_full()) {
+        // What was printed is handed on whenever there is nothing more to print just now.
+        let message = tokio::select! {
+            biased;
+            message = stream.next() => message,
+            () = std::future::ready(()) => {
+                records.flush()?;
+                stream.next().await
+            }
+        };
+        // What came before an error is printed all the same, but for an object that was torn by it.
+        match message {
+            Ok(Some(Message::Raw(piece))) => records.raw(&piece)?,
+            Ok(Some(Message::Json(piece))) => records.json(&piece)?,
+            Ok(Some(Message::Notice(notice))) => tell_notice(&notice),
+            Ok(Some(Message::Stats(text))) => {
+                records.finish()?;
+                let answer = serde_json::from_slice(&text).context("the node's statistics cannot be read")?;
+                printed.stats = Some(Stats::of(&answer).unwrap_or_default());
+                break;
+            }
+            Ok(Some(Message::Error(reason))) => {
+                records.flush()?;
+                bail!("the node could not go on: {}", node::one_line(&String::from_utf8_lossy(&reason)));
+            }
+            Ok(None) => break,
+            Err(error) => {
+                records.flush()?;
+                return Err(error.context(format!("the answer of {} ended early", filter.addr)));
+            }
+        }
+    }
+    records.flush()?;
+    (printed.any, printed.full) = (records.printed(), records.is_full());
+    Ok(printed)
+}
+
+/// Says what the node wants to be known.
+fn tell_notice(notice: &[u8]) {
+    let skipped = serde_json::from_slice::<Value>(notice).ok().and_then(|notice| notice.get("skipped_bytes")?.as_u64());
+    match skipped {
+        Some(bytes) => {
+            say(&format!("{bytes} bytes came faster than they could be shown and were skipped: narrow the expression"));
+        }
+        None => say(&format!("the node says: {}", node::one_line(&String::from_utf8_lossy(notice)))),
+    }
+}

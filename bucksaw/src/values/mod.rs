@@ -1,0 +1,12 @@
+//! The types of flags that the standard library and the lower floors do not have. Each reads what people type, and says
+//! what was expected when it cannot.
+
+mod byte_size;
+mod host_port;
+mod limit;
+mod node_url;
+
+pub(crate) use byte_size::ByteSize;
+pub(crate) use host_port::{HostPort, Listen};
+pub(crate) use limit::Limit;
+pub(crate) use node_url::NodeUrl;

@@ -1,0 +1,57 @@
+//! The records around one, in its stream.
+
+use std::sync::Arc;
+
+use bucksaw_record::{Expr, Id};
+
+use crate::engine::Engine;
+use crate::hits::Record;
+use crate::request::{Cancel, Order, Request, RequestError};
+use crate::stats::Stats;
+
+pub(crate) fn run(
+    engine: &Arc<Engine>,
+    id: Id,
+    before: u64,
+    after: u64,
+    cancel: &Cancel,
+) -> Result<(Vec<Record>, Stats), RequestError> {
+    let next = Id::from_bits(id.bits().saturating_add(1));
+    let mut stats = Stats::default();
+    let all = |from, to, stream, order, limit| Request { expr: Expr::All, from, to, stream, order, limit: Some(limit) };
+    let mut ask = |request| -> Result<Vec<Record>, RequestError> {
+        let mut search = engine.search(request, cancel.clone())?;
+        let mut records = Vec::new();
+        loop {
+            let batch = search.next_batch();
+            if batch.is_empty() {
+                break;
+            }
+            records.extend(batch);
+        }
+        if search.is_cancelled() {
+            return Err(RequestError::Cancelled);
+        }
+        let read = search.stats();
+        stats.matched += read.matched;
+        stats.segments_read += read.segments_read;
+        stats.segments_skipped += read.segments_skipped;
+        stats.bytes_scanned += read.bytes_scanned;
+        stats.bytes_skipped += read.bytes_skipped;
+        stats.damaged.extend(read.damaged.iter().cloned());
+        Ok(records)
+    };
+    let found = ask(all(id, next, None, Order::Ascending, 1))?;
+    let Some(record) = found.into_iter().next() else { return Err(RequestError::NoRecord(id)) };
+    let stream = Some(record.labels.clone());
+    let mut records = match before {
+        0 => Vec::new(),
+        before => ask(all(Id::MIN, id, stream.clone(), Order::Descending, before))?,
+    };
+    records.reverse();
+    records.push(record);
+    if after > 0 {
+        records.extend(ask(all(next, Id::MAX, stream, Order::Ascending, after))?);
+    }
+    Ok((records, stats))
+}

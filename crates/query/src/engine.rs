@@ -1,0 +1,194 @@
+//! The engine: what a query needs of the node, and the few units that each query has in flight.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use bucksaw_doors::Doors;
+use bucksaw_ingest::Queue;
+use bucksaw_scan::Plan;
+use bucksaw_store::Shelf;
+
+use crate::count::{self, Histogram};
+use crate::fields::Fields;
+use crate::hits::Record;
+use crate::metrics::Metrics;
+use crate::pool::Pool;
+use crate::request::{Cancel, Request, RequestError};
+use crate::search::Search;
+use crate::stats::Stats;
+use crate::tail::Tail;
+
+/// How often a query that waits for its scans looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Settings of queries.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Records that are looked at for the fields of an answer. More give truer shares and take longer.
+    pub fields_records_max: u64,
+    /// Bytes that a follower may lag behind before it skips to the end.
+    pub tail_lag_bytes_max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { fields_records_max: 10_000, tail_lag_bytes_max: 64 << 20 }
+    }
+}
+
+/// Answers queries over one node's queue and shelf.
+pub struct Engine {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) pool: Pool,
+    pub(crate) doors: Doors,
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine over a queue and a shelf.
+    #[must_use]
+    pub fn new(queue: Arc<Queue>, shelf: Arc<Shelf>, pool: Pool, doors: Doors, config: Config, metrics: Metrics) -> Self {
+        Self { queue, shelf, pool, doors, config, metrics }
+    }
+
+    /// Begins a search over what is there now.
+    ///
+    /// # Errors
+    /// [`RequestError::Expression`].
+    pub fn search(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<Search, RequestError> {
+        let plan = Plan::compile(&request.expr)?;
+        Ok(Search::start(Arc::clone(self), request, plan, cancel))
+    }
+
+    /// The exact number of different records that match.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn count(self: &Arc<Self>, request: &Request, cancel: &Cancel) -> Result<(u64, Stats), RequestError> {
+        let (histogram, stats) = count::run(self, request, cancel, 1)?;
+        Ok((histogram.buckets.iter().map(|bucket| bucket.count).sum(), stats))
+    }
+
+    /// The exact number of different records that match, by equal stretches of the request's time.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn histogram(self: &Arc<Self>, request: &Request, cancel: &Cancel, buckets: usize) -> Result<(Histogram, Stats), RequestError> {
+        count::run(self, request, cancel, buckets)
+    }
+
+    /// The fields and labels of the newest matching records, with their commonest values.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn fields(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<(Fields, Stats), RequestError> {
+        crate::fields::run(self, request, cancel)
+    }
+
+    /// The record `id` and those around it in its stream, oldest first.
+    ///
+    /// # Errors
+    /// [`RequestError::NoRecord`] when there is none.
+    pub fn context(
+        self: &Arc<Self>,
+        id: bucksaw_record::Id,
+        before: u64,
+        after: u64,
+        cancel: &Cancel,
+    ) -> Result<(Vec<Record>, Stats), RequestError> {
+        crate::context::run(self, id, before, after, cancel)
+    }
+
+    /// Follows the records that are accepted from now on.
+    ///
+    /// # Errors
+    /// [`RequestError::Expression`].
+    pub fn tail(self: &Arc<Self>, expr: &bucksaw_record::Expr) -> Result<Tail, RequestError> {
+        Ok(Tail::start(Arc::clone(self), Plan::compile(expr)?))
+    }
+
+    /// The queue.
+    #[must_use]
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// The shelf.
+    #[must_use]
+    pub fn shelf(&self) -> &Arc<Shelf> {
+        &self.shelf
+    }
+
+    /// The directory-relative names of what is damaged and set aside.
+    #[must_use]
+    pub fn damaged(&self) -> Vec<PathBuf> {
+        let queue = self.queue.damaged().into_iter().map(|(name, _)| PathBuf::from("queue").join(name));
+        let shelf = self.shelf.set_aside().into_iter().map(|broken| PathBuf::from("shelf").join(broken.name));
+        queue.chain(shelf).collect()
+    }
+}
+
+/// Hands jobs to the pool and takes their results, a few at a time.
+pub(crate) struct Dispatch<R> {
+    engine: Arc<Engine>,
+    cancel: Cancel,
+    sender: SyncSender<(usize, Option<R>)>,
+    receiver: Receiver<(usize, Option<R>)>,
+}
+
+impl<R: Send + 'static> Dispatch<R> {
+    pub(crate) fn new(engine: &Arc<Engine>, cancel: Cancel) -> Self {
+        // As many places as can be in flight, so that no thread of the pool ever waits for a slow reader.
+        let (sender, receiver) = sync_channel(engine.pool.threads() * 2 + 2);
+        Self { engine: Arc::clone(engine), cancel, sender, receiver }
+    }
+
+    /// How many jobs to have in flight: enough that no thread is idle while results are taken.
+    pub(crate) fn window(&self) -> usize {
+        self.engine.pool.threads() * 2
+    }
+
+    pub(crate) fn launch(&self, number: usize, job: impl FnOnce() -> R + Send + 'static) {
+        let answer = Answer { number, result: None, sender: self.sender.clone() };
+        self.engine.pool.run(move || {
+            // Whole, so that it is dropped here and not where it was made.
+            let mut answer = answer;
+            answer.result = Some(job());
+        });
+    }
+
+    /// The next result; its content is `None` when the job failed by a bug. `None` when the query was cancelled.
+    pub(crate) fn receive(&self) -> Option<(usize, Option<R>)> {
+        loop {
+            match self.receiver.recv_timeout(LOOK) {
+                Ok(result) => return Some(result),
+                Err(RecvTimeoutError::Timeout) if !self.cancel.is_cancelled() => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Sends the result when the job is done or has panicked.
+struct Answer<R> {
+    number: usize,
+    result: Option<R>,
+    sender: SyncSender<(usize, Option<R>)>,
+}
+
+impl<R> Drop for Answer<R> {
+    fn drop(&mut self) {
+        // There is a place for it, or the query is gone.
+        let _ = self.sender.try_send((self.number, self.result.take()));
+    }
+}

@@ -1,0 +1,126 @@
+//! Fields and labels of an answer, with their commonest values, from its newest records.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bucksaw_scan::fields;
+
+use crate::engine::Engine;
+use crate::request::{Cancel, Order, Request, RequestError};
+use crate::stats::Stats;
+
+/// Fields that are told of; the commonest.
+const FIELDS_MAX: usize = 200;
+
+/// Values that are told of for each field; the commonest.
+const VALUES_MAX: usize = 20;
+
+/// Different values that are counted for each field. A field with more (an id) has no common values to speak of.
+const COUNTED_MAX: usize = 2_000;
+
+/// Fields of one record that are looked at.
+const RECORD_FIELDS_MAX: usize = 200;
+
+/// Bytes of a value that are kept.
+const VALUE_BYTES_MAX: usize = 256;
+
+/// What the fields of some records are.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    /// How many records were looked at: the newest that matched.
+    pub records: u64,
+    /// Whether there were more.
+    pub sampled: bool,
+    /// The fields, the commonest first.
+    pub fields: Vec<FieldValues>,
+}
+
+/// A field or label.
+#[derive(Clone, Debug)]
+pub struct FieldValues {
+    /// Its name, as in an expression.
+    pub name: String,
+    /// Whether it is a label of the stream.
+    pub label: bool,
+    /// Records that have it.
+    pub records: u64,
+    /// Different values; `None` when there are too many to count.
+    pub distinct: Option<u64>,
+    /// The commonest values with the number of records that have each; long values are cut.
+    pub values: Vec<(Vec<u8>, u64)>,
+}
+
+#[derive(Default)]
+struct Tally {
+    records: u64,
+    values: HashMap<Vec<u8>, u64>,
+    overflowed: bool,
+}
+
+impl Tally {
+    fn add(&mut self, value: &[u8]) {
+        self.records += 1;
+        let value = value.get(..VALUE_BYTES_MAX).unwrap_or(value);
+        if let Some(count) = self.values.get_mut(value) {
+            *count += 1;
+        } else if self.values.len() < COUNTED_MAX {
+            self.values.insert(value.to_vec(), 1);
+        } else {
+            self.overflowed = true;
+        }
+    }
+
+    fn finish(self, name: String, label: bool) -> FieldValues {
+        let distinct = (!self.overflowed).then_some(self.values.len() as u64);
+        let mut values: Vec<(Vec<u8>, u64)> = self.values.into_iter().collect();
+        values.sort_unstable_by(|(a, few), (b, many)| many.cmp(few).then_with(|| a.cmp(b)));
+        values.truncate(VALUES_MAX);
+        FieldValues { name, label, records: self.records, distinct, values }
+    }
+}
+
+pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Result<(Fields, Stats), RequestError> {
+    let limit = engine.config.fields_records_max;
+    let request = Request { order: Order::Descending, limit: Some(limit), ..request };
+    let mut search = engine.search(request, cancel)?;
+    let mut tallies: BTreeMap<(bool, String), Tally> = BTreeMap::new();
+    loop {
+        let batch = search.next_batch();
+        if batch.is_empty() {
+            break;
+        }
+        for record in batch {
+            for (name, value) in record.labels.iter() {
+                if let Some(tally) = tally(&mut tallies, true, name) {
+                    tally.add(value.as_bytes());
+                }
+            }
+            fields::each(record.text(), RECORD_FIELDS_MAX, &mut |name, value| {
+                // A label of the same name hides the field, as it does in an expression.
+                if record.labels.get(name).is_none()
+                    && let Some(tally) = tally(&mut tallies, false, name)
+                {
+                    tally.add(&value);
+                }
+            });
+        }
+    }
+    if search.is_cancelled() {
+        return Err(RequestError::Cancelled);
+    }
+    let stats = search.stats().clone();
+    let mut found: Vec<FieldValues> =
+        tallies.into_iter().map(|((label, name), tally)| tally.finish(name, label)).collect();
+    found.sort_by(|a, b| b.label.cmp(&a.label).then(b.records.cmp(&a.records)).then_with(|| a.name.cmp(&b.name)));
+    found.truncate(FIELDS_MAX);
+    Ok((Fields { records: stats.matched, sampled: stats.matched >= limit, fields: found }, stats))
+}
+
+/// The tally of a field; `None` when there are so many fields that no new one is begun.
+fn tally<'a>(tallies: &'a mut BTreeMap<(bool, String), Tally>, label: bool, name: &str) -> Option<&'a mut Tally> {
+    let key = (label, name.to_owned());
+    if tallies.len() >= FIELDS_MAX * 5 && !tallies.contains_key(&key) {
+        return None;
+    }
+    Some(tallies.entry(key).or_default())
+}

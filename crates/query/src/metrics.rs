@@ -1,0 +1,70 @@
+//! What queries count.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::stats::Stats;
+
+/// Counters and gauges of queries.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(crate) in_flight: Gauge,
+    pub(crate) queries: Counter,
+    pub(crate) cancelled: Counter,
+    pub(crate) partial: Counter,
+    pub(crate) seconds: Histogram,
+    pub(crate) matched: Counter,
+    pub(crate) scanned_bytes: Counter,
+    pub(crate) skipped_bytes: Counter,
+    pub(crate) tails: Gauge,
+    pub(crate) tail_skipped_bytes: Counter,
+}
+
+impl Metrics {
+    /// Registers the metrics of queries.
+    #[must_use]
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            in_flight: Gauge::default(),
+            queries: Counter::default(),
+            cancelled: Counter::default(),
+            partial: Counter::default(),
+            seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            matched: Counter::default(),
+            scanned_bytes: Counter::default(),
+            skipped_bytes: Counter::default(),
+            tails: Gauge::default(),
+            tail_skipped_bytes: Counter::default(),
+        };
+        let all = metrics.clone();
+        let query = registry.sub_registry_with_prefix("query");
+        query.register("in_flight", "Queries being answered", all.in_flight);
+        query.register("answers", "Queries answered, whole or in part", all.queries);
+        query.register("cancelled", "Queries given up because nobody wanted the answer", all.cancelled);
+        query.register("partial", "Answers from which records may be missing", all.partial);
+        query.register("seconds", "Time from the question to the end of the answer", all.seconds);
+        query.register("matched_records", "Records that matched", all.matched);
+        query.register("scanned_bytes", "Bytes of text that were searched", all.scanned_bytes);
+        query.register("skipped_bytes", "Bytes of text that could be passed over", all.skipped_bytes);
+        query.register("tails", "Clients that follow new records", all.tails);
+        query.register("tail_skipped_bytes", "Bytes that clients were too slow to follow", all.tail_skipped_bytes);
+        metrics
+    }
+
+    pub(crate) fn answered(&self, stats: &Stats, seconds: f64, cancelled: bool) {
+        if cancelled {
+            self.cancelled.inc();
+        } else {
+            self.queries.inc();
+        }
+        if stats.is_partial() {
+            self.partial.inc();
+        }
+        self.seconds.observe(seconds);
+        self.matched.inc_by(stats.matched);
+        self.scanned_bytes.inc_by(stats.bytes_scanned);
+        self.skipped_bytes.inc_by(stats.bytes_skipped);
+    }
+}

@@ -1,0 +1,79 @@
+//! What is asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bucksaw_record::{Expr, Id, Labels, Millis};
+use bucksaw_scan::CompileError;
+
+/// The order of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Oldest first.
+    #[default]
+    Ascending,
+    /// Newest first.
+    Descending,
+}
+
+/// A question over a span of time.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which records.
+    pub expr: Expr,
+    /// The lowest id that counts.
+    pub from: Id,
+    /// Ids below this count.
+    pub to: Id,
+    /// Only this stream, when one is given.
+    pub stream: Option<Labels>,
+    /// In which order.
+    pub order: Order,
+    /// At most so many records.
+    pub limit: Option<u64>,
+}
+
+impl Request {
+    /// All matching records whose time is from `from` on and before `to`, oldest first.
+    #[must_use]
+    pub fn new(expr: Expr, from: Millis, to: Millis) -> Self {
+        let to = if to >= Millis::MAX { Id::MAX } else { Id::first_at(to) };
+        Self { expr, from: Id::first_at(from), to, stream: None, order: Order::Ascending, limit: None }
+    }
+
+    pub(crate) fn wants(&self, id: Id) -> bool {
+        self.from <= id && id < self.to
+    }
+}
+
+/// Why a question cannot be answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// A regex of the expression.
+    #[error(transparent)]
+    Expression(#[from] CompileError),
+    /// There is no such record.
+    #[error("there is no record {0}: it may have expired")]
+    NoRecord(Id),
+    /// Whoever asked went away.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// Tells a running query that nobody wants its answer any more. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Cancels.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,159 @@
+//! Following new records: from the queue's segments, as they grow.
+//!
+//! A follower reads at its own pace and holds nobody up. It keeps the segments that it has not read to their end, also
+//! when they were committed or removed meanwhile; one that is too far behind skips to the end and says how much it
+//! skipped.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bucksaw_ingest::Segment;
+use bucksaw_record::{Id, Labels};
+use bucksaw_scan::{Bound, Plan};
+use bucksaw_segment::Chunk;
+use bucksaw_segment::queue::HEADER_LEN;
+
+use crate::engine::Engine;
+use crate::hits::{Hits, Ids, Record};
+
+/// Bytes that are read at one go, so that a follower that has much to catch up on hands out what it has.
+const POLL_BYTES: u64 = 4 << 20;
+
+/// Follows new records.
+pub struct Tail {
+    engine: Arc<Engine>,
+    plan: Plan,
+    cursors: HashMap<Id, Cursor>,
+    seen_appends: u64,
+    more: bool,
+}
+
+struct Cursor {
+    segment: Arc<Segment>,
+    at: u64,
+}
+
+/// What came in since the last look.
+#[derive(Debug, Default)]
+pub struct Tailed {
+    /// Matching records, by id.
+    pub records: Vec<Record>,
+    /// Bytes that were skipped because the follower was too slow.
+    pub skipped_bytes: u64,
+}
+
+impl std::fmt::Debug for Tail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tail").field("segments", &self.cursors.len()).finish_non_exhaustive()
+    }
+}
+
+impl Tail {
+    pub(crate) fn start(engine: Arc<Engine>, plan: Plan) -> Self {
+        engine.metrics.tails.inc();
+        let seen_appends = engine.queue.appends();
+        let at_end = |segment: Arc<Segment>| (segment.id(), Cursor { at: segment.end(), segment });
+        let cursors = engine.queue.readable().into_iter().map(at_end).collect();
+        Self { engine, plan, cursors, seen_appends, more: false }
+    }
+
+    /// What came in since the last look; empty when nothing did. Does not wait: a look costs next to nothing when nothing
+    /// was accepted.
+    pub fn poll(&mut self) -> Tailed {
+        let appends = self.engine.queue.appends();
+        let mut tailed = Tailed::default();
+        if appends == self.seen_appends && !self.more {
+            return tailed;
+        }
+        self.seen_appends = appends;
+        let readable = self.engine.queue.readable();
+        for segment in &readable {
+            let begin = || Cursor { segment: Arc::clone(segment), at: HEADER_LEN as u64 };
+            self.cursors.entry(segment.id()).or_insert_with(begin);
+        }
+        tailed.skipped_bytes = self.skip();
+        let mut hits = Hits::default();
+        let mut budget = POLL_BYTES;
+        self.more = false;
+        for cursor in self.cursors.values_mut() {
+            self.more |= !read(cursor, &self.plan, &mut hits, &mut budget);
+        }
+        // What is read to the end and will not grow need not be held.
+        let present: Vec<Id> = readable.iter().map(|segment| segment.id()).collect();
+        self.cursors.retain(|id, cursor| present.contains(id) || cursor.at < cursor.segment.end());
+        hits.sort();
+        let hits = Arc::new(hits);
+        tailed.records = hits.list.iter().map(|hit| hits.record(hit)).collect();
+        tailed
+    }
+
+    fn skip(&mut self) -> u64 {
+        let lag = |cursor: &Cursor| cursor.segment.end().saturating_sub(cursor.at);
+        let behind: u64 = self.cursors.values().map(lag).sum();
+        if behind <= self.engine.config.tail_lag_bytes_max {
+            return 0;
+        }
+        for cursor in self.cursors.values_mut() {
+            cursor.at = cursor.segment.end();
+        }
+        self.engine.metrics.tail_skipped_bytes.inc_by(behind);
+        behind
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.engine.metrics.tails.dec();
+    }
+}
+
+/// Reads on; `false` when there is more than the budget allowed.
+fn read(cursor: &mut Cursor, plan: &Plan, hits: &mut Hits, budget: &mut u64) -> bool {
+    let view = cursor.segment.view();
+    if view.end <= cursor.at {
+        return true;
+    }
+    // What was found broken cannot be walked from end to end; searches still find what is whole in it.
+    if view.broken_places().is_some() {
+        cursor.at = view.end;
+        return true;
+    }
+    let mut frames = view.frames(cursor.at);
+    let mut bound: Option<(Labels, Bound)> = None;
+    loop {
+        match frames.next_chunk() {
+            Ok(Some(chunk)) => {
+                match_chunk(&chunk, plan, &mut bound, hits);
+                *budget = budget.saturating_sub(chunk.text.len() as u64);
+                cursor.at = frames.at();
+                if *budget == 0 {
+                    return cursor.at >= view.end;
+                }
+            }
+            Ok(None) => {
+                cursor.at = view.end;
+                return true;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot follow a queue segment any further");
+                cursor.at = view.end;
+                return true;
+            }
+        }
+    }
+}
+
+fn match_chunk(chunk: &Chunk<'_>, plan: &Plan, bound: &mut Option<(Labels, Bound)>, hits: &mut Hits) {
+    let fresh = match bound.take() {
+        Some((labels, bound)) if labels == *chunk.labels => (labels, bound),
+        _ => (chunk.labels.clone(), plan.bind(chunk.labels)),
+    };
+    let (_, bound) = bound.insert(fresh);
+    let stream = hits.stream(chunk.labels);
+    let mut ids = Ids::new(&chunk.rows);
+    bound.find(chunk, &|| false, &mut |found| {
+        hits.push(ids.of(found.row), found.row, stream, chunk, found.start..found.end);
+        ControlFlow::Continue(())
+    });
+}

@@ -1,0 +1,345 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::{Clock as _, Doors, Fs as _, sim};
+use bucksaw_ingest::{self as ingest, Durability, Queue, Records, Source};
+use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
+use bucksaw_scan::Plan;
+use bucksaw_segment::Sides;
+use bucksaw_store::{self as store, Shelf};
+use prometheus_client::registry::Registry;
+use proptest::prelude::*;
+
+use super::*;
+
+struct Node {
+    fs: sim::Fs,
+    clock: Arc<sim::Clock>,
+    engine: Arc<Engine>,
+    next: u32,
+    /// Every record that was accepted, by id.
+    all: BTreeMap<Id, (Labels, Vec<u8>)>,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self::on(sim::Fs::new())
+    }
+
+    fn on(fs: sim::Fs) -> Self {
+        let clock = Arc::new(sim::Clock::at(1_700_000_000_000));
+        let entropy = Arc::new(sim::Entropy::seeded(7));
+        let doors = Doors { fs: Arc::new(fs.clone()), clock: Arc::clone(&clock) as _, entropy };
+        let mut registry = Registry::default();
+        let config = ingest::Config { segment_bytes_max: 600, ..ingest::Config::default() };
+        let metrics = ingest::Metrics::new(&mut registry);
+        let (queue, _) = Queue::open(doors.clone(), Path::new("/queue"), config, metrics).unwrap();
+        let config = store::Config { segment_bytes: 900, block_bytes: 200, ..store::Config::default() };
+        let metrics = store::Metrics::new(&mut registry);
+        let shelf = Shelf::open(doors.clone(), Path::new("/shelf"), config, metrics).unwrap();
+        let metrics = Metrics::new(&mut registry);
+        let config = Config { tail_lag_bytes_max: 2_000, ..Config::default() };
+        let engine = Engine::new(Arc::new(queue), Arc::new(shelf), Pool::start(2).unwrap(), doors, config, metrics);
+        Self { fs, clock, engine: Arc::new(engine), next: 0, all: BTreeMap::new() }
+    }
+
+    fn put_as(&mut self, id: Id, labels: &str, line: &[u8]) {
+        let labels = Labels::parse(labels).unwrap();
+        let first = Id::new(Millis(self.clock.unix_ms()), id.producer(), id.sequence());
+        let mut sides = Vec::new();
+        let times = (id.at() != first.at()).then(|| vec![(id.at(), 0)]);
+        let flags = Sides { times, ..Sides::default() }.encode(first.at(), &mut sides);
+        let records = Records {
+            source: Source::Tcp,
+            labels: &labels,
+            first,
+            count: 1,
+            accepted: first.at(),
+            flags,
+            sides: &sides,
+            text: &[line, b"\n"],
+        };
+        self.engine.queue().append(Durability::Fast, &records, |_| {}).unwrap();
+        self.all.insert(id, (labels, line.to_vec()));
+    }
+
+    fn put(&mut self, line: &str) -> Id {
+        self.next += 1;
+        let id = Id::new(Millis(self.clock.unix_ms()), Producer::new(1), self.next);
+        self.put_as(id, "app=web", line.as_bytes());
+        id
+    }
+
+    fn pass(&self, ms: u64) {
+        self.clock.advance(Duration::from_millis(ms));
+        self.engine.queue().tick();
+    }
+
+    fn gather(&self) {
+        self.pass(3_000);
+        while self.engine.shelf().gather(self.engine.queue(), true).unwrap() > 0 {}
+    }
+
+    fn ask(&self, request: Request) -> (Vec<Record>, Stats) {
+        let mut search = self.engine.search(request, Cancel::default()).unwrap();
+        let mut records = Vec::new();
+        loop {
+            let batch = search.next_batch();
+            if batch.is_empty() {
+                return (records, search.stats().clone());
+            }
+            records.extend(batch);
+        }
+    }
+
+    fn lines(&self, request: Request) -> Vec<String> {
+        self.ask(request).0.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()).collect()
+    }
+
+    fn count(&self, request: &Request) -> u64 {
+        self.engine.count(request, &Cancel::default()).unwrap().0
+    }
+}
+
+fn all(expr: &str) -> Request {
+    Request::new(Expr::parse(expr.as_bytes()).unwrap(), Millis(0), Millis::MAX)
+}
+
+#[test]
+fn a_record_is_found_once_wherever_it_is() {
+    let mut node = Node::new();
+    for at in 0..60 {
+        node.put(&format!("line {at:02} {}", if at % 4 == 0 { "odd one" } else { "plain" }));
+        node.pass(100);
+        if at % 9 == 0 {
+            node.gather();
+        }
+        if at % 20 == 0 {
+            node.engine.shelf().compact(&|| false).unwrap();
+        }
+        assert_eq!(node.count(&all("")), at + 1);
+    }
+    let want: Vec<String> = (0..60).step_by(4).map(|at| format!("line {at:02} odd one")).collect();
+    assert_eq!(node.lines(all("odd")), want);
+    let reversed: Vec<String> = want.iter().rev().cloned().collect();
+    assert_eq!(node.lines(Request { order: Order::Descending, ..all("odd") }), reversed);
+    assert_eq!(node.lines(Request { limit: Some(3), ..all("odd") }), want[..3]);
+    assert_eq!(node.lines(Request { limit: Some(3), order: Order::Descending, ..all("odd") }), reversed[..3]);
+    assert_eq!(node.count(&all("-odd")), 45);
+}
+
+#[test]
+fn a_move_to_the_shelf_that_was_not_told_to_the_queue_doubles_nothing() {
+    let mut node = Node::new();
+    for at in 0..20 {
+        node.put(&format!("line {at}"));
+    }
+    node.pass(3_000);
+    let copies: Vec<_> = node.engine.queue().segments().iter().map(|view| view.path().to_owned()).collect();
+    let copies: Vec<_> = copies.into_iter().map(|path| (node.fs.live_bytes(&path).unwrap(), path)).collect();
+    node.gather();
+    node.pass(11_000);
+    for (bytes, path) in copies {
+        node.fs.create(&path).unwrap().append(&[&bytes]).unwrap();
+    }
+    // The queue is not told what the shelf has, as it is between the store's commit and the queue's.
+    let node = Node::on(node.fs.clone());
+    assert!(!node.engine.queue().segments().is_empty());
+    let (records, stats) = node.ask(all(""));
+    assert_eq!((node.count(&all("")), records.len()), (20, 20));
+    assert_eq!(stats.segments_read, node.engine.shelf().segments().len() as u64);
+}
+
+#[test]
+fn records_sent_twice_are_one() {
+    let mut node = Node::new();
+    let ids: Vec<Id> = (0..10).map(|at| node.put(&format!("line {at}"))).collect();
+    node.gather();
+    for (at, id) in ids.iter().enumerate() {
+        node.put_as(*id, "app=web", format!("line {at}").as_bytes());
+        node.put_as(*id, "app=web", format!("line {at}").as_bytes());
+    }
+    assert_eq!((node.count(&all("line")), node.lines(all("line")).len()), (10, 10));
+    node.gather();
+    assert_eq!((node.count(&all("line")), node.lines(all("line")).len()), (10, 10));
+    let (histogram, _) = node.engine.histogram(&all("line"), &Cancel::default(), 7).unwrap();
+    assert_eq!(histogram.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 10);
+}
+
+#[test]
+fn spans_are_half_open_and_buckets_cover_them() {
+    let mut node = Node::new();
+    let start = node.clock.unix_ms();
+    for _ in 0..10 {
+        node.put("x");
+        node.pass(1_000);
+    }
+    node.gather();
+    let request = |from: u64, to: u64| Request::new(Expr::All, Millis(start + from), Millis(start + to));
+    assert_eq!(node.count(&request(0, 10_000)), 10);
+    assert_eq!(node.count(&request(1_000, 3_000)), 2);
+    assert_eq!(node.count(&request(1_001, 3_001)), 2);
+    assert_eq!(node.count(&request(5_000, 5_000)), 0);
+    let (histogram, _) = node.engine.histogram(&request(0, 10_000), &Cancel::default(), 5).unwrap();
+    assert_eq!(histogram.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [2; 5]);
+    assert!(histogram.buckets.windows(2).all(|pair| pair[0].to == pair[1].from));
+    assert_eq!(histogram.buckets[4].to, Millis(start + 10_000));
+}
+
+#[test]
+fn what_cannot_match_is_not_read() {
+    let mut node = Node::new();
+    let first = node.clock.unix_ms();
+    (0..10).for_each(|at| { node.put(&format!("early {at}")); });
+    node.gather();
+    node.pass(60_000);
+    let id = Id::new(Millis(node.clock.unix_ms()), Producer::new(2), 1);
+    node.put_as(id, "app=db", b"late");
+    node.gather();
+    let (_, stats) = node.ask(Request::new(Expr::All, Millis(first + 30_000), Millis::MAX));
+    assert_eq!((stats.segments_read, stats.segments_skipped, stats.matched), (1, 1, 1));
+    let (records, stats) = node.ask(all("app=db"));
+    assert_eq!((records.len(), stats.segments_read, stats.bytes_scanned), (1, 1, 5));
+    assert!(stats.bytes_skipped > 0);
+}
+
+#[test]
+fn damage_is_told_of() {
+    let mut node = Node::new();
+    (0..10).for_each(|at| { node.put(&format!("line {at} {}", "x".repeat(60))); });
+    node.gather();
+    let segment = Arc::clone(&node.engine.shelf().segments()[0]);
+    let at = segment.footer().blocks[1].at;
+    node.fs.flip_bit(segment.reader().path(), (at + 3) * 8);
+    let (records, stats) = node.ask(all(""));
+    assert!(!records.is_empty() && records.len() < 10);
+    assert!(stats.is_partial() && stats.damaged.iter().all(|name| name.contains("at byte")));
+    let (count, stats) = node.engine.count(&all(""), &Cancel::default()).unwrap();
+    assert!(count == records.len() as u64 && stats.is_partial());
+    let elsewhere = Request::new(Expr::All, Millis(0), Millis(5));
+    assert!(!node.ask(elsewhere).1.is_partial());
+}
+
+#[test]
+fn a_cancelled_search_ends_and_says_so() {
+    let mut node = Node::new();
+    (0..50).for_each(|at| { node.put(&format!("line {at}")); });
+    let cancel = Cancel::default();
+    let mut search = node.engine.search(all(""), cancel.clone()).unwrap();
+    cancel.cancel();
+    assert!(search.next_batch().is_empty() && search.is_cancelled());
+    assert!(matches!(node.engine.count(&all(""), &cancel), Err(RequestError::Cancelled)));
+}
+
+#[test]
+fn context_stays_in_the_stream() {
+    let mut node = Node::new();
+    let mut middle = Id::MIN;
+    for at in 0..20_u32 {
+        let id = node.put(&format!("web {at}"));
+        if at == 10 {
+            middle = id;
+        }
+        let other = Id::new(Millis(node.clock.unix_ms()), Producer::new(9), at);
+        node.put_as(other, "app=db", b"db");
+        node.pass(10);
+        if at == 12 {
+            node.gather();
+        }
+    }
+    let (records, _) = node.engine.context(middle, 2, 3, &Cancel::default()).unwrap();
+    let lines: Vec<_> = records.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()).collect();
+    assert_eq!(lines, ["web 8", "web 9", "web 10", "web 11", "web 12", "web 13"]);
+    let nothing = Id::from_bits(5);
+    assert!(matches!(node.engine.context(nothing, 1, 1, &Cancel::default()), Err(RequestError::NoRecord(_))));
+}
+
+#[test]
+fn fields_have_their_commonest_values() {
+    let mut node = Node::new();
+    for at in 0..30 {
+        node.put(&format!("level={} id={at} msg=\"a b\"", if at % 3 == 0 { "error" } else { "info" }));
+    }
+    let (fields, _) = node.engine.fields(all(""), Cancel::default()).unwrap();
+    let field = |name: &str| fields.fields.iter().find(|field| field.name == name).unwrap();
+    assert_eq!((fields.records, fields.sampled), (30, false));
+    assert_eq!(field("level").values, [(b"info".to_vec(), 20), (b"error".to_vec(), 10)]);
+    assert_eq!((field("id").distinct, field("id").values.len()), (Some(30), 20));
+    assert_eq!((field("app").label, field("msg").label), (true, false));
+}
+
+#[test]
+fn followers_see_what_is_accepted_once() {
+    let mut node = Node::new();
+    node.put("before");
+    let mut tail = node.engine.tail(&Expr::parse(b"-quiet").unwrap()).unwrap();
+    assert!(tail.poll().records.is_empty());
+    let mut seen = Vec::new();
+    for at in 0..40 {
+        node.put(&format!("line {at}"));
+        node.put("quiet");
+        if at % 3 == 0 {
+            seen.extend(tail.poll().records.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()));
+        }
+        if at % 10 == 0 {
+            node.gather();
+            node.pass(11_000);
+        }
+    }
+    seen.extend(tail.poll().records.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()));
+    assert_eq!(seen, (0..40).map(|at| format!("line {at}")).collect::<Vec<_>>());
+    (0..60).for_each(|_| { node.put(&"x".repeat(50)); });
+    assert!(tail.poll().skipped_bytes > 2_000);
+    node.put("after");
+    assert_eq!(tail.poll().records.len(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever happened between, an answer is what a plain filter over all that was accepted gives.
+    #[test]
+    fn answers_equal_the_plain_filter(
+        steps in prop::collection::vec((0_u8..12, 0_u64..3_000, "[ab =x]{0,12}", 0_u64..9_000), 1..60),
+        expr in prop::sample::select(vec!["", "a", "a b", "a OR x", "-a", "/a.?b/", "a=x", "app=s1", "app!=s0 a"]),
+        (from, to, limit) in (0_u64..60_000, 0_u64..60_000, 1_u64..40),
+    ) {
+        let mut node = Node::new();
+        let start = node.clock.unix_ms();
+        for (number, (what, wait, line, late)) in (1_u32..).zip(steps) {
+            match what {
+                0 => node.gather(),
+                1 => drop(node.engine.shelf().compact(&|| false)),
+                2 => node.pass(wait),
+                kind => {
+                    let late = if kind == 3 { late } else { 0 };
+                    let id = Id::new(Millis(node.clock.unix_ms() - late), Producer::new(u64::from(kind)), number);
+                    node.put_as(id, &format!("app=s{}", kind % 2), line.as_bytes());
+                    if kind == 4 {
+                        node.put_as(id, &format!("app=s{}", kind % 2), line.as_bytes());
+                    }
+                }
+            }
+        }
+        let expr = Expr::parse(expr.as_bytes()).unwrap();
+        let request = Request::new(expr.clone(), Millis(start - 5_000 + from), Millis(start - 5_000 + from + to));
+        let plan = Plan::compile(&expr).unwrap();
+        let wanted = node.all.iter().filter(|(id, (labels, line))| request.wants(**id) && plan.matches(labels, line));
+        let want: Vec<(Id, Vec<u8>)> = wanted.map(|(id, (_, line))| (*id, line.clone())).collect();
+        let got = |request: Request| -> Vec<(Id, Vec<u8>)> {
+            node.ask(request).0.iter().map(|record| (record.id, record.text().to_vec())).collect()
+        };
+        prop_assert_eq!(got(request.clone()), want.clone());
+        prop_assert_eq!(node.count(&request), want.len() as u64);
+        let (histogram, _) = node.engine.histogram(&request, &Cancel::default(), 13).unwrap();
+        for bucket in &histogram.buckets {
+            let inside = want.iter().filter(|(id, _)| bucket.from <= id.at() && id.at() < bucket.to).count();
+            prop_assert_eq!(bucket.count, inside as u64);
+        }
+        let newest = Request { order: Order::Descending, limit: Some(limit), ..request };
+        let reversed: Vec<_> = want.into_iter().rev().take(limit as usize).collect();
+        prop_assert_eq!(got(newest), reversed);
+    }
+}

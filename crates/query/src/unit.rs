@@ -1,0 +1,200 @@
+//! Units of work: a queue segment, or a block of a shelf segment. Which there are, which can be left out, and how one is
+//! read.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bucksaw_ingest::{Queue, View};
+use bucksaw_record::{Id, Labels, Millis};
+use bucksaw_scan::{Bound, Plan};
+use bucksaw_segment::queue::HEADER_LEN;
+use bucksaw_segment::{Chunk, ReadError, Reach};
+use bucksaw_store::{Shelf, Stored};
+
+use crate::request::{Cancel, Request};
+use crate::stats::Stats;
+
+/// For how long after a queue segment was opened its records may have been accepted, as told of damaged ones: in
+/// milliseconds.
+const QUEUE_SPAN_MS: u64 = 3_600_000;
+
+/// Something to scan.
+#[derive(Clone, Debug)]
+pub(crate) enum Unit {
+    Queue(Box<View>),
+    Block(Arc<Stored>, usize),
+}
+
+impl Unit {
+    pub(crate) fn reach(&self) -> Option<&Reach> {
+        match self {
+            Self::Queue(view) => Some(&view.reach),
+            Self::Block(segment, block) => segment.footer().blocks.get(*block).map(|entry| &entry.reach),
+        }
+    }
+
+    pub(crate) fn low(&self) -> Id {
+        self.reach().map_or(Id::MAX, |reach| reach.low)
+    }
+
+    pub(crate) fn high(&self) -> Id {
+        self.reach().map_or(Id::MIN, |reach| reach.high)
+    }
+
+    fn text_bytes(&self) -> u64 {
+        self.reach().map_or(0, |reach| reach.text_bytes)
+    }
+
+    /// Hands over the chunks one after the other until the visitor has enough. What is damaged is named, and what is
+    /// whole behind it is handed over all the same.
+    pub(crate) fn visit(&self, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
+        match self {
+            Self::Queue(view) => visit_queue(view, damaged, each),
+            Self::Block(segment, block) => match segment.block(*block) {
+                Ok(read) => {
+                    let _ = read.chunks().try_for_each(|chunk| each(&chunk));
+                }
+                Err(error) => damaged.push(name_of(&error, segment.reader().path())),
+            },
+        }
+    }
+}
+
+fn visit_queue(view: &View, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
+    let mut frames = view.frames(HEADER_LEN as u64);
+    if let Some(places) = view.broken_places() {
+        damaged.push(file_name(view.path()));
+        for place in places {
+            frames.seek(place.at);
+            match frames.next_chunk() {
+                Ok(Some(chunk)) if each(&chunk).is_continue() => {}
+                Ok(_) => return,
+                Err(error) => damaged.push(name_of(&error, view.path())),
+            }
+        }
+        return;
+    }
+    loop {
+        match frames.next_chunk() {
+            Ok(Some(chunk)) if each(&chunk).is_continue() => {}
+            Ok(_) => return,
+            Err(error) => return damaged.push(name_of(&error, view.path())),
+        }
+    }
+}
+
+fn name_of(error: &ReadError, path: &std::path::Path) -> String {
+    match error {
+        ReadError::Damaged { damage, .. } => format!("{} at byte {}", file_name(path), damage.offset),
+        _ => file_name(path),
+    }
+}
+
+fn file_name(path: &std::path::Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The units that may hold records of the request. Their number, what was left out and what is damaged go into the stats.
+pub(crate) fn units(queue: &Queue, shelf: &Shelf, request: &Request, plan: &Plan, stats: &mut Stats) -> Vec<Unit> {
+    // The queue first: what moves meanwhile is then seen twice, which the sources of the shelf's segments tell, rather
+    // than not at all.
+    let waiting = queue.segments();
+    let segments = shelf.segments();
+    let taken: HashSet<Id> = segments.iter().flat_map(|segment| &segment.footer().sources).copied().collect();
+    let mut units = Vec::new();
+    for view in waiting.into_iter().filter(|view| !taken.contains(&view.id)) {
+        let wanted = wants(request, &view.reach) && view.streams().iter().any(|labels| may_match(request, plan, labels));
+        take(Unit::Queue(Box::new(view)), wanted, &mut units, stats);
+    }
+    for segment in segments.iter() {
+        let footer = segment.footer();
+        let before = stats.segments_read;
+        if wants(request, segment.reach()) {
+            let streams: Vec<bool> = footer.streams.iter().map(|labels| may_match(request, plan, labels)).collect();
+            for (block, entry) in footer.blocks.iter().enumerate() {
+                let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
+                take(Unit::Block(Arc::clone(segment), block), stream && wants(request, &entry.reach), &mut units, stats);
+            }
+        } else {
+            stats.bytes_skipped += segment.reach().text_bytes;
+        }
+        // Blocks are units, but what is counted is segments.
+        let read = u64::from(stats.segments_read > before);
+        stats.segments_read = before + read;
+        stats.segments_skipped += 1 - read;
+    }
+    note_missing(queue, shelf, request, stats);
+    units
+}
+
+fn take(unit: Unit, wanted: bool, units: &mut Vec<Unit>, stats: &mut Stats) {
+    if wanted {
+        stats.segments_read += 1;
+        units.push(unit);
+    } else {
+        stats.bytes_skipped += unit.text_bytes();
+        if matches!(unit, Unit::Queue(_)) {
+            stats.segments_skipped += 1;
+        }
+    }
+}
+
+fn wants(request: &Request, reach: &Reach) -> bool {
+    request.from < request.to && reach.low < request.to && request.from <= reach.high
+}
+
+fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {
+    request.stream.as_ref().is_none_or(|stream| stream == labels) && !matches!(plan.bind(labels), Bound::Nothing)
+}
+
+/// Files that were set aside may have held records of the request.
+fn note_missing(queue: &Queue, shelf: &Shelf, request: &Request, stats: &mut Stats) {
+    let (from, to) = (request.from.at(), request.to.at());
+    let meets = |low: Millis, high: Millis| low <= to && from <= high;
+    for (name, opened) in queue.damaged() {
+        if meets(opened, opened.plus(QUEUE_SPAN_MS)) {
+            stats.damaged.insert(name);
+        }
+    }
+    for broken in shelf.set_aside() {
+        if meets(broken.low, broken.high) {
+            stats.damaged.insert(broken.name);
+        }
+    }
+}
+
+/// Scans the chunks of a unit: hands over each row that matches, with its id and its place in the text. Returns bytes
+/// scanned. Rows of a chunk come in rising order; `each` may end the scan of a chunk, and of the unit by `stop`.
+pub(crate) fn scan(
+    unit: &Unit,
+    request: &Request,
+    plan: &Plan,
+    cancel: &Cancel,
+    damaged: &mut Vec<String>,
+    each: &mut dyn FnMut(&Chunk<'_>, &mut Bound) -> ControlFlow<()>,
+) -> u64 {
+    let mut scanned = 0;
+    let mut bound: Option<(Labels, Bound)> = None;
+    unit.visit(damaged, &mut |chunk| {
+        if cancel.is_cancelled() {
+            return ControlFlow::Break(());
+        }
+        let inside = chunk.rows.span().is_some_and(|(low, high)| low < request.to && request.from <= high);
+        if !inside || request.stream.as_ref().is_some_and(|stream| stream != chunk.labels) {
+            return ControlFlow::Continue(());
+        }
+        // Chunks of one stream often follow each other; settling the labels again for each would be waste.
+        let fresh = match bound.take() {
+            Some((labels, bound)) if labels == *chunk.labels => (labels, bound),
+            _ => (chunk.labels.clone(), plan.bind(chunk.labels)),
+        };
+        let (_, bound) = bound.insert(fresh);
+        if matches!(bound, Bound::Nothing) {
+            return ControlFlow::Continue(());
+        }
+        scanned += chunk.text.len() as u64;
+        each(chunk, bound)
+    });
+    scanned
+}

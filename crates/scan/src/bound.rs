@@ -1,0 +1,152 @@
+//! A plan for one stream, at work on chunks.
+
+use std::ops::ControlFlow;
+
+use bucksaw_segment::Chunk;
+
+use crate::cursor::Cursor;
+use crate::node::Node;
+use crate::records::{Records, Span};
+
+/// Bytes that are searched between two looks at `cancel`: at worst some milliseconds of work, and they stay in the cache
+/// while the parts of an expression go over them.
+const SPAN_BYTES: usize = 256 * 1024;
+
+/// The fewest, for the slowest regexes.
+const SPAN_BYTES_MIN: usize = 8 * 1024;
+
+/// Bytes of compiled regexes that are fast enough for whole spans; where there are more, spans are that much shorter.
+const FAST_REGEX_BYTES: usize = 64 * 1024;
+
+/// A plan for the records of one stream. It is one thread's; others make their own, which is cheap.
+#[derive(Debug)]
+pub enum Bound {
+    /// No record matches, whatever it says: its text need not be read.
+    Nothing,
+    /// Every record matches, whatever it says: to count them, their text need not be read.
+    All,
+    /// The records tell.
+    Lines(Matcher),
+}
+
+/// Finds matching records. What it holds is how far its search is, and nothing from one chunk to the next.
+#[derive(Debug)]
+pub struct Matcher {
+    cursor: Cursor,
+    span_bytes: usize,
+}
+
+/// A matching record of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its row in the chunk.
+    pub row: u32,
+    /// Where it starts in the chunk's text.
+    pub start: usize,
+    /// Where it ends: the offset of the LF behind it.
+    pub end: usize,
+}
+
+impl Bound {
+    pub(crate) fn new(node: &Node) -> Self {
+        let mut slowest = 0;
+        node.regexes(&mut |bytes| slowest = slowest.max(bytes));
+        let span_bytes = SPAN_BYTES / (1 + slowest / FAST_REGEX_BYTES);
+        match (node, Cursor::new(node)) {
+            (Node::All, _) => Self::All,
+            (_, Some(cursor)) => Self::Lines(Matcher { cursor, span_bytes: span_bytes.max(SPAN_BYTES_MIN) }),
+            (_, None) => Self::Nothing,
+        }
+    }
+
+    /// Calls `each` for the matching records of `chunk`, in the order of their rows, until it breaks. `cancel` is asked
+    /// every 256 KiB of text or more often, except inside a longer record; once it says yes, nothing more is found.
+    pub fn find(
+        &mut self,
+        chunk: &Chunk<'_>,
+        cancel: &dyn Fn() -> bool,
+        each: &mut dyn FnMut(Found) -> ControlFlow<()>,
+    ) {
+        let mut every;
+        let matcher = match self {
+            Self::Nothing => return,
+            Self::All => match Cursor::new(&Node::All) {
+                Some(cursor) => {
+                    every = Matcher { cursor, span_bytes: SPAN_BYTES };
+                    &mut every
+                }
+                None => return,
+            },
+            Self::Lines(matcher) => matcher,
+        };
+        let records = Records::of(chunk);
+        let (mut row, mut counted) = (0, 0);
+        let _ = walk(&mut matcher.cursor, matcher.span_bytes, &records, cancel, &mut |start, next| {
+            row += records.between(counted, start) as u32;
+            counted = start;
+            // A chunk whose text has more records than it says is damaged; the rest have no ids.
+            if row >= chunk.rows.count {
+                return ControlFlow::Break(());
+            }
+            each(Found { row, start, end: next - 1 })
+        });
+    }
+
+    /// How many records of `chunk` match. `cancel` is asked as in [`Self::find`]; once it says yes, the number says
+    /// nothing.
+    pub fn count(&mut self, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> u32 {
+        let all = chunk.rows.count;
+        match self {
+            Self::Nothing => 0,
+            Self::All => all,
+            Self::Lines(Matcher { cursor, span_bytes }) => match cursor.negated() {
+                // The records of which few are looked for are found faster than all others.
+                Some(inner) => all - count(inner, *span_bytes, chunk, cancel),
+                None => count(cursor, *span_bytes, chunk, cancel),
+            },
+        }
+    }
+
+    /// Whether a record matches, given alone and without an LF behind it. Agrees with [`Self::find`].
+    #[must_use]
+    pub fn matches(&self, record: &[u8]) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::Lines(matcher) => matcher.cursor.is_in(record),
+        }
+    }
+}
+
+fn count(cursor: &mut Cursor, span_bytes: usize, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> u32 {
+    let mut count = 0_u32;
+    let _ = walk(cursor, span_bytes, &Records::of(chunk), cancel, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    });
+    count.min(chunk.rows.count)
+}
+
+/// Calls `each` with the start of each matching record and of the one behind it, span by span.
+fn walk(
+    cursor: &mut Cursor,
+    span_bytes: usize,
+    records: &Records<'_>,
+    cancel: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut from = 0;
+    while from < records.text.len() {
+        if cancel() {
+            return ControlFlow::Break(());
+        }
+        let span = Span { records, end: records.next(from.saturating_add(span_bytes) - 1) };
+        cursor.reset();
+        while let Some(start) = cursor.seek(&span, from) {
+            from = records.next(start);
+            each(start, from)?;
+        }
+        from = span.end;
+    }
+    ControlFlow::Continue(())
+}

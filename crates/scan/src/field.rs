@@ -1,0 +1,141 @@
+//! Tests of fields that are read from records.
+//!
+//! Reading fields is slow beside searching bytes, so records are read only where bytes say that they may pass: the
+//! last part of the name must be there, and the value if it is compared with one. Escapes may hide either, so a record
+//! with a backslash is always read.
+
+use bucksaw_record::expr::{self, Test};
+use memchr::{memchr, memmem};
+use regex_automata::meta;
+
+use crate::error::CompileError;
+use crate::fields::{lookup, number};
+use crate::records::Span;
+use crate::regex::for_values;
+
+/// A field and what its value must pass. A negated test is a negation around one of these.
+#[derive(Debug)]
+pub(crate) struct Field {
+    name: String,
+    check: Check,
+    /// What a record without a backslash must contain, the rarer first.
+    needles: Vec<memmem::Finder<'static>>,
+    /// Whether a value is among the needles.
+    by_value: bool,
+}
+
+#[derive(Debug)]
+enum Check {
+    Equal(Vec<u8>),
+    Match(meta::Regex),
+    Number(fn(f64, f64) -> bool, f64),
+}
+
+/// Where the search for candidates is, in one span.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ahead {
+    needle: Next,
+    backslash: Next,
+}
+
+/// Where something stands next; `usize::MAX` when nowhere, `None` when not looked for yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Next(Option<usize>);
+
+impl Next {
+    /// The first place at or after `from`. Places only rise, so that what was found ahead is still the next.
+    fn after(&mut self, from: usize, search: impl FnOnce() -> Option<usize>) -> usize {
+        match self.0 {
+            Some(at) if at >= from => at,
+            _ => *self.0.insert(search().map_or(usize::MAX, |at| from + at)),
+        }
+    }
+}
+
+impl Field {
+    /// The field, and whether it must fail the test rather than pass it.
+    pub(crate) fn compile(field: &expr::Field) -> Result<(Self, bool), CompileError> {
+        let (check, negated) = match &field.test {
+            Test::Equal(value) => (Check::Equal(value.clone()), false),
+            Test::NotEqual(value) => (Check::Equal(value.clone()), true),
+            Test::Match(pattern) => (Check::Match(for_values(pattern)?), false),
+            Test::NotMatch(pattern) => (Check::Match(for_values(pattern)?), true),
+            Test::Less(limit) => (Check::Number(|value, limit| value < limit, *limit), false),
+            Test::LessEqual(limit) => (Check::Number(|value, limit| value <= limit, *limit), false),
+            Test::Greater(limit) => (Check::Number(|value, limit| value > limit, *limit), false),
+            Test::GreaterEqual(limit) => (Check::Number(|value, limit| value >= limit, *limit), false),
+        };
+        let value = match &check {
+            Check::Equal(value) => value_needle(value),
+            _ => None,
+        };
+        let by_value = value.is_some();
+        // Names recur in record after record, values do so less.
+        let needles = value.into_iter().chain(name_needle(&field.name));
+        let needles = needles.map(|needle| memmem::Finder::new(needle).into_owned()).collect();
+        Ok((Self { name: field.name.clone(), check, needles, by_value }, negated))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of memory, where they are many.
+    pub(crate) fn memory(&self) -> usize {
+        if let Check::Match(regex) = &self.check { regex.memory_usage() } else { 0 }
+    }
+
+    /// Whether candidates are found by a value, and so are rarer than the field.
+    pub(crate) fn by_value(&self) -> bool {
+        self.by_value
+    }
+
+    pub(crate) fn passes(&self, value: &[u8]) -> bool {
+        match &self.check {
+            Check::Equal(wanted) => wanted == value,
+            Check::Match(regex) => regex.is_match(value),
+            Check::Number(compare, limit) => number(value).is_some_and(|value| compare(value, *limit)),
+        }
+    }
+
+    pub(crate) fn is_in(&self, record: &[u8]) -> bool {
+        let candidate =
+            self.needles.iter().all(|needle| needle.find(record).is_some()) || memchr(b'\\', record).is_some();
+        candidate && lookup(record, &self.name).is_some_and(|value| self.passes(&value))
+    }
+
+    /// The start of the first record at or after `from` that passes.
+    pub(crate) fn seek(&self, span: &Span<'_>, mut from: usize, ahead: &mut Ahead) -> Option<usize> {
+        let Some(needle) = self.needles.first() else {
+            return span.first(from, |record| self.is_in(record));
+        };
+        while let Some(rest) = span.records.text.get(from..span.end).filter(|rest| !rest.is_empty()) {
+            let needle = ahead.needle.after(from, || needle.find(rest));
+            let hit = needle.min(ahead.backslash.after(from, || memchr(b'\\', rest)));
+            if hit == usize::MAX {
+                return None;
+            }
+            let start = span.records.start_of(from, hit);
+            if self.is_in(span.records.record(start)) {
+                return Some(start);
+            }
+            from = span.records.next(start);
+        }
+        None
+    }
+}
+
+/// What stands in every record, not counting escapes, that has a field of this name: a part of it between dots. Not a
+/// number, because that may be the place of an array's element, which is written nowhere; but all that is numbers starts
+/// with a key.
+fn name_needle(name: &str) -> Option<&[u8]> {
+    let numeric = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let longest = name.split('.').filter(|part| !numeric(part)).max_by_key(|part| part.len());
+    longest.or(name.split('.').next()).filter(|part| !part.is_empty()).map(str::as_bytes)
+}
+
+/// What stands in every record, not counting escapes, that has a field of this value. The text of an object or array
+/// may have space inside that its value has not; an LF that splits records is no part of a needle.
+fn value_needle(value: &[u8]) -> Option<&[u8]> {
+    (!value.is_empty() && !value.starts_with(b"{") && !value.starts_with(b"[")).then_some(value)
+}

@@ -1,0 +1,224 @@
+//! Fields of JSON records, read in one pass and only as far as needed.
+//!
+//! A reader of our own rather than a general one, because a record may be cut, may hold bytes that are not UTF-8, and
+//! numbers are wanted as they are written. It follows the grammar where it has to walk and is lenient otherwise: what is
+//! skipped only has its strings and brackets counted, and any bare word passes for a number or literal.
+
+use std::borrow::Cow;
+
+use super::json_string::{string_length, unescape};
+
+/// How many objects and arrays are entered inside the outermost: deeper than people nest, and safe for every stack.
+const DEPTH_MAX: usize = 128;
+
+/// See [`super::lookup`].
+pub(super) fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
+    let mut found = None;
+    // Where the record breaks off, what was found before still counts.
+    let _ = find(&mut Reader { rest: record }, name.as_bytes(), 0, &mut found);
+    found.map(value)
+}
+
+/// See [`super::each`].
+pub(super) fn each(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
+    let mut walk = Walk { name: String::new(), left: limit, take };
+    let _ = walk.value(&mut Reader { rest: record }, 0);
+}
+
+/// Goes through the value that comes next, and keeps the last that stands at `path`, which is not empty.
+fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Option<&'a [u8]>) -> Option<()> {
+    let mut members = reader.open()?;
+    while let Some(key) = reader.member(&mut members)? {
+        let index;
+        let key: &[u8] = match &key {
+            Key::Name(name) => name,
+            Key::Index(number) => {
+                index = number.to_string();
+                index.as_bytes()
+            }
+        };
+        match path.strip_prefix(key) {
+            Some([]) => *found = Some(reader.skip()?),
+            Some([b'.', rest @ ..]) if reader.is_container() && depth < DEPTH_MAX => {
+                find(reader, rest, depth + 1, found)?
+            }
+            _ => {
+                reader.skip()?;
+            }
+        }
+    }
+    Some(())
+}
+
+struct Walk<'w> {
+    /// Of the value that comes next.
+    name: String,
+    left: usize,
+    take: &'w mut dyn FnMut(&str, Cow<'_, [u8]>),
+}
+
+impl Walk<'_> {
+    /// Reports what is in the object or array that comes next. `None` ends the whole walk.
+    fn value(&mut self, reader: &mut Reader<'_>, depth: usize) -> Option<()> {
+        let mut members = reader.open()?;
+        let length = self.name.len();
+        while let Some(key) = reader.member(&mut members)? {
+            if self.left == 0 {
+                return None;
+            }
+            let dot = if depth == 0 { "" } else { "." };
+            match key {
+                Key::Name(name) => match str::from_utf8(&name) {
+                    Ok(name) => self.name.extend([dot, name]),
+                    Err(_) => {
+                        reader.skip()?;
+                        continue;
+                    }
+                },
+                Key::Index(index) => self.name.extend([dot, &index.to_string()]),
+            }
+            if reader.is_container() && depth < DEPTH_MAX {
+                self.value(reader, depth + 1)?;
+            } else {
+                let text = reader.skip()?;
+                (self.take)(&self.name, value(text));
+                self.left -= 1;
+            }
+            self.name.truncate(length);
+        }
+        Some(())
+    }
+}
+
+/// What a value's text stands for.
+fn value(text: &[u8]) -> Cow<'_, [u8]> {
+    match text {
+        [b'"', inner @ .., b'"'] => unescape(inner),
+        [b'{' | b'[', ..] => compact(text),
+        other => Cow::Borrowed(other),
+    }
+}
+
+/// An object's or array's text without the space between its parts.
+fn compact(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.iter().any(u8::is_ascii_whitespace) {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, behind)) = rest.split_first() {
+        let length = match first {
+            b'"' => string_length(behind).map_or(rest.len(), |length| length + 2),
+            byte if byte.is_ascii_whitespace() => 0,
+            _ => 1,
+        };
+        kept.extend_from_slice(rest.get(..length).unwrap_or_default());
+        rest = rest.get(length.max(1)..).unwrap_or_default();
+    }
+    Cow::Owned(kept)
+}
+
+/// Where in an object or array a reader is.
+struct Members {
+    /// The next element of an array; `None` in an object.
+    index: Option<usize>,
+    first: bool,
+}
+
+enum Key<'a> {
+    Name(Cow<'a, [u8]>),
+    Index(usize),
+}
+
+/// A place in JSON text, moving forward. `None` everywhere means that the text breaks off or goes wrong.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn space(&mut self) {
+        self.rest = self.rest.trim_ascii_start();
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        self.rest = self.rest.strip_prefix(&[byte])?;
+        Some(())
+    }
+
+    fn is_container(&self) -> bool {
+        matches!(self.rest, [b'{' | b'[', ..])
+    }
+
+    /// Enters the object or array that comes next.
+    fn open(&mut self) -> Option<Members> {
+        self.space();
+        let (bracket, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        match bracket {
+            b'{' => Some(Members { index: None, first: true }),
+            b'[' => Some(Members { index: Some(0), first: true }),
+            _ => None,
+        }
+    }
+
+    /// Goes to the next member's value; `Some(None)` when the object or array has ended.
+    fn member(&mut self, members: &mut Members) -> Option<Option<Key<'a>>> {
+        self.space();
+        let close = if members.index.is_some() { b']' } else { b'}' };
+        if self.rest.first() == Some(&close) {
+            self.take(close)?;
+            return Some(None);
+        }
+        if !members.first {
+            self.take(b',')?;
+            self.space();
+        }
+        members.first = false;
+        if let Some(index) = &mut members.index {
+            *index += 1;
+            return Some(Some(Key::Index(*index - 1)));
+        }
+        self.take(b'"')?;
+        let (name, behind) = self.rest.split_at_checked(string_length(self.rest)?)?;
+        self.rest = behind;
+        self.take(b'"')?;
+        self.space();
+        self.take(b':')?;
+        self.space();
+        Some(Some(Key::Name(unescape(name))))
+    }
+
+    /// Goes behind the value that comes next, and returns its text.
+    fn skip(&mut self) -> Option<&'a [u8]> {
+        let length = match self.rest {
+            [b'"', inner @ ..] => string_length(inner)? + 2,
+            [b'{' | b'[', ..] => container_length(self.rest)?,
+            // A word is whole only when something follows it; at the end it may have been cut.
+            rest => rest.iter().position(|byte| !is_word(*byte)).filter(|length| *length > 0)?,
+        };
+        let (text, behind) = self.rest.split_at_checked(length)?;
+        self.rest = behind;
+        Some(text)
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
+}
+
+/// Bytes of the object or array that `text` starts with.
+fn container_length(text: &[u8]) -> Option<usize> {
+    let (mut at, mut depth) = (0, 0_usize);
+    loop {
+        match text.get(at)? {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            b'"' => at += string_length(text.get(at + 1..)?)? + 1,
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}

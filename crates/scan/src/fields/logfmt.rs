@@ -1,0 +1,107 @@
+//! Pairs of `key=value` anywhere in a line.
+//!
+//! ```text
+//! line   = { token , blank }                        blank: one or more bytes of ASCII space
+//! token  = key , "=" , ( '"' , quoted , '"' | value )
+//!        | any other bytes but blanks               no field
+//! key    = one or more bytes other than blanks, "=" and '"'
+//! value  = bytes other than blanks, not starting with '"'; may be empty
+//! quoted = bytes; \" \\ \n \r \t stand for one byte, any other backslash for itself
+//! ```
+//!
+//! Where a quote does not end, the line does: it was cut there, or it is no logfmt.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+/// The keys and values of `record`, in order.
+pub(super) fn pairs(record: &[u8]) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
+    Pairs { rest: record }
+}
+
+struct Pairs<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a [u8], Cow<'a, [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            self.rest = self.rest.trim_ascii_start();
+            if self.rest.is_empty() {
+                return None;
+            }
+            let end = self.rest.iter().position(|byte| is_key_end(*byte)).unwrap_or(self.rest.len());
+            let (key, behind) = self.rest.split_at(end);
+            match behind {
+                [b'=', b'"', quoted @ ..] => {
+                    let Some(length) = quoted_length(quoted) else {
+                        self.rest = &[];
+                        return None;
+                    };
+                    let (value, behind) = quoted.split_at(length);
+                    self.rest = behind_token(behind);
+                    if !key.is_empty() {
+                        return Some((key, unquote(value)));
+                    }
+                }
+                [b'=', value @ ..] => {
+                    self.rest = behind_token(value);
+                    let value = value.get(..value.len() - self.rest.len()).unwrap_or_default();
+                    if !key.is_empty() {
+                        return Some((key, Cow::Borrowed(value)));
+                    }
+                }
+                _ => self.rest = behind_token(behind),
+            }
+        }
+    }
+}
+
+fn is_key_end(byte: u8) -> bool {
+    byte == b'=' || byte == b'"' || byte.is_ascii_whitespace()
+}
+
+/// What follows the token that `text` is in.
+fn behind_token(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    text.get(end..).unwrap_or_default()
+}
+
+/// Bytes before the quote that ends the value.
+fn quoted_length(quoted: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr2(b'"', b'\\', quoted.get(at..)?)?;
+        if quoted.get(at) == Some(&b'"') {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+fn unquote(value: &[u8]) -> Cow<'_, [u8]> {
+    if memchr(b'\\', value).is_none() {
+        return Cow::Borrowed(value);
+    }
+    let mut plain = Vec::with_capacity(value.len());
+    let mut bytes = value.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => match bytes.next() {
+                Some(b'n') => plain.push(b'\n'),
+                Some(b'r') => plain.push(b'\r'),
+                Some(b't') => plain.push(b'\t'),
+                Some(byte @ (b'"' | b'\\')) => plain.push(byte),
+                other => {
+                    plain.push(b'\\');
+                    plain.extend(other);
+                }
+            },
+            byte => plain.push(byte),
+        }
+    }
+    Cow::Owned(plain)
+}

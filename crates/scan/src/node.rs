@@ -1,0 +1,146 @@
+//! The tree of a plan: what an expression asks, compiled and simplified.
+
+use std::sync::Arc;
+
+use bucksaw_record::{Expr, Labels};
+
+use crate::CompileError;
+use crate::field::Field;
+use crate::plan::REGEXES_BYTES_MAX;
+use crate::regex::{Compiled, Regex, for_records};
+use crate::text::Text;
+
+/// A part of a plan. Cheap to clone but for its branches.
+///
+/// Invariant: `All` and `Nothing` stand only alone; `And` has no `And` in it, `Or` no `Or`, `Not` no `Not`; both `And` and
+/// `Or` have two members or more.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    All,
+    Nothing,
+    Text(Arc<Text>),
+    Regex(Arc<Regex>),
+    Field(Arc<Field>),
+    And(Vec<Self>),
+    Or(Vec<Self>),
+    Not(Box<Self>),
+}
+
+impl Node {
+    /// Compiles an expression. `room` is the bytes that its regexes may still take.
+    pub(crate) fn compile(expr: &Expr, room: &mut usize) -> Result<Self, CompileError> {
+        let node = match expr {
+            Expr::All => Self::All,
+            Expr::Text(text) => {
+                let has_letter = text.bytes.iter().any(u8::is_ascii_alphabetic);
+                match text.any_case && has_letter {
+                    true => Self::Regex(Regex::any_case(&text.bytes)?.into()),
+                    false => Self::text(&text.bytes),
+                }
+            }
+            Expr::Regex(pattern) => match for_records(pattern)? {
+                Compiled::Text(bytes) => Self::text(&bytes),
+                Compiled::Regex(regex) => Self::Regex(regex.into()),
+            },
+            Expr::Field(field) => {
+                let (field, negated) = Field::compile(field)?;
+                let node = Self::Field(field.into());
+                if negated { node.negate() } else { node }
+            }
+            Expr::And(members) => return Ok(Self::and(Self::compile_list(members, room)?)),
+            Expr::Or(members) => return Ok(Self::or(Self::compile_list(members, room)?)),
+            Expr::Not(inner) => return Ok(Self::compile(inner, room)?.negate()),
+        };
+        // A term has one regex at most.
+        let mut fits = true;
+        node.regexes(&mut |bytes| match room.checked_sub(bytes) {
+            Some(left) => *room = left,
+            None => fits = false,
+        });
+        if fits { Ok(node) } else { Err(CompileError::TooManyRegexes { limit: REGEXES_BYTES_MAX }) }
+    }
+
+    fn compile_list(members: &[Expr], room: &mut usize) -> Result<Vec<Self>, CompileError> {
+        members.iter().map(|member| Self::compile(member, room)).collect()
+    }
+
+    /// The same for records of one stream: fields that are its labels are settled.
+    pub(crate) fn bind(&self, labels: &Labels) -> Self {
+        match self {
+            Self::Field(field) => match labels.get(field.name()) {
+                Some(value) if field.passes(value.as_bytes()) => Self::All,
+                Some(_) => Self::Nothing,
+                None => self.clone(),
+            },
+            Self::And(members) => Self::and(members.iter().map(|member| member.bind(labels)).collect()),
+            Self::Or(members) => Self::or(members.iter().map(|member| member.bind(labels)).collect()),
+            Self::Not(inner) => inner.bind(labels).negate(),
+            Self::All | Self::Nothing | Self::Text(_) | Self::Regex(_) => self.clone(),
+        }
+    }
+
+    /// Calls `weigh` with the bytes of memory of each regex.
+    pub(crate) fn regexes(&self, weigh: &mut dyn FnMut(usize)) {
+        match self {
+            Self::Regex(regex) => weigh(regex.memory()),
+            Self::Field(field) => weigh(field.memory()),
+            Self::And(members) | Self::Or(members) => members.iter().for_each(|member| member.regexes(weigh)),
+            Self::Not(inner) => inner.regexes(weigh),
+            Self::All | Self::Nothing | Self::Text(_) => {}
+        }
+    }
+
+    /// How much work a candidate is thought to be, seen over many records: what is rare and quickly found is low.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            // The longer a needle, the rarer it is.
+            Self::Text(text) => 1_000 - text.len().min(900),
+            Self::Regex(_) => 1_000,
+            Self::Field(field) if field.by_value() => 2_000,
+            Self::Field(_) => 3_000,
+            Self::And(members) => members.iter().map(Self::weight).min().unwrap_or_default(),
+            Self::Or(members) => members.iter().map(Self::weight).max().unwrap_or_default() + members.len(),
+            Self::Not(inner) => 4_000 + inner.weight(),
+            Self::All | Self::Nothing => 0,
+        }
+    }
+
+    fn text(bytes: &[u8]) -> Self {
+        if bytes.is_empty() { Self::All } else { Self::Text(Text::new(bytes).into()) }
+    }
+
+    fn and(members: Vec<Self>) -> Self {
+        let mut kept = Vec::with_capacity(members.len());
+        for member in members {
+            match member {
+                Self::All => {}
+                Self::Nothing => return Self::Nothing,
+                Self::And(inner) => kept.extend(inner),
+                other => kept.push(other),
+            }
+        }
+        if kept.len() > 1 { Self::And(kept) } else { kept.pop().unwrap_or(Self::All) }
+    }
+
+    fn or(members: Vec<Self>) -> Self {
+        let mut kept = Vec::with_capacity(members.len());
+        for member in members {
+            match member {
+                Self::All => return Self::All,
+                Self::Nothing => {}
+                Self::Or(inner) => kept.extend(inner),
+                other => kept.push(other),
+            }
+        }
+        if kept.len() > 1 { Self::Or(kept) } else { kept.pop().unwrap_or(Self::Nothing) }
+    }
+
+    fn negate(self) -> Self {
+        match self {
+            Self::All => Self::Nothing,
+            Self::Nothing => Self::All,
+            Self::Not(inner) => *inner,
+            other => Self::Not(Box::new(other)),
+        }
+    }
+}

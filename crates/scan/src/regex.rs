@@ -1,0 +1,187 @@
+//! Regexes: from the source to automata, within bounds.
+//!
+//! A regex has up to two automata: one for a record alone, and one for the text of many lines, from which the LF was
+//! [taken out](crate::strip). Both are searched in the manner of the `regex` crate: literals that every match must have
+//! are looked for first, and a lazily built DFA does the rest.
+
+use bucksaw_record::expr::Pattern;
+use regex_automata::meta;
+use regex_automata::nfa::thompson::WhichCaptures;
+use regex_automata::{Input, MatchKind};
+use regex_syntax::hir::{self, Hir, HirKind};
+use regex_syntax::{Error as SyntaxError, ParserBuilder};
+
+use crate::CompileError;
+use crate::error::shown;
+use crate::records::Span;
+use crate::strip::{is_possible, strip};
+
+/// How deep the groups of a regex may nest. People stay below ten; the compiler recurses this deep.
+const NEST_MAX: u32 = 100;
+
+/// The longest source of a regex, in bytes: room for an alternation of a thousand words, and it bounds the time that
+/// large Unicode classes take to be put together, before their size can be measured.
+pub(crate) const SOURCE_BYTES_MAX: usize = 16 * 1024;
+
+/// The largest automaton of a regex, in bytes. Where the lazy DFA gives up, time per byte grows with the automaton, so
+/// that this bounds how slow a search can be made.
+pub(crate) const AUTOMATON_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of states that the lazy DFA of a regex keeps, for each thread that searches: some thousand states. With fewer it
+/// is rebuilt again and again, with more a query of many regexes takes the memory of a node.
+const CACHE_BYTES_MAX: usize = 1024 * 1024;
+
+/// A compiled regex.
+#[derive(Debug)]
+pub(crate) struct Regex {
+    /// For a record alone.
+    alone: meta::Regex,
+    /// For the text of many lines.
+    lines: Lines,
+}
+
+#[derive(Debug)]
+enum Lines {
+    /// The automaton for a record alone can match no LF, so that it does for any text.
+    Same,
+    /// Another automaton, right only where each line is a record.
+    Own(meta::Regex),
+    /// There is none: each record is looked at alone.
+    Never,
+}
+
+/// What a source becomes.
+#[derive(Debug)]
+pub(crate) enum Compiled {
+    /// It has one match, these bytes.
+    Text(Vec<u8>),
+    Regex(Regex),
+}
+
+/// Compiles a regex that is looked for in records.
+pub(crate) fn for_records(pattern: &Pattern) -> Result<Compiled, CompileError> {
+    let hir = parse(pattern, true)?;
+    if let HirKind::Literal(literal) = hir.kind() {
+        return Ok(Compiled::Text(literal.0.to_vec()));
+    }
+    Regex::from_hir(hir).map(Compiled::Regex).map_err(|error| too_large(pattern, &error))
+}
+
+/// Compiles a regex that is looked for in the values of a field: `^` and `$` are the bounds of the value.
+pub(crate) fn for_values(pattern: &Pattern) -> Result<meta::Regex, CompileError> {
+    let hir = parse(pattern, false)?;
+    build(&hir).map_err(|error| too_large(pattern, &error))
+}
+
+impl Regex {
+    /// Text with ASCII letters in any case. As a regex it is searched several times faster than by an Aho-Corasick
+    /// automaton of that kind, because some of its spellings are looked for as literals.
+    pub(crate) fn any_case(text: &[u8]) -> Result<Self, CompileError> {
+        let letters = text.iter().map(|byte| {
+            let range = |byte| hir::ClassBytesRange::new(byte, byte);
+            let ranges = [range(byte.to_ascii_lowercase()), range(byte.to_ascii_uppercase())];
+            Hir::class(hir::Class::Bytes(hir::ClassBytes::new(ranges)))
+        });
+        Self::from_hir(Hir::concat(letters.collect())).map_err(|error| CompileError::TooLarge {
+            regex: "of a text in any case".to_owned(),
+            reason: too_large_because(&error),
+        })
+    }
+
+    fn from_hir(hir: Hir) -> Result<Self, meta::BuildError> {
+        let alone = build(&hir)?;
+        if !is_possible(&hir) {
+            return Ok(Self { alone, lines: Lines::Never });
+        }
+        let lines = match strip(hir) {
+            (_, false) => Lines::Same,
+            (hir, true) => Lines::Own(build(&hir)?),
+        };
+        Ok(Self { alone, lines })
+    }
+
+    /// Bytes of memory, without the caches of searches.
+    pub(crate) fn memory(&self) -> usize {
+        let own = if let Lines::Own(regex) = &self.lines { regex.memory_usage() } else { 0 };
+        self.alone.memory_usage() + own
+    }
+
+    pub(crate) fn is_in(&self, record: &[u8]) -> bool {
+        self.alone.is_match(record)
+    }
+
+    /// The start of the first record at or after `from` in which the regex matches.
+    pub(crate) fn seek(&self, span: &Span<'_>, from: usize) -> Option<usize> {
+        let regex = match &self.lines {
+            Lines::Same => &self.alone,
+            Lines::Own(regex) if span.records.are_lines() => regex,
+            _ => return span.first(from, |record| self.is_in(record)),
+        };
+        // The last LF stays out: behind it there is no record, but an empty match.
+        let rest = span.records.text.get(from..span.end.saturating_sub(1))?;
+        // Where a match ends is enough: it is in the record where it starts. `earliest` stops the search there.
+        let hit = regex.search_half(&Input::new(rest).earliest(true))?;
+        Some(span.records.start_of(from, from + hit.offset()))
+    }
+}
+
+/// Reads a regex; `multi_line` is whether `^` and `$` also match at the bounds of lines.
+fn parse(pattern: &Pattern, multi_line: bool) -> Result<Hir, CompileError> {
+    if pattern.source.len() > SOURCE_BYTES_MAX {
+        let reason = format!("its source may have {SOURCE_BYTES_MAX} bytes");
+        return Err(CompileError::TooLarge { regex: shown(pattern), reason });
+    }
+    let mut parser = ParserBuilder::new()
+        .utf8(false)
+        .unicode(false)
+        .multi_line(multi_line)
+        .case_insensitive(pattern.any_case)
+        .nest_limit(NEST_MAX)
+        .build();
+    parser.parse(&pattern.source).map_err(|error| {
+        let (reason, span) = match &error {
+            SyntaxError::Parse(error) => (error.kind().to_string(), *error.span()),
+            SyntaxError::Translate(error) => (advise(error.kind()), *error.span()),
+            error => (error.to_string().lines().collect::<Vec<_>>().join(" "), whole()),
+        };
+        let before = pattern.source.get(..span.start.offset).unwrap_or_default();
+        CompileError::Regex { regex: shown(pattern), column: before.chars().count() + 1, reason }
+    })
+}
+
+/// The bounds of a regex that is wrong as a whole.
+fn whole() -> regex_syntax::ast::Span {
+    regex_syntax::ast::Span::splat(regex_syntax::ast::Position::new(0, 1, 1))
+}
+
+fn advise(kind: &hir::ErrorKind) -> String {
+    match kind {
+        hir::ErrorKind::UnicodeNotAllowed => {
+            "this needs Unicode, which is off for speed; `(?u)` in front turns it on".to_owned()
+        }
+        kind => kind.to_string(),
+    }
+}
+
+fn build(hir: &Hir) -> Result<meta::Regex, meta::BuildError> {
+    let config = meta::Config::new()
+        .match_kind(MatchKind::LeftmostFirst)
+        .utf8_empty(false)
+        .which_captures(WhichCaptures::Implicit)
+        .nfa_size_limit(Some(AUTOMATON_BYTES_MAX))
+        .hybrid_cache_capacity(CACHE_BYTES_MAX)
+        // One-pass automata are for groups, which nobody asks for.
+        .onepass(false);
+    meta::Builder::new().configure(config).build_from_hir(hir)
+}
+
+fn too_large(pattern: &Pattern, error: &meta::BuildError) -> CompileError {
+    CompileError::TooLarge { regex: shown(pattern), reason: too_large_because(error) }
+}
+
+fn too_large_because(error: &meta::BuildError) -> String {
+    match error.size_limit() {
+        Some(limit) => format!("it takes more than {limit} bytes when compiled; have it repeat less"),
+        None => error.to_string().lines().collect::<Vec<_>>().join(" "),
+    }
+}

@@ -1,0 +1,181 @@
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bucksaw_record::{Expr, Id, Labels};
+use bucksaw_segment::{Chunk, Rows};
+
+use super::*;
+
+mod errors;
+mod lines;
+mod oracle;
+
+/// Rows and text of records; `stated` is whether their lengths are.
+fn pack(records: &[&[u8]], stated: bool) -> (Arc<Rows>, Vec<u8>) {
+    let mut rows = Rows::default();
+    rows.push_run(Id::MIN, records.len() as u32);
+    rows.lengths = stated.then(|| records.iter().map(|record| record.len() as u32).collect());
+    (rows.into(), records.iter().flat_map(|record| [record, &b"\n"[..]].concat()).collect())
+}
+
+/// The rows that `find` finds, after making sure of its ranges and of what `count` and `matches` say.
+fn rows(plan: &Plan, labels: &Labels, records: &[&[u8]], stated: bool) -> Vec<usize> {
+    let (rows, text) = pack(records, stated);
+    let chunk = Chunk { labels, rows, text: &text };
+    let mut bound = plan.bind(labels);
+    let mut found = Vec::new();
+    bound.find(&chunk, &|| false, &mut |at| {
+        assert_eq!(&text[at.start..at.end], records[at.row as usize], "row {}", at.row);
+        found.push(at.row as usize);
+        ControlFlow::Continue(())
+    });
+    assert!(found.is_sorted_by(|a, b| a < b));
+    assert_eq!(bound.count(&chunk, &|| false), found.len() as u32, "count");
+    for (row, record) in records.iter().enumerate() {
+        assert_eq!(
+            plan.matches(labels, record),
+            found.contains(&row),
+            "matches {:?}",
+            record.escape_ascii().to_string()
+        );
+    }
+    found
+}
+
+fn compile(expr: &str) -> Plan {
+    Plan::compile(&Expr::parse(expr.as_bytes()).unwrap()).unwrap()
+}
+
+#[test]
+fn labels_settle_what_they_can() {
+    let labels = Labels::parse("app=web,code=500").unwrap();
+    let check = |expr: &str, want: &str| {
+        let got = match compile(expr).bind(&labels) {
+            Bound::Nothing => "nothing",
+            Bound::All => "all",
+            Bound::Lines(_) => "lines",
+        };
+        assert_eq!(got, want, "{expr}");
+    };
+    check("", "all");
+    check("\"\"", "all");
+    check("NOT \"\"", "nothing");
+    check("app=web", "all");
+    check("app!=web", "nothing");
+    check("app=db", "nothing");
+    check("app=~/^w.b$/", "all");
+    check("app=~/^w.$/", "nothing");
+    check("code>=500", "all");
+    check("code<500", "nothing");
+    check("app<5", "nothing");
+    check("app=web OR x", "all");
+    check("app=db OR x", "lines");
+    check("app=web x", "lines");
+    check("app=db x", "nothing");
+    check("NOT (app=db x)", "all");
+    check("level=error", "lines");
+}
+
+#[test]
+fn a_label_comes_before_a_field() {
+    let labels = Labels::parse("level=info").unwrap();
+    assert!(rows(&compile("level=error"), &labels, &[b"level=error"], false).is_empty());
+    assert_eq!(rows(&compile("level=error"), &Labels::default(), &[b"level=error"], false), [0]);
+}
+
+#[test]
+fn a_search_stops_when_it_is_told() {
+    let labels = Labels::default();
+    let line = [b'x'; 99];
+    let records = vec![&line[..]; 100_000];
+    let (rows, text) = pack(&records, false);
+    let chunk = Chunk { labels: &labels, rows, text: &text };
+    for expr in ["", "x", "y", "/x$/", "NOT y", "a=b", "a!=b", "x y OR x"] {
+        let mut bound = compile(expr).bind(&labels);
+        let asked = Cell::new(0_usize);
+        let cancel = || {
+            asked.set(asked.get() + 1);
+            asked.get() == 4
+        };
+        let mut last = 0;
+        bound.find(&chunk, &cancel, &mut |found| {
+            last = found.end;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(asked.get(), 4, "{expr}");
+        assert!(last <= 3 * (256 * 1024 + 100), "{expr}: {last}");
+        asked.set(0);
+        bound.count(&chunk, &cancel);
+        assert!(asked.get() == 4 || expr.is_empty(), "{expr}");
+
+        let mut seen = 0;
+        bound.find(&chunk, &|| false, &mut |_| {
+            seen += 1;
+            if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert!(seen == 2 || seen == 0, "{expr}: {seen}");
+    }
+}
+
+#[test]
+fn spans_join_without_a_seam() {
+    // Long and short records, so that spans end before, in and behind them; a record is longer than a span.
+    let long = vec![b'a'; 300_000];
+    let mut records: Vec<&[u8]> = Vec::new();
+    for at in 0..4_000_usize {
+        records.push(match at % 7 {
+            0 => b"needle in a haystack",
+            3 if at % 1_001 == 3 => &long,
+            _ => &long[..at % 150],
+        });
+    }
+    let want: Vec<usize> = (0..4_000).step_by(7).collect();
+    let labels = Labels::default();
+    for stated in [false, true] {
+        for expr in
+            ["needle", "\"NEEDLE\"i", "/n[e]+dle/", "NOT /^a*$/", "needle hay", "needle NOT x=y", "needle OR zz"]
+        {
+            assert_eq!(rows(&compile(expr), &labels, &records, stated), want, "{expr}");
+        }
+    }
+}
+
+#[test]
+fn damaged_rows_do_no_harm() {
+    let labels = Labels::default();
+    let check = |count: u32, lengths: Option<Vec<u32>>, text: &[u8], want: usize| {
+        let mut rows = Rows::default();
+        rows.push_run(Id::MIN, count);
+        rows.lengths = lengths;
+        let chunk = Chunk { labels: &labels, rows: rows.into(), text };
+        for expr in ["", "a", "/a/"] {
+            let mut found = 0;
+            compile(expr).bind(&labels).find(&chunk, &|| false, &mut |_| {
+                found += 1;
+                ControlFlow::Continue(())
+            });
+            assert_eq!(found, want, "{expr}");
+            assert!(compile(expr).bind(&labels).count(&chunk, &|| false) <= count);
+        }
+    };
+    check(2, None, b"a\na\n", 2);
+    check(1, None, b"a\na\n", 1);
+    check(3, None, b"a\na\na", 2);
+    check(1, None, b"a", 0);
+    check(1, None, b"", 0);
+    check(0, None, b"a\n", 0);
+    check(2, Some(vec![1, 1]), b"a\na\n", 2);
+    check(2, Some(vec![1, 9]), b"a\na\n", 1);
+    check(2, Some(vec![u32::MAX, 1]), b"a\na\n", 0);
+    check(2, Some(vec![1]), b"a\na\n", 1);
+    check(2, Some(vec![1, 1, 1]), b"a\na\n", 2);
+}
+
+#[test]
+fn plans_and_matchers_go_to_threads() {
+    fn check<T: Send>() {}
+    fn shared<T: Send + Sync + Clone>() {}
+    check::<Bound>();
+    shared::<Plan>();
+}

@@ -1,0 +1,189 @@
+//! Random expressions over random records, against a matcher that looks at each record alone and does nothing clever.
+
+use bucksaw_record::expr::{Field, Pattern, Test, Text};
+use proptest::prelude::*;
+use regex_automata::{meta, util::syntax};
+
+use super::*;
+
+/// Whether `record` matches, in the simplest way.
+fn matches(expr: &Expr, labels: &Labels, record: &[u8]) -> bool {
+    match expr {
+        Expr::All => true,
+        Expr::Text(Text { bytes, any_case: false }) => {
+            bytes.is_empty() || record.windows(bytes.len()).any(|window| window == bytes)
+        }
+        Expr::Text(Text { bytes, .. }) => {
+            bytes.is_empty() || record.windows(bytes.len()).any(|window| window.eq_ignore_ascii_case(bytes))
+        }
+        Expr::Regex(pattern) => regex(pattern, true).is_match(record),
+        Expr::Field(Field { name, test }) => {
+            let value = match labels.get(name) {
+                Some(value) => Some(value.as_bytes().into()),
+                None => fields::lookup(record, name),
+            };
+            let number =
+                || str::from_utf8(value.as_ref()?).ok()?.parse::<f64>().ok().filter(|number| number.is_finite());
+            match test {
+                Test::Equal(wanted) => value.as_deref() == Some(wanted),
+                Test::NotEqual(wanted) => value.as_deref() != Some(wanted),
+                Test::Match(pattern) => value.is_some_and(|value| regex(pattern, false).is_match(&value[..])),
+                Test::NotMatch(pattern) => !value.is_some_and(|value| regex(pattern, false).is_match(&value[..])),
+                Test::Less(limit) => number().is_some_and(|number| number < *limit),
+                Test::LessEqual(limit) => number().is_some_and(|number| number <= *limit),
+                Test::Greater(limit) => number().is_some_and(|number| number > *limit),
+                Test::GreaterEqual(limit) => number().is_some_and(|number| number >= *limit),
+            }
+        }
+        Expr::And(members) => members.iter().all(|member| matches(member, labels, record)),
+        Expr::Or(members) => members.iter().any(|member| matches(member, labels, record)),
+        Expr::Not(inner) => !matches(inner, labels, record),
+    }
+}
+
+fn regex(pattern: &Pattern, multi_line: bool) -> meta::Regex {
+    let flags = syntax::Config::new().unicode(false).utf8(false).multi_line(multi_line);
+    meta::Builder::new()
+        .syntax(flags.case_insensitive(pattern.any_case))
+        .configure(meta::Config::new().utf8_empty(false))
+        .build(&pattern.source)
+        .unwrap()
+}
+
+fn any_byte() -> impl Strategy<Value = u8> {
+    prop::sample::select(&b"aaabbABc =\r\0\xff\xc3\xa9\"\\{"[..])
+}
+
+fn any_record() -> impl Strategy<Value = Vec<u8>> {
+    let logfmt = prop::sample::select(
+        &[
+            "a=b",
+            "a=1",
+            "b=2",
+            " ",
+            "x",
+            "a=\"b c\"",
+            "a=\"b\\\"c\"",
+            "a.b=1",
+            "a=-1.5",
+            "a=\"",
+            "a.0=b",
+            "{\"a\":1}",
+            "{\"a\":\"b\"}",
+            "{\"a\":{\"b\":1},\"b\":\"a\"}",
+            "{\"a\":[\"b\",2]}",
+            "{\"\\u0061\":\"\\u0062\"}",
+            " {\"a.b\":true,\"b\":[{\"a\":null}]}",
+            "{\"a\":1e3,\"a\":",
+            "{ \"b\" : { \"a\" : 1 } }",
+        ][..],
+    );
+    let logfmt = prop::collection::vec(logfmt, 1..4).prop_map(|parts| parts.join(" ").into_bytes());
+    prop_oneof![prop::collection::vec(any_byte(), 0..10), logfmt]
+}
+
+fn any_pattern() -> impl Strategy<Value = Pattern> {
+    let atom = prop::sample::select(
+        &[
+            "a",
+            "b",
+            "ab",
+            "é",
+            ".",
+            "[^a]",
+            r"\s",
+            r"\W",
+            r"\n",
+            "(?s:.)",
+            "^",
+            "$",
+            r"\b",
+            r"\B",
+            r"\A",
+            r"\z",
+            "[a-c]",
+            r"\r",
+            "(?-u:\\xFF)",
+            "(?u:.)",
+            "(?u:\\w)",
+            "(?u:\\b)",
+            "(?R:$)",
+            "(?R:^)",
+            "(?u:[^a])",
+            "a\\nb",
+            "=",
+            "",
+        ][..],
+    );
+    let repeat = prop::sample::select(&["", "", "", "*", "+", "?", "{2}", "*?"][..]);
+    let part = (atom, repeat).prop_map(|(atom, repeat)| format!("(?:{atom}){repeat}"));
+    let branch = prop::collection::vec(part, 1..4).prop_map(|parts| parts.concat());
+    let source = prop::collection::vec(branch, 1..3).prop_map(|branches| branches.join("|"));
+    (source, any::<bool>()).prop_map(|(source, any_case)| Pattern { source, any_case })
+}
+
+fn any_test() -> impl Strategy<Value = Test> {
+    let value =
+        prop::sample::select(&["", "a", "b", "1", "b c", "b\"c", "true", "null", "[\"b\",2]", "{\"a\":1}", "1e3"][..]);
+    let number = prop::sample::select(&[-1.5, 0.0, 1.0, 2.0, 1000.0][..]);
+    let value = value.prop_map(|value| value.as_bytes().to_vec());
+    prop_oneof![
+        value.clone().prop_map(Test::Equal),
+        value.prop_map(Test::NotEqual),
+        number.clone().prop_map(Test::Less),
+        number.clone().prop_map(Test::LessEqual),
+        number.clone().prop_map(Test::Greater),
+        number.prop_map(Test::GreaterEqual),
+        any_pattern().prop_map(Test::Match),
+        any_pattern().prop_map(Test::NotMatch),
+    ]
+}
+
+fn any_expr() -> impl Strategy<Value = Expr> {
+    let bytes = prop::collection::vec(prop_oneof![8 => any_byte(), 1 => Just(b'\n')], 0..4);
+    let names = prop::sample::select(&["a", "b", "a.b", "a.0", "a.1", "b.0.a", "x", ""][..]);
+    let term = prop_oneof![
+        1 => Just(Expr::All),
+        4 => (bytes, any::<bool>()).prop_map(|(bytes, any_case)| Expr::Text(Text { bytes, any_case })),
+        4 => any_pattern().prop_map(Expr::Regex),
+        4 => (names, any_test()).prop_map(|(name, test)| Expr::Field(Field { name: name.to_owned(), test })),
+    ];
+    term.prop_recursive(4, 12, 3, |inner| {
+        let members = prop::collection::vec(inner.clone(), 0..4);
+        prop_oneof![
+            2 => members.clone().prop_map(Expr::And),
+            1 => members.prop_map(Expr::Or),
+            1 => inner.prop_map(|inner| Expr::Not(Box::new(inner))),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn what_is_found_is_what_matches(
+        expr in any_expr(),
+        records in prop::collection::vec(any_record(), 0..24),
+        joined in prop::collection::vec(any::<bool>(), 24),
+        labels in prop::sample::select(&["", "x=b", "x=1"][..]),
+    ) {
+        let plan = Plan::compile(&expr).unwrap();
+        let labels = Labels::parse(labels).unwrap();
+        let check = |records: &[&[u8]], stated: bool| {
+            let want = (0..records.len()).filter(|row| matches(&expr, &labels, records[*row])).collect::<Vec<_>>();
+            assert_eq!(rows(&plan, &labels, records, stated), want, "stated: {stated}");
+        };
+        let lines: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+        check(&lines, false);
+        check(&lines, true);
+        let mut several: Vec<Vec<u8>> = Vec::new();
+        for (line, join) in records.iter().zip(joined) {
+            match several.last_mut() {
+                Some(last) if join => last.extend([b"\n", &line[..]].concat()),
+                _ => several.push(line.clone()),
+            }
+        }
+        check(&several.iter().map(Vec::as_slice).collect::<Vec<_>>(), true);
+    }
+}

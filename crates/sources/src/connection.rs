@@ -1,0 +1,102 @@
+//! One connection, from its first byte to its last.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_record::Labels;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tracing::{debug, warn};
+
+use crate::feed::{CHUNK_BYTES, Feed};
+use crate::opening::{LABELS_LINE_MAX, Opening};
+use crate::shared::{Carried, Opened, Shared};
+use crate::{framed, lines};
+
+/// A client that says nothing is probed after this, and given up when it does not answer: else those that vanished
+/// without a word would use up the connections in the end.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+const PROBE_EVERY: Duration = Duration::from_secs(15);
+const PROBES: u32 = 4;
+
+/// How long a client that was told of an error has to close its side.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
+
+pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
+    let _opened = Opened::new(&shared);
+    if let Err(error) = prepare(&socket) {
+        debug!(%peer, %error, "cannot set the options of a connection");
+    }
+    let mut feed = Feed::new(&socket, stop, Arc::clone(&shared.intake.doors.clock));
+    let (opening, mut first) = open(&mut feed, &shared).await;
+    let labels = match opening {
+        Opening::Framed => {
+            // Boxed, so that the many connections with lines do not hold its size.
+            if Box::pin(framed::run(&socket, &mut feed, first, peer, &shared)).await == framed::End::Farewell {
+                drop(feed);
+                farewell(&mut socket).await;
+            }
+            return;
+        }
+        Opening::Labelled(labels, line) => {
+            first.drain(..line.min(first.len()));
+            labels
+        }
+        Opening::Mislabelled(reason) => {
+            if shared.may_warn() {
+                warn!(%peer, %reason, "a first line `#labels …` does not set labels; it is kept as a record");
+            }
+            Labels::default()
+        }
+        Opening::Lines | Opening::Undecided => Labels::default(),
+    };
+    lines::run(&mut feed, &shared, labels, first).await;
+}
+
+/// Reads until the first bytes decide; a stream that ends before that is lines.
+async fn open(feed: &mut Feed<'_>, shared: &Arc<Shared>) -> (Opening, Vec<u8>) {
+    let mut carried = Carried::new(shared);
+    let mut first = Vec::new();
+    loop {
+        let opening = Opening::of(&first);
+        if opening != Opening::Undecided || shared.wants_back(first.len()) {
+            return (opening, first);
+        }
+        let most = if first.is_empty() { CHUNK_BYTES } else { LABELS_LINE_MAX };
+        if feed.next(most, |chunk| first.extend_from_slice(chunk)).await.is_none() {
+            return (opening, first);
+        }
+        carried.set(first.len());
+    }
+}
+
+fn prepare(socket: &TcpStream) -> std::io::Result<()> {
+    use rustix::net::sockopt;
+    // Acknowledgements are small and awaited.
+    socket.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(socket, PROBE_EVERY)?;
+    sockopt::set_tcp_keepcnt(socket, PROBES)?;
+    Ok(())
+}
+
+/// Closes so that the client can read the last message: closing with bytes unread would reset the connection and could
+/// take the message with it.
+async fn farewell(socket: &mut TcpStream) {
+    let read_out = async {
+        socket.shutdown().await?;
+        loop {
+            socket.readable().await?;
+            let mut sink = [0; 4 << 10];
+            match socket.try_read(&mut sink) {
+                Ok(0) => return Ok::<(), std::io::Error>(()),
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+    };
+    let _ = tokio::time::timeout(FAREWELL_MAX, read_out).await;
+}

@@ -1,0 +1,139 @@
+//! Reading a socket with a buffer of the thread, so that a connection that waits holds none.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::Clock;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+/// What is read at once. As large as what a kernel commonly holds for a socket; few large chunks cost less than many.
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+
+/// After the stop has come a socket counts as read empty when nothing comes for so long.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// So long a busy client is listened to after the stop.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+thread_local! {
+    static CHUNK: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK_BYTES].into_boxed_slice());
+}
+
+/// Waits until the stop has come, or nobody is left to bring it.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// The reading half of a connection.
+pub(crate) struct Feed<'a> {
+    socket: &'a TcpStream,
+    stop: watch::Receiver<bool>,
+    clock: Arc<dyn Clock>,
+    /// Since when the stop is known.
+    stopped_at: Option<Duration>,
+    ended: bool,
+}
+
+/// What a read gave.
+pub(crate) enum Read<T> {
+    /// What was made of the bytes.
+    Took(T),
+    /// Nothing is there now.
+    Empty,
+    /// Nothing will come any more.
+    End,
+}
+
+impl<'a> Feed<'a> {
+    pub(crate) fn new(socket: &'a TcpStream, stop: watch::Receiver<bool>, clock: Arc<dyn Clock>) -> Self {
+        Self { socket, stop, clock, stopped_at: None, ended: false }
+    }
+
+    /// Whether the stop has come.
+    pub(crate) fn is_stopped(&mut self) -> bool {
+        if self.stopped_at.is_none() && (*self.stop.borrow() || self.stop.has_changed().is_err()) {
+            self.stopped_at = Some(self.clock.uptime());
+        }
+        self.stopped_at.is_some()
+    }
+
+    /// Waits until there may be bytes. False when none will come: the stream has ended, or the stop has come and the
+    /// client is quiet or does not cease.
+    pub(crate) async fn wait(&mut self) -> bool {
+        if self.ended {
+            return false;
+        }
+        if !self.is_stopped() {
+            tokio::select! {
+                ready = self.socket.readable() => return self.note(ready),
+                () = stopped(&mut self.stop) => {}
+            }
+            self.is_stopped();
+        }
+        let since = self.stopped_at.map_or(Duration::ZERO, |at| self.clock.uptime().saturating_sub(at));
+        if since > DRAIN_MAX {
+            return false;
+        }
+        let ready = tokio::time::timeout(QUIET, self.socket.readable()).await;
+        ready.is_ok_and(|ready| self.note(ready))
+    }
+
+    fn note(&mut self, ready: io::Result<()>) -> bool {
+        self.ended |= ready.is_err();
+        ready.is_ok()
+    }
+
+    /// Reads up to `most` bytes if there are any. A connection that was reset has ended like any other: what came counts.
+    pub(crate) fn read<T>(&mut self, most: usize, take: impl FnOnce(&[u8]) -> T) -> Read<T> {
+        if self.ended {
+            return Read::End;
+        }
+        CHUNK.with_borrow_mut(|chunk| {
+            let most = most.min(chunk.len());
+            let room = chunk.get_mut(..most).unwrap_or_default();
+            match self.socket.try_read(room) {
+                Ok(0) => {
+                    self.ended = true;
+                    Read::End
+                }
+                Ok(count) => Read::Took(take(room.get(..count).unwrap_or_default())),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Read::Empty,
+                Err(error) => {
+                    tracing::debug!(%error, "a connection broke off");
+                    self.ended = true;
+                    Read::End
+                }
+            }
+        })
+    }
+
+    /// The next bytes, at most `most`; `None` when there are no more, by the rules of [`Self::wait`].
+    pub(crate) async fn next<T>(&mut self, most: usize, mut take: impl FnMut(&[u8]) -> T) -> Option<T> {
+        loop {
+            if !self.wait().await {
+                return None;
+            }
+            match self.read(most, &mut take) {
+                Read::Took(taken) => return Some(taken),
+                Read::Empty => {}
+                Read::End => return None,
+            }
+        }
+    }
+
+    /// Waits for the stop.
+    pub(crate) async fn until_stopped(&mut self) {
+        stopped(&mut self.stop).await;
+    }
+
+    /// Waits a while, shorter if the stop comes.
+    pub(crate) async fn pause(&mut self, time: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            () = stopped(&mut self.stop) => {}
+        }
+    }
+}

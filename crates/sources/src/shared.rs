@@ -1,0 +1,141 @@
+//! What the connections of one listener share: where records go, and the sums that bound their memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bucksaw_doors::Doors;
+use bucksaw_ingest::{Durability, Queue};
+use bucksaw_record::{Millis, Producer};
+use tokio::sync::Semaphore;
+
+use crate::config::Config;
+use crate::metrics::{ByDurability, Metrics};
+use crate::throttle::Throttle;
+
+/// Where records go, by which rules. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    /// Takes the records.
+    pub queue: Arc<Queue>,
+    /// The rules.
+    pub config: Config,
+    /// Time and randomness.
+    pub doors: Doors,
+    /// The counters, the same for all listeners.
+    pub metrics: Metrics,
+}
+
+/// A carried line shorter than this is not cut for want of memory, in bytes.
+const PARTIAL_BYTES_LEAST: usize = 4 << 10;
+
+/// Shared by the connections of one listener.
+pub(crate) struct Shared {
+    pub(crate) intake: Intake,
+    pub(crate) durability: Durability,
+    connections: AtomicUsize,
+    /// Bytes that all connections carry.
+    partial_bytes: AtomicUsize,
+    /// Connections that hold what the queue refused.
+    holding: AtomicUsize,
+    /// Bytes that unfinished frames may take.
+    pub(crate) frame_bytes: Semaphore,
+    pub(crate) throttle: Throttle,
+}
+
+impl Shared {
+    pub(crate) fn new(durability: Durability, intake: Intake) -> Self {
+        let frame_bytes = Semaphore::new(intake.config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
+        let zero = AtomicUsize::default;
+        let (connections, partial_bytes, holding) = (zero(), zero(), zero());
+        Self { intake, durability, connections, partial_bytes, holding, frame_bytes, throttle: Throttle::default() }
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        Millis(self.intake.doors.clock.unix_ms()).min(Millis::MAX)
+    }
+
+    pub(crate) fn new_producer(&self) -> Producer {
+        Producer::drawn(self.intake.doors.entropy.next_u64())
+    }
+
+    /// Whether a warning may be logged now: there is at most one in a while.
+    pub(crate) fn may_warn(&self) -> bool {
+        self.throttle.passes(self.intake.doors.clock.uptime())
+    }
+
+    /// Whether nothing should be read because the queue would not take it. Asked right before reading, with no await
+    /// between that and the append, so at most one chunk a thread is read in vain.
+    pub(crate) fn is_refusing(&self) -> bool {
+        self.intake.queue.is_full() || self.holding.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a connection that carries so much should give it away: together they carry too much, and it carries more
+    /// than its share.
+    pub(crate) fn wants_back(&self, carried: usize) -> bool {
+        let max = self.intake.config.partial_bytes_max;
+        let share = max / self.connections.load(Ordering::Relaxed).max(1);
+        self.partial_bytes.load(Ordering::Relaxed) > max && carried > share.max(PARTIAL_BYTES_LEAST)
+    }
+}
+
+/// Counts a connection for as long as it is open.
+pub(crate) struct Opened(Arc<Shared>);
+
+impl Opened {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let by = ByDurability { durability: shared.durability.name() };
+        shared.connections.fetch_add(1, Ordering::Relaxed);
+        shared.intake.metrics.connections.get_or_create(&by).inc();
+        shared.intake.metrics.opened.get_or_create(&by).inc();
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let by = ByDurability { durability: self.0.durability.name() };
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.intake.metrics.connections.get_or_create(&by).dec();
+    }
+}
+
+/// What one connection carries, as a part of the sum.
+pub(crate) struct Carried {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Carried {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), bytes: 0 }
+    }
+
+    pub(crate) fn set(&mut self, bytes: usize) {
+        // First the greater side of the difference, so that the sum never goes below zero.
+        self.shared.partial_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.partial_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Says for as long as it lives that a connection holds what the queue refused.
+pub(crate) struct Holding<'a>(&'a Shared);
+
+impl<'a> Holding<'a> {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
+        shared.holding.fetch_add(1, Ordering::Relaxed);
+        Self(shared)
+    }
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.0.holding.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,140 @@
+//! Compaction: segments that are small or overlap are merged into few that are neither. What the records say stays the
+//! same; only where they lie changes.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_segment::shelf::{self, Origin, Writer};
+use tracing::{debug, warn};
+
+use crate::gather::{input_error, merge_error};
+use crate::merge::{Merge, MergeError, Output};
+use crate::plan::{Candidate, plan};
+use crate::shelf::{Draft, Shelf, StoreError};
+use crate::stored::Stored;
+use crate::unit::{Inputs, Unit};
+
+/// A key older than this need not be found any more: a day, in milliseconds.
+const KEY_AGE_MAX_MS: u64 = 24 * 3_600_000;
+
+/// A merge's records go into files of the target size. None is sealed before all are written: each says how many belong
+/// together.
+struct Split<'a> {
+    shelf: &'a Shelf,
+    drafts: Vec<Draft>,
+}
+
+impl Output for Split<'_> {
+    fn writer(&mut self) -> io::Result<&mut Writer> {
+        let target = self.shelf.config.segment_bytes;
+        if self.drafts.last().is_none_or(|draft| draft.writer.reach().text_bytes >= target) {
+            self.drafts.push(self.shelf.draft()?);
+        }
+        match self.drafts.last_mut() {
+            Some(draft) => Ok(&mut draft.writer),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+impl Shelf {
+    /// Does the next merge, if one is worth it. Returns the bytes of text that went through it; 0 when there is none.
+    /// `stopped` is asked between blocks. For one thread at a time.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing has changed then.
+    pub fn compact(&self, stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        let segments = self.segments();
+        let sound = segments.iter().filter(|segment| segment.broken_blocks() == 0 && !segment.reach().is_empty());
+        let candidates: Vec<Candidate> = sound.map(|segment| candidate(segment)).collect();
+        let chosen = plan(&candidates, self.config.segment_bytes);
+        let inputs: Vec<Arc<Stored>> =
+            segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
+        if inputs.is_empty() {
+            return Ok(0);
+        }
+        let merged = self.merge(&inputs, stopped);
+        match &merged {
+            Ok(text_bytes) => {
+                self.metrics.compactions.inc();
+                self.metrics.compacted_bytes.inc_by(*text_bytes);
+                debug!(segments = inputs.len(), text_bytes, "merged segments");
+            }
+            Err(StoreError::Stopped) => {}
+            Err(_) => drop(self.metrics.compact_failed.inc()),
+        }
+        merged
+    }
+
+    fn merge(&self, inputs: &[Arc<Stored>], stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        let units: Vec<Unit> = inputs.iter().flat_map(Unit::blocks).collect();
+        let merge = Merge { block_bytes: self.config.block_bytes, codec: self.config.codec_merge, stopped };
+        let mut output = Split { shelf: self, drafts: Vec::new() };
+        if let Err(failed) = merge.run(Inputs::default(), units, &mut output) {
+            let path = output.drafts.last().map_or_else(|| self.dir.clone(), |draft| draft.path.clone());
+            output.drafts.iter().for_each(|draft| self.discard(&draft.path));
+            return Err(match failed {
+                MergeError::Input(failed) => input_error(failed),
+                failed => merge_error(failed, &path),
+            });
+        }
+        let sealed = self.seal_all(output.drafts, inputs)?;
+        let stored = self.settle(&sealed)?;
+        let ids: Vec<Id> = inputs.iter().map(|input| input.id()).collect();
+        self.replace(&stored, &ids);
+        for input in inputs {
+            if let Err(error) = self.doors.fs.remove(input.reader().path()) {
+                warn!(path = %input.reader().path().display(), %error, "cannot remove a segment that was merged");
+            }
+        }
+        Ok(inputs.iter().map(|input| input.reach().text_bytes).sum())
+    }
+
+    fn seal_all(&self, drafts: Vec<Draft>, inputs: &[Arc<Stored>]) -> Result<Vec<PathBuf>, StoreError> {
+        let origin = Origin {
+            sources: Vec::new(),
+            keys: self.keys_of(inputs),
+            merge: Some(shelf::Merge {
+                id: self.new_id(),
+                parts: drafts.len() as u32,
+                inputs: inputs.iter().map(|input| input.id()).collect(),
+            }),
+        };
+        let mut sealed: Vec<PathBuf> = Vec::new();
+        let mut failed = None;
+        for draft in drafts {
+            if failed.is_some() {
+                self.discard(&draft.path);
+                continue;
+            }
+            match self.seal(draft, origin.clone()) {
+                Ok(path) => sealed.push(path),
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            None => Ok(sealed),
+            Some(error) => {
+                sealed.iter().for_each(|path| self.discard(path));
+                Err(error)
+            }
+        }
+    }
+
+    /// The keys of the inputs that a retry may still ask for.
+    fn keys_of(&self, inputs: &[Arc<Stored>]) -> Vec<(Producer, Millis)> {
+        let since = self.now().minus(KEY_AGE_MAX_MS);
+        let keys = inputs.iter().flat_map(|input| &input.footer().keys);
+        let mut keys: Vec<(Producer, Millis)> = keys.filter(|(_, base)| *base >= since).copied().collect();
+        keys.sort_unstable();
+        keys.dedup_by_key(|(producer, _)| *producer);
+        keys
+    }
+}
+
+fn candidate(segment: &Stored) -> Candidate {
+    let reach = segment.reach();
+    Candidate { id: segment.id(), low: reach.low, high: reach.high, text_bytes: reach.text_bytes }
+}

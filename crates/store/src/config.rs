@@ -1,0 +1,43 @@
+//! What can be set about the shelf.
+
+use std::time::Duration;
+
+use bucksaw_segment::Codec;
+
+/// Settings of the shelf.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes of text that are gathered into one segment, and that compaction aims at.
+    pub segment_bytes: u64,
+    /// Pending segments are gathered at this age even when they are few. They can be searched all the while, so there is
+    /// no hurry but for `fast` records, which a power cut could take until then.
+    pub gather_age: Duration,
+    /// Bytes of text in a block: the unit of reading, packing and parallel search. Larger blocks pack better, smaller
+    /// ones are skipped more finely.
+    pub block_bytes: u64,
+    /// How text is packed when it is first stored: quick.
+    pub codec_first: Codec,
+    /// How text is packed when it is merged: small.
+    pub codec_merge: Codec,
+    /// Segments whose newest record, and newest arrival, are older go to the trash.
+    pub retention_age: Option<Duration>,
+    /// When the files take more than this together, the oldest go to the trash.
+    pub retention_bytes: Option<u64>,
+    /// How long what is in the trash can still be taken out by hand.
+    pub trash_age: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 128 << 20,
+            gather_age: Duration::from_secs(10),
+            block_bytes: 4 << 20,
+            codec_first: Codec::Zstd(1),
+            codec_merge: Codec::Zstd(3),
+            retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
+            retention_bytes: None,
+            trash_age: Duration::from_secs(3600),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Gathering: what waits in the queue becomes one segment on the shelf.
+
+use std::io;
+
+use bucksaw_ingest::{Queue, View};
+use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_segment::ReadError;
+use bucksaw_segment::shelf::{Origin, Writer};
+use tracing::{debug, error};
+
+use crate::merge::{Merge, MergeError, Output};
+use crate::shelf::{Draft, Shelf, StoreError, lock};
+use crate::unit::{InputError, Inputs};
+
+/// How often a queue segment may fail to be read before it is set aside, so that it does not hold up the others.
+const READS_MAX: u32 = 5;
+
+/// All of a gathering goes into one file.
+struct Single(Draft);
+
+impl Output for Single {
+    fn writer(&mut self) -> io::Result<&mut Writer> {
+        Ok(&mut self.0.writer)
+    }
+}
+
+impl Shelf {
+    /// Gathers once, when enough waits, or waits long enough, or somebody waits for it, or `all` is wanted. Returns the
+    /// bytes of text taken from the queue; 0 when there was nothing to do. For one thread at a time.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the queue has its segments back then, and a later call tries again.
+    pub fn gather(&self, queue: &Queue, all: bool) -> Result<u64, StoreError> {
+        let backlog = queue.backlog();
+        let due = backlog.text_bytes >= self.config.segment_bytes || backlog.oldest >= self.config.gather_age;
+        if backlog.segments == 0 || !(due || backlog.awaited || all) {
+            return Ok(0);
+        }
+        let views = queue.reserve(self.config.segment_bytes);
+        let ids: Vec<Id> = views.iter().map(|view| view.id).collect();
+        match self.store(&views) {
+            Ok(()) => {
+                queue.commit(&ids);
+                let text_bytes = views.iter().map(|view| view.reach.text_bytes).sum();
+                self.metrics.gathered_bytes.inc_by(text_bytes);
+                debug!(segments = views.len(), text_bytes, "gathered from the queue");
+                Ok(text_bytes)
+            }
+            Err(failed) => {
+                self.metrics.gather_failed.inc();
+                if let StoreError::Input { segment, source } = &failed {
+                    self.unreadable(queue, *segment, source);
+                }
+                queue.release(&ids);
+                Err(failed)
+            }
+        }
+    }
+
+    fn store(&self, views: &[View]) -> Result<(), StoreError> {
+        let (mut inputs, mut units) = (Inputs::default(), Vec::new());
+        for view in views {
+            inputs.add_queue(view, &mut units).map_err(input_error)?;
+        }
+        if units.is_empty() {
+            return Ok(());
+        }
+        let origin = Origin { sources: views.iter().map(|view| view.id).collect(), keys: keys(&units), merge: None };
+        let merge = Merge { block_bytes: self.config.block_bytes, codec: self.config.codec_first, stopped: &|| false };
+        let mut output = Single(self.draft().map_err(StoreError::io("create a file in", &self.dir))?);
+        let path = output.0.path.clone();
+        if let Err(failed) = merge.run(inputs, units, &mut output) {
+            self.discard(&path);
+            return Err(merge_error(failed, &path));
+        }
+        let sealed = self.seal(output.0, origin)?;
+        let stored = self.settle(&[sealed])?;
+        self.replace(&stored, &[]);
+        Ok(())
+    }
+
+    /// A queue segment that cannot be read is looked through for its whole frames; when even that fails for some time, it
+    /// is set aside.
+    fn unreadable(&self, queue: &Queue, segment: Id, error: &ReadError) {
+        let mut unreadable = lock(&self.unreadable);
+        let tries = unreadable.entry(segment).or_default();
+        *tries += 1;
+        if *tries < READS_MAX && queue.inspect(segment).is_ok() {
+            return;
+        }
+        if *tries >= READS_MAX {
+            error!(%segment, %error, "a queue segment cannot be read: it is set aside as damaged");
+            queue.quarantine(segment);
+            unreadable.remove(&segment);
+        }
+    }
+}
+
+/// The keyed batches among the frames.
+fn keys(units: &[crate::unit::Unit]) -> Vec<(Producer, Millis)> {
+    let mut keys: Vec<(Producer, Millis)> = units.iter().filter_map(crate::unit::Unit::key).collect();
+    keys.sort_unstable();
+    keys.dedup_by_key(|(producer, _)| *producer);
+    keys
+}
+
+pub(crate) fn input_error(failed: InputError) -> StoreError {
+    StoreError::Input { segment: failed.segment, source: failed.source }
+}
+
+pub(crate) fn merge_error(failed: MergeError, path: &std::path::Path) -> StoreError {
+    match failed {
+        MergeError::Input(failed) => input_error(failed),
+        MergeError::Output(source) => StoreError::io("write", path)(source),
+        MergeError::Stopped => StoreError::Stopped,
+    }
+}

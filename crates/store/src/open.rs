@@ -1,0 +1,125 @@
+//! Opening the shelf: reads the footers, and finishes what a crash left half done.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use bucksaw_doors::Doors;
+use bucksaw_ingest::Queue;
+use bucksaw_record::{Id, Millis};
+use bucksaw_segment::ReadError;
+use bucksaw_segment::shelf::Reader;
+use tracing::{error, warn};
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::name;
+use crate::shelf::{Shelf, lock};
+use crate::stored::{Broken, Stored};
+
+/// Why the shelf cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The operating system failed.
+    #[error("cannot use {path}: {source}", path = path.display())]
+    Io {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file is of a newer version of the program.
+    #[error(transparent)]
+    Newer(ReadError),
+}
+
+impl Shelf {
+    /// Opens the shelf in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
+    ///
+    /// # Errors
+    /// [`OpenError`]. Damage is no error: it is logged, counted and set aside.
+    pub fn open(doors: Doors, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::Io { path, source }
+        };
+        let shelf = Self {
+            doors,
+            dir: dir.to_owned(),
+            config,
+            metrics,
+            segments: Mutex::default(),
+            set_aside: Mutex::default(),
+            unreadable: Mutex::default(),
+        };
+        shelf.doors.fs.create_dir_all(&shelf.trash()).map_err(failed(dir))?;
+        let mut segments = Vec::new();
+        for file_name in shelf.doors.fs.list(dir).map_err(failed(dir))? {
+            let path = dir.join(&file_name);
+            if file_name.strip_suffix(".tmp").is_some_and(|stem| stem.parse::<Id>().is_ok()) {
+                shelf.discard(&path);
+                continue;
+            }
+            // Files with other names were not made by us, and are left alone.
+            let Some((low, high, _, extension)) = name::parse(&file_name) else { continue };
+            match extension {
+                "seg" => {
+                    let file = shelf.doors.fs.open(&path).map_err(failed(&path))?;
+                    match Reader::open(file, &path) {
+                        Ok(reader) => segments.push(Arc::new(Stored::new(reader))),
+                        Err(newer @ ReadError::Version { .. }) => return Err(OpenError::Newer(newer)),
+                        Err(ReadError::Io { source, .. }) => return Err(failed(&path)(source)),
+                        Err(damaged) => shelf.put_aside(&path, low, high, &damaged),
+                    }
+                }
+                "damaged" => lock(&shelf.set_aside).push(Broken { name: file_name.clone(), low, high }),
+                _ => {}
+            }
+        }
+        let segments = shelf.without_leftovers(segments);
+        shelf.replace(&segments, &[]);
+        Ok(shelf)
+    }
+
+    fn put_aside(&self, path: &Path, low: Millis, high: Millis, damaged: &ReadError) {
+        error!(error = %damaged, "a segment cannot be read: it is set aside as damaged, and answers over its time are partial");
+        let target = path.with_extension("damaged");
+        if let Err(error) = self.doors.fs.rename(path, &target) {
+            warn!(path = %path.display(), %error, "cannot rename a damaged segment");
+        }
+        let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        lock(&self.set_aside).push(Broken { name, low, high });
+    }
+
+    /// Finishes merges: when all that one made is there, what is left of its inputs goes; when not all of it is there but
+    /// all inputs are, what it made goes, for the inputs have everything. In any other case all is kept: records that are
+    /// there twice are answered once.
+    fn without_leftovers(&self, segments: Vec<Arc<Stored>>) -> Vec<Arc<Stored>> {
+        let present: HashSet<Id> = segments.iter().map(|segment| segment.id()).collect();
+        let mut gone: HashSet<Id> = HashSet::new();
+        for segment in &segments {
+            let Some(merge) = &segment.footer().merge else { continue };
+            let inputs: Vec<Id> = merge.inputs.iter().filter(|input| present.contains(input)).copied().collect();
+            let same = |other: &&Arc<Stored>| other.footer().merge.as_ref().is_some_and(|other| other.id == merge.id);
+            if segments.iter().filter(same).count() == merge.parts as usize {
+                gone.extend(inputs);
+            } else if inputs.len() == merge.inputs.len() {
+                gone.insert(segment.id());
+            }
+        }
+        let (gone, kept): (Vec<_>, Vec<_>) = segments.into_iter().partition(|segment| gone.contains(&segment.id()));
+        gone.iter().for_each(|segment| self.to_trash(segment.reader().path(), segment.id()));
+        kept
+    }
+
+    /// Tells the queue what of it is on the shelf already, and which keyed batches are. To be called once, before
+    /// anything is gathered or answered.
+    pub fn reconcile(&self, queue: &Queue) {
+        for segment in self.segments().iter() {
+            queue.commit(&segment.footer().sources);
+            segment.footer().keys.iter().for_each(|(producer, base)| queue.remember_key(*producer, *base));
+        }
+    }
+}

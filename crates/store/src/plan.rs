@@ -1,0 +1,171 @@
+//! Which segments to merge next. Pure: spans and sizes in, a choice out.
+//!
+//! Two things make queries slow: many small segments, and many segments over the same time. So:
+//!
+//! * *Small neighbours*: a run of at least [`RUN_MIN`] segments next to each other in time that fit into one, whose
+//!   largest is no larger than the others together. The last condition is what bounds the work: a record is written
+//!   again only when its segment at least doubles, so at most log₂(target ÷ first size) times.
+//! * *Overlap*: where more than [`DEPTH_MAX`] segments cover the same moment, at least [`RUN_MIN`] of them that are alike
+//!   in size are merged and cut anew into segments that do not overlap. Like with like, because what comes out may be no
+//!   larger than the largest that went in: a large segment must not be written again for each small one. So records that
+//!   come late, however late, cost a few more writings and not one for each gathering.
+
+use bucksaw_record::Id;
+
+/// Fewer small neighbours are left to wait for more.
+const RUN_MIN: usize = 4;
+
+/// No merge reads more segments: each holds a block in memory.
+const INPUTS_MAX: usize = 16;
+
+/// Segments are alike when the largest is at most so many times the smallest.
+const TIER: u64 = 4;
+
+/// So many segments may cover one moment.
+const DEPTH_MAX: usize = 4;
+
+/// What is known of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) id: Id,
+    pub(crate) low: Id,
+    pub(crate) high: Id,
+    pub(crate) text_bytes: u64,
+}
+
+/// The segments to merge next, or none. `segments` are sorted by `low`.
+pub(crate) fn plan(segments: &[Candidate], target_bytes: u64) -> Vec<Id> {
+    let chosen = overlap(segments).or_else(|| neighbours(segments, target_bytes)).unwrap_or_default();
+    chosen.iter().map(|segment| segment.id).collect()
+}
+
+/// Of the segments over the moment that most of them cover, the smallest tier.
+fn overlap(segments: &[Candidate]) -> Option<Vec<Candidate>> {
+    let mut open: Vec<Candidate> = Vec::new();
+    let mut deepest: Vec<Candidate> = Vec::new();
+    for segment in segments {
+        open.retain(|other| other.high >= segment.low);
+        open.push(*segment);
+        if open.len() > deepest.len() {
+            deepest.clone_from(&open);
+        }
+    }
+    if deepest.len() <= DEPTH_MAX {
+        return None;
+    }
+    deepest.sort_by_key(|segment| segment.text_bytes);
+    (0..deepest.len()).find_map(|start| {
+        let rest = deepest.get(start..)?;
+        let largest = rest.first()?.text_bytes.saturating_mul(TIER);
+        let alike = rest.iter().take(INPUTS_MAX).take_while(|segment| segment.text_bytes <= largest).count();
+        rest.get(..alike).filter(|tier| tier.len() >= RUN_MIN).map(<[Candidate]>::to_vec)
+    })
+}
+
+/// The cheapest run of small neighbours.
+fn neighbours(segments: &[Candidate], target_bytes: u64) -> Option<Vec<Candidate>> {
+    let mut best: Option<(u64, &[Candidate])> = None;
+    for start in 0..segments.len() {
+        let rest = segments.get(start..)?;
+        let (mut sum, mut largest) = (0, 0);
+        let mut longest = None;
+        for (at, segment) in rest.iter().enumerate().take(INPUTS_MAX) {
+            sum += segment.text_bytes;
+            largest = largest.max(segment.text_bytes);
+            if sum > target_bytes {
+                break;
+            }
+            if at + 1 >= RUN_MIN && largest <= sum - largest {
+                longest = Some((sum, rest.get(..=at)?));
+            }
+        }
+        if let Some((sum, run)) = longest {
+            // By bytes a segment: merging many small ones gains most for the work.
+            let cost = sum / run.len() as u64;
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, run));
+            }
+        }
+    }
+    best.map(|(_, run)| run.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bucksaw_record::{Millis, Producer};
+
+    const TARGET: u64 = 128 << 20;
+
+    fn candidate(number: u64, low: u64, high: u64, text_bytes: u64) -> Candidate {
+        let at = |ms| Id::first_at(Millis(ms));
+        Candidate { id: Id::new(Millis(1), Producer::new(number), 0), low: at(low), high: at(high), text_bytes }
+    }
+
+    /// Segments of `bytes` one after the other, `count` times, merged as planned. Returns how many are left and how many
+    /// bytes were written for each byte that came in.
+    fn simulate(count: u64, bytes: u64, span: impl Fn(u64) -> (u64, u64)) -> (usize, f64) {
+        let mut segments: Vec<Candidate> = Vec::new();
+        let mut written = 0;
+        let mut next = 0;
+        for number in 0..count {
+            let (low, high) = span(number);
+            segments.push(candidate(number, low, high, bytes));
+            loop {
+                segments.sort_by_key(|segment| segment.low);
+                let chosen = plan(&segments, TARGET);
+                if chosen.is_empty() {
+                    break;
+                }
+                let (inputs, rest): (Vec<_>, Vec<_>) =
+                    segments.iter().partition(|segment| chosen.contains(&segment.id));
+                segments = rest;
+                let low = inputs.iter().map(|input: &Candidate| input.low).min().unwrap();
+                let high = inputs.iter().map(|input| input.high).max().unwrap();
+                let sum: u64 = inputs.iter().map(|input| input.text_bytes).sum();
+                written += sum;
+                // Outputs are cut at the target size and do not overlap; the records are taken to lie evenly.
+                let parts = sum.div_ceil(TARGET);
+                let (first, last) = (low.at().0, high.at().0);
+                for part in 0..parts {
+                    next += 1;
+                    let cut = |part: u64| first + (last - first) * part / parts;
+                    let end = if part + 1 == parts { last } else { cut(part + 1).saturating_sub(1).max(cut(part)) };
+                    segments.push(candidate(1_000_000 + next, cut(part), end, sum / parts));
+                }
+            }
+        }
+        (segments.len(), written as f64 / (count * bytes) as f64)
+    }
+
+    #[test]
+    fn small_neighbours_are_merged_few_times() {
+        for bytes in [10_u64 << 10, 1 << 20, 10 << 20] {
+            let (left, amplification) = simulate(3_000, bytes, |number| (number * 10, number * 10 + 9));
+            let full = (3_000 * bytes / TARGET) as usize;
+            assert!(left <= full * 2 + 40, "{bytes}: {left} segments");
+            assert!(amplification <= (TARGET as f64 / bytes as f64).log2() + 1.0, "{bytes}: {amplification}");
+        }
+    }
+
+    #[test]
+    fn full_segments_are_left_alone() {
+        let (left, amplification) = simulate(200, TARGET, |number| (number * 10, number * 10 + 10));
+        assert_eq!((left, amplification), (200, 0.0));
+    }
+
+    #[test]
+    fn late_records_do_not_make_everything_overlap() {
+        let (_, amplification) = simulate(1_000, 1 << 20, |number| (0, number * 10 + 9));
+        assert!(amplification < 14.0, "{amplification}");
+        let deep: Vec<Candidate> = (0..9).map(|number| candidate(number, 0, 100, TARGET)).collect();
+        assert_eq!(plan(&deep, TARGET).len(), 9);
+    }
+
+    #[test]
+    fn nothing_to_do_is_nothing() {
+        assert!(plan(&[], TARGET).is_empty());
+        let few: Vec<Candidate> = (0..3).map(|number| candidate(number, number * 10, number * 10 + 9, 5)).collect();
+        assert!(plan(&few, TARGET).is_empty());
+    }
+}

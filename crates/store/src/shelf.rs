@@ -1,0 +1,188 @@
+//! The shelf itself: which segments there are, and how one is put there.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bucksaw_doors::Doors;
+use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_segment::ReadError;
+use bucksaw_segment::shelf::{Origin, Reader, Writer};
+use tracing::warn;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::name;
+use crate::stored::{Broken, Stored};
+
+/// The store of one node. Shared by all who gather, merge, expire and read.
+pub struct Shelf {
+    pub(crate) doors: Doors,
+    pub(crate) dir: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+    /// By lowest id. Replaced whole, so that a query works on one state of it.
+    pub(crate) segments: Mutex<Arc<Vec<Arc<Stored>>>>,
+    pub(crate) set_aside: Mutex<Vec<Broken>>,
+    /// How often a queue segment could not be read, by its id.
+    pub(crate) unreadable: Mutex<std::collections::HashMap<Id, u32>>,
+}
+
+impl std::fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shelf").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+/// Why work on the shelf was given up. It is done again later.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The operating system failed.
+    #[error("cannot {verb} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        verb: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A segment cannot be read.
+    #[error("cannot read segment {segment}: {source}")]
+    Input {
+        /// The segment.
+        segment: Id,
+        /// Why.
+        #[source]
+        source: ReadError,
+    },
+    /// What was just written cannot be read back.
+    #[error("what was written cannot be read back: {0}")]
+    Written(#[source] ReadError),
+    /// The node is shutting down.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl StoreError {
+    pub(crate) fn io<'a>(verb: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Self + 'a {
+        move |source| Self::Io { verb, path: path.to_owned(), source }
+    }
+}
+
+/// A segment that is being written.
+pub(crate) struct Draft {
+    pub(crate) writer: Writer,
+    pub(crate) id: Id,
+    pub(crate) path: PathBuf,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shelf {
+    /// The segments, by lowest id, as they are now.
+    #[must_use]
+    pub fn segments(&self) -> Arc<Vec<Arc<Stored>>> {
+        Arc::clone(&lock(&self.segments))
+    }
+
+    /// Files whose footer cannot be read. Answers over their span are partial.
+    #[must_use]
+    pub fn set_aside(&self) -> Vec<Broken> {
+        lock(&self.set_aside).clone()
+    }
+
+    /// Bytes of all segment files.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.segments().iter().map(|segment| segment.file_bytes()).sum()
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        Millis(self.doors.clock.unix_ms())
+    }
+
+    pub(crate) fn new_id(&self) -> Id {
+        Id::new(self.now(), Producer::drawn(self.doors.entropy.next_u64()), 0)
+    }
+
+    pub(crate) fn draft(&self) -> std::io::Result<Draft> {
+        let id = self.new_id();
+        let path = self.dir.join(format!("{id}.tmp"));
+        let file = self.doors.fs.create(&path)?;
+        let started = Writer::start(file, id);
+        match started {
+            Ok(writer) => Ok(Draft { writer, id, path }),
+            Err(error) => {
+                self.discard(&path);
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn discard(&self, path: &Path) {
+        if let Err(error) = self.doors.fs.remove(path) {
+            warn!(path = %path.display(), %error, "cannot remove a file that is not needed");
+        }
+    }
+
+    /// Seals a draft and gives it its name. It is durable only after the directory was synced, too.
+    pub(crate) fn seal(&self, draft: Draft, origin: Origin) -> Result<PathBuf, StoreError> {
+        let Draft { writer, id, path } = draft;
+        let reach = writer.reach();
+        let sealed = self.dir.join(name::of(reach.low.at(), reach.high.at(), id, "seg"));
+        let done = writer
+            .seal(origin)
+            .map_err(StoreError::io("write", &path))
+            .and_then(|_| self.doors.fs.rename(&path, &sealed).map_err(StoreError::io("rename", &path)));
+        match done {
+            Ok(()) => Ok(sealed),
+            Err(error) => {
+                self.discard(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads back what was written, as a check and for use.
+    fn read_back(&self, path: &Path) -> Result<Arc<Stored>, StoreError> {
+        let file = self.doors.fs.open(path).map_err(StoreError::io("open", path))?;
+        let reader = Reader::open(file, path).map_err(StoreError::Written)?;
+        self.metrics.written_bytes.inc_by(reader.file_bytes());
+        Ok(Arc::new(Stored::new(reader)))
+    }
+
+    /// Makes sealed files durable by name and opens them; removes them all when that fails.
+    pub(crate) fn settle(&self, sealed: &[PathBuf]) -> Result<Vec<Arc<Stored>>, StoreError> {
+        let synced = self.doors.fs.sync_dir(&self.dir).map_err(StoreError::io("sync", &self.dir));
+        let opened = synced.and_then(|()| sealed.iter().map(|path| self.read_back(path)).collect());
+        if opened.is_err() {
+            sealed.iter().for_each(|path| self.discard(path));
+        }
+        opened
+    }
+
+    /// Shows new segments in place of old ones, in one step.
+    pub(crate) fn replace(&self, new: &[Arc<Stored>], old: &[Id]) {
+        let mut segments = lock(&self.segments);
+        let kept = segments.iter().filter(|segment| !old.contains(&segment.id()));
+        let mut list: Vec<Arc<Stored>> = kept.chain(new).cloned().collect();
+        list.sort_by_key(|segment| (segment.reach().low, segment.id()));
+        *segments = Arc::new(list);
+        drop(segments);
+        self.report();
+    }
+
+    pub(crate) fn report(&self) {
+        let segments = self.segments();
+        let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        self.metrics.segments.set(gauge(segments.len() as u64));
+        self.metrics.stored_bytes.set(gauge(segments.iter().map(|segment| segment.file_bytes()).sum()));
+        self.metrics.text_bytes.set(gauge(segments.iter().map(|segment| segment.reach().text_bytes).sum()));
+        let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
+        self.metrics.damaged.set(gauge((broken + lock(&self.set_aside).len()) as u64));
+    }
+}

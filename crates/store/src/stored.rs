@@ -1,0 +1,88 @@
+//! A segment on the shelf, shared with those who read it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use bucksaw_record::{Id, Millis};
+use bucksaw_segment::shelf::{Footer, Reader};
+use bucksaw_segment::{Block, Damage, Reach, ReadError};
+use tracing::error;
+
+/// An immutable segment. Stays readable while somebody holds it, also when its file is removed.
+#[derive(Debug)]
+pub struct Stored {
+    reader: Reader,
+    reach: Reach,
+    /// Blocks that were found damaged, with what was wrong.
+    broken: Mutex<BTreeMap<usize, Damage>>,
+}
+
+/// A file that answers have to do without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The file's name in the shelf's directory.
+    pub name: String,
+    /// The time of its first record.
+    pub low: Millis,
+    /// The time of its last record.
+    pub high: Millis,
+}
+
+impl Stored {
+    pub(crate) fn new(reader: Reader) -> Self {
+        let reach = reader.footer().reach();
+        Self { reader, reach, broken: Mutex::default() }
+    }
+
+    /// The id of the segment.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.reader.id()
+    }
+
+    /// What it reaches over.
+    #[must_use]
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// What it holds, block by block.
+    #[must_use]
+    pub fn footer(&self) -> &Footer {
+        self.reader.footer()
+    }
+
+    /// Bytes of its file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.reader.file_bytes()
+    }
+
+    /// The file itself.
+    #[must_use]
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Reads a block. Damage is logged once and remembered: the segment is not merged any more, so that nothing that
+    /// could still be rescued is removed.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn block(&self, block: usize) -> Result<Block, ReadError> {
+        let read = self.reader.block(block);
+        if let Err(ReadError::Damaged { damage, path }) = &read {
+            let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+            if broken.insert(block, damage.clone()).is_none() {
+                error!(path = %path.display(), %damage, "a block is damaged: answers over its time are partial");
+            }
+        }
+        read
+    }
+
+    /// How many blocks were found damaged so far.
+    #[must_use]
+    pub fn broken_blocks(&self) -> usize {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}

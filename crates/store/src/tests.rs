@@ -1,0 +1,396 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bucksaw_doors::{Clock as _, Doors, Fs as _, sim};
+use bucksaw_ingest::{self as ingest, Durability, Queue, Records, Source};
+use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_segment::{Chunk, Sides};
+use prometheus_client::registry::Registry;
+
+use super::*;
+
+/// A machine with a queue and a shelf, driven by hand.
+struct Machine {
+    fs: sim::Fs,
+    clock: Arc<sim::Clock>,
+    queue: Queue,
+    shelf: Shelf,
+    sequence: u32,
+    acknowledged: Arc<Mutex<BTreeMap<Id, String>>>,
+    sent: BTreeMap<Id, String>,
+}
+
+fn config() -> Config {
+    Config { segment_bytes: 2_000, block_bytes: 300, ..Config::default() }
+}
+
+impl Machine {
+    fn start(fs: sim::Fs, config: Config) -> Self {
+        Self::try_start(fs, config).unwrap()
+    }
+
+    fn try_start(fs: sim::Fs, config: Config) -> Option<Self> {
+        let clock = Arc::new(sim::Clock::at(1_700_000_000_000));
+        let entropy = Arc::new(sim::Entropy::seeded(fs.sync_count() ^ 0x5eed));
+        let doors = Doors { fs: Arc::new(fs.clone()), clock: Arc::clone(&clock) as _, entropy };
+        let mut registry = Registry::default();
+        let queue_config = ingest::Config { segment_bytes_max: 700, ..ingest::Config::default() };
+        let metrics = ingest::Metrics::new(&mut registry);
+        let (queue, _) = Queue::open(doors.clone(), Path::new("/d/queue"), queue_config, metrics).ok()?;
+        let shelf = Shelf::open(doors, Path::new("/d/shelf"), config, Metrics::new(&mut registry)).ok()?;
+        shelf.reconcile(&queue);
+        Some(Self { fs, clock, queue, shelf, sequence: 0, acknowledged: Arc::default(), sent: BTreeMap::new() })
+    }
+
+    /// Appends a line whose source says that it happened `late_ms` ago.
+    fn put(&mut self, durability: Durability, line: &str, late_ms: u64) {
+        let now = Millis(self.clock.unix_ms());
+        self.sequence += 1;
+        let at = now.minus(late_ms);
+        let first = Id::new(now, Producer::new(42), self.sequence);
+        let id = Id::new(at, Producer::new(42), self.sequence);
+        let mut sides = Vec::new();
+        let times = (late_ms > 0).then(|| vec![(at, 0)]);
+        let flags = Sides { times, ..Sides::default() }.encode(first.at(), &mut sides);
+        let text = format!("{line}\n");
+        let app = if self.sequence.is_multiple_of(3) { "app=a" } else { "app=b" };
+        let records = Records {
+            source: Source::Tcp,
+            labels: &Labels::parse(app).unwrap(),
+            first,
+            count: 1,
+            accepted: now,
+            flags,
+            sides: &sides,
+            text: &[text.as_bytes()],
+        };
+        self.sent.insert(id, line.to_owned());
+        let acknowledged = Arc::clone(&self.acknowledged);
+        let line = line.to_owned();
+        let _ = self.queue.append(durability, &records, move |result| {
+            if result.is_ok() {
+                acknowledged.lock().unwrap().insert(id, line);
+            }
+        });
+    }
+
+    fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+        self.queue.tick();
+    }
+
+    fn gather_all(&self) {
+        self.pass(Duration::from_secs(3));
+        while self.shelf.gather(&self.queue, true).unwrap_or(0) > 0 {}
+    }
+
+    /// Every record that can be read, with how often it is there.
+    fn read(&self) -> BTreeMap<Id, (String, usize)> {
+        let mut read: BTreeMap<Id, (String, usize)> = BTreeMap::new();
+        let mut note = |chunk: &Chunk<'_>| {
+            for (row, record) in (0..).zip(chunk.records()) {
+                let entry = read.entry(chunk.rows.id(row).unwrap()).or_default();
+                *entry = (String::from_utf8_lossy(record).into_owned(), entry.1 + 1);
+            }
+        };
+        let waiting = self.queue.segments();
+        let segments = self.shelf.segments();
+        let taken: Vec<Id> = segments.iter().flat_map(|segment| segment.footer().sources.clone()).collect();
+        for view in waiting.iter().filter(|view| !taken.contains(&view.id)) {
+            let mut frames = view.frames(0);
+            for place in view.places().unwrap().0 {
+                frames.seek(place.at);
+                note(&frames.next_chunk().unwrap().unwrap());
+            }
+        }
+        for segment in segments.iter() {
+            for block in 0..segment.footer().blocks.len() {
+                if let Ok(block) = segment.block(block) {
+                    block.chunks().for_each(|chunk| note(&chunk));
+                }
+            }
+        }
+        read
+    }
+
+    fn lines(&self) -> BTreeMap<Id, String> {
+        self.read().into_iter().map(|(id, (line, _))| (id, line)).collect()
+    }
+
+    fn shelf_names(&self) -> Vec<String> {
+        let mut names = self.fs.list(Path::new("/d/shelf")).unwrap();
+        names.sort();
+        names
+    }
+}
+
+/// Some traffic: all three durabilities, late records, gatherings, merges, a retry.
+fn script(machine: &mut Machine) {
+    for round in 0..12_u64 {
+        for at in 0..6 {
+            let late = if at == 4 { 5_000 * (round % 3) } else { 0 };
+            let durability = if at % 2 == 0 { Durability::Durable } else { Durability::Fast };
+            machine.put(durability, &format!("round {round} line {at} {}", "x".repeat(at * 20)), late);
+            if at % 3 == 2 {
+                machine.queue.commit_group();
+            }
+        }
+        machine.put(Durability::Bulk, &format!("round {round} bulk"), 0);
+        machine.queue.flush_bulk();
+        machine.queue.commit_group();
+        machine.pass(Duration::from_millis(if round % 2 == 0 { 3_000 } else { 700 }));
+        let _ = machine.shelf.gather(&machine.queue, round % 2 == 0);
+        let _ = machine.shelf.compact(&|| false);
+    }
+    machine.queue.commit_group();
+}
+
+#[test]
+fn records_move_from_the_queue_to_the_shelf_unseen() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    for at in 0..40 {
+        machine.put(Durability::Fast, &format!("line {at} {}", "y".repeat(at)), 0);
+        assert_eq!(machine.lines(), machine.sent);
+    }
+    machine.gather_all();
+    assert_eq!(machine.queue.segments().len(), 0);
+    assert_eq!(machine.lines(), machine.sent);
+    assert!(machine.read().values().all(|(_, times)| *times == 1));
+    assert!(machine.shelf.segments().iter().any(|segment| segment.footer().blocks.len() > 1));
+}
+
+#[test]
+fn gathering_waits_for_size_age_or_somebody_who_waits() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    machine.put(Durability::Fast, "x", 0);
+    assert_eq!(machine.shelf.gather(&machine.queue, true).unwrap(), 0, "an active segment is not gathered");
+    machine.pass(Duration::from_secs(3));
+    assert_eq!(machine.shelf.gather(&machine.queue, false).unwrap(), 0);
+    machine.pass(Duration::from_secs(7));
+    assert_eq!(machine.shelf.gather(&machine.queue, false).unwrap(), 2);
+    machine.put(Durability::Bulk, "bulk", 0);
+    machine.queue.flush_bulk();
+    assert!(machine.acknowledged.lock().unwrap().len() == 1);
+    assert_eq!(machine.shelf.gather(&machine.queue, false).unwrap(), 5);
+    assert_eq!(machine.acknowledged.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn merging_keeps_every_record_and_fewer_files() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    for round in 0..30 {
+        for at in 0..3 {
+            machine.put(Durability::Fast, &format!("round {round} {at}"), if round % 7 == 0 { 20_000 } else { 0 });
+        }
+        machine.gather_all();
+    }
+    let before = machine.shelf.segments().len();
+    while machine.shelf.compact(&|| false).unwrap() > 0 {}
+    let segments = machine.shelf.segments();
+    assert!(segments.len() * 3 < before, "{before} to {}", segments.len());
+    assert_eq!(machine.lines(), machine.sent);
+    assert!(machine.read().values().all(|(_, times)| *times == 1));
+    assert_eq!(machine.shelf_names().len(), segments.len());
+    for pair in segments.windows(2) {
+        assert!(pair[0].reach().low < pair[1].reach().low);
+    }
+}
+
+#[test]
+fn large_blocks_are_carried_over_unchanged() {
+    let mut machine =
+        Machine::start(sim::Fs::new(), Config { segment_bytes: 1 << 20, block_bytes: 100, ..Config::default() });
+    for round in 0..8 {
+        machine.put(Durability::Fast, &format!("{round} {}", "z".repeat(120)), 0);
+        machine.gather_all();
+    }
+    let blocks = |machine: &Machine| -> Vec<u64> {
+        let segments = machine.shelf.segments();
+        let entries = segments.iter().flat_map(|segment| segment.footer().blocks.clone());
+        entries.map(|entry| entry.packed_bytes()).collect()
+    };
+    let before = blocks(&machine);
+    assert!(machine.shelf.compact(&|| false).unwrap() > 0);
+    assert_eq!((machine.shelf.segments().len(), blocks(&machine)), (1, before));
+    assert_eq!(machine.lines(), machine.sent);
+}
+
+#[test]
+fn equal_ids_are_stored_once() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    for _ in 0..3 {
+        machine.sequence = 0;
+        (0..5).for_each(|at| machine.put(Durability::Fast, &format!("line {at}"), 0));
+        machine.queue.tick();
+    }
+    machine.gather_all();
+    assert!(machine.read().values().all(|(_, times)| *times == 1));
+    machine.sequence = 0;
+    machine.clock.jump(-3_000);
+    (0..5).for_each(|at| machine.put(Durability::Fast, &format!("line {at}"), 0));
+    assert_eq!((machine.lines().len(), machine.read().values().map(|(_, times)| times).sum::<usize>()), (5, 10));
+}
+
+#[test]
+fn a_stopped_merge_changes_nothing() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    for _ in 0..8 {
+        machine.put(Durability::Fast, "x", 0);
+        machine.gather_all();
+    }
+    let before = machine.shelf_names();
+    assert!(matches!(machine.shelf.compact(&|| true), Err(StoreError::Stopped)));
+    assert_eq!(machine.shelf_names(), before);
+}
+
+#[test]
+fn retention_goes_by_age_and_by_bytes_and_through_the_trash() {
+    let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), age);
+    machine.put(Durability::Fast, "old", 0);
+    machine.put(Durability::Fast, "loaded late", 90_000_000);
+    machine.gather_all();
+    machine.pass(Duration::from_secs(90));
+    machine.shelf.retain(false);
+    assert_eq!(machine.lines().len(), 2, "what was loaded late is kept as long as the rest");
+    machine.pass(Duration::from_secs(20));
+    machine.shelf.retain(false);
+    assert_eq!(machine.lines().len(), 0);
+    let trash = || machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
+    assert_eq!(trash(), 1);
+    machine.pass(Duration::from_secs(3_600));
+    machine.shelf.retain(false);
+    assert_eq!(trash(), 0);
+
+    let bytes = Config { retention_bytes: Some(1_500), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), bytes);
+    for round in 0..10 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+        machine.shelf.retain(false);
+    }
+    assert!(machine.shelf.file_bytes() <= 1_500);
+    assert_eq!(machine.lines().values().next_back().map(String::as_str), Some("round 9"));
+}
+
+#[test]
+fn damage_is_told_of_kept_and_not_merged() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    for round in 0..8 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+    }
+    let segments = machine.shelf.segments();
+    machine.fs.flip_bit(segments[2].reader().path(), (segments[2].footer().blocks[0].at + 2) * 8);
+    let last = segments[7].reader().path().to_owned();
+    machine.fs.flip_bit(&last, (segments[7].file_bytes() - 10) * 8);
+    drop(segments);
+    assert_eq!(machine.lines().len(), 7);
+    assert_eq!(machine.shelf.segments()[2].broken_blocks(), 1);
+    let machine = Machine::start(machine.fs.clone(), config());
+    let aside = machine.shelf.set_aside();
+    assert_eq!(aside.len(), 1);
+    assert!(aside[0].low <= aside[0].high && aside[0].name.ends_with(".damaged"));
+    assert_eq!(machine.lines().len(), 6);
+    while machine.shelf.compact(&|| false).unwrap() > 0 {}
+    assert_eq!(machine.lines().len(), 6);
+    assert!(machine.shelf_names().iter().any(|name| name.ends_with(".damaged")));
+    assert!(machine.shelf.segments().iter().any(|segment| segment.broken_blocks() == 1));
+}
+
+#[test]
+fn a_queue_segment_that_rots_does_not_hold_up_the_rest() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    (0..20).for_each(|at| machine.put(Durability::Fast, &format!("line {at} {}", "w".repeat(30)), 0));
+    machine.pass(Duration::from_secs(3));
+    let view = machine.queue.segments().remove(0);
+    machine.fs.flip_bit(view.path(), (view.end - 5) * 8);
+    (0..9).for_each(|_| drop(machine.shelf.gather(&machine.queue, true)));
+    assert_eq!((machine.queue.segments().len(), machine.queue.damaged().len()), (0, 1));
+    assert_eq!(machine.lines().len(), 19);
+}
+
+#[test]
+fn a_full_disk_stops_the_store_and_room_starts_it_again() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    (0..20).for_each(|at| machine.put(Durability::Fast, &format!("line {at}"), 0));
+    machine.pass(Duration::from_secs(3));
+    machine.fs.set_capacity(Some(0));
+    assert!(machine.shelf.gather(&machine.queue, true).is_err());
+    assert_eq!((machine.lines(), machine.shelf_names()), (machine.sent.clone(), vec![]));
+    machine.fs.set_capacity(None);
+    machine.gather_all();
+    assert_eq!((machine.lines(), machine.queue.segments().len()), (machine.sent.clone(), 0));
+}
+
+#[test]
+fn a_failed_sync_of_the_store_commits_nothing() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    machine.put(Durability::Fast, "x", 0);
+    machine.pass(Duration::from_secs(3));
+    machine.fs.fail_next_syncs(1);
+    assert!(machine.shelf.gather(&machine.queue, true).is_err());
+    assert_eq!((machine.shelf_names(), machine.queue.backlog().segments), (vec![], 1));
+    machine.gather_all();
+    assert_eq!(machine.lines(), machine.sent);
+}
+
+/// What must hold after the power came back: all that was acknowledged as durable or bulk is there, nothing is there that
+/// was never sent, and the machine goes on working.
+fn check_after(cut: sim::Fs, before: &Machine, kept: &BTreeMap<Id, String>, story: &str) {
+    let mut machine = Machine::start(cut, config());
+    let found = machine.lines();
+    for (id, line) in kept {
+        assert_eq!(found.get(id), Some(line), "{story}: lost {id} {line}");
+    }
+    for (id, line) in &found {
+        assert_eq!(before.sent.get(id), Some(line), "{story}: {id} {line} was never sent");
+    }
+    machine.sequence = 1 << 20;
+    machine.clock.advance(Duration::from_secs(3_600));
+    machine.put(Durability::Durable, "after", 0);
+    machine.queue.commit_group();
+    machine.gather_all();
+    while machine.shelf.compact(&|| false).unwrap() > 0 {}
+    let after = machine.lines();
+    assert_eq!(after.len(), found.len() + 1, "{story}: after recovery");
+    assert!(found.iter().all(|(id, line)| after.get(id) == Some(line)), "{story}: after recovery");
+}
+
+/// Only these are promised to outlive the power.
+fn promised(machine: &Machine) -> BTreeMap<Id, String> {
+    let acknowledged = machine.acknowledged.lock().unwrap();
+    let safe = acknowledged.iter().filter(|(id, line)| {
+        let fast = line.split(' ').nth(3).and_then(|at| at.parse::<u32>().ok()).is_some_and(|at| at % 2 == 1);
+        !fast && machine.sent.contains_key(id)
+    });
+    safe.map(|(id, line)| (*id, line.clone())).collect()
+}
+
+#[test]
+fn power_cut_at_every_sync_point() {
+    let mut calm = Machine::start(sim::Fs::new(), config());
+    let first = calm.fs.sync_count();
+    script(&mut calm);
+    let last = calm.fs.sync_count();
+    assert!(last - first > 60, "only {} sync points", last - first);
+    assert_eq!(calm.lines(), calm.sent);
+    let mut kept_most = 0;
+    for point in first..=last {
+        let fs = sim::Fs::new();
+        fs.halt_at_sync(point);
+        let mut machine = Machine::start(fs, config());
+        script(&mut machine);
+        let kept = promised(&machine);
+        kept_most = kept_most.max(kept.len());
+        let mut ways = vec![(sim::Loss::All, 0), (sim::Loss::None, 0)];
+        ways.extend((0..6).map(|seed| (sim::Loss::Torn, seed + point * 100)));
+        for (loss, seed) in ways {
+            let story = format!("sync {point}, {loss:?}, seed {seed}");
+            check_after(machine.fs.cut_power(loss, seed), &machine, &kept, &story);
+        }
+    }
+    assert!(kept_most > 30, "the test must have something to lose: {kept_most}");
+}

@@ -1,0 +1,214 @@
+//! What a merge reads: frames of queue segments and blocks of shelf segments, opened only when their turn comes.
+
+use std::sync::Arc;
+
+use bucksaw_ingest::View;
+use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_segment::queue::{Frames, Place};
+use bucksaw_segment::{Chunk, ReadError, Rows};
+
+use crate::stored::Stored;
+
+/// Records of one stream, sorted by id, on their way through a merge.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) labels: Labels,
+    pub(crate) rows: Arc<Rows>,
+    pub(crate) text: Arc<Vec<u8>>,
+    /// The next row, and where it is.
+    pub(crate) row: u32,
+    run: usize,
+    text_at: usize,
+    text_end: usize,
+}
+
+/// Something that opens to pieces.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) low: Id,
+    pub(crate) high: Id,
+    from: From,
+}
+
+#[derive(Debug)]
+enum From {
+    Frame { walk: usize, place: Place },
+    Block { segment: Arc<Stored>, block: usize },
+}
+
+/// Where units are read from.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    walks: Vec<(Id, Frames)>,
+}
+
+/// A segment that could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("segment {segment}: {source}")]
+pub(crate) struct InputError {
+    pub(crate) segment: Id,
+    #[source]
+    pub(crate) source: ReadError,
+}
+
+impl Inputs {
+    /// The frames of a queue segment.
+    pub(crate) fn add_queue(&mut self, view: &View, units: &mut Vec<Unit>) -> Result<(), InputError> {
+        let (places, _) = view.places().map_err(|source| InputError { segment: view.id, source })?;
+        let walk = self.walks.len();
+        self.walks.push((view.id, view.frames(bucksaw_segment::queue::HEADER_LEN as u64)));
+        units.extend(places.into_iter().map(|place| Unit {
+            low: place.low,
+            high: place.high,
+            from: From::Frame { walk, place },
+        }));
+        Ok(())
+    }
+
+    /// Opens a unit.
+    pub(crate) fn open(&mut self, unit: &Unit) -> Result<Vec<Piece>, InputError> {
+        match &unit.from {
+            From::Frame { walk, place } => {
+                let Some((segment, frames)) = self.walks.get_mut(*walk) else { return Ok(Vec::new()) };
+                let failed = |source| InputError { segment: *segment, source };
+                frames.seek(place.at);
+                let chunk = frames.next_chunk().map_err(failed)?;
+                Ok(chunk.map(|chunk| Piece::of_frame(&chunk)).into_iter().collect())
+            }
+            From::Block { segment, block } => {
+                let read = segment.block(*block).map_err(|source| InputError { segment: segment.id(), source })?;
+                let (text, chunks) = read.into_parts();
+                let text = Arc::new(text);
+                let piece = |(labels, rows, range): (Labels, Arc<Rows>, std::ops::Range<usize>)| Piece {
+                    labels,
+                    rows,
+                    text: Arc::clone(&text),
+                    row: 0,
+                    run: 0,
+                    text_at: range.start,
+                    text_end: range.end,
+                };
+                Ok(chunks.into_iter().map(piece).collect())
+            }
+        }
+    }
+}
+
+impl Unit {
+    /// The producer of a batch with a key, and the time of its first try.
+    pub(crate) fn key(&self) -> Option<(Producer, Millis)> {
+        match &self.from {
+            From::Frame { place, .. } if place.first.producer().is_keyed() => {
+                Some((place.first.producer(), place.first.at()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The blocks of a shelf segment.
+    pub(crate) fn blocks(segment: &Arc<Stored>) -> impl Iterator<Item = Self> {
+        (0..).zip(&segment.footer().blocks).map(|(block, entry)| Self {
+            low: entry.reach.low,
+            high: entry.reach.high,
+            from: From::Block { segment: Arc::clone(segment), block },
+        })
+    }
+
+    /// The block that this is, with its bytes of text.
+    pub(crate) fn as_block(&self) -> Option<(&Stored, usize, u64)> {
+        match &self.from {
+            From::Block { segment, block } => {
+                let text_bytes = segment.footer().blocks.get(*block)?.reach.text_bytes;
+                Some((segment, *block, text_bytes))
+            }
+            From::Frame { .. } => None,
+        }
+    }
+}
+
+impl Piece {
+    fn of_frame(chunk: &Chunk<'_>) -> Self {
+        let labels = chunk.labels.clone();
+        let (rows, text) =
+            if chunk.rows.is_sorted() { (Arc::clone(&chunk.rows), chunk.text.to_vec()) } else { sorted(chunk) };
+        let text_end = text.len();
+        Self { labels, rows, text: Arc::new(text), row: 0, run: 0, text_at: 0, text_end }
+    }
+
+    /// The id of the next row; `None` when there are no more.
+    pub(crate) fn next(&self) -> Option<Id> {
+        let run = self.rows.runs.get(self.run)?;
+        Some(Id::from_bits(run.first.bits() + u128::from(self.row - run.row)))
+    }
+
+    /// How many of the rows to come have ids below `limit`.
+    pub(crate) fn below(&self, limit: Id) -> u32 {
+        let mut count = 0;
+        for run in self.rows.runs.get(self.run..).unwrap_or_default() {
+            let done = self.row.saturating_sub(run.row);
+            let below = run.below(limit).saturating_sub(done);
+            count += below;
+            if below < run.count - done {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Moves past `count` rows, and returns their text.
+    pub(crate) fn take(&mut self, count: u32) -> &[u8] {
+        let start = self.text_at;
+        let rest = self.text.get(start..self.text_end).unwrap_or_default();
+        let taken = if self.row + count >= self.rows.count {
+            rest.len()
+        } else {
+            match &self.rows.lengths {
+                Some(lengths) => {
+                    let lengths = lengths.get(self.row as usize..(self.row + count) as usize).unwrap_or_default();
+                    lengths.iter().map(|length| *length as usize + 1).sum()
+                }
+                None => lines_end(rest, count),
+            }
+        };
+        self.row += count;
+        self.text_at += taken;
+        while self.rows.runs.get(self.run).is_some_and(|run| self.row >= run.row + run.count) {
+            self.run += 1;
+        }
+        self.text.get(start..start + taken).unwrap_or_default()
+    }
+}
+
+/// Where the first `count` lines end.
+fn lines_end(text: &[u8], count: u32) -> usize {
+    let mut ends = memchr::memchr_iter(b'\n', text);
+    (count as usize).checked_sub(1).and_then(|last| ends.nth(last)).map_or(0, |end| end + 1)
+}
+
+/// The records of a frame whose source stated their times, in the order of their ids.
+fn sorted(chunk: &Chunk<'_>) -> (Arc<Rows>, Vec<u8>) {
+    let mut order: Vec<(Id, u32, &[u8])> =
+        (0..).zip(chunk.records()).filter_map(|(row, record)| Some((chunk.rows.id(row)?, row, record))).collect();
+    order.sort_unstable_by_key(|(id, row, _)| (*id, *row));
+    let mut rows = Rows { accepted: chunk.rows.accepted, ..Rows::default() };
+    rows.lengths = chunk.rows.lengths.is_some().then(Vec::new);
+    let mut text = Vec::with_capacity(chunk.text.len());
+    for (id, from, record) in order {
+        let row = rows.count;
+        rows.push_run(id, 1);
+        match chunk.rows.nanos(from) {
+            0 => {}
+            nanos => rows.nanos.push((row, nanos)),
+        }
+        match chunk.rows.marks.of(from) {
+            0 => {}
+            bits => rows.marks.push(row, bits),
+        }
+        if let Some(lengths) = &mut rows.lengths {
+            lengths.push(record.len() as u32);
+        }
+        text.extend_from_slice(record);
+        text.push(b'\n');
+    }
+    (Arc::new(rows), text)
+}

@@ -1,0 +1,56 @@
+//! Why bytes are not what the protocol says.
+
+use bucksaw_record::InvalidLabels;
+use bucksaw_segment::FrameError;
+
+use crate::{Code, Hello, TEXT_BYTES_MAX, Version};
+
+/// A side that breaks the protocol; the connection ends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The first bytes are not the protocol's.
+    #[error("the other side does not speak this protocol: is that the address of a fast, durable or bulk port?")]
+    Magic,
+    /// The major version of the other side is not known here.
+    #[error("protocol version {0} is not known here, only up to {known}: upgrade this side first", known = Version::NEWEST)]
+    Version(Version),
+    /// The labels are longer than labels can be.
+    #[error("the labels take {0} bytes, more than {max}", max = Hello::LABELS_BYTES_MAX)]
+    LabelsLong(u32),
+    /// The labels are none.
+    #[error("the labels are refused: {0}")]
+    Labels(#[source] InvalidLabels),
+    /// A frame is larger than the node takes.
+    #[error("a frame of {found} bytes is larger than the {max} that are taken here")]
+    FrameLong {
+        /// Its bytes, the header included.
+        found: u64,
+        /// The greatest that is taken.
+        max: u32,
+    },
+    /// A batch is not a whole, sound frame.
+    #[error("a batch is damaged: {0}")]
+    Frame(#[source] FrameError),
+    /// A frame holds something else than records of stream 0.
+    #[error("a batch is not a frame of records of the connection's one stream")]
+    NotRecords,
+    /// A text is longer than texts can be.
+    #[error("a text of {0} bytes is longer than {TEXT_BYTES_MAX}")]
+    TextLong(u16),
+    /// A message of the node is of no known kind.
+    #[error("a message of the unknown kind {0}")]
+    Kind(u8),
+}
+
+impl WireError {
+    /// The code with which a hello is refused for this.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Version(_) => Code::VERSION,
+            Self::Labels(_) | Self::LabelsLong(_) => Code::LABELS,
+            _ => Code::MALFORMED,
+        }
+    }
+}

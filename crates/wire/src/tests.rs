@@ -1,0 +1,184 @@
+use bucksaw_record::{Id, Labels, Marks, Millis, Producer};
+use bucksaw_segment::{Header, Kind, Sides};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Decodes every start of `bytes`: each must ask for more without going beyond the message, and the whole must give `want`.
+fn check_steps<T: PartialEq + std::fmt::Debug>(
+    bytes: &[u8],
+    want: T,
+    decode: impl Fn(&[u8]) -> Result<Step<T>, WireError>,
+) {
+    for end in 0..bytes.len() {
+        match decode(&bytes[..end]) {
+            Ok(Step::Need(missing)) => assert!(missing > 0 && end + missing <= bytes.len(), "{end} + {missing}"),
+            other => panic!("{other:?} after {end} bytes"),
+        }
+    }
+    let mut more = bytes.to_vec();
+    more.extend_from_slice(b"next");
+    assert_eq!(decode(&more), Ok(Step::Whole(want, bytes.len())));
+}
+
+fn batch(text: &[u8], count: u32) -> Vec<u8> {
+    let first = Id::new(Millis(5), Producer::new(1), 0);
+    Batch { first, count, accepted: Millis(6), flags: 0, sides: &[], text }.encode()
+}
+
+/// Sets a byte and seals the frame again where that is wanted: what a careless or hostile client could send.
+fn forged(change: impl FnOnce(&mut Header), body: &[u8]) -> Vec<u8> {
+    let mut header = Header {
+        body_len: body.len() as u32,
+        sides_len: 0,
+        first: Id::new(Millis(5), Producer::new(1), 0),
+        count: 1,
+        stream: 0,
+        accepted: Millis(5),
+        kind: Kind::Records,
+        flags: 0,
+    };
+    change(&mut header);
+    let mut bytes = header.seal(0, &[body]).to_vec();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+#[test]
+fn the_magic_starts_no_text() {
+    assert!(str::from_utf8(&MAGIC).is_err() && str::from_utf8(&MAGIC[..1]).is_err());
+}
+
+#[test]
+fn lengths_are_the_documented_ones() {
+    let hello = Hello { version: Version::NEWEST, labels: Labels::default() };
+    assert_eq!(hello.encode().len(), 16);
+    assert_eq!(Answer::Welcome { version: Version::NEWEST, frame_bytes_max: 1 }.encode().len(), 20);
+    assert_eq!(Told::Acked(1).encode().len(), 16);
+    assert_eq!((FLUSH.len(), &FLUSH[..4]), (56, &b"BSWL"[..]));
+}
+
+#[test]
+fn the_lower_version_is_spoken_and_a_newer_major_refused() {
+    let check = |major, minor, want: &str| {
+        let got = Version::with(Version { major, minor });
+        assert_eq!(got.map_or_else(|error| error.to_string(), |version| version.to_string()), want);
+    };
+    check(1, 0, "1.0");
+    check(1, 9, "1.0");
+    check(2, 0, "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first");
+    check(0, 7, "protocol version 0.7 is not known here, only up to 1.0: upgrade this side first");
+}
+
+#[test]
+fn a_newer_client_is_refused_before_its_labels_are_read() {
+    let hello = Hello { version: Version { major: 2, minor: 0 }, labels: Labels::parse("a=b").unwrap() };
+    let error = Hello::decode(&hello.encode()[..16]).unwrap_err();
+    assert_eq!((error.code(), error), (Code::VERSION, WireError::Version(Version { major: 2, minor: 0 })));
+}
+
+#[test]
+fn a_node_may_not_choose_a_version_that_was_not_offered() {
+    let answer = Answer::Welcome { version: Version { major: 1, minor: 3 }, frame_bytes_max: 9 };
+    assert!(matches!(Answer::decode(&answer.encode()), Err(WireError::Version(_))));
+}
+
+#[test]
+fn long_labels_are_refused_before_they_come() {
+    let mut bytes = Hello { version: Version::NEWEST, labels: Labels::default() }.encode();
+    bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(Hello::decode(&bytes), Err(WireError::LabelsLong(u32::MAX)));
+}
+
+#[test]
+fn batches_and_flushes_are_told_apart() {
+    let mut bytes = batch(b"a\nb\n", 2);
+    let batch_len = bytes.len();
+    bytes.extend_from_slice(&FLUSH);
+    let Ok(Step::Whole(Message::Batch(frame), used)) = Message::decode(&bytes, 1_000) else { panic!("no batch") };
+    assert_eq!((used, frame.text(), frame.rows().unwrap().count), (batch_len, &b"a\nb\n"[..], 2));
+    assert!(matches!(Message::decode(&bytes[used..], 1_000), Ok(Step::Whole(Message::Flush, 56))));
+    for end in 0..batch_len {
+        let Ok(Step::Need(missing)) = Message::decode(&bytes[..end], 1_000) else { panic!("{end}") };
+        assert_eq!(missing, if end < 56 { 56 - end } else { batch_len - end });
+    }
+}
+
+#[test]
+fn frames_that_are_no_batch_are_refused_by_their_header() {
+    let check = |bytes: &[u8], want: &str| {
+        let error = Message::missing(&bytes[..56], 100).unwrap_err().to_string();
+        assert_eq!(error, want);
+    };
+    check(&batch(&[b'\n'; 45], 45), "a frame of 101 bytes is larger than the 100 that are taken here");
+    check(
+        &forged(|header| header.stream = 1, b"\n"),
+        "a batch is not a frame of records of the connection's one stream",
+    );
+    check(
+        &forged(|header| (header.kind, header.count) = (Kind::Stream, 0), b"\n"),
+        "a batch is not a frame of records of the connection's one stream",
+    );
+    check(&[b'x'; 56], "a batch is damaged: no frame starts here");
+    let mut changed = batch(b"a\n", 1);
+    changed[56] ^= 1;
+    assert!(matches!(Message::decode(&changed, 100), Err(WireError::Frame(_))));
+    let mut flush = FLUSH;
+    flush[55] = 1;
+    assert!(Message::decode(&flush, 100).is_err());
+}
+
+#[test]
+fn texts_are_short_and_printable() {
+    let text = format!("\x1b[2Jé{}", "é".repeat(TEXT_BYTES_MAX));
+    let bytes = Told::Failed { acked: 3, text }.encode();
+    let Ok(Step::Whole(Told::Failed { acked: 3, text }, used)) = Told::decode(&bytes) else { panic!("not told") };
+    assert!(used == bytes.len() && used <= 16 + TEXT_BYTES_MAX);
+    assert!(text.starts_with("\u{fffd}[2Jé") && text.ends_with('é'));
+}
+
+proptest! {
+    #[test]
+    fn messages_come_back(
+        pairs in prop::collection::btree_map("[a-z]{1,8}", "\\PC{1,12}", 0..6),
+        minor in 0_u16..3,
+        max: u32,
+        acked: u64,
+        text in "[ -~]{0,60}",
+        code in 1_u16..9,
+    ) {
+        let hello = Hello { version: Version { major: 1, minor }, labels: Labels::new(pairs).unwrap() };
+        check_steps(&hello.encode(), hello, Hello::decode);
+        let welcome = Answer::Welcome { version: Version::NEWEST, frame_bytes_max: max };
+        check_steps(&welcome.encode(), welcome, Answer::decode);
+        let refused = Answer::Refused { code: Code(code), text: text.clone() };
+        check_steps(&refused.encode(), refused, Answer::decode);
+        check_steps(&Told::Acked(acked).encode(), Told::Acked(acked), Told::decode);
+        let failed = Told::Failed { acked, text };
+        check_steps(&failed.encode(), failed, Told::decode);
+    }
+
+    #[test]
+    fn batches_come_back(lines in prop::collection::vec("[ -~]{0,9}", 1..9), marked in 0_u32..9, ms in 0..=Millis::MAX.0) {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let first = Id::new(Millis(ms), Producer::new(77), 5);
+        let mut marks = Marks::none();
+        marks.push(marked.min(lines.len() as u32 - 1), Marks::CUT);
+        let mut sides = Vec::new();
+        let flags = Sides::marked(marks.clone()).encode(first.at(), &mut sides);
+        let count = lines.len() as u32;
+        let bytes = Batch { first, count, accepted: Millis(ms), flags, sides: &sides, text: text.as_bytes() }.encode();
+        let Ok(Step::Whole(Message::Batch(frame), used)) = Message::decode(&bytes, u32::MAX) else { panic!("no batch") };
+        let rows = frame.rows().unwrap();
+        prop_assert_eq!((used, frame.text(), frame.header.first), (bytes.len(), text.as_bytes(), first));
+        prop_assert_eq!((rows.count, rows.marks), (count, marks));
+    }
+
+    #[test]
+    fn any_bytes_decode_or_fail(start in 0_usize..4, bytes in prop::collection::vec(any::<u8>(), 0..200), max: u32) {
+        let starts: [&[u8]; 4] = [b"", &MAGIC, b"BSWF", &FLUSH[..8]];
+        let bytes = [starts[start], &bytes].concat();
+        let _ = (Hello::decode(&bytes), Answer::decode(&bytes), Told::decode(&bytes));
+        let _ = Message::decode(&bytes, max).map(|step| matches!(step, Step::Whole(Message::Batch(frame), _) if frame.rows().is_ok()));
+    }
+}
