@@ -19,13 +19,23 @@ pub(crate) struct Usage(pub(crate) String);
 #[error("the reader of standard output is gone")]
 pub(crate) struct PipeClosed;
 
+/// The arguments do not fit the command.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub(crate) struct WrongArguments {
+    /// What the parser says; also that help or the version was asked for.
+    pub(crate) error: clap::Error,
+    /// The command as typed, as far as it was understood: `bucksaw query`.
+    pub(crate) command: String,
+}
+
 /// Tells an error and gives the exit code for it: `otherwise` when the error is of no kind with a code of its own.
 pub(crate) fn report(error: &anyhow::Error, otherwise: Exit) -> Exit {
     if error.is::<PipeClosed>() {
         return Exit::Done;
     }
-    if let Some(error) = error.downcast_ref::<clap::Error>() {
-        return report_arguments(error);
+    if let Some(WrongArguments { error, command }) = error.downcast_ref() {
+        return report_arguments(error, command);
     }
     say(&format!("{error:#}"));
     if error.is::<Usage>() { Exit::Trouble } else { otherwise }
@@ -42,7 +52,7 @@ pub(crate) fn say(message: &str) {
 }
 
 /// Help and version are asked for and no errors; all else becomes one line.
-fn report_arguments(error: &clap::Error) -> Exit {
+fn report_arguments(error: &clap::Error, command: &str) -> Exit {
     if !error.use_stderr() {
         return match error.print() {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Exit::Failed,
@@ -54,7 +64,7 @@ fn report_arguments(error: &clap::Error) -> Exit {
         let shown = if io::stderr().is_terminal() { rendered.ansi().to_string() } else { rendered.to_string() };
         let _ = io::stderr().write_all(shown.as_bytes());
     } else {
-        say(&one_line(&error.render().to_string(), from_environment(error).as_deref()));
+        say(&one_line(&error.render().to_string(), from_environment(error).as_deref(), command));
     }
     Exit::Trouble
 }
@@ -70,7 +80,7 @@ fn from_environment(error: &clap::Error) -> Option<String> {
 }
 
 /// The parser's message of several paragraphs as `what was wrong: what to do`.
-fn one_line(rendered: &str, variable: Option<&str>) -> String {
+fn one_line(rendered: &str, variable: Option<&str>, command: &str) -> String {
     let mut paragraphs = rendered.split("\n\n");
     let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut line = joined(paragraphs.next().unwrap_or_default());
@@ -82,14 +92,8 @@ fn one_line(rendered: &str, variable: Option<&str>) -> String {
         line.push_str(variable);
         line.push(')');
     }
-    let (mut tips, mut command) = (Vec::new(), "bucksaw".to_owned());
-    for paragraph in paragraphs {
-        tips.extend(paragraph.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).map(str::to_owned));
-        if let Some(usage) = paragraph.trim().strip_prefix("Usage: ") {
-            let words = usage.split(' ').take_while(|word| word.starts_with(|first: char| first.is_ascii_lowercase()));
-            command = words.collect::<Vec<_>>().join(" ");
-        }
-    }
+    let lines = paragraphs.flat_map(str::lines);
+    let mut tips: Vec<String> = lines.filter_map(|line| line.trim().strip_prefix("tip: ")).map(str::to_owned).collect();
     if tips.is_empty() {
         tips.push(format!("see '{command} --help'"));
     }
@@ -102,18 +106,19 @@ mod tests {
 
     #[test]
     fn paragraphs_become_a_line() {
-        let check = |rendered: &str, want: &str| assert_eq!(one_line(rendered, None), want);
+        let check = |rendered: &str, want: &str| assert_eq!(one_line(rendered, None, "bucksaw q"), want);
         check(
             "error: unexpected argument '--fro' found\n\n  tip: a similar argument exists: '--from'\n\nUsage: bucksaw q\n",
             "unexpected argument '--fro' found: a similar argument exists: '--from'",
         );
         check(
             "error: the following required arguments were not provided:\n  <DIR>\n\nUsage: bucksaw verify <DIR>\n",
-            "the following required arguments were not provided: <DIR>: see 'bucksaw verify --help'",
+            "the following required arguments were not provided: <DIR>: see 'bucksaw q --help'",
         );
-        check("error: odd", "odd: see 'bucksaw --help'");
+        check("error: odd", "odd: see 'bucksaw q --help'");
         assert!(
-            one_line("error: odd", Some("BUCKSAW_X")).starts_with("odd (from the environment variable BUCKSAW_X): ")
+            one_line("error: odd", Some("BUCKSAW_X"), "")
+                .starts_with("odd (from the environment variable BUCKSAW_X): ")
         );
     }
 }

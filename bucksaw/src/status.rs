@@ -126,16 +126,16 @@ mod tests {
         check(
             json!({"nodes": [
                 {
-                    "damaged": 0, "disk": {"free_bytes": 2 << 30}, "id": "n1", "roles": ["ingest", "store"],
+                    "damaged": 0, "disk": {"free_bytes": 2_u64 << 30}, "id": "n1", "roles": ["ingest", "store"],
                     "addresses": {"http": "a:1", "fast": "a:2"}, "state": "ready", "queue_bytes": 1536,
                     "queue_oldest_seconds": 90.0,
                 },
                 {"id": "node2", "state": "joining", "damaged": 12},
             ], "replication_factor": 2, "under_replicated_bytes": 0}),
             &[
-                "ID     ADDRESSES           ROLES         STATE    QUEUE   QUEUE OLDEST  DAMAGED  DISK FREE",
+                "ID     ADDRESSES          ROLES         STATE    QUEUE   QUEUE OLDEST  DAMAGED  DISK FREE",
                 "n1     fast=a:2 http=a:1  ingest,store  ready    1.5 KB  2m            0        2.0 GB",
-                "node2  -                   -             joining  -       -             12       -",
+                "node2  -                  -             joining  -       -             12       -",
                 "replication factor: 2",
                 "under replicated: 0 B",
             ],

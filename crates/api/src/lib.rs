@@ -1,1 +1,22 @@
-//! Not yet written.
+//! The HTTP surface: ingest, queries, and what operators look at.
+//!
+//! Handlers check what came in, hand the work to threads of its own, and stream what comes back; a reader that is slow
+//! slows its own query only, and one that goes away ends it. What every call takes and gives is told in `docs/http.md`.
+//!
+//! What it does not do: it binds no port, starts no runtime, and knows no files.
+
+mod app;
+mod config;
+mod error;
+mod ingest;
+mod node;
+mod params;
+mod query;
+mod render;
+mod server;
+mod stream;
+mod tail;
+
+pub use app::{App, NodeInfo};
+pub use config::Config;
+pub use server::serve;

@@ -255,6 +255,12 @@ impl Queue {
         self.full.load(Ordering::Relaxed)
     }
 
+    /// Room on the disk, when it was last looked at.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        u64::try_from(self.metrics.free_bytes.get()).unwrap_or_default()
+    }
+
     /// The metrics, for those who count what they refuse before it gets here.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {

@@ -139,7 +139,7 @@ impl Cursor {
 
     /// `at` when the record there matches, else a place behind it before which none does; `None` when none does any more.
     /// With `alone` the record is looked at alone rather than the text searched.
-    fn from_here(&mut self, span: &Span<'_>, at: usize, alone: bool) -> Option<usize> {
+    fn try_at(&mut self, span: &Span<'_>, at: usize, alone: bool) -> Option<usize> {
         if !alone || self.knows(at) {
             return self.seek(span, at);
         }
@@ -173,7 +173,7 @@ fn search_all(first: &mut Cursor, others: &mut [Cursor], span: &Span<'_>, from: 
         let long = at - place >= LONG_LEAP_BYTES;
         for other in &mut *others {
             let alone = long || other.is_slow();
-            let next = other.from_here(span, at, alone)?;
+            let next = other.try_at(span, at, alone)?;
             if next != at {
                 place = next;
                 continue 'candidates;

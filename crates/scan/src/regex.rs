@@ -21,11 +21,12 @@ const NEST_MAX: u32 = 100;
 
 /// The longest source of a regex, in bytes: room for an alternation of a thousand words, and it bounds the time that
 /// large Unicode classes take to be put together, before their size can be measured.
-pub(crate) const SOURCE_BYTES_MAX: usize = 16 * 1024;
+const SOURCE_BYTES_MAX: usize = 16 * 1024;
 
 /// The largest automaton of a regex, in bytes. Where the lazy DFA gives up, time per byte grows with the automaton, so
-/// that this bounds how slow a search can be made.
-pub(crate) const AUTOMATON_BYTES_MAX: usize = 1024 * 1024;
+/// that this bounds how slow a search can be made: at this size and at worst, some seconds for a record of 1 MB, the
+/// longest stretch in which `cancel` is not asked.
+const AUTOMATON_BYTES_MAX: usize = 512 * 1024;
 
 /// Bytes of states that the lazy DFA of a regex keeps, for each thread that searches: some thousand states. With fewer it
 /// is rebuilt again and again, with more a query of many regexes takes the memory of a node.
@@ -64,13 +65,13 @@ pub(crate) fn for_records(pattern: &Pattern) -> Result<Compiled, CompileError> {
     if let HirKind::Literal(literal) = hir.kind() {
         return Ok(Compiled::Text(literal.0.to_vec()));
     }
-    Regex::from_hir(hir).map(Compiled::Regex).map_err(|error| too_large(pattern, &error))
+    Regex::from_hir(hir).map(Compiled::Regex).map_err(|reason| too_large(pattern, reason))
 }
 
 /// Compiles a regex that is looked for in the values of a field: `^` and `$` are the bounds of the value.
 pub(crate) fn for_values(pattern: &Pattern) -> Result<meta::Regex, CompileError> {
     let hir = parse(pattern, false)?;
-    build(&hir).map_err(|error| too_large(pattern, &error))
+    build(&hir).map_err(|reason| too_large(pattern, reason))
 }
 
 impl Regex {
@@ -82,13 +83,11 @@ impl Regex {
             let ranges = [range(byte.to_ascii_lowercase()), range(byte.to_ascii_uppercase())];
             Hir::class(hir::Class::Bytes(hir::ClassBytes::new(ranges)))
         });
-        Self::from_hir(Hir::concat(letters.collect())).map_err(|error| CompileError::TooLarge {
-            regex: "of a text in any case".to_owned(),
-            reason: too_large_because(&error),
-        })
+        let regex = "of a text in any case".to_owned();
+        Self::from_hir(Hir::concat(letters.collect())).map_err(|reason| CompileError::TooLarge { regex, reason })
     }
 
-    fn from_hir(hir: Hir) -> Result<Self, meta::BuildError> {
+    fn from_hir(hir: Hir) -> Result<Self, String> {
         let alone = build(&hir)?;
         if !is_possible(&hir) {
             return Ok(Self { alone, lines: Lines::Never });
@@ -129,7 +128,7 @@ impl Regex {
 fn parse(pattern: &Pattern, multi_line: bool) -> Result<Hir, CompileError> {
     if pattern.source.len() > SOURCE_BYTES_MAX {
         let reason = format!("its source may have {SOURCE_BYTES_MAX} bytes");
-        return Err(CompileError::TooLarge { regex: shown(pattern), reason });
+        return Err(too_large(pattern, reason));
     }
     let mut parser = ParserBuilder::new()
         .utf8(false)
@@ -163,7 +162,8 @@ fn advise(kind: &hir::ErrorKind) -> String {
     }
 }
 
-fn build(hir: &Hir) -> Result<meta::Regex, meta::BuildError> {
+/// Builds an automaton, or says why it would be too large.
+fn build(hir: &Hir) -> Result<meta::Regex, String> {
     let config = meta::Config::new()
         .match_kind(MatchKind::LeftmostFirst)
         .utf8_empty(false)
@@ -172,16 +172,12 @@ fn build(hir: &Hir) -> Result<meta::Regex, meta::BuildError> {
         .hybrid_cache_capacity(CACHE_BYTES_MAX)
         // One-pass automata are for groups, which nobody asks for.
         .onepass(false);
-    meta::Builder::new().configure(config).build_from_hir(hir)
-}
-
-fn too_large(pattern: &Pattern, error: &meta::BuildError) -> CompileError {
-    CompileError::TooLarge { regex: shown(pattern), reason: too_large_because(error) }
-}
-
-fn too_large_because(error: &meta::BuildError) -> String {
-    match error.size_limit() {
+    meta::Builder::new().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
         Some(limit) => format!("it takes more than {limit} bytes when compiled; have it repeat less"),
         None => error.to_string().lines().collect::<Vec<_>>().join(" "),
-    }
+    })
+}
+
+fn too_large(pattern: &Pattern, reason: String) -> CompileError {
+    CompileError::TooLarge { regex: shown(pattern), reason }
 }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::json_string::{string_length, unescape};
+use super::quoted::{quoted_length, unescape};
 
 /// How many objects and arrays are entered inside the outermost: deeper than people nest, and safe for every stack.
 const DEPTH_MAX: usize = 128;
@@ -40,7 +40,7 @@ fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Opti
         match path.strip_prefix(key) {
             Some([]) => *found = Some(reader.skip()?),
             Some([b'.', rest @ ..]) if reader.is_container() && depth < DEPTH_MAX => {
-                find(reader, rest, depth + 1, found)?
+                find(reader, rest, depth + 1, found)?;
             }
             _ => {
                 reader.skip()?;
@@ -108,7 +108,7 @@ fn compact(text: &[u8]) -> Cow<'_, [u8]> {
     let mut rest = text;
     while let Some((first, behind)) = rest.split_first() {
         let length = match first {
-            b'"' => string_length(behind).map_or(rest.len(), |length| length + 2),
+            b'"' => quoted_length(behind).map_or(rest.len(), |length| length + 2),
             byte if byte.is_ascii_whitespace() => 0,
             _ => 1,
         };
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
             return Some(Some(Key::Index(*index - 1)));
         }
         self.take(b'"')?;
-        let (name, behind) = self.rest.split_at_checked(string_length(self.rest)?)?;
+        let (name, behind) = self.rest.split_at_checked(quoted_length(self.rest)?)?;
         self.rest = behind;
         self.take(b'"')?;
         self.space();
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
     /// Goes behind the value that comes next, and returns its text.
     fn skip(&mut self) -> Option<&'a [u8]> {
         let length = match self.rest {
-            [b'"', inner @ ..] => string_length(inner)? + 2,
+            [b'"', inner @ ..] => quoted_length(inner)? + 2,
             [b'{' | b'[', ..] => container_length(self.rest)?,
             // A word is whole only when something follows it; at the end it may have been cut.
             rest => rest.iter().position(|byte| !is_word(*byte)).filter(|length| *length > 0)?,
@@ -213,7 +213,7 @@ fn container_length(text: &[u8]) -> Option<usize> {
         match text.get(at)? {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
-            b'"' => at += string_length(text.get(at + 1..)?)? + 1,
+            b'"' => at += quoted_length(text.get(at + 1..)?)? + 1,
             _ => {}
         }
         at += 1;

@@ -13,7 +13,9 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr;
+
+use super::quoted::quoted_length;
 
 /// The keys and values of `record`, in order.
 pub(super) fn pairs(record: &[u8]) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
@@ -68,18 +70,6 @@ fn is_key_end(byte: u8) -> bool {
 fn behind_token(text: &[u8]) -> &[u8] {
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     text.get(end..).unwrap_or_default()
-}
-
-/// Bytes before the quote that ends the value.
-fn quoted_length(quoted: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        at += memchr2(b'"', b'\\', quoted.get(at..)?)?;
-        if quoted.get(at) == Some(&b'"') {
-            return Some(at);
-        }
-        at += 2;
-    }
 }
 
 fn unquote(value: &[u8]) -> Cow<'_, [u8]> {

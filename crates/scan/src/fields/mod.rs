@@ -19,8 +19,8 @@
 //! ```
 
 mod json;
-mod json_string;
 mod logfmt;
+mod quoted;
 #[cfg(test)]
 mod tests;
 

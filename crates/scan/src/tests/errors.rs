@@ -30,11 +30,11 @@ fn errors_say_which_and_where() {
     );
     check(
         "/(a{1000}){1000}/",
-        "the regex /(a{1000}){1000}/ is too large: it takes more than 1048576 bytes when compiled; have it repeat less",
+        "the regex /(a{1000}){1000}/ is too large: it takes more than 524288 bytes when compiled; have it repeat less",
     );
     check(
         "x=~/(a{1000}){1000}/",
-        "the regex /(a{1000}){1000}/ is too large: it takes more than 1048576 bytes when compiled; have it repeat less",
+        "the regex /(a{1000}){1000}/ is too large: it takes more than 524288 bytes when compiled; have it repeat less",
     );
     let error = error(&format!("/{}\n(/", "x".repeat(200)));
     assert!(error.lines().count() == 1 && error.chars().count() < 150, "{error}");

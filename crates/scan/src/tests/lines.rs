@@ -39,8 +39,8 @@ fn anchors() {
     check(r"/(?u)\bfoo\b/", &[b"foo", "éfoo".as_bytes(), b"foo"], &[0, 2]);
     check(r"/\Bfoo/", &[b"foo", b"xfoo"], &[1]);
     check("/(?R)foo$/", &[b"foo", b"foo\r", b"a foo", b"foo "], &[0, 1, 2]);
-    check("/(?R)\\r$/", &[b"foo", b"foo\r"], &[1]);
-    check("/(?R)\\r^/", &[b"foo", b"foo\r"], &[1]);
+    check("/(?R)\\r$/", &[b"foo", b"foo\r", b""], &[1]);
+    check("/(?R)\\r^/", &[b"foo", b"foo\r", b""], &[1]);
     check("/(?-m)^b/", &[b"a", b"b", b"ab"], &[1]);
 }
 

@@ -1,11 +1,11 @@
-//! Strings of JSON: where they end, and what they say.
+//! Strings in quotes: where they end, for JSON and logfmt alike, and what they say in JSON.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
 /// Bytes before the quote that ends the string; `None` when there is none. `inner` starts behind the opening quote.
-pub(super) fn string_length(inner: &[u8]) -> Option<usize> {
+pub(super) fn quoted_length(inner: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += memchr2(b'"', b'\\', inner.get(at..)?)?;

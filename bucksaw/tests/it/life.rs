@@ -1,0 +1,65 @@
+//! How commands end: interrupted, or with a reader that goes away.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::node::{Answer, Node, Step, message};
+use crate::process::bucksaw;
+
+fn start(words: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let mut child = bucksaw(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out)
+}
+
+/// How the child ended, and what it said.
+fn end(mut child: Child) -> (Option<i32>, String) {
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    (child.wait().unwrap().code(), err)
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+fn line(out: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn an_interrupt_ends_a_search_at_once() {
+    let node = Node::new(Answer::stream([message(1, "one\n"), message(1, "two\n"), Step::Wait]));
+    for command in ["query", "tail"] {
+        let (child, mut out) = start(&[command, "--addr", &node.url]);
+        // That the lines are here shows that they were not kept back while nothing more comes.
+        assert_eq!((line(&mut out).as_str(), line(&mut out).as_str()), ("one\n", "two\n"));
+        interrupt(&child);
+        assert_eq!(end(child), (Some(130), String::new()), "{command}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_writer_whose_reader_sleeps() {
+    let (child, mut out) = start(&["generate", "--rate", "0"]);
+    // The pipe is full long before anyone reads on.
+    assert!(!line(&mut out).is_empty());
+    interrupt(&child);
+    assert_eq!(end(child), (Some(130), String::new()));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let piece = message(1, "a line of some length\n".repeat(10_000));
+    let node = Node::new(Answer::stream(vec![piece; 20]));
+    for words in [&["query", "--addr", &node.url][..], &["tail", "--addr", &node.url], &["generate", "--rate", "0"]] {
+        let (child, mut out) = start(words);
+        assert!(!line(&mut out).is_empty());
+        drop(out);
+        assert_eq!(end(child), (Some(0), String::new()), "{words:?}");
+    }
+}

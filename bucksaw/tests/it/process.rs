@@ -1,0 +1,47 @@
+//! Starts the program, with nothing of the caller's environment.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::NamedTempFile;
+
+/// The program with these arguments.
+pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bucksaw"));
+    // The columns are those of help texts.
+    command.args(arguments).env_clear().env("COLUMNS", "100").stdin(Stdio::null());
+    command
+}
+
+/// How the program ended and what it said.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: String,
+}
+
+impl Run {
+    pub(crate) fn text(&self) -> &str {
+        str::from_utf8(&self.out).unwrap()
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command) -> Run {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    Run { code: status.code(), out: stdout, err: String::from_utf8(stderr).unwrap() }
+}
+
+/// Runs the program with these words.
+pub(crate) fn words(words: &str) -> Run {
+    run(&mut bucksaw(words.split_whitespace()))
+}
+
+/// A file with this text, for as long as it is held.
+pub(crate) fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}

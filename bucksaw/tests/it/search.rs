@@ -1,0 +1,193 @@
+//! `query` and `tail` against a node.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::node::{Answer, Node, Seen, Step, message};
+use crate::process::{Run, bucksaw, run, words};
+
+const STATS: &str = r#"{"stats":{"matched":2,"partial":false,"segments_read":3,"segments_skipped":4,
+    "bytes_scanned":2048,"seconds":0.5,"nodes_asked":2,"nodes_answered":2}}"#;
+const NOTHING: &str = r#"{"stats":{"matched":0,"partial":false}}"#;
+const TWO: &str = concat!(
+    r#"{"id":"a","time":"2026-11-20T23:10:00.000000Z","labels":{"app":"web","host":"a1"},"line":"one\t\u001b"}"#,
+    "\n",
+    r#"{"id":"b","time":"2026-11-20T23:10:01.000000Z","labels":{},"line_base64":"/3R3bw==","unterminated":true}"#,
+    "\n",
+);
+
+/// Asks a node that answers like this, and tells what it was asked.
+fn ask(words: &str, steps: impl IntoIterator<Item = Step>) -> (Run, Seen) {
+    let node = Node::new(Answer::stream(steps));
+    let run = run(bucksaw(words.split_whitespace()).args(["--addr", &node.url]));
+    (run, node.seen().remove(0))
+}
+
+#[test]
+fn records_are_printed() {
+    let check = |words: &str, answer: Step, want: &[u8], format: &str| {
+        let (run, seen) = ask(words, [answer, message(3, STATS)]);
+        assert_eq!(run.out.escape_ascii().to_string(), want.escape_ascii().to_string(), "{words}");
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{words}");
+        assert_eq!(seen.get("format"), Some(format), "{words}");
+        assert_eq!(seen.accept, "application/x-bucksaw-stream");
+    };
+    let text = b"2026-11-20T23:10:00.000000Z {app=web,host=a1} one\t\x1b\n2026-11-20T23:10:01.000000Z {} \xfftwo\n";
+    for command in ["query", "tail"] {
+        check(command, message(1, b"a\x1b\xff\r\n\n"), b"a\x1b\xff\r\n\n", "raw");
+        check(&format!("{command} -o text"), message(2, TWO), text, "json");
+        check(&format!("{command} --output json"), message(2, TWO), TWO.as_bytes(), "json");
+    }
+    // A tail counts records itself, so it must know where each ends.
+    check("tail -m 2", message(2, TWO), b"one\t\x1b\n\xfftwo\n", "json");
+    check("tail -m 1", message(2, TWO), b"one\t\x1b\n", "json");
+}
+
+#[test]
+fn questions_say_what_was_typed() {
+    let check = |words: &str, want: &[(&str, &str)]| {
+        let (run, seen) = ask(words, [message(3, NOTHING)]);
+        assert_eq!((run.code, run.err.as_str(), run.text()), (Some(1), "", ""), "{words}");
+        let want: Vec<_> = want.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(seen.parameters, want, "{words}");
+    };
+    let asc = ("order", "asc");
+    check("query", &[("q", ""), ("from", "1h"), asc, ("format", "raw")]);
+    check("query -iv x --since 2d", &[("q", "NOT \"x\"i"), ("from", "2d"), asc, ("format", "raw")]);
+    check(
+        "query --from 2026-11-20 --to 1795216200 -m 5 --newest-first -o json",
+        &[
+            ("q", ""),
+            ("from", "2026-11-20"),
+            ("to", "1795216200"),
+            ("order", "desc"),
+            ("format", "json"),
+            ("limit", "5"),
+        ],
+    );
+    check("query -F a&b=%41", &[("q", "\"a&b=%41\""), ("from", "1h"), asc, ("format", "raw")]);
+    check("query -E ^/a+$", &[("q", "/^\\/a+$/"), ("from", "1h"), asc, ("format", "raw")]);
+    check("tail level=error", &[("q", "level=error"), ("format", "raw")]);
+}
+
+#[test]
+fn expressions_need_not_be_utf8() {
+    let node = Node::new(Answer::stream([message(3, NOTHING)]));
+    let check = |letters: &str, want: &str| {
+        let mut command = bucksaw(["query", letters, "--addr", &node.url]);
+        assert_eq!(run(command.arg(OsStr::from_bytes(b"caf\xe9"))).code, Some(1));
+        assert_eq!(node.seen().last().unwrap().get("q"), Some(want));
+    };
+    check("-F", "\"caf\\xE9\"");
+    check("--stats", "\"caf\\xE9\"");
+}
+
+#[test]
+fn counts() {
+    let check = |words: &str, count: &str, code: i32, out: &str, err: &str| {
+        let node = Node::new(Answer::plain(200, count));
+        let run = run(bucksaw(words.split_whitespace()).args(["--addr", &node.url]));
+        assert_eq!((run.code, run.text(), run.err.as_str()), (Some(code), out, err), "{words} {count}");
+        assert_eq!(node.seen()[0].path, "/api/v1/count");
+    };
+    check("query -c", r#"{"count":12,"stats":{}}"#, 0, "12\n", "");
+    check("query --count", r#"{"count":0}"#, 1, "0\n", "");
+    check("query -c -m 5", r#"{"count":12}"#, 0, "5\n", "");
+    check("query -c -m 0", r#"{"count":12}"#, 1, "0\n", "");
+    let partial = r#"{"count":1,"stats":{"partial":true,"partial_reasons":["node n2 did not answer"]}}"#;
+    check("query -c", partial, 0, "1\n", "bucksaw: the answer is partial: node n2 did not answer\n");
+    check("query -c", "{}", 2, "", "bucksaw: the node's answer has no count\n");
+}
+
+#[test]
+fn partial_answers_and_statistics_are_told() {
+    let (run, _) =
+        ask("query", [message(3, r#"{"stats":{"matched":0,"partial":true,"partial_reasons":["n2\nis slow\u001b"]}}"#)]);
+    assert_eq!((run.code, run.err.as_str()), (Some(1), "bucksaw: the answer is partial: n2 is slow\\x1b\n"));
+    let (run, _) = ask("query --stats", [message(1, "x\n"), message(3, STATS)]);
+    let want = "bucksaw: matched 2 records in 500 ms\nbucksaw: read 2.0 KB in 3 segments, skipped 4 segments\n\
+                bucksaw: asked 2 nodes, 2 answered\n";
+    assert_eq!((run.code, run.err.as_str(), run.text()), (Some(0), want, "x\n"));
+    let (run, _) = ask("tail", [message(5, r#"{"skipped_bytes":9}"#), message(5, "{\"new\":1}"), message(3, NOTHING)]);
+    let want = "bucksaw: 9 bytes came faster than they could be shown and were skipped: narrow the expression\n\
+                bucksaw: the node says: {\"new\":1}\n";
+    assert_eq!((run.code, run.err.as_str()), (Some(1), want));
+}
+
+#[test]
+fn answers_that_end_early_are_trouble() {
+    let check = |words: &str, steps: Vec<Step>, out: &str, err: &str| {
+        let (run, _) = ask(words, steps);
+        assert_eq!((run.code, run.text()), (Some(2), out), "{words}: {}", run.err);
+        assert!(run.err.contains(err) && run.err.lines().count() == 1, "{words}: {}", run.err);
+    };
+    let ended = "ended early, so records may be missing";
+    check("query", vec![], "", ended);
+    check("query", vec![message(1, "x\n")], "x\n", ended);
+    check("query", vec![Step::Send(b"\x01\xff\0\0\0x\n".into())], "x\n", ended);
+    check("query", vec![message(1, "x\n"), Step::Break], "x\n", "ended early");
+    check("query -o json", vec![message(2, "{}\n{\"tor"), Step::Break], "{}\n", "ended early");
+    check("query", vec![message(1, "x\n"), message(4, "disk\nfull")], "x\n", "the node could not go on: disk full");
+    check("query", vec![message(9, "")], "", "unknown kind 9");
+    check("query -o json", vec![Step::Send(b"\x02\xff\xff\xff\xff".into())], "", "4294967295 bytes");
+    check("query -o text", vec![message(2, "nonsense\n"), message(3, STATS)], "", "cannot be read");
+    check("query", vec![message(3, "nonsense")], "", "statistics cannot be read");
+    check("tail", vec![message(1, "x\n")], "x\n", "ended the connection");
+    check("tail -m 3", vec![message(2, "{\"line\":\"x\"}\n")], "x\n", "ended the connection");
+}
+
+#[test]
+fn refusals_are_told() {
+    let check = |answer: Answer, want: &str| {
+        let node = Node::new(answer);
+        for words in [&["query"][..], &["query", "-c"], &["tail"], &["status"]] {
+            let run = run(bucksaw(words).args(["--addr", &node.url]));
+            assert_eq!(run.code, Some(if words == ["status"] { 1 } else { 2 }));
+            assert_eq!(run.err, format!("bucksaw: {} refused: {want}\n", node.url), "{words:?}");
+        }
+    };
+    check(Answer::plain(400, r#"{"error":"the regex is too large"}"#), "the regex is too large (400 Bad Request)");
+    check(Answer::plain(503, "<h1>\nno\x1b</h1>"), "<h1> no\\x1b</h1> (503 Service Unavailable)");
+    let node = Node::new(Answer::plain(200, "{}"));
+    let run = run(&mut bucksaw(["query", "--addr", &node.url]));
+    assert!(run.code == Some(2) && run.err.contains("not as a node does"), "{}", run.err);
+}
+
+#[test]
+fn mistakes_are_told_before_anyone_is_asked() {
+    let check = |words: &[&str], want: &str| {
+        // Nobody listens on port 1, so that asking would be told in other words.
+        let run = run(bucksaw(words).env("BUCKSAW_ADDR", "http://127.0.0.1:1"));
+        assert_eq!((run.code, run.text()), (Some(2), ""));
+        assert_eq!(run.err, want);
+    };
+    check(
+        &["query", "level= x"],
+        "bucksaw: column 7: expected a value after `level=`, found a space\n  level= x\n        ^\n",
+    );
+    check(
+        &["tail", "(a"],
+        "bucksaw: column 3: expected `)` to close the `(` in column 1, found the end of the expression\n  (a\n    ^\n",
+    );
+    check(&["query", "-F", "-E", "a"], "bucksaw: both -F and -E are given: leave one of them out\n");
+    check(
+        &["query", "--since", "1h", "--from", "2h"],
+        "bucksaw: both --since and --from are given: leave one of them out\n",
+    );
+    check(
+        &["query", "--from", "2026-11-20", "--to", "2026-11-19"],
+        "bucksaw: the span ends (2026-11-19T00:00:00.000000Z) before it begins (2026-11-20T00:00:00.000000Z): \
+         set --from or --since and --to anew\n",
+    );
+}
+
+#[test]
+fn nobody_there() {
+    let run = words("query --addr http://127.0.0.1:1");
+    let want = "bucksaw: cannot reach http://127.0.0.1:1: connection refused: is a node running? \
+                start one with 'bucksaw serve'\n";
+    assert_eq!((run.code, run.err.as_str()), (Some(2), want));
+    assert_eq!(words("status --addr http://127.0.0.1:1").code, Some(1));
+    assert_eq!(words("query -m 0").code, Some(1));
+    assert_eq!(words("tail -m 0").code, Some(1));
+}

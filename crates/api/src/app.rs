@@ -1,0 +1,76 @@
+//! What the handlers share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bucksaw_doors::Doors;
+use bucksaw_ingest::Queue;
+use bucksaw_query::Engine;
+use bucksaw_record::Millis;
+use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
+
+use crate::config::Config;
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct NodeInfo {
+    /// Its id: drawn when its data directory was made.
+    pub id: String,
+    /// The program's version.
+    pub version: String,
+    /// `ingest`, `store`.
+    pub roles: Vec<String>,
+    /// The address of each listener, by its name: `http`, `fast`, …
+    pub addresses: BTreeMap<String, String>,
+}
+
+/// The state behind the handlers. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) doors: Doors,
+    pub(crate) config: Arc<Config>,
+    pub(crate) info: Arc<NodeInfo>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) ingests: Arc<Semaphore>,
+    pub(crate) queries: Arc<Semaphore>,
+    pub(crate) tails: Arc<Semaphore>,
+    ready: Arc<AtomicBool>,
+}
+
+impl App {
+    /// The surface of a node. It is ready until [`Self::set_ready`] says otherwise.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, doors: Doors, config: Config, info: NodeInfo, registry: Registry) -> Self {
+        Self {
+            engine,
+            doors,
+            ingests: Arc::new(Semaphore::new(config.ingests_max)),
+            queries: Arc::new(Semaphore::new(config.queries_max)),
+            tails: Arc::new(Semaphore::new(config.tails_max)),
+            config: Arc::new(config),
+            info: Arc::new(info),
+            registry: Arc::new(registry),
+            ready: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// Says whether the node wants traffic: no longer once it is about to stop.
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        self.engine.queue()
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        Millis(self.doors.clock.unix_ms())
+    }
+}

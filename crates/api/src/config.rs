@@ -1,0 +1,39 @@
+//! What can be set about the HTTP surface.
+
+use std::time::Duration;
+
+/// Settings of the HTTP surface.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Connections at the same time; further ones wait in the kernel's backlog.
+    pub connections_max: usize,
+    /// A client must have sent the head of its request within this time.
+    pub header_timeout: Duration,
+    /// A client that sends nothing of its body for so long is given up.
+    pub body_idle_timeout: Duration,
+    /// The greatest record, in bytes; longer ones are cut.
+    pub record_bytes_max: usize,
+    /// What a compressed body may unpack to, in bytes. A body that is not compressed may be of any length.
+    pub unpacked_bytes_max: u64,
+    /// Bodies that are worked on at the same time; others wait.
+    pub ingests_max: usize,
+    /// Queries at the same time; others wait a little, and are told to come again.
+    pub queries_max: usize,
+    /// Clients that follow new records at the same time.
+    pub tails_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            connections_max: 8_192,
+            header_timeout: Duration::from_secs(10),
+            body_idle_timeout: Duration::from_secs(30),
+            record_bytes_max: 1 << 20,
+            unpacked_bytes_max: 256 << 20,
+            ingests_max: 32,
+            queries_max: 32,
+            tails_max: 256,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What a client is told when something cannot be done.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bucksaw_ingest::Refusal;
+use bucksaw_query::RequestError;
+use serde_json::json;
+
+/// An answer with an error's status and `{"error": "…"}`.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    message: String,
+    retry_after_s: Option<u32>,
+    /// Records of the same body that were accepted before.
+    accepted: Option<u64>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), retry_after_s: None, accepted: None }
+    }
+
+    pub(crate) fn bad(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self { retry_after_s: Some(1), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
+    }
+
+    pub(crate) fn after(self, accepted: u64) -> Self {
+        Self { accepted: Some(accepted), ..self }
+    }
+
+    pub(crate) fn internal() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "a bug: the node's log says more")
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let wait = match refusal {
+            Refusal::Full => 5,
+            _ => 1,
+        };
+        Self { retry_after_s: Some(wait), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, refusal.to_string()) }
+    }
+}
+
+impl From<RequestError> for ApiError {
+    fn from(error: RequestError) -> Self {
+        let status = match error {
+            RequestError::NoRecord(_) => StatusCode::NOT_FOUND,
+            RequestError::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut body = json!({ "error": self.message });
+        if let (Some(accepted), Some(fields)) = (self.accepted, body.as_object_mut()) {
+            fields.insert("accepted".to_owned(), accepted.into());
+        }
+        let mut response = (self.status, axum::Json(body)).into_response();
+        if let Some(wait) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
+        }
+        response
+    }
+}

@@ -1,0 +1,159 @@
+//! `POST /api/v1/ingest`: lines or NDJSON in, packed or not, with the promise that the client wants.
+//!
+//! The body is worked on as it comes, a piece at a time, so its length does not matter. Records go to the queue when
+//! [`PIECE_BYTES`](pipeline::PIECE_BYTES) of them are together or the body ends: a body up to that size is taken whole or
+//! not at all. When something goes wrong in a longer one, the answer says how many records were accepted before.
+
+mod body;
+mod ndjson;
+mod pipeline;
+mod promise;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use bucksaw_ingest::Durability;
+use bucksaw_record::{Labels, Producer};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::params::Params;
+use body::Unpacker;
+use pipeline::{Kind, Pipeline};
+use promise::Promise;
+
+/// What is collected of a body before a thread is asked to work on it: a client that drips takes no thread.
+const FEED_BYTES: usize = 256 << 10;
+
+/// A key is an identifier, not a document.
+const KEY_BYTES_MAX: usize = 256;
+
+pub(crate) async fn ingest(
+    State(app): State<App>,
+    query: RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    let params = Params::parse(query.0.unwrap_or_default().as_bytes());
+    params.only(&["durability", "label"])?;
+    let durability: Durability = params.text("durability")?.unwrap_or("fast").parse().map_err(ApiError::bad)?;
+    let kind = kind_of(&headers)?;
+    let labels = labels_of(&params)?;
+    if app.queue().is_full() {
+        return Err(bucksaw_ingest::Refusal::Full.into());
+    }
+    let (producer, base) = match key_of(&headers)? {
+        Some(key) => {
+            let producer = Producer::keyed(key);
+            (producer, app.queue().key_base(producer, app.now()))
+        }
+        None => (Producer::drawn(app.doors.entropy.next_u64()), app.now()),
+    };
+    let promise = Promise::default();
+    let pipeline = Pipeline::new(app.clone(), kind, labels, durability, producer, base, promise.clone());
+    let unpacker = Unpacker::new(encoding_of(&headers)?, pipeline, app.config.unpacked_bytes_max)?;
+    let pipeline = feed(&app, body, unpacker).await?;
+    if durability == Durability::Bulk {
+        app.queue().flush_bulk();
+    }
+    let (accepted, rejected) = (pipeline.accepted(), pipeline.rejected());
+    promise.kept().await.map_err(|refusal| ApiError::from(refusal).after(0))?;
+    if accepted == 0 && rejected > 0 {
+        let first = pipeline.errors().first().map(|(line, error)| format!("line {line}: {error}"));
+        return Err(ApiError::bad(format!("no record was accepted: {}", first.unwrap_or_default())));
+    }
+    let mut answer = json!({ "accepted": accepted, "rejected": rejected });
+    if rejected > 0
+        && let Some(fields) = answer.as_object_mut()
+    {
+        let errors = pipeline.errors().iter().map(|(line, error)| json!({ "line": line, "error": error }));
+        fields.insert("errors".to_owned(), errors.collect());
+    }
+    Ok(Json(answer))
+}
+
+/// Hands the body over to the unpacker, on threads that may wait for the disk.
+async fn feed(app: &App, mut body: Body, mut unpacker: Unpacker) -> Result<Pipeline, ApiError> {
+    let mut held = Vec::new();
+    loop {
+        let frame = tokio::time::timeout(app.config.body_idle_timeout, body.frame()).await;
+        let ended = match frame {
+            Err(_) => {
+                let message = "the body stopped coming";
+                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, message).after(unpacker.accepted()));
+            }
+            Ok(Some(Err(error))) => {
+                return Err(ApiError::bad(format!("the body broke off: {error}")).after(unpacker.accepted()));
+            }
+            Ok(Some(Ok(frame))) => {
+                if let Ok(data) = frame.into_data() {
+                    held.extend_from_slice(&data);
+                }
+                false
+            }
+            Ok(None) => true,
+        };
+        if !ended && held.len() < FEED_BYTES {
+            continue;
+        }
+        let permit = Arc::clone(&app.ingests).acquire_owned().await.map_err(|_| ApiError::internal())?;
+        let piece = std::mem::take(&mut held);
+        let worked = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let done = unpacker.push(&piece).and_then(|()| if ended { unpacker.finish() } else { Ok(()) });
+            (unpacker, done)
+        });
+        let (back, done) = worked.await.map_err(|_| ApiError::internal())?;
+        unpacker = back;
+        let accepted = unpacker.accepted();
+        done.map_err(|error| error.after(accepted))?;
+        if ended {
+            return Ok(unpacker.into_pipeline());
+        }
+    }
+}
+
+fn kind_of(headers: &HeaderMap) -> Result<Kind, ApiError> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("text/plain");
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match kind.as_str() {
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json" => Ok(Kind::Ndjson),
+        // `curl --data-binary` says that it sends a form.
+        "application/x-www-form-urlencoded" | "application/octet-stream" => Ok(Kind::Lines),
+        text if text.starts_with("text/") => Ok(Kind::Lines),
+        other => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!("Content-Type {other} is not known: send lines as text/plain, or records as application/x-ndjson"),
+        )),
+    }
+}
+
+fn encoding_of(headers: &HeaderMap) -> Result<&str, ApiError> {
+    let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.to_str());
+    encoding.transpose().map(Option::unwrap_or_default).map_err(|_| ApiError::bad("Content-Encoding is not text"))
+}
+
+fn labels_of(params: &Params) -> Result<Labels, ApiError> {
+    let mut pairs = Vec::new();
+    for label in params.all("label") {
+        let text = str::from_utf8(label).map_err(|_| ApiError::bad("label: not UTF-8"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| ApiError::bad(format!("label: `{text}` is not k=v")))?;
+        pairs.push((name, value));
+    }
+    Labels::new(pairs).map_err(|error| ApiError::bad(format!("label: {error}")))
+}
+
+fn key_of(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {
+    let key = headers.get("idempotency-key").map(axum::http::HeaderValue::as_bytes).filter(|key| !key.is_empty());
+    match key {
+        Some(key) if key.len() > KEY_BYTES_MAX => {
+            Err(ApiError::bad(format!("Idempotency-Key is longer than {KEY_BYTES_MAX} bytes")))
+        }
+        key => Ok(key),
+    }
+}

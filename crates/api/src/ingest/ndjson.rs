@@ -1,0 +1,73 @@
+//! The event time in an NDJSON record.
+
+use std::fmt;
+
+use bucksaw_record::{Millis, time};
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Keys that state the time of the event, the first that is there and can be read counts.
+const KEYS: [&str; 4] = ["time", "timestamp", "@timestamp", "ts"];
+
+/// Checks that the line is a JSON object, and reads its time: milliseconds, and nanoseconds below.
+pub(crate) fn event_time(line: &[u8]) -> Result<Option<(Millis, u32)>, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_slice(line);
+    let times = json.deserialize_map(Times)?;
+    json.end()?;
+    Ok(times.into_iter().flatten().next())
+}
+
+struct Times;
+
+impl<'de> Visitor<'de> for Times {
+    type Value = [Option<(Millis, u32)>; KEYS.len()];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut times = [None; KEYS.len()];
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            match KEYS.iter().position(|known| *known == key).and_then(|at| times.get_mut(at)) {
+                Some(place) => *place = read(map.next_value::<&RawValue>()?.get()),
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(times)
+    }
+}
+
+fn read(json: &str) -> Option<(Millis, u32)> {
+    if !json.starts_with('"') {
+        return time::event_time_number(json);
+    }
+    // Times need no escapes; one that has some is read the slow way.
+    let text: String = serde_json::from_str(json).ok()?;
+    time::event_time_text(text.as_bytes()).or_else(|| time::event_time_number(text.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_found_and_nonsense_is_refused() {
+        let check = |line: &str, want: Option<u64>| {
+            assert_eq!(event_time(line.as_bytes()).unwrap().map(|(at, _)| at.0), want, "{line}");
+        };
+        check(r#"{"a":1}"#, None);
+        check(r#"{"a":{"time":1},"time":"2023-11-14T22:13:20.5Z"}"#, Some(1_700_000_000_500));
+        check(r#"{"ts":1700000000.25,"x":[1,{"y":2}]}"#, Some(1_700_000_000_250));
+        check(r#"{"@timestamp":"1700000000"}"#, Some(1_700_000_000_000));
+        check(r#"{"ts":1,"timestamp":1700000000000}"#, Some(1_700_000_000_000));
+        check(r#"{"time":"yesterday","ts":1700000000}"#, Some(1_700_000_000_000));
+        check(r#"{"time":null}"#, None);
+        check(r#" {"ti\u006de":1700000000} "#, Some(1_700_000_000_000));
+        for bad in ["", "x", "[1]", "1", "{", r#"{"a":1} x"#, r#"{"a":}"#] {
+            assert!(event_time(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(event_time(b"{\"a\":\"\xff\"}").is_err());
+        assert!(event_time("[".repeat(100_000).as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! Records and stats as bytes.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bucksaw_query::{Record, Stats};
+use bucksaw_record::{Id, Marks, time};
+use serde_json::{Value, json};
+
+/// `{"id","time","labels":{},"line"}`; bytes that are not UTF-8 stand in `line_base64`. What is marked says so.
+pub(crate) fn object(record: &Record, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"id\":\"");
+    out.extend_from_slice(record.id.to_string().as_bytes());
+    out.extend_from_slice(b"\",\"time\":\"");
+    time::write_rfc3339(out, record.id.at(), record.nanos);
+    out.extend_from_slice(b"\",\"labels\":{");
+    for (at, (name, value)) in record.labels.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        string(out, name);
+        out.push(b':');
+        string(out, value);
+    }
+    out.push(b'}');
+    for (bit, name) in [(Marks::CUT, "cut"), (Marks::OPEN, "unterminated")] {
+        if record.marks & bit != 0 {
+            out.extend_from_slice(format!(",\"{name}\":true").as_bytes());
+        }
+    }
+    match str::from_utf8(record.text()) {
+        Ok(line) => {
+            out.extend_from_slice(b",\"line\":");
+            string(out, line);
+        }
+        Err(_) => {
+            out.extend_from_slice(b",\"line_base64\":\"");
+            out.extend_from_slice(BASE64_STANDARD.encode(record.text()).as_bytes());
+            out.push(b'"');
+        }
+    }
+    out.push(b'}');
+}
+
+fn string(out: &mut Vec<u8>, text: &str) {
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(out, text);
+}
+
+/// Records as they came in: each followed by an LF, but where the source had none: between the parts of a record that was
+/// cut, and after a last record that came without.
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    before: Option<(Id, u8)>,
+}
+
+impl Raw {
+    pub(crate) fn push(&mut self, record: &Record, out: &mut Vec<u8>) {
+        if let Some((id, marks)) = self.before {
+            let goes_on = marks & Marks::CUT != 0
+                && id.producer() == record.id.producer()
+                && id.sequence().checked_add(1) == Some(record.id.sequence());
+            if !goes_on {
+                out.push(b'\n');
+            }
+        }
+        out.extend_from_slice(record.text());
+        self.before = Some((record.id, record.marks));
+    }
+
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.before.take().is_some_and(|(_, marks)| marks & (Marks::CUT | Marks::OPEN) == 0) {
+            out.push(b'\n');
+        }
+    }
+}
+
+/// What an answer rests on.
+pub(crate) fn stats(stats: &Stats, seconds: f64) -> Value {
+    json!({
+        "matched": stats.matched,
+        "segments_read": stats.segments_read,
+        "segments_skipped": stats.segments_skipped,
+        "bytes_scanned": stats.bytes_scanned,
+        "bytes_skipped": stats.bytes_skipped,
+        "seconds": (seconds * 1e6).round() / 1e6,
+        "nodes_asked": 1,
+        "nodes_answered": 1,
+        "damaged": stats.damaged,
+        "partial": stats.is_partial(),
+        "partial_reasons": stats.partial_reasons(),
+    })
+}

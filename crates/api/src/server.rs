@@ -1,0 +1,88 @@
+//! Accepting connections, within limits, and letting them go at the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tracing::{debug, warn};
+
+use crate::app::App;
+use crate::{ingest, node, query, tail};
+
+/// How long requests that run have to come to their end when the node stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Serves HTTP on a listener until `stop` says so; then lets running requests finish, for a while.
+pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
+    let connections = Arc::new(Semaphore::new(app.config.connections_max));
+    let header_timeout = app.config.header_timeout;
+    let router = router(app);
+    let graceful = GracefulShutdown::new();
+    loop {
+        let permit = tokio::select! {
+            permit = Arc::clone(&connections).acquire_owned() => permit,
+            () = stopped(&mut stop) => break,
+        };
+        let Ok(permit) = permit else { break };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, mostly: some will be free again soon.
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(header_timeout)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            let _permit = permit;
+            if let Err(error) = connection.await {
+                debug!(%error, "a connection ended early");
+            }
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
+        warn!("requests were still running when the node stopped");
+    }
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A sender that is gone stops as well.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+fn router(app: App) -> Router {
+    Router::new()
+        .route("/", get(node::index))
+        .route("/api/v1/ingest", post(ingest::ingest))
+        .route("/api/v1/query", get(query::query).post(query::query))
+        .route("/api/v1/tail", get(tail::tail))
+        .route("/api/v1/count", get(query::count).post(query::count))
+        .route("/api/v1/histogram", get(query::histogram).post(query::histogram))
+        .route("/api/v1/fields", get(query::fields).post(query::fields))
+        .route("/api/v1/context", get(query::context))
+        .route("/api/v1/cluster", get(node::cluster))
+        .route("/metrics", get(node::metrics))
+        .route("/-/healthy", get(node::healthy))
+        .route("/-/ready", get(node::ready))
+        .fallback(node::nothing_here)
+        .method_not_allowed_fallback(node::other_method)
+        .with_state(app)
+}

@@ -1,0 +1,186 @@
+//! Answers that are longer than memory: made on a thread of their own, sent as fast as the client reads.
+//!
+//! Three forms, chosen by `Accept`:
+//!
+//! * `application/x-ndjson` (the default): an object a line, the stats in the last.
+//! * `text/plain`: the records as they came in. The stats stand in the trailer `bucksaw-stats`.
+//! * `application/x-bucksaw-stream`, for our own clients, who want to tell data from talk without parsing each line:
+//!   messages of a byte for the kind, four for the length (little-endian), and so many bytes. Kinds: 1 records as they came
+//!   in (`format=raw`), 2 objects, one a line (`format=json`), 3 the stats, the last message of a whole answer, 4 the text
+//!   of an error that ends the answer, 5 a notice as an object.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bucksaw_query::Cancel;
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+
+use crate::error::ApiError;
+
+/// Pieces between the maker and the network.
+const PIECES: usize = 4;
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Ndjson,
+    Text,
+    Events,
+    Messages { raw: bool },
+}
+
+impl Form {
+    /// The form that a client asks for.
+    pub(crate) fn of(headers: &HeaderMap, format: Option<&str>) -> Result<Self, ApiError> {
+        let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let raw = match format.unwrap_or_default() {
+            "" | "json" => false,
+            "raw" => true,
+            other => return Err(ApiError::bad(format!("format is raw or json, not `{other}`"))),
+        };
+        Ok(if accept.contains("application/x-bucksaw-stream") {
+            Self::Messages { raw }
+        } else if accept.contains("text/event-stream") {
+            Self::Events
+        } else if accept.contains("text/plain") || raw {
+            Self::Text
+        } else {
+            Self::Ndjson
+        })
+    }
+
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Ndjson => "application/x-ndjson",
+            Self::Text => "text/plain; charset=utf-8",
+            Self::Events => "text/event-stream",
+            Self::Messages { .. } => "application/x-bucksaw-stream",
+        })
+    }
+
+    /// Whether records are written as they came in.
+    pub(crate) fn is_raw(self) -> bool {
+        matches!(self, Self::Text | Self::Messages { raw: true })
+    }
+}
+
+/// The end of a stream that the maker holds.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    form: Form,
+    sender: mpsc::Sender<Frame<Bytes>>,
+}
+
+/// Nobody reads any more.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+impl Pieces {
+    /// Sends records that were written in the stream's form. Waits for a slow client; for a thread, not for the runtime.
+    pub(crate) fn records(&self, bytes: Vec<u8>) -> Result<(), Gone> {
+        self.send(self.frame(bytes))
+    }
+
+    /// The same from the runtime.
+    pub(crate) async fn records_async(&self, bytes: Vec<u8>) -> Result<(), Gone> {
+        self.sender.send(self.frame(bytes)).await.map_err(|_| Gone)
+    }
+
+    /// A notice from the runtime, where the form has a place for it.
+    pub(crate) async fn notice(&self, object: &serde_json::Value) -> Result<(), Gone> {
+        let text = object.to_string();
+        let frame = match self.form {
+            Form::Messages { .. } => message(5, text.as_bytes()),
+            Form::Ndjson => format!("{text}\n").into_bytes(),
+            Form::Events => format!("event: notice\ndata: {text}\n\n").into_bytes(),
+            Form::Text => return Ok(()),
+        };
+        self.sender.send(Frame::data(frame.into())).await.map_err(|_| Gone)
+    }
+
+    /// Ends a whole answer.
+    pub(crate) fn stats(&self, stats: &serde_json::Value) -> Result<(), Gone> {
+        match self.form {
+            Form::Messages { .. } => self.send(Frame::data(message(3, wrap(stats).as_bytes()).into())),
+            Form::Text => {
+                let mut trailers = HeaderMap::new();
+                if let Ok(value) = HeaderValue::from_str(&stats.to_string()) {
+                    trailers.insert("bucksaw-stats", value);
+                }
+                self.send(Frame::trailers(trailers))
+            }
+            Form::Ndjson | Form::Events => self.send(Frame::data(format!("{}\n", wrap(stats)).into_bytes().into())),
+        }
+    }
+
+    /// Resolves when nobody reads any more.
+    pub(crate) async fn gone(&self) {
+        self.sender.closed().await;
+    }
+
+    fn frame(&self, bytes: Vec<u8>) -> Frame<Bytes> {
+        Frame::data(Bytes::from(match self.form {
+            Form::Messages { raw } => message(if raw { 1 } else { 2 }, &bytes),
+            _ => bytes,
+        }))
+    }
+
+    fn send(&self, frame: Frame<Bytes>) -> Result<(), Gone> {
+        self.sender.blocking_send(frame).map_err(|_| Gone)
+    }
+}
+
+fn wrap(stats: &serde_json::Value) -> String {
+    serde_json::json!({ "stats": stats }).to_string()
+}
+
+fn message(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 5);
+    out.push(kind);
+    out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(bytes);
+    out
+}
+
+/// A stream in a form, and the response that carries it. When the client goes away, `cancel` is told.
+pub(crate) fn open(form: Form, cancel: Cancel) -> (Pieces, Response) {
+    let (sender, receiver) = mpsc::channel(PIECES);
+    let body = Body::new(Received { receiver, cancel }.boxed_unsync());
+    let mut response = body.into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, form.content_type());
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if form == Form::Text {
+        response.headers_mut().insert(header::TRAILER, HeaderValue::from_static("bucksaw-stats"));
+    }
+    (Pieces { form, sender }, response)
+}
+
+struct Received {
+    receiver: mpsc::Receiver<Frame<Bytes>>,
+    cancel: Cancel,
+}
+
+impl hyper::body::Body for Received {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.receiver.poll_recv(context).map(|frame| frame.map(Ok))
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}

@@ -1,0 +1,91 @@
+//! `GET /api/v1/tail`: records as they are accepted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use bucksaw_query::{Cancel, Tail, Tailed};
+use serde_json::json;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::params::Params;
+use crate::render;
+use crate::stream::{Form, Pieces, open};
+
+/// How often a follower looks for new records: half of the time from accepted to seen, at the most.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A sign of life for proxies, who close what is silent.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+pub(crate) async fn tail(State(app): State<App>, query: RawQuery, headers: HeaderMap) -> Result<Response, ApiError> {
+    let params = Params::parse(query.0.unwrap_or_default().as_bytes());
+    params.only(&["q", "format"])?;
+    let form = Form::of(&headers, params.text("format")?)?;
+    let expr = params.expr()?;
+    let Ok(permit) = Arc::clone(&app.tails).try_acquire_owned() else {
+        return Err(ApiError::busy("too many clients follow already"));
+    };
+    let tail = app.engine.tail(&expr)?;
+    let (pieces, response) = open(form, Cancel::default());
+    tokio::spawn(async move {
+        let _permit = permit;
+        follow(tail, form, &pieces).await;
+    });
+    Ok(response)
+}
+
+async fn follow(mut tail: Tail, form: Form, pieces: &Pieces) {
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut quiet = Duration::ZERO;
+    loop {
+        tokio::select! {
+            () = pieces.gone() => return,
+            _ = look.tick() => {}
+        }
+        let Ok((back, tailed)) = tokio::task::spawn_blocking(move || {
+            let tailed = tail.poll();
+            (tail, tailed)
+        })
+        .await
+        else {
+            return;
+        };
+        tail = back;
+        quiet = if tailed.records.is_empty() { quiet + LOOK } else { Duration::ZERO };
+        let beat = quiet >= HEARTBEAT;
+        if beat {
+            quiet = Duration::ZERO;
+        }
+        if send(&tailed, form, pieces, beat).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn send(tailed: &Tailed, form: Form, pieces: &Pieces, beat: bool) -> Result<(), crate::stream::Gone> {
+    if tailed.skipped_bytes > 0 {
+        pieces.notice(&json!({ "skipped_bytes": tailed.skipped_bytes })).await?;
+    }
+    let mut out = Vec::new();
+    for record in &tailed.records {
+        match form {
+            Form::Events => {
+                out.extend_from_slice(b"data: ");
+                render::object(record, &mut out);
+                out.push(b'\n');
+            }
+            form if form.is_raw() => out.extend_from_slice(record.text()),
+            _ => render::object(record, &mut out),
+        }
+        out.push(b'\n');
+    }
+    if out.is_empty() && beat && form == Form::Events {
+        out.extend_from_slice(b": still here\n\n");
+    }
+    if out.is_empty() { Ok(()) } else { pieces.records_async(out).await }
+}

@@ -1,0 +1,60 @@
+//! How long to wait before the next try to connect.
+
+use std::time::Duration;
+
+/// Counts tries that failed.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    min: Duration,
+    max: Duration,
+    addresses: usize,
+    failures: usize,
+}
+
+impl Backoff {
+    pub(crate) fn new(min: Duration, max: Duration, addresses: usize) -> Self {
+        Self { min, max, addresses: addresses.max(1), failures: 0 }
+    }
+
+    /// A connection was of use.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    /// The wait after another failure: none while there are addresses that were not tried, then longer each time. Half
+    /// of it is left to chance, so that many agents do not come back at once.
+    pub(crate) fn next(&mut self, random: u64) -> Duration {
+        self.failures += 1;
+        if !self.failures.is_multiple_of(self.addresses) {
+            return Duration::ZERO;
+        }
+        let doublings = u32::try_from(self.failures / self.addresses - 1).unwrap_or(u32::MAX);
+        let full = self.min.saturating_mul(2_u32.saturating_pow(doublings)).min(self.max);
+        let chance = random as f64 / u64::MAX as f64;
+        full.mul_f64(0.5 + chance / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(addresses: usize, random: u64) -> Vec<u64> {
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(1_000), addresses);
+        (0..7).map(|_| backoff.next(random).as_millis() as u64).collect()
+    }
+
+    #[test]
+    fn waits_grow_to_their_bound() {
+        assert_eq!(waits(1, u64::MAX), [100, 200, 400, 800, 1_000, 1_000, 1_000]);
+        assert_eq!(waits(1, 0), [50, 100, 200, 400, 500, 500, 500]);
+        assert_eq!(waits(2, u64::MAX), [0, 100, 0, 200, 0, 400, 0]);
+    }
+
+    #[test]
+    fn a_long_night_does_not_overflow() {
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5), 1);
+        backoff.failures = 1 << 40;
+        assert_eq!(backoff.next(u64::MAX), Duration::from_secs(5));
+    }
+}

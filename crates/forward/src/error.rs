@@ -1,0 +1,61 @@
+//! Why the agent ends before all is shipped, and why a connection ends.
+
+use std::io;
+use std::time::Duration;
+
+use bucksaw_wire::WireError;
+
+/// Why not all of the input was shipped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForwardError {
+    /// There is no address to ship to.
+    #[error("no address to ship to: name at least one as HOST:PORT")]
+    NoAddress,
+    /// The input broke off. What had been read before was shipped.
+    #[error("cannot read the input: {0}")]
+    Input(#[source] io::Error),
+    /// See [`Config::give_up_after`](crate::Config::give_up_after).
+    #[error("gave up: nothing was acknowledged for {} s, {unsent} records that were read are not shipped: {reason}", .after.as_secs())]
+    GaveUp {
+        /// Records without an acknowledgement. Some of them may have arrived.
+        unsent: u64,
+        /// How long it was tried.
+        after: Duration,
+        /// What went wrong last.
+        reason: String,
+    },
+    /// The stop came, and the acknowledgements did not come in time after it.
+    #[error("stopped with {unsent} records that were read and are not shipped: {reason}")]
+    Stopped {
+        /// Records without an acknowledgement. Some of them may have arrived.
+        unsent: u64,
+        /// What went wrong last.
+        reason: String,
+    },
+}
+
+/// Why there is no connection, or no more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Lost {
+    #[error("cannot connect: {0}")]
+    Connect(#[source] io::Error),
+    #[error("no answer within {} s", .0.as_secs())]
+    NoAnswer(Duration),
+    #[error("the node refuses: {0}")]
+    Refused(String),
+    #[error("the node says: {0}")]
+    Told(String),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("the node acknowledges what was not sent")]
+    Acks,
+    #[error("the node takes frames of at most {max} bytes and a batch has {found}: lower the greatest record or batch")]
+    FrameLong { found: usize, max: u32 },
+    #[error("the node closed the connection")]
+    Closed,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("nothing was acknowledged for {} s", .0.as_secs())]
+    Silent(Duration),
+}

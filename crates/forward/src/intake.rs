@@ -1,0 +1,80 @@
+//! Reading the input into the window.
+
+use std::io;
+use std::pin::Pin;
+
+use bucksaw_doors::Doors;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::watch;
+use tokio::time::{Sleep, sleep};
+
+use crate::Config;
+use crate::pack::{Packed, Packer};
+use crate::run::stopped;
+use crate::window::Window;
+
+/// What is read at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Reads to the end of the input or until the stop. All that was read is in the window then, also after an error.
+///
+/// # Errors
+/// When the input cannot be read.
+pub(crate) async fn run(
+    mut input: impl AsyncRead + Unpin,
+    config: &Config,
+    doors: &Doors,
+    window: &Window,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut packer = Packer::new(config, doors);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut due: Option<Pin<Box<Sleep>>> = None;
+    let mut pushing = stop.clone();
+    let mut push = async |packed: Packed| {
+        // After the stop there is no use in waiting: nothing more is read, so the window hardly grows.
+        tokio::select! {
+            () = window.room() => {}
+            () = stopped(&mut pushing) => {}
+        }
+        window.push(packed, doors.clock.uptime());
+    };
+    let result = loop {
+        let read = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => break Ok(()),
+            () = reached(&mut due) => {
+                due = None;
+                if let Some(packed) = packer.seal() {
+                    push(packed).await;
+                }
+                continue;
+            }
+            read = input.read(&mut chunk) => read,
+        };
+        let count = match read {
+            Ok(0) => break Ok(()),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => break Err(error),
+        };
+        for packed in packer.take(chunk.get(..count).unwrap_or_default()) {
+            due = None;
+            push(packed).await;
+        }
+        if packer.has_begun() && due.is_none() {
+            due = Some(Box::pin(sleep(config.linger)));
+        }
+    };
+    for packed in packer.finish() {
+        push(packed).await;
+    }
+    result
+}
+
+async fn reached(due: &mut Option<Pin<Box<Sleep>>>) {
+    match due {
+        Some(due) => due.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,94 @@
+//! The agent as a whole: intake and link side by side, and the reasons to end.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use bucksaw_doors::Doors;
+use tokio::io::AsyncRead;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::link::Link;
+use crate::window::Window;
+use crate::{Config, ForwardError, intake};
+
+/// How often it is looked at whether to give up, as a part of the time after which that is due.
+const LOOKS: u32 = 10;
+
+/// What was shipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Records that were acknowledged.
+    pub records: u64,
+    /// Bytes of their text, an LF for each included.
+    pub bytes: u64,
+    /// How often the connection was lost and made again.
+    pub reconnects: u64,
+}
+
+/// Ships the input to its end and returns when all of it is acknowledged. When `stop` turns true, or its sender is gone,
+/// the input counts as ended.
+///
+/// Dropping the future loses what was read and not acknowledged.
+///
+/// # Errors
+/// [`ForwardError`]; it says how many records were read and not shipped.
+pub async fn run(
+    input: impl AsyncRead + Unpin,
+    config: Config,
+    doors: Doors,
+    stop: watch::Receiver<bool>,
+) -> Result<Summary, ForwardError> {
+    if config.to.is_empty() {
+        return Err(ForwardError::NoAddress);
+    }
+    let window = Window::new(config.window_bytes);
+    let mut read = None;
+    let mut reading = pin!(intake::run(input, &config, &doors, &window, stop.clone()));
+    let mut shipping = pin!(Link::new(&config, &doors, &window).run());
+    let mut too_long = pin!(too_long(&config, &doors, &window));
+    let mut too_late = pin!(too_late(config.stop_max, stop));
+    let reconnects = loop {
+        tokio::select! {
+            biased;
+            reconnects = &mut shipping => break reconnects,
+            result = &mut reading, if read.is_none() => {
+                window.end();
+                read = Some(result);
+            }
+            after = &mut too_long => {
+                return Err(ForwardError::GaveUp { unsent: window.unsent(), after, reason: window.trouble() });
+            }
+            () = &mut too_late => {
+                return Err(ForwardError::Stopped { unsent: window.unsent(), reason: window.trouble() });
+            }
+        }
+    };
+    if let Some(Err(error)) = read {
+        return Err(ForwardError::Input(error));
+    }
+    let shipped = window.shipped();
+    Ok(Summary { records: shipped.records, bytes: shipped.bytes, reconnects })
+}
+
+/// Waits until the stop has come, or nobody is left to bring it.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Waits until nothing was acknowledged for as long as is borne.
+async fn too_long(config: &Config, doors: &Doors, window: &Window) -> Duration {
+    let Some(after) = config.give_up_after else { return std::future::pending().await };
+    loop {
+        sleep(after / LOOKS).await;
+        let since = window.stuck_since();
+        if since.is_some_and(|since| doors.clock.uptime().saturating_sub(since) >= after) {
+            return after;
+        }
+    }
+}
+
+async fn too_late(time: Duration, mut stop: watch::Receiver<bool>) {
+    stopped(&mut stop).await;
+    sleep(time).await;
+}

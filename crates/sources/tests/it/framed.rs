@@ -1,0 +1,338 @@
+//! The framed protocol, spoken well and badly.
+
+use std::time::Duration;
+
+use bucksaw_ingest::Durability;
+use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_segment::{Header, Kind};
+use bucksaw_sources::Config;
+use bucksaw_wire::{Answer, Batch, Code, FLUSH, Hello, Step, Told, Version, WireError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::node::{Dice, Node, until};
+
+/// A time that no node has had yet for long.
+const AT: Millis = Millis(1_700_000_000_000);
+
+pub(crate) struct Client {
+    pub(crate) socket: TcpStream,
+    bytes: Vec<u8>,
+}
+
+impl Client {
+    /// Says a hello, right or wrong, and hears the answer.
+    async fn greet(node: &Node, hello: &[u8]) -> (Self, Option<Answer>) {
+        let mut socket = node.connect().await;
+        socket.write_all(hello).await.unwrap();
+        let mut client = Self { socket, bytes: Vec::new() };
+        let answer = client.read(Answer::decode).await;
+        (client, answer)
+    }
+
+    pub(crate) async fn welcome(node: &Node, labels: &str) -> Self {
+        let hello = Hello { version: Version::NEWEST, labels: Labels::parse(labels).unwrap() };
+        let (client, answer) = Self::greet(node, &hello.encode()).await;
+        assert!(matches!(answer, Some(Answer::Welcome { version: Version::NEWEST, .. })), "{answer:?}");
+        client
+    }
+
+    pub(crate) async fn send(&mut self, first: u32, text: &str) {
+        self.socket.write_all(&batch(AT, first, text)).await.unwrap();
+    }
+
+    /// The next message; `None` at the end.
+    pub(crate) async fn hear(&mut self) -> Option<Told> {
+        self.read(Told::decode).await
+    }
+
+    /// Hears acknowledgements up to this one.
+    pub(crate) async fn acked(&mut self, until: u64) -> u64 {
+        let mut acked = 0;
+        while acked < until {
+            match self.hear().await {
+                Some(Told::Acked(more)) if more > acked => acked = more,
+                other => panic!("{other:?} after {acked}"),
+            }
+        }
+        acked
+    }
+
+    pub(crate) async fn hears_nothing(&mut self) {
+        let heard = tokio::time::timeout(Duration::from_millis(60), self.socket.peek(&mut [0])).await;
+        assert!(heard.is_err(), "{heard:?}");
+    }
+
+    async fn read<T>(&mut self, decode: impl Fn(&[u8]) -> Result<Step<T>, WireError>) -> Option<T> {
+        loop {
+            if let Step::Whole(message, used) = decode(&self.bytes).unwrap() {
+                self.bytes.drain(..used);
+                return Some(message);
+            }
+            let reading = tokio::time::timeout(Duration::from_secs(20), self.socket.read_buf(&mut self.bytes));
+            if reading.await.expect("waited in vain for a message").unwrap_or(0) == 0 {
+                return None;
+            }
+        }
+    }
+}
+
+fn batch(at: Millis, first: u32, text: &str) -> Vec<u8> {
+    let first = Id::new(at, Producer::new(7), first);
+    let count = text.lines().count() as u32;
+    Batch { first, count, accepted: at, flags: 0, sides: &[], text: text.as_bytes() }.encode()
+}
+
+#[tokio::test]
+async fn fast_batches_are_acknowledged_and_keep_their_ids() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut client = Client::welcome(&node, "app=web").await;
+    client.send(0, "a\nb\n").await;
+    assert_eq!(client.acked(1).await, 1);
+    for number in 1..200 {
+        client.send(2 * number, "c\nd\n").await;
+    }
+    client.socket.write_all(&FLUSH).await.unwrap();
+    assert_eq!(client.acked(200).await, 200);
+    drop(client);
+    let records = node.stop().await;
+    let sequences: Vec<u32> = records.iter().map(|record| record.id.sequence()).collect();
+    assert_eq!(sequences, (0..400).collect::<Vec<_>>());
+    assert!(records.iter().all(|record| record.id.at() == AT && record.labels.get("app") == Some("web")));
+    assert_eq!(node.metric("ingest_records_total{source=\"forward\"}"), 400.0);
+}
+
+#[tokio::test]
+async fn durable_batches_are_acknowledged_after_the_sync_only() {
+    let mut node = Node::start(Durability::Durable, Config::default()).await;
+    let mut client = Client::welcome(&node, "").await;
+    for number in 0..5 {
+        client.send(number, "x\n").await;
+    }
+    until("the batches", || node.queue.appends() == 5).await;
+    client.hears_nothing().await;
+    node.queue.commit_group();
+    assert_eq!(client.acked(5).await, 5);
+    drop(client);
+    assert_eq!(node.stop().await.len(), 5);
+}
+
+#[tokio::test]
+async fn bulk_batches_are_acknowledged_by_the_store_and_a_flush_hastens_it() {
+    let mut node = Node::start(Durability::Bulk, Config::default()).await;
+    let mut client = Client::welcome(&node, "").await;
+    client.send(0, "x\n").await;
+    until("the batch", || node.queue.appends() == 1).await;
+    assert_eq!(node.queue.backlog().segments, 0);
+    client.socket.write_all(&FLUSH).await.unwrap();
+    until("the segment", || node.queue.backlog().awaited).await;
+    client.hears_nothing().await;
+    let ids: Vec<Id> = node.queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+    node.queue.commit(&ids);
+    assert_eq!(client.acked(1).await, 1);
+    drop(client);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn promises_that_cannot_be_kept_are_told() {
+    let mut node = Node::start(Durability::Durable, Config::default()).await;
+    let mut client = Client::welcome(&node, "").await;
+    client.send(0, "x\n").await;
+    until("the batch", || node.queue.appends() == 1).await;
+    node.fs.fail_next_syncs(100);
+    while node.queue.commit_group() {}
+    let want = Told::Failed { acked: 0, text: "cannot write: the disk fails to sync".to_owned() };
+    assert_eq!((client.hear().await, client.hear().await), (Some(want), None));
+    drop(client);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_may_close_its_side_and_listen() {
+    let mut node = Node::start(Durability::Durable, Config::default()).await;
+    let mut client = Client::welcome(&node, "").await;
+    client.send(0, "x\n").await;
+    client.socket.shutdown().await.unwrap();
+    until("the batch", || node.queue.appends() == 1).await;
+    node.queue.commit_group();
+    assert_eq!((client.hear().await, client.hear().await), (Some(Told::Acked(1)), None));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_bad_hello_is_refused_with_its_reason() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let good = Hello { version: Version::NEWEST, labels: Labels::parse("a=b").unwrap() }.encode();
+    let check = async |change: &dyn Fn(&mut Vec<u8>), want_code: Code, want: &str| {
+        let mut hello = good.clone();
+        change(&mut hello);
+        // Bytes that nobody reads must not take the answer away.
+        hello.extend_from_slice(&[b'x'; 100_000]);
+        let (mut client, answer) = Client::greet(&node, &hello).await;
+        assert_eq!(answer, Some(Answer::Refused { code: want_code, text: want.to_owned() }));
+        assert_eq!(client.hear().await, None);
+    };
+    let newer = "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first";
+    check(&|hello| hello[8] = 2, Code::VERSION, newer).await;
+    check(&|hello| hello[15] = 1, Code::LABELS, "the labels take 16777221 bytes, more than 73920").await;
+    check(&|hello| hello[16] = 200, Code::LABELS, "the labels are refused: the encoded labels are damaged").await;
+    assert_eq!(node.metric("sources_protocol_errors_total"), 3.0);
+    assert!(node.stop().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_bad_batch_ends_the_connection_with_its_reason() {
+    let mut node =
+        Node::start(Durability::Fast, Config { frame_bytes_max: 1, record_bytes_max: 1_000, ..Config::default() })
+            .await;
+    let check = async |bytes: &[u8], want: &str| {
+        let mut client = Client::welcome(&node, "").await;
+        client.send(0, "good\n").await;
+        client.socket.write_all(bytes).await.unwrap();
+        // The node may tell of the good one first, or in one with the end.
+        let mut told = client.hear().await;
+        if told == Some(Told::Acked(1)) {
+            told = client.hear().await;
+        }
+        assert_eq!(told, Some(Told::Failed { acked: 1, text: want.to_owned() }));
+        assert_eq!(client.hear().await, None);
+    };
+    let forged = |change: &dyn Fn(&mut Header), body: &[u8]| {
+        let mut header = Header {
+            body_len: body.len() as u32,
+            sides_len: 0,
+            first: Id::new(AT, Producer::new(1), 0),
+            count: 1,
+            stream: 0,
+            accepted: AT,
+            kind: Kind::Records,
+            flags: 0,
+        };
+        change(&mut header);
+        let sealed = header.seal(0, &[body]);
+        [&sealed[..], body].concat()
+    };
+    check(&[b'x'; 5_000], "a batch is damaged: no frame starts here").await;
+    let mut long = batch(AT, 0, "x\n");
+    long[8..12].copy_from_slice(&70_000_u32.to_le_bytes());
+    check(&long, "a frame of 70056 bytes is larger than the 66536 that are taken here").await;
+    long[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+    check(&long, "a batch is damaged: the header of the frame is out of bounds").await;
+    let mut flipped = batch(AT, 0, "x\n");
+    flipped[56] ^= 4;
+    check(&flipped, "a batch is damaged: the checksum of the frame does not fit").await;
+    check(&forged(&|_| {}, b"a\nb\n"), "a batch is damaged: the body of the frame is not what its header says").await;
+    check(
+        &forged(&|header| header.flags = 1, b"a\n"),
+        "a batch is damaged: the body of the frame is not what its header says",
+    )
+    .await;
+    check(
+        &forged(&|header| header.stream = 1, b"a\n"),
+        "a batch is not a frame of records of the connection's one stream",
+    )
+    .await;
+    assert!(node.stop().await.iter().all(|record| record.text == b"good"));
+}
+
+#[tokio::test]
+async fn half_a_batch_may_not_stay_for_ever_and_is_no_harm() {
+    let mut node =
+        Node::start(Durability::Fast, Config { frame_time_max: Duration::from_millis(80), ..Config::default() }).await;
+    let text = "z".repeat(20_000) + "\n";
+    let whole = batch(AT, 0, &text);
+    let mut client = Client::welcome(&node, "").await;
+    client.socket.write_all(&whole[..15_000]).await.unwrap();
+    let want = "a message that had begun did not arrive within 0 s";
+    assert_eq!(client.hear().await, Some(Told::Failed { acked: 0, text: want.to_owned() }));
+    let mut client = Client::welcome(&node, "").await;
+    client.socket.write_all(&whole[..15_000]).await.unwrap();
+    client.socket.shutdown().await.unwrap();
+    assert_eq!(client.hear().await, None);
+    let mut client = Client::welcome(&node, "").await;
+    client.socket.write_all(&whole).await.unwrap();
+    assert_eq!(client.acked(1).await, 1);
+    drop(client);
+    assert_eq!(node.stop().await.len(), 1);
+}
+
+#[tokio::test]
+async fn frames_larger_than_the_memory_for_them_come_one_by_one() {
+    let config = Config { partial_bytes_max: 6_000, ..Config::default() };
+    let mut node = Node::start(Durability::Fast, config).await;
+    let text = "z".repeat(20_000) + "\n";
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(Client::welcome(&node, "").await);
+    }
+    for (number, client) in (0..).zip(&mut clients) {
+        client.send(number, &text).await;
+    }
+    for client in &mut clients {
+        assert_eq!(client.acked(1).await, 1);
+    }
+    drop(clients);
+    assert_eq!(node.stop().await.len(), 8);
+}
+
+#[tokio::test]
+async fn a_client_with_much_unacknowledged_is_not_read_from() {
+    let config = Config { unacked_frames_max: 3, ..Config::default() };
+    let mut node = Node::start(Durability::Durable, config).await;
+    let mut client = Client::welcome(&node, "").await;
+    for number in 0..9 {
+        client.send(number, "x\n").await;
+    }
+    for taken in [3, 6, 9] {
+        until("three more", || node.queue.appends() == taken).await;
+        client.hears_nothing().await;
+        assert_eq!(node.queue.appends(), taken);
+        node.queue.commit_group();
+        assert_eq!(client.hear().await, Some(Told::Acked(taken)));
+    }
+    drop(client);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn times_far_ahead_become_the_arrival_and_are_counted() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut client = Client::welcome(&node, "").await;
+    client.socket.write_all(&batch(Millis(AT.0 * 3), 5, "a\nb\n")).await.unwrap();
+    assert_eq!(client.acked(1).await, 1);
+    drop(client);
+    let records = node.stop().await;
+    assert!(records.iter().all(|record| record.id.at() > AT && record.id.at().0 < AT.0 * 2));
+    assert_eq!(records[1].id.sequence(), 6);
+    assert_eq!(node.metric("ingest_times_replaced_total{source=\"forward\"}"), 2.0);
+}
+
+#[tokio::test]
+async fn no_garbage_harms_the_node() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let hello = Hello { version: Version::NEWEST, labels: Labels::default() }.encode();
+    let good = batch(AT, 0, "x\ny\n");
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let mut bytes = [&hello[..], &good, &FLUSH, &good].concat();
+        for _ in 0..=dice.below(4) {
+            let at = dice.below(bytes.len());
+            match dice.below(3) {
+                0 => bytes[at] = dice.below(256) as u8,
+                1 => bytes.truncate(at.max(1)),
+                _ => drop(bytes.splice(at..at, (0..dice.below(90)).map(|byte| byte as u8))),
+            }
+        }
+        let mut socket = node.connect().await;
+        let _ = socket.write_all(&bytes).await;
+        if dice.below(2) == 0 {
+            let _ = socket.shutdown().await;
+        }
+    }
+    let mut client = Client::welcome(&node, "").await;
+    client.send(0, "still here\n").await;
+    assert_eq!(client.acked(1).await, 1);
+    drop(client);
+    assert!(node.stop().await.iter().any(|record| record.text == b"still here"));
+}

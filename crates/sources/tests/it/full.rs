@@ -1,0 +1,95 @@
+//! A queue that takes nothing for a while.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bucksaw_doors::Fs as _;
+use bucksaw_ingest::Durability;
+use bucksaw_sources::Config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::framed::Client;
+use crate::node::{Dice, Node, joined, until};
+
+#[tokio::test]
+async fn a_full_disk_stops_the_reading_and_loses_nothing() {
+    let mut node = Node::start(Durability::Fast, Config { record_bytes_max: 5_000, ..Config::default() }).await;
+    node.fs.set_capacity(Some(100_000));
+    let stream = Dice(3).stream(40 << 20, 9_000);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let sending = {
+        let (address, stream, sent) = (node.address, stream.clone(), Arc::clone(&sent));
+        tokio::spawn(async move {
+            let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+            for chunk in stream.chunks(50_000) {
+                socket.write_all(chunk).await.unwrap();
+                sent.fetch_add(chunk.len(), Ordering::Relaxed);
+            }
+            socket.shutdown().await.unwrap();
+            assert_eq!(socket.read(&mut [0; 9]).await.unwrap(), 0);
+        })
+    };
+    // The sender has come to a halt when it does not move over several tries of the node.
+    let mut before = (0, 0.0);
+    until("a halt", || {
+        let refused = node.metric("ingest_refused_appends_total");
+        let now = sent.load(Ordering::Relaxed);
+        if now != before.0 {
+            before = (now, refused);
+        }
+        now > 0 && refused >= before.1 + 3.0
+    })
+    .await;
+    assert!(sent.load(Ordering::Relaxed) < stream.len());
+    assert!(joined(&node.records()).len() <= 100_000);
+    node.fs.set_capacity(None);
+    sending.await.unwrap();
+    assert!(joined(&node.stop().await) == stream);
+    assert_eq!(node.metric("sources_dropped_bytes_total"), 0.0);
+}
+
+#[tokio::test]
+async fn a_stop_on_a_full_disk_says_what_is_lost() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    node.fs.set_capacity(Some(0));
+    let mut socket = node.connect().await;
+    socket.write_all(b"one\ntwo\nhalf").await.unwrap();
+    until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    assert!(node.stop().await.is_empty());
+    assert_eq!(node.metric("sources_dropped_bytes_total"), 12.0);
+}
+
+#[tokio::test]
+async fn batches_wait_for_room() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    node.fs.set_capacity(Some(0));
+    let mut client = Client::welcome(&node, "app=x").await;
+    client.send(0, "a\nb\n").await;
+    until("refusals", || node.metric("ingest_refused_appends_total") > 1.0).await;
+    client.hears_nothing().await;
+    node.fs.set_capacity(None);
+    assert_eq!(client.acked(1).await, 1);
+    assert_eq!(node.stop().await.len(), 2);
+}
+
+#[tokio::test]
+async fn too_much_to_be_synced_holds_lines_back_for_a_moment() {
+    let queue = bucksaw_ingest::Config { unsynced_bytes_max: 1_000, ..Default::default() };
+    let mut node = Node::start_with(Durability::Durable, Config::default(), queue).await;
+    let stream = Dice(5).stream(4_000, 10);
+    let mut socket = node.connect().await;
+    for chunk in stream.chunks(500) {
+        socket.write_all(chunk).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    socket.shutdown().await.unwrap();
+    until("all lines", || {
+        node.queue.commit_group();
+        joined(&node.records()) == stream || joined(&node.records()).len() > stream.len()
+    })
+    .await;
+    assert!(node.metric("ingest_refused_appends_total") > 0.0);
+    assert!(joined(&node.stop().await) == stream);
+    assert!(node.fs.list(std::path::Path::new("/q")).unwrap().len() == 1);
+}

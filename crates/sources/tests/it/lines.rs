@@ -1,0 +1,157 @@
+//! Plain lines.
+
+use std::collections::BTreeSet;
+
+use bucksaw_ingest::Durability;
+use bucksaw_record::{Id, Labels, Marks};
+use bucksaw_sources::Config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::node::{Dice, Node, joined, until};
+
+/// Sends the stream in chunks that the dice decide, and returns when the node has closed its side.
+async fn send(node: &Node, stream: &[u8], dice: &mut Dice, chunk_max: usize) {
+    let mut socket = node.connect().await;
+    socket.set_nodelay(true).unwrap();
+    let mut rest = stream;
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at(rest.len().min(1 + dice.below(chunk_max)));
+        socket.write_all(chunk).await.unwrap();
+        rest = after;
+        if dice.below(4) == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    socket.shutdown().await.unwrap();
+    assert_eq!(socket.read(&mut [0; 9]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn every_byte_arrives_however_it_is_sent() {
+    for (seed, durability) in (0..12).zip([Durability::Fast, Durability::Durable, Durability::Bulk].into_iter().cycle())
+    {
+        let mut dice = Dice(seed);
+        let mut node = Node::start(durability, Config { record_bytes_max: 500, ..Config::default() }).await;
+        let stream = dice.stream(60_000, 3_000);
+        send(&node, &stream, &mut dice, 4_000).await;
+        let records = node.stop().await;
+        assert!(joined(&records) == stream, "seed {seed}");
+        assert!(records.iter().all(|record| record.text.len() <= 500));
+        let ids: BTreeSet<Id> = records.iter().map(|record| record.id).collect();
+        assert_eq!(ids.len(), records.len());
+        assert!(records.is_sorted_by_key(|record| record.id) && records.iter().all(|record| record.labels.is_empty()));
+        let cuts = records.iter().filter(|record| record.marks & Marks::CUT != 0).count();
+        assert_eq!(node.metric("ingest_cut_records_total{source=\"tcp\"}"), cuts as f64);
+    }
+}
+
+#[tokio::test]
+async fn lines_over_a_mebibyte_are_cut_there() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut stream = b"before\n".to_vec();
+    stream.resize(stream.len() + (5 << 19), b'y');
+    stream.extend_from_slice(b"\nafter");
+    send(&node, &stream, &mut Dice(1), 300_000).await;
+    let records = node.stop().await;
+    let got: Vec<(usize, u8)> = records.iter().map(|record| (record.text.len(), record.marks)).collect();
+    assert_eq!(got, [(6, 0), (1 << 20, Marks::CUT), (1 << 20, Marks::CUT), (1 << 19, 0), (5, Marks::OPEN)]);
+    assert!(joined(&records) == stream);
+}
+
+#[tokio::test]
+async fn a_first_line_sets_the_labels() {
+    let check = async |stream: &str, labels: &str, texts: &[&str]| {
+        let mut node = Node::start(Durability::Fast, Config::default()).await;
+        send(&node, stream.as_bytes(), &mut Dice(stream.len() as u64), 7).await;
+        let records = node.stop().await;
+        assert_eq!(node.texts(), texts, "{stream:?}");
+        assert!(records.iter().all(|record| record.labels == Labels::parse(labels).unwrap()), "{stream:?}");
+    };
+    check("#labels app=web,path=\"/a,b\"\nx\n", "app=web,path=\"/a,b\"", &["x"]).await;
+    check("#labels app=web\r\nx\n#labels app=db\n", "app=web", &["x", "#labels app=db"]).await;
+    check("#labels app=web\n", "", &[]).await;
+    check("#labels nonsense\nx\n", "", &["#labels nonsense", "x"]).await;
+    check("#labels app=web", "", &["#labels app=web"]).await;
+    check("#lab", "", &["#lab"]).await;
+    check("/a%20b 50% done %d%s%n\n", "", &["/a%20b 50% done %d%s%n"]).await;
+    check("", "", &[]).await;
+    let long = format!("#labels {}=x\n", "a".repeat(70_000));
+    check(&long, "", &[long.trim_end()]).await;
+}
+
+#[tokio::test]
+async fn the_start_of_the_magic_is_a_line_when_no_more_comes() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    send(&node, b"\x89BSW\r\n\x1a", &mut Dice(1), 3).await;
+    let records = node.stop().await;
+    let got: Vec<_> = records.iter().map(|record| (record.text.as_slice(), record.marks)).collect();
+    assert_eq!(got, [(&b"\x89BSW\r"[..], 0), (&b"\x1a"[..], Marks::OPEN)]);
+}
+
+#[tokio::test]
+async fn five_hundred_idle_connections_make_one_file() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut sockets = Vec::new();
+    for number in 0..500 {
+        let mut socket = node.connect().await;
+        socket.write_all(format!("line {number}\npartial").as_bytes()).await.unwrap();
+        sockets.push(socket);
+    }
+    node.until_records(500).await;
+    assert_eq!(node.metric("sources_connections{durability=\"fast\"}"), 500.0);
+    assert_eq!(node.files(), 1);
+    let records = node.stop().await;
+    assert_eq!(records.iter().filter(|record| record.marks == Marks::OPEN && record.text == b"partial").count(), 500);
+    let producers: BTreeSet<_> = records.iter().map(|record| record.id.producer()).collect();
+    assert_eq!((records.len(), producers.len(), node.files()), (1_000, 500, 1));
+    assert_eq!(node.metric("sources_connections{durability=\"fast\"}"), 0.0);
+}
+
+#[tokio::test]
+async fn unfinished_lines_take_a_bounded_memory() {
+    let config = Config { partial_bytes_max: 64 << 10, ..Config::default() };
+    let mut node = Node::start(Durability::Fast, config).await;
+    let mut sockets = Vec::new();
+    for number in 0..40_u8 {
+        let mut socket = node.connect().await;
+        socket.write_all(&[b'a' + number % 26; 8_000]).await.unwrap();
+        sockets.push(socket);
+    }
+    // 64 KiB may stay, and 4 KiB on each connection; the rest must be written out.
+    let least = 40 * 8_000 - (64 << 10) - 40 * (4 << 10);
+    until("cut lines", || node.records().iter().map(|record| record.text.len()).sum::<usize>() >= least).await;
+    assert!(node.records().iter().all(|record| record.marks == Marks::CUT));
+    let records = node.stop().await;
+    assert_eq!(records.iter().map(|record| record.text.len()).sum::<usize>(), 40 * 8_000);
+}
+
+#[tokio::test]
+async fn what_came_before_a_reset_is_kept() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut socket = node.connect().await;
+    socket.write_all(b"whole\nhalf").await.unwrap();
+    node.until_records(1).await;
+    socket.set_zero_linger().unwrap();
+    drop(socket);
+    node.until_records(2).await;
+    let records = node.stop().await;
+    assert_eq!((joined(&records), records[1].marks), (b"whole\nhalf".to_vec(), Marks::OPEN));
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait() {
+    let mut node = Node::start(Durability::Fast, Config { connections_max: 2, ..Config::default() }).await;
+    let mut first = node.connect().await;
+    first.write_all(b"1\n").await.unwrap();
+    let mut second = node.connect().await;
+    second.write_all(b"2\n").await.unwrap();
+    node.until_records(2).await;
+    let mut third = node.connect().await;
+    third.write_all(b"3\n").await.unwrap();
+    second.write_all(b"4\n").await.unwrap();
+    node.until_records(3).await;
+    assert_eq!(node.texts(), ["1", "2", "4"]);
+    drop(first);
+    node.until_records(4).await;
+    assert_eq!(node.stop().await.len(), 4);
+}

@@ -1,0 +1,156 @@
+//! A node with one listener, and what it has taken.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::{Doors, Fs as _, sim};
+use bucksaw_ingest::{Durability, Queue};
+use bucksaw_record::{Id, Labels, Marks};
+use bucksaw_segment::queue::HEADER_LEN;
+use bucksaw_sources::{Config, Intake, Metrics, serve};
+use prometheus_client::registry::Registry;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub(crate) struct Node {
+    pub(crate) fs: sim::Fs,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) address: SocketAddr,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+    registry: Registry,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) id: Id,
+    pub(crate) text: Vec<u8>,
+    pub(crate) marks: u8,
+    pub(crate) labels: Labels,
+}
+
+impl Node {
+    pub(crate) async fn start(durability: Durability, config: Config) -> Self {
+        Self::start_with(durability, config, bucksaw_ingest::Config::default()).await
+    }
+
+    pub(crate) async fn start_with(durability: Durability, config: Config, queue: bucksaw_ingest::Config) -> Self {
+        let fs = sim::Fs::new();
+        let doors = Doors { fs: Arc::new(fs.clone()), ..Doors::real() };
+        let mut registry = Registry::default();
+        let metrics = bucksaw_ingest::Metrics::new(&mut registry);
+        let queue = Arc::new(Queue::open(doors.clone(), Path::new("/q"), queue, metrics).unwrap().0);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let intake = Intake { queue: Arc::clone(&queue), config, doors, metrics: Metrics::new(&mut registry) };
+        let serving = tokio::spawn(serve(listener, durability, intake, stopped));
+        Self { fs, queue, address, stop, serving, registry }
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Brings the stop without waiting for the end.
+    pub(crate) fn signal(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Stops, waits for the end, and gives the records.
+    pub(crate) async fn stop(&mut self) -> Vec<Record> {
+        self.signal();
+        (&mut self.serving).await.unwrap();
+        self.records()
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        !self.serving.is_finished()
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        self.fs.list(Path::new("/q")).unwrap().len()
+    }
+
+    /// The records in the order in which they were taken.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let mut records = Vec::new();
+        for view in self.queue.segments() {
+            let mut frames = view.frames(HEADER_LEN as u64);
+            while let Some(chunk) = frames.next_chunk().unwrap() {
+                for (row, text) in (0..).zip(chunk.records()) {
+                    let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.marks.of(row));
+                    records.push(Record { id, text: text.to_vec(), marks, labels: chunk.labels.clone() });
+                }
+            }
+        }
+        records
+    }
+
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.records().into_iter().map(|record| String::from_utf8(record.text).unwrap()).collect()
+    }
+
+    /// The value of a metric, by its name with its labels.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let line = text.lines().find(|line| line.split(' ').next() == Some(name));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    pub(crate) async fn until_records(&self, count: usize) {
+        until("records", || self.records().len() >= count).await;
+    }
+}
+
+/// Waits for a condition.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok(), "waited in vain for {what}");
+}
+
+/// The stream that the records came from: cut and open records had no line end.
+pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<u8> {
+    let mut stream = Vec::new();
+    for record in records {
+        stream.extend_from_slice(&record.text);
+        if record.marks & (Marks::CUT | Marks::OPEN) == 0 {
+            stream.push(b'\n');
+        }
+    }
+    stream
+}
+
+/// Numbers that look random: splitmix64.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) % bound as u64) as usize
+    }
+
+    /// A stream of lines with all that lines may hold, and now and then a very long one.
+    pub(crate) fn stream(&mut self, bytes: usize, long: usize) -> Vec<u8> {
+        let pieces: [&[u8]; 9] =
+            [b"\n", b"\r\n", b"\0", b"\xff\xfe", b"100%d %s %%", b"BSWF", b"word ", b"\n\n", "é".as_bytes()];
+        let mut stream = Vec::new();
+        while stream.len() < bytes {
+            if self.below(2_000) == 0 {
+                stream.resize(stream.len() + self.below(long), b'x');
+            }
+            stream.extend_from_slice(pieces[self.below(pieces.len())]);
+        }
+        stream
+    }
+}
