@@ -1,15 +1,72 @@
-//! `bucksaw forward`: ships lines to a node.
+//! `bucksaw forward`: ships standard input to a node.
 
-use anyhow::bail;
+use std::io::IsTerminal as _;
+
+use anyhow::{Context as _, bail};
+use bucksaw_doors::Doors;
+use bucksaw_forward::{Config, ForwardError};
+use bucksaw_record::Labels;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::args::{Durability, ForwardArgs};
 use crate::exit::Exit;
+use crate::failure::{Usage, say};
 
 pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
-    let ForwardArgs { paths, to, labels, durability, state_dir } = args;
-    let when = match durability {
-        Durability::Fast => "written",
-        Durability::Durable => "synced",
+    if let Some(path) = args.paths.first() {
+        let shown = path.display();
+        let message = format!("this version ships standard input only: try 'bucksaw forward < {shown}', or 'tail -F {shown} | bucksaw forward'");
+        return Err(Usage(message).into());
+    }
+    let config = config(&args)?;
+    let to = config.to.join(", ");
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the network")?;
+    if std::io::stdin().is_terminal() {
+        say("shipping what is typed here; end with Ctrl-D");
+    }
+    let shipped = runtime.block_on(async {
+        let (stop, stopping) = watch::channel(false);
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch signals")?;
+        let mut terminate = signal(SignalKind::terminate()).context("cannot catch signals")?;
+        let interrupted = async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            // Whoever waits for it ends the shipping; nobody does when it has ended already.
+            let _ = stop.send(true);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            shipped = bucksaw_forward::run(tokio::io::stdin(), config, Doors::real(), stopping.clone()) => {
+                Ok((shipped, *stopping.borrow()))
+            }
+            () = interrupted => bail!("interrupted"),
+        }
+    });
+    // A read from a terminal that never ends must not hold up the end of the process.
+    runtime.shutdown_background();
+    match shipped? {
+        (Ok(_), true) => Ok(Exit::Interrupted),
+        (Ok(_), false) => Ok(Exit::Done),
+        (Err(error @ ForwardError::Input(_)), _) => Err(error.into()),
+        (Err(error), _) => Err(anyhow::Error::from(error).context(format!("not everything was shipped to {to}"))),
+    }
+}
+
+fn config(args: &ForwardArgs) -> anyhow::Result<Config> {
+    let port = match args.durability {
+        Durability::Fast => 7651,
+        Durability::Durable => 7652,
     };
-    bail!("no forwarder is built in yet: {paths:?} {to:?} {labels:?} {when} {}", state_dir.display())
+    let mut to: Vec<String> = args.to.iter().map(ToString::to_string).collect();
+    if to.is_empty() {
+        to.push(format!("127.0.0.1:{port}"));
+    }
+    let pairs: Vec<(&str, &str)> = args.labels.iter().flat_map(Labels::iter).collect();
+    let labels = Labels::new(pairs).map_err(|error| Usage(format!("--label: {error}")))?;
+    Ok(Config { to, labels, ..Config::default() })
 }

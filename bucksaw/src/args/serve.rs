@@ -74,6 +74,23 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub(crate) store_segment_bytes: ByteSize,
 
+    /// How long what retention removed can still be taken out of the shelf's trash by hand
+    ///
+    /// The trash is emptied at once when the disk is full.
+    #[arg(long, value_name = "AGE", default_value = "1h", value_parser = parse_duration)]
+    pub(crate) trash_age: Duration,
+
+    /// Room on the disk below which nothing more is accepted
+    ///
+    /// The store needs it to write smaller copies of what is queued. Left out, it is a twentieth of the disk, at most
+    /// 256MB.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) min_free_bytes: Option<ByteSize>,
+
+    /// What the node tells on standard error: error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub(crate) log_level: String,
+
     /// Length at which a line is cut into several records
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     pub(crate) max_record_bytes: ByteSize,
@@ -86,4 +103,14 @@ pub(crate) enum Role {
     Ingest,
     /// Pulls queued segments and keeps their records.
     Store,
+}
+
+impl Role {
+    /// The name on the command line and in `status`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ingest => "ingest",
+            Self::Store => "store",
+        }
+    }
 }

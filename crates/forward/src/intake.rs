@@ -13,7 +13,7 @@ use crate::pack::{Packed, Packer};
 use crate::run::stopped;
 use crate::window::Window;
 
-/// What is read at once.
+/// What is read at once, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Reads to the end of the input or until the stop. All that was read is in the window then, also after an error.
@@ -28,7 +28,7 @@ pub(crate) async fn run(
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut packer = Packer::new(config, doors);
-    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut chunk = vec![0; config.batch_bytes.clamp(1, CHUNK_BYTES)];
     let mut due: Option<Pin<Box<Sleep>>> = None;
     let mut pushing = stop.clone();
     let mut push = async |packed: Packed| {

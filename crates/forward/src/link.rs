@@ -80,9 +80,13 @@ impl<'a> Link<'a> {
             let mut hear = std::pin::pin!(self.hear(&mut hearing, base, &sent));
             tokio::select! {
                 lost = &mut hear => lost,
-                lost = self.send(sending, base, frame_bytes_max, &sent) => {
-                    timeout(LAST_WORDS_MAX, hear).await.ok().filter(|last| matches!(last, Lost::Told(_))).unwrap_or(lost)
-                }
+                lost = self.send(sending, base, frame_bytes_max, &sent) => match lost {
+                    Lost::Io(_) => {
+                        let last = timeout(LAST_WORDS_MAX, hear).await.ok();
+                        last.filter(|last| matches!(last, Lost::Told(_))).unwrap_or(lost)
+                    }
+                    lost => lost,
+                },
                 lost = self.silence() => lost,
             }
         };

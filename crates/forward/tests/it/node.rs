@@ -13,7 +13,7 @@ use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_sources::{Intake, Metrics, serve};
 use prometheus_client::registry::Registry;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -117,8 +117,11 @@ pub(crate) async fn cutting_proxy(
             let (there, back) = (below(bytes_max), below(400));
             relay(&mut client, &mut server, there, back).await;
             let _ = client.set_zero_linger();
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 let _ = server.set_zero_linger();
+            } else {
+                let _ = server.shutdown().await;
+                let _ = tokio::io::copy(&mut server, &mut tokio::io::sink()).await;
             }
         }
     });
@@ -132,7 +135,10 @@ async fn relay(client: &mut TcpStream, server: &mut TcpStream, there: u64, back:
     let answers = async {
         let mut from_server = from_server.take(back);
         let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
-        let _ = tokio::io::copy(&mut from_server.into_inner(), &mut tokio::io::sink()).await;
+        let mut sink = tokio::io::sink();
+        let swallowed = tokio::io::copy(from_server.get_mut(), &mut sink);
+        // A client that fills its window meanwhile would wait, and so would the test.
+        let _ = tokio::time::timeout(Duration::from_millis(5), swallowed).await;
     };
     tokio::select! {
         _ = async { tokio::io::copy(&mut from_client.take(there), &mut to_server).await } => {}

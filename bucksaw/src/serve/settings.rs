@@ -1,0 +1,60 @@
+//! From what was typed to what each part of the node wants.
+
+use std::path::Path;
+
+use anyhow::bail;
+use bucksaw_doors::Doors;
+
+use crate::args::{Role, ServeArgs};
+
+/// So much of the disk is kept free for the store, unless it is said otherwise: a twentieth, at most this.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+
+/// Refuses what this version cannot keep.
+pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
+    if !args.join.is_empty() {
+        bail!("--join: this version runs single nodes only: leave it out");
+    }
+    if args.replication_factor > 1 {
+        bail!("--replication-factor {}: this version keeps one copy: leave it out", args.replication_factor);
+    }
+    if !args.roles.contains(&Role::Ingest) || !args.roles.contains(&Role::Store) {
+        bail!("--roles: in this version a node has both roles: leave it out");
+    }
+    if args.max_record_bytes.0 > bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64 {
+        bail!("--max-record-bytes: at most {} MB", bucksaw_sources::Config::RECORD_BYTES_LIMIT >> 20);
+    }
+    Ok(())
+}
+
+pub(super) fn queue(args: &ServeArgs, doors: &Doors, data_dir: &Path) -> bucksaw_ingest::Config {
+    let total = doors.fs.space(data_dir).map_or(0, |space| space.total_bytes);
+    bucksaw_ingest::Config {
+        segment_bytes_max: args.segment_max_bytes.0,
+        segment_age_max: args.segment_max_age,
+        free_bytes_min: args.min_free_bytes.map_or(FREE_BYTES_MIN.min(total / 20), |bytes| bytes.0),
+        ..bucksaw_ingest::Config::default()
+    }
+}
+
+pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
+    bucksaw_store::Config {
+        segment_bytes: args.store_segment_bytes.0,
+        retention_age: args.retention_age.0,
+        retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),
+        trash_age: args.trash_age,
+        ..bucksaw_store::Config::default()
+    }
+}
+
+pub(super) fn sources(args: &ServeArgs) -> bucksaw_sources::Config {
+    bucksaw_sources::Config { record_bytes_max: record_bytes_max(args), ..bucksaw_sources::Config::default() }
+}
+
+pub(super) fn api(args: &ServeArgs) -> bucksaw_api::Config {
+    bucksaw_api::Config { record_bytes_max: record_bytes_max(args), ..bucksaw_api::Config::default() }
+}
+
+fn record_bytes_max(args: &ServeArgs) -> usize {
+    usize::try_from(args.max_record_bytes.0).unwrap_or(usize::MAX)
+}
