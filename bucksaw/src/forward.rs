@@ -16,12 +16,15 @@ use crate::failure::{Usage, say};
 pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
     if let Some(path) = args.paths.first() {
         let shown = path.display();
-        let message = format!("this version ships standard input only: try 'bucksaw forward < {shown}', or 'tail -F {shown} | bucksaw forward'");
+        let message = format!(
+            "this version ships standard input only: try 'bucksaw forward < {shown}', or 'tail -F {shown} | bucksaw forward'"
+        );
         return Err(Usage(message).into());
     }
     let config = config(&args)?;
     let to = config.to.join(", ");
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_target(false).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the network")?;
     if std::io::stdin().is_terminal() {

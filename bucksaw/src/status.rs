@@ -11,8 +11,21 @@ use crate::table::Table;
 use crate::values::NodeUrl;
 use crate::{interrupt, node};
 
-/// What is shown of every node, in this order; whatever else a node tells comes behind it.
-const FIRST: [&str; 5] = ["id", "addresses", "roles", "state", "queue"];
+/// The columns and the keys that they show, the first that a node has; an object's members are `object_member`. Columns
+/// that no node has anything for are left out. Addresses are long, so they come last.
+const COLUMNS: [(&str, &[&str]); 11] = [
+    ("id", &["id"]),
+    ("state", &["state"]),
+    ("roles", &["roles"]),
+    ("backlog", &["queue_pending_bytes", "queue_backlog_bytes"]),
+    ("oldest", &["queue_oldest_pending_seconds"]),
+    ("stored", &["store_stored_bytes", "stored_bytes"]),
+    ("segments", &["store_segments", "segments"]),
+    ("disk free", &["disk_free_bytes"]),
+    ("damaged", &["damaged"]),
+    ("up", &["uptime_seconds"]),
+    ("addresses", &["addresses"]),
+];
 
 /// Show the cluster as the asked node sees it
 #[derive(Clone, Debug, Args)]
@@ -21,7 +34,7 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
     addr: NodeUrl,
 
-    /// How it is printed: text is a table, raw and json are what the node sent
+    /// How it is printed: text is a table of what matters most, raw and json are all that the node sent
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text", hide_possible_values = true)]
     output: Format,
 }
@@ -52,47 +65,70 @@ pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A table of the nodes, and below it what the answer says besides.
+/// A table of the nodes; below it what is damaged, and what the answer says besides.
 fn shown(cluster: &Value) -> String {
     let nodes = cluster.get("nodes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<Vec<(String, String)>> =
-        nodes.iter().filter_map(Value::as_object).map(|node| row(node, &FIRST)).collect();
-    let mut table = Table::default();
-    rows.into_iter().for_each(|row| table.push(row));
+    let nodes: Vec<Map<String, Value>> = nodes.iter().filter_map(Value::as_object).map(flat).collect();
+    let columns: Vec<_> =
+        COLUMNS.iter().filter(|(_, keys)| nodes.iter().any(|node| pick(node, keys).is_some())).collect();
+    let mut table = Table::new(columns.iter().map(|(name, _)| *name).collect());
+    for node in &nodes {
+        table.push(columns.iter().map(|(_, keys)| pick(node, keys)).collect());
+    }
     let mut text = table.to_string();
-    let mut rest = cluster.as_object().cloned().unwrap_or_default();
-    rest.remove("nodes");
-    for (name, value) in row(&rest, &[]) {
-        text.push_str(&format!("{name}: {value}\n"));
+    for node in &nodes {
+        for damage in node.get("damaged").and_then(Value::as_array).into_iter().flatten() {
+            text.push_str(&format!(
+                "damaged on {}: {}\n",
+                node.get("id").map_or_else(String::new, plain),
+                plain(damage)
+            ));
+        }
+    }
+    for (key, value) in cluster.as_object().into_iter().flatten().filter(|(key, _)| *key != "nodes") {
+        text.push_str(&format!("{}: {}\n", unitless(key).replace('_', " "), cell(key, value)));
     }
     text
 }
 
-/// Names and values for people. An object's members come as columns of their own, but for addresses.
-fn row(node: &Map<String, Value>, first: &[&str]) -> Vec<(String, String)> {
-    let mut keys: Vec<&String> = node.keys().collect();
-    keys.sort_by_key(|key| first.iter().position(|name| key.starts_with(name)).unwrap_or(first.len()));
-    let mut row = Vec::new();
-    for (key, value) in keys.into_iter().filter_map(|key| node.get(key).map(|value| (key, value))) {
+/// The members of a node, and those of its objects as `object_member`. Addresses stay together.
+fn flat(node: &Map<String, Value>) -> Map<String, Value> {
+    let mut flat = Map::new();
+    for (key, value) in node {
         match value {
             Value::Object(members) if key != "addresses" => {
-                row.extend(members.iter().map(|(name, value)| cell(&format!("{key}_{name}"), value)));
+                flat.extend(members.iter().map(|(name, value)| (format!("{key}_{name}"), value.clone())));
             }
-            value => row.push(cell(key, value)),
+            value => {
+                flat.insert(key.clone(), value.clone());
+            }
         }
     }
-    row
+    flat
 }
 
-/// One name and value; the unit moves from the name into the value.
-fn cell(key: &str, value: &Value) -> (String, String) {
-    let whole = value.as_u64();
-    let (name, text) = match (key.strip_suffix("_bytes"), whole, key.strip_suffix("_seconds"), value.as_f64()) {
-        (Some(name), Some(size), ..) => (name, human_bytes(size)),
-        (_, _, Some(name), Some(seconds)) => (name, human_seconds(seconds)),
-        _ => (key, plain(value)),
-    };
-    (name.replace('_', " "), text)
+fn pick(node: &Map<String, Value>, keys: &[&str]) -> Option<String> {
+    let (key, value) = keys.iter().find_map(|key| node.get(*key).map(|value| (*key, value)))?;
+    match value {
+        Value::Array(places) if key == "damaged" => Some(places.len().to_string()),
+        value => Some(cell(key, value)),
+    }
+}
+
+/// A value with the unit that its key names.
+fn cell(key: &str, value: &Value) -> String {
+    match (value.as_u64(), value.as_f64()) {
+        (Some(size), _) if key.ends_with(BYTES) => human_bytes(size),
+        (_, Some(seconds)) if key.ends_with(SECONDS) => human_seconds(seconds),
+        _ => plain(value),
+    }
+}
+
+const BYTES: &str = "_bytes";
+const SECONDS: &str = "_seconds";
+
+fn unitless(key: &str) -> &str {
+    key.strip_suffix(BYTES).or_else(|| key.strip_suffix(SECONDS)).unwrap_or(key)
 }
 
 fn plain(value: &Value) -> String {
@@ -126,16 +162,17 @@ mod tests {
         check(
             json!({"nodes": [
                 {
-                    "damaged": 0, "disk": {"free_bytes": 2_u64 << 30}, "id": "n1", "roles": ["ingest", "store"],
-                    "addresses": {"http": "a:1", "fast": "a:2"}, "state": "ready", "queue_bytes": 1536,
-                    "queue_oldest_seconds": 90.0,
+                    "damaged": ["a.seg: torn"], "disk_free_bytes": 2_u64 << 30, "id": "n1", "roles": ["ingest", "store"],
+                    "addresses": {"http": "a:1", "fast": "a:2"}, "state": "ready", "new": 1,
+                    "queue": {"pending_bytes": 1536, "oldest_pending_seconds": 90.0}, "segments": 7,
                 },
-                {"id": "node2", "state": "joining", "damaged": 12},
+                {"id": "node2", "state": "joining", "damaged": 12, "store": {"segments": 3}},
             ], "replication_factor": 2, "under_replicated_bytes": 0}),
             &[
-                "ID     ADDRESSES          ROLES         STATE    QUEUE   QUEUE OLDEST  DAMAGED  DISK FREE",
-                "n1     fast=a:2 http=a:1  ingest,store  ready    1.5 KB  2m            0        2.0 GB",
-                "node2  -                  -             joining  -       -             12       -",
+                "ID     STATE    ROLES         BACKLOG  OLDEST  SEGMENTS  DISK FREE  DAMAGED  ADDRESSES",
+                "n1     ready    ingest,store  1.5 KB   2m      7         2.0 GB     1        fast=a:2 http=a:1",
+                "node2  joining  -             -        -       3         -          12       -",
+                "damaged on n1: a.seg: torn",
                 "replication factor: 2",
                 "under replicated: 0 B",
             ],

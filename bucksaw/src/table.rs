@@ -2,29 +2,24 @@
 
 use std::fmt;
 
-/// Rows of named cells. Columns come in the order in which their names were first seen; what a row lacks is a dash.
-#[derive(Clone, Debug, Default)]
+/// Rows of cells under names. What a row lacks is a dash.
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
-    names: Vec<String>,
+    names: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
 const MISSING: &str = "-";
 
 impl Table {
-    /// Adds a row.
-    pub(crate) fn push(&mut self, cells: Vec<(String, String)>) {
-        let mut row = vec![String::new(); self.names.len()];
-        for (name, value) in cells {
-            match self.names.iter().position(|known| *known == name).and_then(|at| row.get_mut(at)) {
-                Some(cell) => *cell = value,
-                None => {
-                    self.names.push(name);
-                    row.push(value);
-                }
-            }
-        }
-        self.rows.push(row);
+    /// A table with columns of these names.
+    pub(crate) fn new(names: Vec<&'static str>) -> Self {
+        Self { names, rows: Vec::new() }
+    }
+
+    /// Adds a row: a cell for every name, in their order.
+    pub(crate) fn push(&mut self, row: Vec<Option<String>>) {
+        self.rows.push(row.into_iter().map(Option::unwrap_or_default).collect());
     }
 }
 

@@ -83,7 +83,8 @@ impl Actors {
     /// When one had failed.
     pub(super) fn stop(self) -> anyhow::Result<()> {
         self.stop.store(true, Ordering::Relaxed);
-        let sound = self.threads.into_iter().map(|thread| thread.join().unwrap_or(false)).filter(|sound| !sound).count();
+        let sound =
+            self.threads.into_iter().map(|thread| thread.join().unwrap_or(false)).filter(|sound| !sound).count();
         if sound > 0 {
             bail!("a part of the node failed by a bug: its log says more");
         }

@@ -51,8 +51,9 @@ impl DataDir {
         };
         let file = path.join("node.json");
         let node = match read(doors, &file) {
-            Ok(bytes) => serde_json::from_slice::<Node>(&bytes)
-                .with_context(|| format!("{} is damaged: put back a copy, or move it away to get a new id", file.display()))?,
+            Ok(bytes) => serde_json::from_slice::<Node>(&bytes).with_context(|| {
+                format!("{} is damaged: put back a copy, or move it away to get a new id", file.display())
+            })?,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let now = Millis(doors.clock.unix_ms());
                 let id = Id::new(now, Producer::drawn(doors.entropy.next_u64()), 0);

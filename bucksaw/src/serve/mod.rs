@@ -9,6 +9,7 @@ mod listen;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let pool = Pool::start(cores).context("cannot start the threads that search")?;
     let metrics = bucksaw_query::Metrics::new(&mut registry);
     let parts = (Arc::clone(&queue), Arc::clone(&shelf));
-    let engine = Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), bucksaw_query::Config::default(), metrics));
+    let engine =
+        Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), bucksaw_query::Config::default(), metrics));
     let intake = Intake {
         queue: Arc::clone(&queue),
         config: settings::sources(&args),
@@ -113,7 +115,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
 
 fn start_log(level: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(level).with_context(|| format!("--log-level {level} is not a level"))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).with_target(false).init();
     Ok(())
 }
 
@@ -141,9 +144,11 @@ fn serve(
     stopping: &watch::Receiver<bool>,
 ) -> Served {
     let mut served = Vec::new();
-    for (durability, listener) in
-        [(Durability::Fast, listeners.fast), (Durability::Durable, listeners.durable), (Durability::Bulk, listeners.bulk)]
-    {
+    for (durability, listener) in [
+        (Durability::Fast, listeners.fast),
+        (Durability::Durable, listeners.durable),
+        (Durability::Bulk, listeners.bulk),
+    ] {
         if let Some(listener) = listener {
             served.push(net.spawn(bucksaw_sources::serve(listener, durability, intake.clone(), stopping.clone())));
         }
@@ -168,7 +173,8 @@ fn say_ready(addresses: &BTreeMap<String, String>, data_dir: &std::path::Path) {
 
 /// Waits for a signal, or for a part of the node that ended by itself. A second signal ends the process at once.
 async fn wanted_end(actors: &mut Actors) -> &'static str {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return "signals cannot be caught";
     };
     let reason = tokio::select! {

@@ -100,6 +100,9 @@ fn mistakes_in_the_file_are_one_line() {
     check("[serve]\ndata-dri = '1d'", "did you mean `data-dir`?");
     check("[serve]\nlisten = 'here'", "expected HOST:PORT");
     check("a = ", "this is not TOML");
+    let large = file(&" ".repeat((1 << 20) + 1));
+    let refused = run(bucksaw(["config", "check", "--config"]).arg(large.path()));
+    assert!(refused.code == Some(2) && refused.err.contains("1048577 bytes"), "{}", refused.err);
     let missing = words("query --config /nowhere/x.toml");
     assert_eq!(missing.code, Some(2));
     assert!(

@@ -100,10 +100,10 @@ fn manual_pages() {
     assert!(page.text().contains(".TH bucksaw 1") && page.text().contains("Prometheus for logs"));
     let dir = tempfile::tempdir().unwrap();
     let pages = dir.path().join("man");
-    // Twice, because pages that are there are replaced.
-    for _ in 0..2 {
-        assert_eq!(words(&format!("man --dir {}", pages.display())).code, Some(0));
-    }
+    assert_eq!(words(&format!("man --dir {}", pages.display())).code, Some(0));
+    // Again, because pages that are there are replaced, and so is what an interrupted run has left.
+    std::fs::copy(pages.join("bucksaw-man.1"), pages.join("bucksaw-query.1.new")).unwrap();
+    assert_eq!(words(&format!("man --dir {}", pages.display())).code, Some(0));
     let query = std::fs::read_to_string(pages.join("bucksaw-query.1")).unwrap();
     assert!(query.contains("newest\\-first") && query.contains(".TH bucksaw-query 1"), "{query}");
     let names = ["bucksaw", "bucksaw-serve", "bucksaw-config", "bucksaw-config-show"];

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::feed::{CHUNK_BYTES, Feed};
+use crate::feed::{CHUNK_BYTES, Feed, Read};
 use crate::opening::{LABELS_LINE_MAX, Opening};
 use crate::shared::{Carried, Opened, Shared};
 use crate::{framed, lines};
@@ -20,6 +20,9 @@ use crate::{framed, lines};
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;
+
+/// Enough to tell which protocol a client speaks, in bytes.
+const FIRST_BYTES: usize = 4 << 10;
 
 /// How long a client that was told of an error has to close its side.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
@@ -64,8 +67,16 @@ async fn open(feed: &mut Feed<'_>, shared: &Arc<Shared>) -> (Opening, Vec<u8>) {
         if opening != Opening::Undecided || shared.wants_back(first.len()) {
             return (opening, first);
         }
-        let most = if first.is_empty() { CHUNK_BYTES } else { LABELS_LINE_MAX };
-        if feed.next(most, |chunk| first.extend_from_slice(chunk)).await.is_none() {
+        if !feed.wait().await {
+            return (opening, first);
+        }
+        // While the queue takes nothing, each new client may leave a little here, and not a chunk.
+        let most = match first.is_empty() {
+            _ if shared.is_refusing() => FIRST_BYTES,
+            true => CHUNK_BYTES,
+            false => LABELS_LINE_MAX,
+        };
+        if matches!(feed.read(most, |chunk| first.extend_from_slice(chunk)), Read::End) {
             return (opening, first);
         }
         carried.set(first.len());

@@ -56,6 +56,8 @@ enum What {
 struct Held {
     what: What,
     refused: Refused,
+    /// Made at once and not where it is waited: before that others would read what is refused as well.
+    _holding: Holding,
 }
 
 /// Takes lines until the stream ends or the node stops; `first` came already.
@@ -110,12 +112,16 @@ impl Lines {
     }
 
     fn take(&mut self, chunk: &[u8]) -> Result<(), Held> {
-        self.take_chunk(chunk, None).map_err(|refused| Held { what: What::Chunk(chunk.to_vec()), refused })?;
+        self.take_chunk(chunk, None).map_err(|refused| self.held(What::Chunk(chunk.to_vec()), refused))?;
         if self.shared.wants_back(self.cutter.carried()) { self.give_away(Marks::CUT) } else { Ok(()) }
     }
 
     fn give_away(&mut self, mark: u8) -> Result<(), Held> {
-        self.take_rest(mark, None).map_err(|refused| Held { what: What::Rest(mark), refused })
+        self.take_rest(mark, None).map_err(|refused| self.held(What::Rest(mark), refused))
+    }
+
+    fn held(&self, what: What, refused: Refused) -> Held {
+        Held { what, refused, _holding: Holding::new(&self.shared) }
     }
 
     fn take_chunk(&mut self, chunk: &[u8], first: Option<Id>) -> Result<(), Refused> {
@@ -138,9 +144,7 @@ impl Lines {
 
     /// Tries until it is taken. False when it is given up, which is counted.
     async fn hold(&mut self, feed: &mut Feed<'_>, mut held: Held) -> bool {
-        let shared = Arc::clone(&self.shared);
-        let _holding = Holding::new(&shared);
-        let clock = &shared.intake.doors.clock;
+        let clock = Arc::clone(&self.shared.intake.doors.clock);
         let since = clock.uptime();
         loop {
             let lasting =

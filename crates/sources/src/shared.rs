@@ -125,16 +125,16 @@ impl Drop for Carried {
 }
 
 /// Says for as long as it lives that a connection holds what the queue refused.
-pub(crate) struct Holding<'a>(&'a Shared);
+pub(crate) struct Holding(Arc<Shared>);
 
-impl<'a> Holding<'a> {
-    pub(crate) fn new(shared: &'a Shared) -> Self {
+impl Holding {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         shared.holding.fetch_add(1, Ordering::Relaxed);
-        Self(shared)
+        Self(Arc::clone(shared))
     }
 }
 
-impl Drop for Holding<'_> {
+impl Drop for Holding {
     fn drop(&mut self) {
         self.0.holding.fetch_sub(1, Ordering::Relaxed);
     }

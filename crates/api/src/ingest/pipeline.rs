@@ -134,7 +134,7 @@ impl Pipeline {
             }
             match event_time(line) {
                 Ok(time) => self.piece.push_object(line, marks.of(row), time),
-                Err(error) => self.reject(&error.to_string()),
+                Err(error) => self.reject(&format!("not a JSON object: {error}")),
             }
         }
     }

@@ -121,7 +121,9 @@ pub(crate) async fn cutting_proxy(
                 let _ = server.set_zero_linger();
             } else {
                 let _ = server.shutdown().await;
-                let _ = tokio::io::copy(&mut server, &mut tokio::io::sink()).await;
+                // A bulk port keeps the connection for as long as it has acknowledgements to give.
+                let mut sink = tokio::io::sink();
+                let _ = tokio::time::timeout(Duration::from_millis(20), tokio::io::copy(&mut server, &mut sink)).await;
             }
         }
     });

@@ -61,6 +61,31 @@ async fn a_stop_on_a_full_disk_says_what_is_lost() {
 }
 
 #[tokio::test]
+async fn many_clients_on_a_full_disk_take_little_memory() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut sockets = Vec::new();
+    for number in 0..30 {
+        let mut socket = node.connect().await;
+        socket.write_all(b"x\n").await.unwrap();
+        node.until_records(number + 1).await;
+        sockets.push(socket);
+    }
+    let used: u64 = node.queue.segments().iter().map(|view| view.end).sum();
+    node.fs.set_capacity(Some(used));
+    for _ in 0..30 {
+        sockets.push(node.connect().await);
+    }
+    for socket in &mut sockets {
+        socket.write_all(&[b'\n'; 20_000]).await.unwrap();
+    }
+    until("tries", || node.metric("ingest_refused_appends_total") > 40.0).await;
+    node.stop().await;
+    // One client had all of what it sent read, and each of those that were new a first piece.
+    let held = node.metric("sources_dropped_bytes_total");
+    assert!((20_000.0..20_000.0 + 30.0 * 4_096.0 + 1.0).contains(&held), "{held}");
+}
+
+#[tokio::test]
 async fn batches_wait_for_room() {
     let mut node = Node::start(Durability::Fast, Config::default()).await;
     node.fs.set_capacity(Some(0));

@@ -1,0 +1,57 @@
+# Every verb is one line here; anything longer is a program in the workspace.
+# `make run` and `make test` do all the set-up that a fresh machine with Rust needs.
+
+CARGO ?= cargo
+TOOLS := $(CURDIR)/target/tools
+DENY := $(TOOLS)/bin/cargo-deny
+FUZZ := $(TOOLS)/bin/cargo-fuzz
+# The directory of real logs that tests and benchmarks take; generated ones where it is not set.
+export BUCKSAW_CORPUS ?=
+
+.PHONY: help run build test check soak fuzz bench fmt clean setup
+
+help: ## say what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+setup: ## look for what building needs, and say how to get it
+	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: get it from https://rustup.rs, then run this again"; exit 1; }
+	@command -v cc >/dev/null || { echo "a C compiler is missing (for zstd and mimalloc): try 'apt-get install gcc'"; exit 1; }
+
+run: setup ## build, start a node on the default ports, feed it sample logs, and say what to try
+	$(CARGO) build --release -p bucksaw
+	./demo.sh
+
+build: setup ## build the release binary: target/release/bucksaw
+	$(CARGO) build --release -p bucksaw
+
+test: setup check ## everything that must hold: formats, lints, docs, licences, all tests
+	$(CARGO) test --workspace --no-fail-fast
+
+check: setup $(DENY) ## formatting, lints, documentation, licences of dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	$(DENY) --all-features check licenses bans sources
+	@$(DENY) check advisories 2>/dev/null || echo "note: advisories were not checked (they are found by the scheduled check, or their database cannot be reached from here)"
+
+soak: setup ## a hundred kills under load
+	BUCKSAW_KILL_ROUNDS=100 $(CARGO) test -p bucksaw --test door kill -- --nocapture
+
+fuzz: setup $(FUZZ) ## every parser of bytes from outside, a minute each
+	./fuzz/run.sh $(FUZZ) 60
+
+bench: setup ## side-by-side measurements; see bench/README.md
+	$(CARGO) build --release -p bucksaw -p bucksaw-bench
+	./target/release/bucksaw-bench ingest
+
+fmt: ## format
+	$(CARGO) fmt --all
+
+clean: ## remove what was built
+	$(CARGO) clean
+
+$(DENY):
+	$(CARGO) install --locked --root $(TOOLS) cargo-deny@0.20.2
+
+$(FUZZ):
+	$(CARGO) install --locked --root $(TOOLS) cargo-fuzz@0.13.2
