@@ -1,0 +1,46 @@
+//! A shelf segment: a file changed anywhere gives an error or its records, never a panic.
+#![no_main]
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_doors::{Fs as _, sim};
+use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_segment::shelf::{Origin, Reader, Writer};
+use bucksaw_segment::{BlockBuilder, Codec, Rows};
+use libfuzzer_sys::fuzz_target;
+
+fn sample() -> Vec<u8> {
+    let file = sim::Fs::new().create(Path::new("s")).expect("a new file");
+    let mut writer = Writer::start(Arc::clone(&file), Id::from_bits(1)).expect("a start");
+    for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1)] {
+        let mut rows = Rows::default();
+        rows.push_run(Id::new(Millis(5), Producer::new(2), 0), 3);
+        let mut builder = BlockBuilder::default();
+        builder.push(&Labels::parse("a=b").expect("labels"), &rows, 0..3, b"one one one one\ntwo\n\n");
+        writer.append(&mut builder, codec).expect("a block");
+    }
+    writer.seal(Origin::default()).expect("a seal");
+    let mut bytes = vec![0; file.size().expect("a size") as usize];
+    file.read_exact_at(0, &mut bytes).expect("the bytes");
+    bytes
+}
+
+fuzz_target!(|data: &[u8]| {
+    // Either the bytes alone, or a good file with some of its bytes replaced.
+    let mut bytes = sample();
+    if data.first().is_some_and(|first| first % 2 == 0) {
+        for change in data.chunks_exact(3) {
+            let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % bytes.len();
+            bytes[at] = change[2];
+        }
+    } else {
+        bytes = data.to_vec();
+    }
+    let file = sim::Fs::new().create(Path::new("s")).expect("a new file");
+    file.append(&[&bytes]).expect("an append");
+    if let Ok(reader) = Reader::open(file, Path::new("s")) {
+        for block in 0..reader.footer().blocks.len() {
+            let _ = reader.block(block).map(|block| block.chunks().map(|chunk| chunk.records().count()).sum::<usize>());
+        }
+    }
+});

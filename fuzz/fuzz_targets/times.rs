@@ -1,0 +1,16 @@
+//! Times as people and programs write them.
+#![no_main]
+use bucksaw_record::{Millis, time};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let _ = time::event_time_text(data);
+    if let Ok(text) = str::from_utf8(data) {
+        let _ = time::event_time_number(text);
+        let _ = time::parse_duration(text);
+        if let Ok(at) = time::parse_moment(text, Millis(1_700_000_000_000)) {
+            let printed = time::format_rfc3339(at, 0);
+            assert_eq!(time::event_time_text(printed.as_bytes()).map(|(at, _)| at), Some(at), "{text}");
+        }
+    }
+});
