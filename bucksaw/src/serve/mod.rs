@@ -116,7 +116,12 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
 fn start_log(level: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(level).with_context(|| format!("--log-level {level} is not a level"))?;
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        .init();
     Ok(())
 }
 

@@ -139,9 +139,12 @@ impl Total {
 
     fn histogram(&self, request: &Request) -> Histogram {
         let end = request.to.at().0;
-        let edge = |at: usize| Millis(self.grid.from.saturating_add(self.grid.width.saturating_mul(at as u64)).min(end));
+        let edge =
+            |at: usize| Millis(self.grid.from.saturating_add(self.grid.width.saturating_mul(at as u64)).min(end));
         let buckets = self.counts.iter().enumerate();
-        Histogram { buckets: buckets.map(|(at, count)| Bucket { from: edge(at), to: edge(at + 1), count: *count }).collect() }
+        Histogram {
+            buckets: buckets.map(|(at, count)| Bucket { from: edge(at), to: edge(at + 1), count: *count }).collect(),
+        }
     }
 }
 

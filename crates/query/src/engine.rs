@@ -57,7 +57,14 @@ impl std::fmt::Debug for Engine {
 impl Engine {
     /// An engine over a queue and a shelf.
     #[must_use]
-    pub fn new(queue: Arc<Queue>, shelf: Arc<Shelf>, pool: Pool, doors: Doors, config: Config, metrics: Metrics) -> Self {
+    pub fn new(
+        queue: Arc<Queue>,
+        shelf: Arc<Shelf>,
+        pool: Pool,
+        doors: Doors,
+        config: Config,
+        metrics: Metrics,
+    ) -> Self {
         Self { queue, shelf, pool, doors, config, metrics }
     }
 
@@ -83,7 +90,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`RequestError`].
-    pub fn histogram(self: &Arc<Self>, request: &Request, cancel: &Cancel, buckets: usize) -> Result<(Histogram, Stats), RequestError> {
+    pub fn histogram(
+        self: &Arc<Self>,
+        request: &Request,
+        cancel: &Cancel,
+        buckets: usize,
+    ) -> Result<(Histogram, Stats), RequestError> {
         count::run(self, request, cancel, buckets)
     }
 

@@ -63,7 +63,10 @@ struct Scanned {
 
 impl std::fmt::Debug for Search {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Search").field("waiting", &self.waiting.len()).field("stats", &self.stats).finish_non_exhaustive()
+        f.debug_struct("Search")
+            .field("waiting", &self.waiting.len())
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
     }
 }
 

@@ -192,7 +192,9 @@ fn spans_are_half_open_and_buckets_cover_them() {
 fn what_cannot_match_is_not_read() {
     let mut node = Node::new();
     let first = node.clock.unix_ms();
-    (0..10).for_each(|at| { node.put(&format!("early {at}")); });
+    (0..10).for_each(|at| {
+        node.put(&format!("early {at}"));
+    });
     node.gather();
     node.pass(60_000);
     let id = Id::new(Millis(node.clock.unix_ms()), Producer::new(2), 1);
@@ -208,7 +210,9 @@ fn what_cannot_match_is_not_read() {
 #[test]
 fn damage_is_told_of() {
     let mut node = Node::new();
-    (0..10).for_each(|at| { node.put(&format!("line {at} {}", "x".repeat(60))); });
+    (0..10).for_each(|at| {
+        node.put(&format!("line {at} {}", "x".repeat(60)));
+    });
     node.gather();
     let segment = Arc::clone(&node.engine.shelf().segments()[0]);
     let at = segment.footer().blocks[1].at;
@@ -225,7 +229,9 @@ fn damage_is_told_of() {
 #[test]
 fn a_cancelled_search_ends_and_says_so() {
     let mut node = Node::new();
-    (0..50).for_each(|at| { node.put(&format!("line {at}")); });
+    (0..50).for_each(|at| {
+        node.put(&format!("line {at}"));
+    });
     let cancel = Cancel::default();
     let mut search = node.engine.search(all(""), cancel.clone()).unwrap();
     cancel.cancel();
@@ -290,7 +296,9 @@ fn followers_see_what_is_accepted_once() {
     }
     seen.extend(tail.poll().records.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()));
     assert_eq!(seen, (0..40).map(|at| format!("line {at}")).collect::<Vec<_>>());
-    (0..60).for_each(|_| { node.put(&"x".repeat(50)); });
+    (0..60).for_each(|_| {
+        node.put(&"x".repeat(50));
+    });
     assert!(tail.poll().skipped_bytes > 2_000);
     node.put("after");
     assert_eq!(tail.poll().records.len(), 1);

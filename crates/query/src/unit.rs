@@ -9,7 +9,7 @@ use bucksaw_ingest::{Queue, View};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_scan::{Bound, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_segment::{Chunk, ReadError, Reach};
+use bucksaw_segment::{Chunk, Reach, ReadError};
 use bucksaw_store::{Shelf, Stored};
 
 use crate::request::{Cancel, Request};
@@ -104,7 +104,8 @@ pub(crate) fn units(queue: &Queue, shelf: &Shelf, request: &Request, plan: &Plan
     let taken: HashSet<Id> = segments.iter().flat_map(|segment| &segment.footer().sources).copied().collect();
     let mut units = Vec::new();
     for view in waiting.into_iter().filter(|view| !taken.contains(&view.id)) {
-        let wanted = wants(request, &view.reach) && view.streams().iter().any(|labels| may_match(request, plan, labels));
+        let wanted =
+            wants(request, &view.reach) && view.streams().iter().any(|labels| may_match(request, plan, labels));
         take(Unit::Queue(Box::new(view)), wanted, &mut units, stats);
     }
     for segment in segments.iter() {
@@ -114,7 +115,12 @@ pub(crate) fn units(queue: &Queue, shelf: &Shelf, request: &Request, plan: &Plan
             let streams: Vec<bool> = footer.streams.iter().map(|labels| may_match(request, plan, labels)).collect();
             for (block, entry) in footer.blocks.iter().enumerate() {
                 let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
-                take(Unit::Block(Arc::clone(segment), block), stream && wants(request, &entry.reach), &mut units, stats);
+                take(
+                    Unit::Block(Arc::clone(segment), block),
+                    stream && wants(request, &entry.reach),
+                    &mut units,
+                    stats,
+                );
             }
         } else {
             stats.bytes_skipped += segment.reach().text_bytes;

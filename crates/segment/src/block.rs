@@ -211,30 +211,41 @@ fn encode_chunk(chunk: &Growing, out: &mut Vec<u8>) {
 /// A block that was read back.
 #[derive(Clone, Debug)]
 pub struct Block {
-    chunks: Vec<(Labels, Arc<Rows>, Range<usize>)>,
+    stretches: Vec<Stretch>,
     text: Vec<u8>,
+}
+
+/// Where in the text of a block the records of one stream lie.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// The stream.
+    pub labels: Labels,
+    /// Its rows.
+    pub rows: Arc<Rows>,
+    /// Bytes of the block's text.
+    pub range: Range<usize>,
 }
 
 impl Block {
     /// The records, stream by stream.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk<'_>> {
-        self.chunks.iter().map(|(labels, rows, range)| Chunk {
-            labels,
-            rows: Arc::clone(rows),
-            text: self.text.get(range.clone()).unwrap_or_default(),
+        self.stretches.iter().map(|stretch| Chunk {
+            labels: &stretch.labels,
+            rows: Arc::clone(&stretch.rows),
+            text: self.text.get(stretch.range.clone()).unwrap_or_default(),
         })
     }
 
     /// The text of all chunks and the stretch of each, in the order of [`Self::chunks`].
     #[must_use]
-    pub fn into_parts(self) -> (Vec<u8>, Vec<(Labels, Arc<Rows>, Range<usize>)>) {
-        (self.text, self.chunks)
+    pub fn into_parts(self) -> (Vec<u8>, Vec<Stretch>) {
+        (self.text, self.stretches)
     }
 
     /// Puts the unpacked columns together; `None` when they do not fit each other.
     pub(crate) fn open(rows: &[u8], text: Vec<u8>) -> Option<Self> {
         let mut reader = Reader(rows);
-        let mut chunks = Vec::new();
+        let mut stretches = Vec::new();
         let mut at = 0_usize;
         for _ in 0..reader.varint()? {
             let (labels, rows, text_len) = decode_chunk(&mut reader)?;
@@ -248,9 +259,9 @@ impl Block {
                 return None;
             }
             at = range.end;
-            chunks.push((labels, Arc::new(rows), range));
+            stretches.push(Stretch { labels, rows: Arc::new(rows), range });
         }
-        (reader.is_empty() && at == text.len()).then_some(Self { chunks, text })
+        (reader.is_empty() && at == text.len()).then_some(Self { stretches, text })
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_doors::Clock;
+use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -17,6 +18,9 @@ const QUIET: Duration = Duration::from_millis(20);
 
 /// So long a busy client is listened to after the stop.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// How often a client is looked after that is not read from.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 thread_local! {
     static CHUNK: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK_BYTES].into_boxed_slice());
@@ -127,6 +131,19 @@ impl<'a> Feed<'a> {
     /// Waits for the stop.
     pub(crate) async fn until_stopped(&mut self) {
         stopped(&mut self.stop).await;
+    }
+
+    /// Waits until it is no use to wait for something else: the stop has come, or the client is gone.
+    pub(crate) async fn until_useless(&mut self) {
+        while !self.is_stopped() && !self.is_hung_up().await {
+            self.pause(LOOK_EVERY).await;
+        }
+    }
+
+    /// Whether the client has closed its side, also when there are bytes before that which were not read.
+    pub(crate) async fn is_hung_up(&self) -> bool {
+        let ready = tokio::time::timeout(Duration::ZERO, self.socket.ready(Interest::READABLE)).await;
+        ready.is_ok_and(|ready| ready.map_or(true, Ready::is_read_closed))
     }
 
     /// Waits a while, shorter if the stop comes.

@@ -195,7 +195,9 @@ impl Framed<'_, '_> {
             text: &text,
         };
         while let Err(refusal) = queue.append(self.shared.durability, &records, self.acks.done(number, bytes)) {
-            match pause_after(&refusal).filter(|_| refusal.passes() && !self.feed.is_stopped()) {
+            // A client that is gone sends the batch again elsewhere, or here.
+            let useless = !refusal.passes() || self.feed.is_stopped() || self.feed.is_hung_up().await;
+            match pause_after(&refusal).filter(|_| !useless) {
                 Some(pause) => self.feed.pause(pause).await,
                 None => return Err(Fault::Refused(refusal)),
             }

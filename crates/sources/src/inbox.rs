@@ -105,12 +105,12 @@ impl Inbox {
     }
 }
 
-/// Waits for memory, and for the end as well.
+/// Waits for memory, as long as that is of use.
 async fn room<'a>(feed: &mut Feed<'_>, shared: &'a Shared, bytes: usize) -> Result<Option<SemaphorePermit<'a>>, Fault> {
     let bytes = bytes.min(shared.intake.config.partial_bytes_max.max(1));
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     tokio::select! {
         permit = shared.frame_bytes.acquire_many(bytes) => Ok(permit.ok()),
-        () = feed.until_stopped() => Err(Fault::Ended),
+        () = feed.until_useless() => Err(Fault::Ended),
     }
 }

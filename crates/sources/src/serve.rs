@@ -20,6 +20,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// After the stop the backlog counts as empty when nothing comes for so long.
 const BACKLOG_QUIET: Duration = Duration::from_millis(20);
 
+/// The backlog of a listener to which clients still come is not waited out for longer.
+const BACKLOG_MAX: Duration = Duration::from_secs(1);
+
 /// How long all connections together have to end after the stop.
 const END_MAX: Duration = Duration::from_secs(15);
 
@@ -41,12 +44,12 @@ pub async fn serve(listener: TcpListener, durability: Durability, intake: Intake
         }
     }
     // Whoever is in the backlog believes to be connected and may have sent all that it had to say.
-    while let Ok(accepted) = tokio::time::timeout(BACKLOG_QUIET, accept(&listener, &slots, &shared)).await {
-        start(&mut tasks, accepted, &shared, &stop);
-        if tasks.len() >= shared.intake.config.connections_max {
-            break;
+    let backlog = async {
+        while let Ok(accepted) = tokio::time::timeout(BACKLOG_QUIET, accept(&listener, &slots, &shared)).await {
+            start(&mut tasks, accepted, &shared, &stop);
         }
-    }
+    };
+    let _ = tokio::time::timeout(BACKLOG_MAX, backlog).await;
     drop(listener);
     let all = async {
         while let Some(ended) = tasks.join_next().await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bucksaw_ingest::View;
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::queue::{Frames, Place};
-use bucksaw_segment::{Chunk, ReadError, Rows};
+use bucksaw_segment::{Chunk, ReadError, Rows, Stretch};
 
 use crate::stored::Stored;
 
@@ -77,18 +77,10 @@ impl Inputs {
             }
             From::Block { segment, block } => {
                 let read = segment.block(*block).map_err(|source| InputError { segment: segment.id(), source })?;
-                let (text, chunks) = read.into_parts();
+                let (text, stretches) = read.into_parts();
                 let text = Arc::new(text);
-                let piece = |(labels, rows, range): (Labels, Arc<Rows>, std::ops::Range<usize>)| Piece {
-                    labels,
-                    rows,
-                    text: Arc::clone(&text),
-                    row: 0,
-                    run: 0,
-                    text_at: range.start,
-                    text_end: range.end,
-                };
-                Ok(chunks.into_iter().map(piece).collect())
+                let piece = |stretch| Piece::of_stretch(stretch, Arc::clone(&text));
+                Ok(stretches.into_iter().map(piece).collect())
             }
         }
     }
@@ -133,6 +125,11 @@ impl Piece {
             if chunk.rows.is_sorted() { (Arc::clone(&chunk.rows), chunk.text.to_vec()) } else { sorted(chunk) };
         let text_end = text.len();
         Self { labels, rows, text: Arc::new(text), row: 0, run: 0, text_at: 0, text_end }
+    }
+
+    fn of_stretch(stretch: Stretch, text: Arc<Vec<u8>>) -> Self {
+        let Stretch { labels, rows, range } = stretch;
+        Self { labels, rows, text, row: 0, run: 0, text_at: range.start, text_end: range.end }
     }
 
     /// The id of the next row; `None` when there are no more.

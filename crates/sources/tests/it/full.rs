@@ -99,6 +99,23 @@ async fn batches_wait_for_room() {
 }
 
 #[tokio::test]
+async fn clients_that_gave_up_on_a_full_disk_are_let_go() {
+    let mut node = Node::start(Durability::Fast, Config { partial_bytes_max: 10_000, ..Config::default() }).await;
+    node.fs.set_capacity(Some(0));
+    // The first waits for the disk, and the second for the memory that the first has.
+    let mut clients = Vec::new();
+    for number in 0..2 {
+        let mut client = Client::welcome(&node, "").await;
+        client.send(number, &("z".repeat(9_000) + "\n")).await;
+        clients.push(client);
+    }
+    until("refusals", || node.metric("ingest_refused_appends_total") > 1.0).await;
+    drop(clients);
+    until("the ends", || node.metric("sources_connections{durability=\"fast\"}") == 0.0).await;
+    assert!(node.stop().await.is_empty());
+}
+
+#[tokio::test]
 async fn too_much_to_be_synced_holds_lines_back_for_a_moment() {
     let queue = bucksaw_ingest::Config { unsynced_bytes_max: 1_000, ..Default::default() };
     let mut node = Node::start_with(Durability::Durable, Config::default(), queue).await;

@@ -1,0 +1,45 @@
+//! The lines that the node is tried with.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use bucksaw_generate::{Config, Format, Generator};
+
+/// A text and its name, which is good as the value of a label.
+pub(crate) type Text = (String, Vec<u8>);
+
+/// The files of the directory that `BUCKSAW_CORPUS` names; generated ones when it names none.
+pub(crate) fn corpus() -> Vec<Text> {
+    env::var_os("BUCKSAW_CORPUS").map_or_else(generated, |dir| files(dir.into()))
+}
+
+fn files(dir: PathBuf) -> Vec<Text> {
+    let entries = fs::read_dir(&dir).unwrap_or_else(|error| panic!("cannot read {}: {error}", dir.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    paths.sort_unstable();
+    assert!(!paths.is_empty(), "there is no file in {}", dir.display());
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    paths.iter().map(|path| (name(path), fs::read(path).unwrap())).collect()
+}
+
+fn generated() -> Vec<Text> {
+    let mut texts = Vec::new();
+    for seed in 0..8_u16 {
+        for (format, kind) in [(Format::Text, "text"), (Format::Json, "json")] {
+            let size = (seed % 2 == 1).then(|| 60 << (seed / 2));
+            texts.push((format!("{kind}-{seed}.log"), lines(Config { format, size, seed: seed.into() }, 2_000)));
+        }
+    }
+    texts
+}
+
+/// So many lines, a tenth of a second apart.
+pub(crate) fn lines(config: Config, count: u64) -> Vec<u8> {
+    const START_MS: u64 = 1_700_000_000_000;
+    let mut generator = Generator::new(config, START_MS);
+    let mut text = Vec::new();
+    for line in 0..count {
+        generator.append_line(&mut text, START_MS + 100 * line);
+    }
+    text
+}

@@ -1,0 +1,16 @@
+//! The product at its doors: real processes, real sockets, real files, and what is said about them.
+//!
+//! Every node gets ports of its own from the system and a directory of its own; what a test waits for is a condition,
+//! for a bounded time.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "these are tests of a real process: what helps them fails with them, and files and clocks are the real ones"
+)]
+
+mod client;
+mod corpus;
+mod node;
+mod wait;

@@ -1,0 +1,223 @@
+//! Nodes, and the program's other commands, as processes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread;
+
+use serde_json::Value;
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::client::{Answer, call, encode};
+use crate::wait::{PATIENCE, wait_for, wait_until};
+
+/// The program with these arguments, and nothing of the caller's environment.
+pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bucksaw"));
+    command.args(arguments).env_clear().stdin(Stdio::null());
+    command
+}
+
+/// `serve` on a directory, on free ports.
+pub(crate) fn serve<S: AsRef<OsStr>>(dir: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = bucksaw(["serve", "--data-dir"]);
+    command.arg(dir);
+    for listener in ["--listen", "--listen-fast", "--listen-durable", "--listen-bulk", "--listen-cluster"] {
+        command.args([listener, "127.0.0.1:0"]);
+    }
+    command.args(arguments);
+    command
+}
+
+/// Runs a command to its end with this on its standard input.
+pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    thread::scope(|scope| {
+        // A command that does not read to the end is one that says so by its exit.
+        scope.spawn(move || pipe.write_all(input).ok());
+        child.wait_with_output().unwrap()
+    })
+}
+
+/// A node that runs, or has run. It is killed when this is dropped.
+pub(crate) struct Node {
+    dir: PathBuf,
+    arguments: Vec<String>,
+    addresses: BTreeMap<String, String>,
+    child: Option<Child>,
+    log: NamedTempFile,
+    /// Held for the directories that are made here.
+    #[expect(dead_code, reason = "removes the directory when it is dropped")]
+    home: Option<TempDir>,
+}
+
+impl Node {
+    /// A node with a directory of its own and these arguments besides, ready.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("data");
+        let mut node = Self::start_in(&dir, arguments);
+        node.home = Some(home);
+        node
+    }
+
+    /// A node on this directory, ready.
+    pub(crate) fn start_in(dir: &Path, arguments: &[&str]) -> Self {
+        Self::try_start_in(dir, arguments).unwrap_or_else(|(status, log)| panic!("the node ended: {status}\n{log}"))
+    }
+
+    /// A node on this directory, ready; or how it ended before, and its log.
+    pub(crate) fn try_start_in(dir: &Path, arguments: &[&str]) -> Result<Self, (ExitStatus, String)> {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let log = NamedTempFile::new().unwrap();
+        let (dir, addresses) = (dir.to_owned(), BTreeMap::new());
+        let mut node = Self { dir, arguments, addresses, child: None, log, home: None };
+        node.try_restart()?;
+        Ok(node)
+    }
+
+    /// Starts it again on its directory, and waits until it is ready. Kills it first if it still runs.
+    pub(crate) fn restart(&mut self) {
+        self.try_restart().unwrap_or_else(|(status, log)| panic!("the node ended: {status}\n{log}"));
+    }
+
+    /// The same; or how it ended before it was ready, and its log.
+    pub(crate) fn try_restart(&mut self) -> Result<(), (ExitStatus, String)> {
+        self.kill();
+        let file = self.dir.join("addresses.json");
+        // Those of the process before; where it cannot be removed there is none.
+        let _ = fs::remove_file(&file);
+        let log = File::options().append(true).open(self.log.path()).unwrap();
+        self.child = Some(serve(&self.dir, &self.arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        let ready = wait_for("the node is ready", || {
+            if let Some(status) = self.ended() {
+                return Some(Err((status, self.log())));
+            }
+            self.addresses = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+            let answer = call(self.address("http"), "GET", "/-/ready", &[], b"").ok()?;
+            (answer.status == 200).then_some(Ok(()))
+        });
+        if ready.is_err() {
+            self.child = None;
+        }
+        ready
+    }
+
+    /// How the process ended, when it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.as_mut().and_then(|child| child.try_wait().unwrap())
+    }
+
+    /// Kills it as a power switch would: nothing is flushed.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn ask_to_stop(&self) {
+        let pid = rustix::process::Pid::from_child(self.child.as_ref().unwrap());
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.ask_to_stop();
+        let status = wait_for("the node stops", || self.ended());
+        self.child = None;
+        status
+    }
+
+    /// The process's id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// The data directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The address of a listener: `http`, `fast`, `durable`, `bulk`.
+    pub(crate) fn address(&self, name: &str) -> &str {
+        &self.addresses[name]
+    }
+
+    /// What the commands want as `--addr`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address("http"))
+    }
+
+    /// What it has said so far, from its first start on.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log.path()).unwrap()).into_owned()
+    }
+
+    /// Runs a command that asks this node, such as `query` or `status`.
+    pub(crate) fn cli<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Output {
+        let (command, rest) = arguments.split_first().unwrap();
+        bucksaw([command.as_ref(), "--addr".as_ref(), self.url().as_ref()]).args(rest).output().unwrap()
+    }
+
+    /// Runs `forward` to a listener of this node with this on its standard input.
+    pub(crate) fn forward(&self, listener: &str, arguments: &[&str], input: &[u8]) -> Output {
+        run(bucksaw(["forward", "--to", self.address(listener)]).args(arguments), input)
+    }
+
+    /// A connection to a listener.
+    pub(crate) fn connect(&self, listener: &str) -> TcpStream {
+        let stream = TcpStream::connect(self.address(listener)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Calls `GET`.
+    pub(crate) fn get(&self, target: &str) -> Answer {
+        self.call("GET", target, &[], b"")
+    }
+
+    /// Calls `POST`.
+    pub(crate) fn post(&self, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.call("POST", target, headers, body)
+    }
+
+    /// Calls anything.
+    pub(crate) fn call(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let answer = call(self.address("http"), method, target, headers, body);
+        answer.unwrap_or_else(|error| panic!("{method} {target}: {error}"))
+    }
+
+    /// How many records match a filter, in all the time there is.
+    pub(crate) fn count(&self, filter: impl AsRef<[u8]>) -> u64 {
+        let counted = self.get(&format!("/api/v1/count?from=30d&q={}", encode(filter))).expect(200).json();
+        assert_eq!(counted["stats"]["partial"], false, "{counted}");
+        counted["count"].as_u64().unwrap()
+    }
+
+    /// What it says of itself in the cluster.
+    pub(crate) fn status(&self) -> Value {
+        self.get("/api/v1/cluster").expect(200).json()["nodes"][0].clone()
+    }
+
+    /// Waits until every record has moved from the queue to the store.
+    pub(crate) fn wait_stored(&self) {
+        wait_until("the queue is empty", || self.status()["queue"]["segments"] == 0);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+        if thread::panicking() {
+            eprintln!("the log of the node in {}:\n{}", self.dir.display(), self.log());
+        }
+    }
+}

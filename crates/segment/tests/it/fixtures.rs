@@ -1,0 +1,125 @@
+//! Files as released versions wrote them. They are made once, by `MAKE_FIXTURES=1`, for a new version, and never again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bucksaw_doors::{File, Fs as _, real, sim};
+use bucksaw_record::{Id, Labels, Marks, Millis, Producer};
+use bucksaw_segment::queue::{Frames, HEADER_LEN, header, seed, survey};
+use bucksaw_segment::shelf::{Merge, Origin, Reader, Writer};
+use bucksaw_segment::{BlockBuilder, Chunk, Codec, Header, Kind, Rows, Sides};
+
+const SEGMENT: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
+const BASE: u64 = 1_763_680_200_000;
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn labels() -> [Labels; 2] {
+    ["app=web,host=a1", "app=\"db, main\""].map(|text| Labels::parse(text).unwrap())
+}
+
+fn frame(kind: Kind, stream: u32, sequence: u32, count: u32, sides: &Sides, text: &[u8]) -> Vec<u8> {
+    let first = Id::new(Millis(BASE), Producer::new(7), sequence);
+    let mut body = Vec::new();
+    let flags = sides.encode(first.at(), &mut body);
+    let sides_len = body.len() as u32;
+    body.extend_from_slice(text);
+    let accepted = Millis(BASE + 5);
+    let body_len = body.len() as u32;
+    let header = Header { body_len, sides_len, first, count, stream, accepted, kind, flags };
+    [header.seal(seed(SEGMENT), &[&body]).to_vec(), body].concat()
+}
+
+fn sides() -> Sides {
+    let mut marks = Marks::none();
+    marks.push(1, Marks::OPEN);
+    Sides { times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]), lengths: Some(vec![3, 0]), marks }
+}
+
+fn queue_bytes() -> Vec<u8> {
+    let mut out = header(SEGMENT).to_vec();
+    for (number, labels) in (0..).zip(labels()) {
+        let mut body = Vec::new();
+        labels.encode(&mut body);
+        out.extend(frame(Kind::Stream, number, 0, 0, &Sides::default(), &body));
+    }
+    out.extend(frame(Kind::Records, 0, 0, 3, &Sides::default(), b"one\n\xff\x00 two\r\n\n"));
+    out.extend(frame(Kind::Records, 1, 3, 2, &sides(), b"a\nb\n\n"));
+    out
+}
+
+fn shelf_bytes() -> Vec<u8> {
+    let file = sim::Fs::new().create(Path::new("s")).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), SEGMENT).unwrap();
+    for (number, codec) in (0..).zip([Codec::Plain, Codec::Lz4, Codec::Zstd(1)]) {
+        let mut builder = BlockBuilder::default();
+        let mut rows = Rows { accepted: Millis(BASE + 9), ..Rows::default() };
+        rows.push_run(Id::new(Millis(BASE + number), Producer::keyed(b"k"), number as u32 * 10), 2);
+        rows.nanos.push((1, 999_999));
+        builder.push(&labels()[0], &rows, 0..2, b"the same again and the same again\nx\n");
+        let rows =
+            sides().into_rows(Id::new(Millis(BASE), Producer::new(9), number as u32 * 2), 2, Millis(BASE)).unwrap();
+        builder.push(&labels()[1], &rows, 0..2, b"a\nb\n\n");
+        writer.append(&mut builder, codec).unwrap();
+    }
+    let merge = Some(Merge { id: Id::from_bits(3), parts: 1, inputs: vec![Id::from_bits(4), Id::from_bits(5)] });
+    let keys = vec![(Producer::keyed(b"k"), Millis(BASE))];
+    writer.seal(Origin { sources: vec![Id::from_bits(6)], keys, merge }).unwrap();
+    let mut bytes = vec![0; file.size().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn open(name: &str, make: fn() -> Vec<u8>) -> Arc<dyn File> {
+    if std::env::var_os("MAKE_FIXTURES").is_some() && !path(name).exists() {
+        std::fs::write(path(name), make()).unwrap();
+    }
+    real::Fs.open(&path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn records(chunk: &Chunk<'_>) -> Vec<(u64, u32, u8, Vec<u8>)> {
+    let rows = &chunk.rows;
+    let record = |(row, text): (u32, &[u8])| {
+        (rows.id(row).unwrap().at().0 + 9 - BASE, rows.nanos(row), rows.marks.of(row), text.to_vec())
+    };
+    (0..).zip(chunk.records()).map(record).collect()
+}
+
+fn second_stream() -> Vec<(u64, u32, u8, Vec<u8>)> {
+    vec![(0, 250_000, 0, b"a\nb".to_vec()), (10, 0, Marks::OPEN, Vec::new())]
+}
+
+#[test]
+fn queue_segment_version_1() {
+    let name = "queue-1.pending";
+    let file = open(name, queue_bytes);
+    let found = survey(&file, &path(name)).unwrap();
+    assert_eq!((found.reach.records, found.torn_bytes, found.damage.len()), (5, 0, 0));
+    assert_eq!(found.streams, labels());
+    let mut frames = Frames::new(file, path(name), SEGMENT, HEADER_LEN as u64, found.end, Vec::new());
+    let chunk = frames.next_chunk().unwrap().unwrap();
+    let plain = |text: &[u8]| (9, 0, 0, text.to_vec());
+    assert_eq!(records(&chunk), [plain(b"one"), plain(b"\xff\x00 two\r"), plain(b"")]);
+    let chunk = frames.next_chunk().unwrap().unwrap();
+    assert_eq!((chunk.labels, records(&chunk)), (&labels()[1], second_stream()));
+    assert!(frames.next_chunk().unwrap().is_none());
+}
+
+#[test]
+fn shelf_segment_version_1() {
+    let name = "shelf-1.seg";
+    let reader = Reader::open(open(name, shelf_bytes), &path(name)).unwrap();
+    assert_eq!((reader.id(), reader.footer().reach().records), (SEGMENT, 12));
+    let footer = reader.footer();
+    assert_eq!((&footer.sources, footer.keys.len()), (&vec![Id::from_bits(6)], 1));
+    assert_eq!(footer.merge.as_ref().map(|merge| merge.inputs.len()), Some(2));
+    for number in 0..3_u64 {
+        let block = reader.block(number as usize).unwrap();
+        let chunks: Vec<_> = block.chunks().collect();
+        let again = b"the same again and the same again".to_vec();
+        assert_eq!(records(&chunks[0]), [(9 + number, 0, 0, again), (9 + number, 999_999, 0, b"x".to_vec())]);
+        assert_eq!((chunks[1].labels, records(&chunks[1])), (&labels()[1], second_stream()));
+    }
+}
