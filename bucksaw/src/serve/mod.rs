@@ -6,6 +6,7 @@
 mod actors;
 mod data_dir;
 mod listen;
+mod metrics;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -20,8 +21,6 @@ use bucksaw_ingest::{Durability, Queue};
 use bucksaw_query::{Engine, Pool};
 use bucksaw_sources::Intake;
 use bucksaw_store::Shelf;
-use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -33,6 +32,7 @@ use crate::exit::Exit;
 use actors::Actors;
 use data_dir::DataDir;
 use listen::Listeners;
+use metrics::Metrics;
 
 /// What is left in the queue at the end is given to the store for so long; the rest is there at the next start.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
@@ -43,17 +43,14 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     raise_descriptor_limit();
     let doors = Doors::real();
     let data_dir = DataDir::open(&doors, &args.data_dir)?;
-    let mut registry = Registry::with_prefix("bucksaw");
-    let version = [("version", env!("CARGO_PKG_VERSION"))];
-    registry.register("build", "The program", Info::new(version));
+    let (metrics, registry) = Metrics::new();
 
     let net = runtime("net")?;
     let http = runtime("http")?;
     let listeners = Listeners::bind(&args, &net, &http)?;
 
-    let metrics = bucksaw_ingest::Metrics::new(&mut registry);
     let config = settings::queue(&args, &doors, data_dir.path());
-    let (queue, found) = Queue::open(doors.clone(), &data_dir.path().join("queue"), config, metrics)?;
+    let (queue, found) = Queue::open(doors.clone(), &data_dir.path().join("queue"), config, metrics.queue)?;
     if found.segments > 0 || found.damaged > 0 {
         info!(
             segments = found.segments,
@@ -63,22 +60,20 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             "found records that wait for the store"
         );
     }
-    let metrics = bucksaw_store::Metrics::new(&mut registry);
-    let shelf = Shelf::open(doors.clone(), &data_dir.path().join("shelf"), settings::shelf(&args), metrics)?;
+    let shelf = Shelf::open(doors.clone(), &data_dir.path().join("shelf"), settings::shelf(&args), metrics.shelf)?;
     shelf.reconcile(&queue);
     let (queue, shelf) = (Arc::new(queue), Arc::new(shelf));
 
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let pool = Pool::start(cores).context("cannot start the threads that search")?;
-    let metrics = bucksaw_query::Metrics::new(&mut registry);
     let parts = (Arc::clone(&queue), Arc::clone(&shelf));
     let engine =
-        Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), bucksaw_query::Config::default(), metrics));
+        Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), bucksaw_query::Config::default(), metrics.query));
     let intake = Intake {
         queue: Arc::clone(&queue),
         config: settings::sources(&args),
         doors: doors.clone(),
-        metrics: bucksaw_sources::Metrics::new(&mut registry),
+        metrics: metrics.sources,
     };
     let addresses = listeners.addresses();
     data_dir.write_addresses(&doors, &addresses)?;

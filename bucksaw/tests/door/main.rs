@@ -13,4 +13,7 @@
 mod client;
 mod corpus;
 mod node;
+mod pattern;
+mod random;
+mod same_as_grep;
 mod wait;

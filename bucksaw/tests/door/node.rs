@@ -52,7 +52,6 @@ pub(crate) struct Node {
     child: Option<Child>,
     log: NamedTempFile,
     /// Held for the directories that are made here.
-    #[expect(dead_code, reason = "removes the directory when it is dropped")]
     home: Option<TempDir>,
 }
 

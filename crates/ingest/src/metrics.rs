@@ -37,8 +37,9 @@ pub struct Metrics {
     pub(crate) refused: Counter,
     pub(crate) segments: Family<ByState, Gauge>,
     pub(crate) pending_bytes: Gauge,
-    pub(crate) oldest_pending_ms: Gauge<f64, std::sync::atomic::AtomicU64>,
+    pub(crate) oldest_pending_seconds: Gauge<f64, std::sync::atomic::AtomicU64>,
     pub(crate) consumed_bytes: Counter,
+    pub(crate) consumed_ratio: Gauge<f64, std::sync::atomic::AtomicU64>,
     pub(crate) syncs: Counter,
     pub(crate) sync_failed: Counter,
     pub(crate) sync_seconds: Histogram,
@@ -59,8 +60,9 @@ impl Metrics {
             refused: Counter::default(),
             segments: Family::default(),
             pending_bytes: Gauge::default(),
-            oldest_pending_ms: Gauge::default(),
+            oldest_pending_seconds: Gauge::default(),
             consumed_bytes: Counter::default(),
+            consumed_ratio: Gauge::default(),
             syncs: Counter::default(),
             sync_failed: Counter::default(),
             sync_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
@@ -80,9 +82,10 @@ impl Metrics {
         ingest.register(
             "oldest_pending_seconds",
             "Age of the oldest segment that waits for a store",
-            all.oldest_pending_ms,
+            all.oldest_pending_seconds,
         );
         ingest.register("consumed_bytes", "Bytes of record text that a store has committed", all.consumed_bytes);
+        ingest.register("consumed_ratio", "Bytes consumed by a store over bytes accepted, since the start", all.consumed_ratio);
         ingest.register("syncs", "Group commits", all.syncs);
         ingest.register(
             "sync_failed",
@@ -100,5 +103,14 @@ impl Metrics {
             all.into_iter().for_each(|family| drop(family.get_or_create(&by)));
         }
         metrics
+    }
+
+    /// Bytes consumed over bytes accepted: 1 in a steady state, less while a backlog grows.
+    pub(crate) fn report_ratio(&self) {
+        let sources = [Source::Tcp, Source::Forward, Source::Http].map(|source| BySource { source: source.name() });
+        let accepted: u64 = sources.iter().map(|by| self.accepted_bytes.get_or_create(by).get()).sum();
+        if accepted > 0 {
+            self.consumed_ratio.set(self.consumed_bytes.get() as f64 / accepted as f64);
+        }
     }
 }

@@ -455,8 +455,9 @@ impl Queue {
 
     fn report(&self) {
         let backlog = self.backlog();
+        self.metrics.report_ratio();
         self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
-        self.metrics.oldest_pending_ms.set(backlog.oldest.as_secs_f64());
+        self.metrics.oldest_pending_seconds.set(backlog.oldest.as_secs_f64());
         let segments = self.readable();
         for state in [State::Active, State::Pending, State::Reserved, State::Committed] {
             let count = segments.iter().filter(|segment| segment.state() == state).count();

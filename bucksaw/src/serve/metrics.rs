@@ -1,0 +1,86 @@
+//! All metrics of a node, in one registry. `docs/metrics.md` is made from it by a test.
+
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+/// What each part of the node counts with.
+pub(super) struct Metrics {
+    pub(super) queue: bucksaw_ingest::Metrics,
+    pub(super) shelf: bucksaw_store::Metrics,
+    pub(super) query: bucksaw_query::Metrics,
+    pub(super) sources: bucksaw_sources::Metrics,
+}
+
+impl Metrics {
+    /// Registers everything.
+    pub(super) fn new() -> (Self, Registry) {
+        let mut registry = Registry::with_prefix("bucksaw");
+        registry.register("build", "The program and its version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        let metrics = Self {
+            queue: bucksaw_ingest::Metrics::new(&mut registry),
+            shelf: bucksaw_store::Metrics::new(&mut registry),
+            query: bucksaw_query::Metrics::new(&mut registry),
+            sources: bucksaw_sources::Metrics::new(&mut registry),
+        };
+        (metrics, registry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "compares a document of the project")]
+
+    use super::*;
+
+    const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+
+    /// Name, kind and help of each metric, by name.
+    fn metrics() -> Vec<(String, String, String)> {
+        let (_, registry) = Metrics::new();
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let mut metrics: Vec<(String, String, String)> = Vec::new();
+        for line in text.lines() {
+            if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+                metrics.push((name.to_owned(), String::new(), help.trim_end_matches('.').to_owned()));
+            } else if let Some((_, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+                let last = metrics.last_mut().unwrap();
+                last.1 = kind.to_owned();
+                if kind == "counter" {
+                    last.0.push_str("_total");
+                }
+            }
+        }
+        metrics.sort();
+        metrics
+    }
+
+    #[test]
+    fn names_follow_the_conventions() {
+        let metrics = metrics();
+        assert!(metrics.len() > 40, "{}", metrics.len());
+        for (name, kind, help) in &metrics {
+            assert!(name.starts_with("bucksaw_"), "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'), "{name}");
+            assert!(!name.contains("_total_total") && !name.contains("_ms"), "{name}");
+            assert!(!help.is_empty() && !kind.is_empty(), "{name}");
+        }
+        assert!(metrics.windows(2).all(|pair| pair[0].0 != pair[1].0));
+    }
+
+    #[test]
+    fn the_document_names_them_all() {
+        let rows: Vec<String> =
+            metrics().iter().map(|(name, kind, help)| format!("| `{name}` | {kind} | {help} |\n")).collect();
+        let want = format!(
+            "# Metrics\n\nWhat `GET /metrics` tells, in OpenMetrics text. Made from the program by a test.\n\n\
+             | metric | kind | meaning |\n| --- | --- | --- |\n{}",
+            rows.concat()
+        );
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(DOCUMENT, &want).unwrap();
+        }
+        let found = std::fs::read_to_string(DOCUMENT).unwrap_or_default();
+        assert!(found == want, "docs/metrics.md is stale: run UPDATE=1 cargo test -p bucksaw");
+    }
+}

@@ -1,0 +1,281 @@
+//! What comes in by any way comes back to the byte, and every count is grep's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::path::{Path, PathBuf};
+
+use crate::client::encode;
+use crate::corpus::{Text, corpus};
+use crate::node::{Node, bucksaw};
+use crate::pattern::{Term, Tree, count};
+use crate::random::Random;
+
+/// What is accepted stays in the queue until the node is started again.
+const LATE: &[&str] = &["--segment-max-age", "1h", "--segment-max-bytes", "1GB"];
+
+/// What the patterns are drawn by.
+const SEED: u64 = 0x5eed_0f9e;
+
+/// How many patterns are compared.
+const PATTERNS: u64 = 2_000;
+
+/// The greatest record of a node that is told nothing else.
+const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// The ways in. A text is sent by each as a stream of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Tcp,
+    Http,
+    Forward,
+}
+
+const WAYS: [Way; 3] = [Way::Tcp, Way::Http, Way::Forward];
+
+impl Way {
+    /// Sends a text as the stream `file=<name>`; when this returns, all of it was accepted.
+    fn send(self, node: &Node, name: &str, text: &[u8], durable: bool) {
+        let durability = if durable { "durable" } else { "fast" };
+        match self {
+            Self::Tcp => {
+                let mut stream = node.connect(durability);
+                stream.write_all(format!("#labels file={name}\n").as_bytes()).unwrap();
+                // Pieces whose ends are nowhere near those of lines.
+                text.chunks(10_007).for_each(|piece| stream.write_all(piece).unwrap());
+                stream.shutdown(Shutdown::Write).unwrap();
+                // The node hangs up when it has taken everything.
+                let mut said = Vec::new();
+                stream.read_to_end(&mut said).unwrap();
+                assert!(said.is_empty(), "{name}: {}", said.escape_ascii());
+            }
+            Self::Http => {
+                let target = format!("/api/v1/ingest?durability={durability}&label=file={}", encode(name));
+                let answer = node.post(&target, &[("Content-Type", "text/plain")], text).expect(200).json();
+                assert_eq!((&answer["accepted"], &answer["rejected"]), (&records(text).into(), &0.into()), "{name}");
+            }
+            Self::Forward => {
+                let label = format!("file={name}");
+                let output = node.forward(durability, &["--label", &label, "--durability", durability], text);
+                assert_eq!(output.status.code(), Some(0), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+            }
+        }
+    }
+}
+
+/// How many records a text becomes: one for each line, more for lines that are too long.
+fn records(text: &[u8]) -> u64 {
+    let pieces = |line: &[u8]| line.trim_suffix_lf().len().max(1).div_ceil(RECORD_BYTES_MAX) as u64;
+    text.split_inclusive(|byte| *byte == b'\n').map(pieces).sum()
+}
+
+trait TrimLf {
+    fn trim_suffix_lf(&self) -> &[u8];
+}
+
+impl TrimLf for [u8] {
+    fn trim_suffix_lf(&self) -> &[u8] {
+        self.strip_suffix(b"\n").unwrap_or(self)
+    }
+}
+
+/// Texts that have what a line can have and none of the corpus has; those with lines that are cut come last.
+fn special() -> Vec<Text> {
+    let every_byte: Vec<u8> = (0..=u8::MAX).flat_map(|byte| [byte, b'-', byte, b'\n']).collect();
+    let long = |length: usize, end: &str| [&vec![b'l'; length][..], end.as_bytes()].concat();
+    let texts: Vec<(&str, Vec<u8>)> = vec![
+        ("empty", Vec::new()),
+        ("one-byte", b"x".to_vec()),
+        ("one-line-end", b"\n".to_vec()),
+        ("empty-lines", b"\n".repeat(1_000)),
+        ("crlf", b"a\r\n\r\nb \r\n\rc\r\r\nd\r".to_vec()),
+        ("nul", b"\0\na\0b\n\0\0\0\nc\0\n\n\0d".to_vec()),
+        ("not-utf8", b"caf\xe9\n\xff\xfe\xfd\n\xc0\x80 overlong\n\xed\xa0\x80\n\xf0\x9f\x92\nna\xc3\xafve\n".to_vec()),
+        ("every-byte", every_byte),
+        ("no-line-end", b"first\nlast".to_vec()),
+        ("like-labels", b"first\n#labels a=b\n#labels\n\"quoted\" \\slashed\\ /x/i (y) -z\n".to_vec()),
+        ("spaces", b" \n\t\n  a  \n\t\tb\t\n".to_vec()),
+        ("longest", long(RECORD_BYTES_MAX, "\nnext\n")),
+        ("longest-open", [&b"before\n"[..], &long(RECORD_BYTES_MAX, "")].concat()),
+        ("one-too-long", long(RECORD_BYTES_MAX + 1, "\nnext\n")),
+        ("three-and-a-half", [&b"before\n\n"[..], &long(3_500_000, "\n\nafter\n")].concat()),
+        ("twice-the-longest-open", long(2 * RECORD_BYTES_MAX, "")),
+    ];
+    texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+#[test]
+fn every_text_comes_back_to_the_byte() {
+    let texts = [special(), corpus()].concat();
+    let mut node = Node::start(LATE);
+    for (at, (name, text)) in texts.iter().enumerate() {
+        for way in WAYS {
+            way.send(&node, &format!("{way:?}.{name}"), text, at % 2 == 1);
+            // At once: what is accepted can be seen.
+            comes_back(&node, &format!("{way:?}.{name}"), text);
+        }
+    }
+    let sum: u64 = texts.iter().map(|(_, text)| records(text)).sum();
+    assert_ne!(node.status()["queue"]["segments"], 0, "nothing is left in the queue");
+    assert_eq!(node.status()["store"]["records"], 0, "something has left the queue");
+    node.kill();
+    node.restart();
+    node.wait_stored();
+    assert_eq!(node.status()["store"]["records"], 3 * sum);
+    for (name, text) in &texts {
+        WAYS.iter().for_each(|way| comes_back(&node, &format!("{way:?}.{name}"), text));
+    }
+    let bytes: usize = texts.iter().map(|(_, text)| text.len()).sum();
+    eprintln!("{} texts, {bytes} bytes, {sum} records: the same by 3 ways, twice, asked in 2 ways", texts.len());
+}
+
+/// Asks for a stream on the command line and by HTTP.
+fn comes_back(node: &Node, name: &str, text: &[u8]) {
+    let output = node.cli(&["query", &format!("file={name}")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*said), (Some(i32::from(text.is_empty())), ""), "{name}");
+    assert_same(name, &output.stdout, text);
+    let target = format!("/api/v1/query?q={}", encode(format!("file={name}")));
+    let answer = node.call("GET", &target, &[("Accept", "text/plain")], b"").expect(200);
+    assert_same(name, &answer.body, text);
+    let stats: serde_json::Value = serde_json::from_str(answer.header("bucksaw-stats").unwrap()).unwrap();
+    assert_eq!((&stats["partial"], &stats["matched"]), (&false.into(), &records(text).into()), "{name}");
+}
+
+fn assert_same(name: &str, have: &[u8], want: &[u8]) {
+    let differ = have.iter().zip(want).position(|(have, want)| have != want);
+    assert!(
+        have == want,
+        "{name}: {} bytes of {} came back, and they differ first at {differ:?}",
+        have.len(),
+        want.len()
+    );
+}
+
+/// A text that grep has as a file.
+struct Sample {
+    name: String,
+    text: Vec<u8>,
+    path: PathBuf,
+}
+
+#[test]
+fn two_thousand_counts_are_those_of_grep() {
+    let dir = tempfile::tempdir().unwrap();
+    let texts = [special(), corpus()].concat().into_iter();
+    // Grep knows no longest line.
+    let whole = texts.filter(|(_, text)| records(text) == text.split_inclusive(|byte| *byte == b'\n').count() as u64);
+    let samples: Vec<Sample> = whole
+        .map(|(name, text)| {
+            let path = dir.path().join(&name);
+            fs::write(&path, &text).unwrap();
+            Sample { name, text, path }
+        })
+        .collect();
+    let mut node = Node::start(LATE);
+    for (at, sample) in samples.iter().enumerate() {
+        WAYS[at % 3].send(&node, &sample.name, &sample.text, at % 2 == 1);
+    }
+    let mut comparison = Comparison { random: Random::new(SEED), kinds: BTreeMap::new(), differences: Vec::new() };
+    comparison.run(&node, &samples, PATTERNS / 2);
+    assert_eq!(node.status()["store"]["records"], 0, "something has left the queue");
+    node.kill();
+    node.restart();
+    node.wait_stored();
+    comparison.run(&node, &samples, PATTERNS / 2);
+    let Comparison { kinds, differences, .. } = comparison;
+    let compared: u64 = kinds.values().map(|(compared, _)| compared).sum();
+    eprintln!("seed {SEED:#x}, {} texts: {compared} patterns, {} differences", samples.len(), differences.len());
+    for (kind, (compared, matched)) in &kinds {
+        eprintln!("  {compared:5} {kind} ({matched} matched something)");
+    }
+    assert!(compared == PATTERNS && differences.is_empty(), "{}", differences.join("\n"));
+}
+
+struct Comparison {
+    random: Random,
+    /// How many patterns of each kind were compared, and how many of them matched something.
+    kinds: BTreeMap<String, (u64, u64)>,
+    differences: Vec<String>,
+}
+
+impl Comparison {
+    fn run(&mut self, node: &Node, samples: &[Sample], patterns: u64) {
+        let drawable: Vec<&Sample> = samples.iter().filter(|sample| sample.text.iter().any(|byte| *byte > 0x20)).collect();
+        let files: Vec<&Path> = samples.iter().map(|sample| sample.path.as_path()).collect();
+        for number in 0..patterns {
+            let sample = *self.random.pick(&drawable);
+            match number % 20 {
+                0..2 => self.by_letters(node, sample, &files),
+                at => self.by_expression(node, sample, at == 2),
+            }
+        }
+    }
+
+    /// A term on the command line, with grep's letters, in all files.
+    fn by_letters(&mut self, node: &Node, sample: &Sample, files: &[&Path]) {
+        let random = &mut self.random;
+        let regex = random.one_in(2);
+        let term = if regex { Term::regex(&sample.text, random) } else { Term::text(&sample.text, random) };
+        let invert = random.one_in(4);
+        let letters: &[&str] = if invert { &["-c", "-v"] } else { &["-c"] };
+        let want = count(letters, &term, files);
+        let mut command = bucksaw(["query", "--addr", &node.url()]);
+        command.args(letters).arg(if regex { "-E" } else { "-F" });
+        if term.any_case {
+            command.arg("-i");
+        }
+        let expr = std::os::unix::ffi::OsStrExt::from_bytes(&term.bucksaw[..]);
+        let output = command.arg("--").arg::<&std::ffi::OsStr>(expr).output().unwrap();
+        let (have, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let exit = output.status.code() == Some(i32::from(want == 0)) && said.is_empty();
+        let shown = format!("{command:?}: {:?}, {said}", output.status.code());
+        let kind = format!(
+            "query -c -{}{}{}, all texts",
+            if regex { 'E' } else { 'F' },
+            if term.any_case { "i" } else { "" },
+            if invert { "v" } else { "" }
+        );
+        self.compare(kind, &shown, if exit { have.trim_end().parse().ok() } else { None }, want);
+    }
+
+    /// An expression over HTTP or on the command line, in one file.
+    fn by_expression(&mut self, node: &Node, sample: &Sample, command_line: bool) {
+        let random = &mut self.random;
+        let (tree, kind) = match random.below(10) {
+            0..3 => (Tree::Term(Term::text(&sample.text, random)), "text"),
+            3..6 => (Tree::Term(Term::regex(&sample.text, random)), "regex"),
+            6 => (Tree::Not(Box::new(Tree::Term(Term::text(&sample.text, random)))), "NOT text"),
+            7 => (Tree::Not(Box::new(Tree::Term(Term::regex(&sample.text, random)))), "NOT regex"),
+            _ => (Tree::draw(&sample.text, random), "AND, OR, NOT"),
+        };
+        let any_case = match &tree {
+            Tree::Term(term) => term.any_case,
+            Tree::Not(inner) => matches!(&**inner, Tree::Term(term) if term.any_case),
+            _ => false,
+        };
+        let expr = format!("file={} {}", sample.name, tree.spelt(random));
+        let want = tree.count(&sample.path);
+        let have = if command_line {
+            let output = node.cli(&["query", "-c", &expr]);
+            let exit = output.status.code() == Some(i32::from(want == 0));
+            exit.then(|| String::from_utf8_lossy(&output.stdout).trim_end().parse().ok()).flatten()
+        } else {
+            let answer = node.get(&format!("/api/v1/count?q={}", encode(&expr)));
+            (answer.status == 200).then(|| answer.json()["count"].as_u64()).flatten()
+        };
+        let asked = if command_line { "query -c" } else { "HTTP count" };
+        let kind = format!("{asked}: {kind}{}", if any_case { ", any case" } else { "" });
+        self.compare(kind, &expr, have, want);
+    }
+
+    fn compare(&mut self, kind: String, pattern: &str, have: Option<u64>, want: u64) {
+        let counts = self.kinds.entry(kind).or_default();
+        counts.0 += 1;
+        counts.1 += u64::from(want > 0);
+        if have != Some(want) {
+            self.differences.push(format!("{pattern}: {have:?} and grep has {want}"));
+        }
+    }
+}

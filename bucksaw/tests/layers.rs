@@ -1,0 +1,78 @@
+//! Who may use whom: a crate uses only crates on lower floors, and siblings do not know each other. ARCHITECTURE.md draws
+//! the same picture and names every crate.
+#![expect(clippy::disallowed_methods, reason = "reads the manifests of the project itself")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The floors, as in ARCHITECTURE.md; `doors` is the ground.
+const FLOORS: [(&str, u32); 13] = [
+    ("bucksaw", 7),
+    ("api", 6),
+    ("forward", 6),
+    ("query", 5),
+    ("sources", 5),
+    ("ingest", 4),
+    ("store", 4),
+    ("scan", 2),
+    ("wire", 2),
+    ("segment", 1),
+    ("record", 0),
+    ("generate", 0),
+    ("doors", 0),
+];
+
+/// Siblings that know each other, with the reason.
+const SIBLINGS: [(&str, &str); 1] = [
+    // The store consumes the queue.
+    ("store", "ingest"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn manifest(dir: &Path) -> toml::Table {
+    std::fs::read_to_string(dir.join("Cargo.toml")).unwrap().parse().unwrap()
+}
+
+/// The crates by short name, each with those of the workspace that it depends on outside of tests.
+fn crates() -> BTreeMap<String, Vec<String>> {
+    let dirs = std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let dirs = dirs.chain([root().join("bucksaw")]);
+    dirs.map(|dir| {
+        let manifest = manifest(&dir);
+        let name = manifest["package"]["name"].as_str().unwrap();
+        let used = manifest.get("dependencies").and_then(toml::Value::as_table).into_iter().flatten();
+        let used = used.filter_map(|(name, _)| name.strip_prefix("bucksaw-").map(str::to_owned)).collect();
+        (name.strip_prefix("bucksaw-").unwrap_or(name).to_owned(), used)
+    })
+    .collect()
+}
+
+fn floor(name: &str) -> u32 {
+    FLOORS.iter().find(|(crate_name, _)| *crate_name == name).unwrap_or_else(|| panic!("{name} has no floor")).1
+}
+
+#[test]
+fn crates_use_only_those_below() {
+    let crates = crates();
+    assert_eq!(crates.len(), FLOORS.len());
+    for (name, used) in crates {
+        for other in used {
+            let sibling = SIBLINGS.contains(&(name.as_str(), other.as_str()));
+            assert!(floor(&other) < floor(&name) || sibling, "{name} must not use {other}");
+        }
+    }
+}
+
+#[test]
+fn the_architecture_names_every_crate_on_its_floor() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for (name, floor) in FLOORS {
+        let row = if name == "doors" { "| ground | `doors` |".to_owned() } else { format!("| {floor} | `{name}` |") };
+        assert!(text.contains(&row), "ARCHITECTURE.md has no row {row}");
+    }
+    let rows = text.lines().filter(|line| line.starts_with("| ") && line.matches(" | `").count() == 1).count();
+    assert!(rows >= FLOORS.len());
+}
