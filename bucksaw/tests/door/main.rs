@@ -12,6 +12,8 @@
 
 mod client;
 mod corpus;
+mod http;
+mod kill;
 mod node;
 mod pattern;
 mod random;

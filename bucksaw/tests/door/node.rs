@@ -22,14 +22,15 @@ pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
     command
 }
 
-/// `serve` on a directory, on free ports.
+/// `serve` on a directory, on free ports but where the arguments say which.
 pub(crate) fn serve<S: AsRef<OsStr>>(dir: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = bucksaw(["serve", "--data-dir"]);
-    command.arg(dir);
+    command.arg(dir).args(arguments);
     for listener in ["--listen", "--listen-fast", "--listen-durable", "--listen-bulk", "--listen-cluster"] {
-        command.args([listener, "127.0.0.1:0"]);
+        if !command.get_args().any(|argument| argument == listener) {
+            command.args([listener, "127.0.0.1:0"]);
+        }
     }
-    command.args(arguments);
     command
 }
 
@@ -87,12 +88,7 @@ impl Node {
 
     /// The same; or how it ended before it was ready, and its log.
     pub(crate) fn try_restart(&mut self) -> Result<(), (ExitStatus, String)> {
-        self.kill();
-        let file = self.dir.join("addresses.json");
-        // Those of the process before; where it cannot be removed there is none.
-        let _ = fs::remove_file(&file);
-        let log = File::options().append(true).open(self.log.path()).unwrap();
-        self.child = Some(serve(&self.dir, &self.arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        let file = self.begin();
         let ready = wait_for("the node is ready", || {
             if let Some(status) = self.ended() {
                 return Some(Err((status, self.log())));
@@ -105,6 +101,17 @@ impl Node {
             self.child = None;
         }
         ready
+    }
+
+    /// Starts it and does not wait; returns the file in which it will say its addresses. Kills it first if it still runs.
+    pub(crate) fn begin(&mut self) -> PathBuf {
+        self.kill();
+        let file = self.dir.join("addresses.json");
+        // Those of the process before; where it cannot be removed there is none.
+        let _ = fs::remove_file(&file);
+        let log = File::options().append(true).open(self.log.path()).unwrap();
+        self.child = Some(serve(&self.dir, &self.arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        file
     }
 
     /// How the process ended, when it has.
@@ -204,6 +211,26 @@ impl Node {
     /// What it says of itself in the cluster.
     pub(crate) fn status(&self) -> Value {
         self.get("/api/v1/cluster").expect(200).json()["nodes"][0].clone()
+    }
+
+    /// The value of a metric; of one with labels, the sum over them.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").expect(200).text();
+        let value = |line: &str| {
+            let rest = line.strip_prefix(name)?;
+            let value = rest.strip_prefix(' ').or_else(|| rest.strip_prefix('{')?.split_once("} ").map(|(_, value)| value));
+            value?.trim().parse::<f64>().ok()
+        };
+        let values: Vec<f64> = text.lines().filter_map(value).collect();
+        assert!(!values.is_empty(), "there is no metric {name} in\n{text}");
+        values.iter().sum()
+    }
+
+    /// The most memory that the process has held so far, in bytes.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
     /// Waits until every record has moved from the queue to the store.

@@ -66,18 +66,9 @@ impl Way {
 
 /// How many records a text becomes: one for each line, more for lines that are too long.
 fn records(text: &[u8]) -> u64 {
-    let pieces = |line: &[u8]| line.trim_suffix_lf().len().max(1).div_ceil(RECORD_BYTES_MAX) as u64;
-    text.split_inclusive(|byte| *byte == b'\n').map(pieces).sum()
-}
-
-trait TrimLf {
-    fn trim_suffix_lf(&self) -> &[u8];
-}
-
-impl TrimLf for [u8] {
-    fn trim_suffix_lf(&self) -> &[u8] {
-        self.strip_suffix(b"\n").unwrap_or(self)
-    }
+    let bytes = |line: &[u8]| line.strip_suffix(b"\n").unwrap_or(line).len();
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    lines.map(|line| bytes(line).max(1).div_ceil(RECORD_BYTES_MAX) as u64).sum()
 }
 
 /// Texts that have what a line can have and none of the corpus has; those with lines that are cut come last.

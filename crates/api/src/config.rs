@@ -32,7 +32,7 @@ impl Default for Config {
             record_bytes_max: 1 << 20,
             unpacked_bytes_max: 256 << 20,
             ingests_max: 32,
-            queries_max: 32,
+            queries_max: 16,
             tails_max: 256,
         }
     }

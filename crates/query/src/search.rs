@@ -26,7 +26,7 @@ const BATCH_RECORDS: usize = 2_048;
 const BATCH_BYTES: usize = 512 << 10;
 
 /// Matches that were found and may not be handed out yet: beyond this many bytes no further unit is begun.
-const HELD_BYTES_MAX: usize = 64 << 20;
+const HELD_BYTES_MAX: usize = 32 << 20;
 
 /// An answer that comes as it is asked for. Dropping it stops the work.
 pub struct Search {

@@ -4,12 +4,18 @@ use std::io::{self, Read as _, Write};
 
 use axum::http::StatusCode;
 use flate2::write::MultiGzDecoder;
+use zstd::stream::raw::{DParameter, Decoder as Unzstd};
+use zstd::stream::zio;
 
 use super::pipeline::Pipeline;
 use crate::error::ApiError;
 
 /// A snappy body in the block format cannot be unpacked before it is all there.
 const SNAPPY_BYTES_MAX: usize = 16 << 20;
+
+/// The greatest window of a zstd body, as a power of two: 8 MiB, which RFC 9659 sets for HTTP. It is what a client can make
+/// each of its connections hold.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 /// How a framed snappy stream starts; anything else is the block format.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
@@ -18,7 +24,7 @@ const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 pub(crate) enum Unpacker {
     Plain(Sink),
     Gzip(Box<MultiGzDecoder<Sink>>),
-    Zstd(Box<zstd::stream::write::Decoder<'static, Sink>>),
+    Zstd(Box<zio::Writer<Sink, Unzstd<'static>>>),
     Snappy { packed: Vec<u8>, sink: Sink },
 }
 
@@ -64,8 +70,10 @@ impl Unpacker {
             "" | "identity" => Self::Plain(sink(u64::MAX)),
             "gzip" | "x-gzip" => Self::Gzip(Box::new(MultiGzDecoder::new(sink(unpacked_bytes_max)))),
             "zstd" => {
-                let decoder = zstd::stream::write::Decoder::new(sink(unpacked_bytes_max));
-                Self::Zstd(Box::new(decoder.map_err(|_| ApiError::internal())?))
+                let mut decoder = Unzstd::new().map_err(|_| ApiError::internal())?;
+                let window = DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX);
+                decoder.set_parameter(window).map_err(|_| ApiError::internal())?;
+                Self::Zstd(Box::new(zio::Writer::new(sink(unpacked_bytes_max), decoder)))
             }
             "snappy" | "x-snappy-framed" => Self::Snappy { packed: Vec::new(), sink: sink(unpacked_bytes_max) },
             other => {
@@ -79,7 +87,7 @@ impl Unpacker {
         match self {
             Self::Plain(sink) | Self::Snappy { sink, .. } => sink,
             Self::Gzip(decoder) => decoder.get_mut(),
-            Self::Zstd(decoder) => decoder.get_mut(),
+            Self::Zstd(decoder) => decoder.writer_mut(),
         }
     }
 
@@ -110,7 +118,8 @@ impl Unpacker {
         let finished = match self {
             Self::Plain(_) => Ok(()),
             Self::Gzip(decoder) => decoder.try_finish(),
-            Self::Zstd(decoder) => decoder.flush(),
+            // Not a flush, to which half a frame is fine.
+            Self::Zstd(decoder) => decoder.finish(),
             Self::Snappy { packed, sink } => unpack_snappy(packed, sink),
         };
         self.checked(finished)?;
@@ -133,7 +142,7 @@ impl Unpacker {
                 Ok(sink) => sink.pipeline,
                 Err(_) => unreachable!("a decoder that was finished finishes"),
             },
-            Self::Zstd(decoder) => decoder.into_inner().pipeline,
+            Self::Zstd(decoder) => decoder.into_inner().0.pipeline,
         }
     }
 }

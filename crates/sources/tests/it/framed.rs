@@ -70,7 +70,8 @@ impl Client {
                 return Some(message);
             }
             let reading = tokio::time::timeout(Duration::from_secs(20), self.socket.read_buf(&mut self.bytes));
-            if reading.await.expect("waited in vain for a message").unwrap_or(0) == 0 {
+            // An end is a clean one: a reset could have taken the last message away.
+            if reading.await.expect("waited in vain for a message").unwrap() == 0 {
                 return None;
             }
         }

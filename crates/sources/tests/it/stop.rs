@@ -1,5 +1,7 @@
 //! The end of a node.
 
+use std::io::Write as _;
+
 use bucksaw_ingest::Durability;
 use bucksaw_record::Marks;
 use bucksaw_sources::Config;
@@ -15,7 +17,6 @@ async fn what_was_sent_before_the_stop_is_taken() {
     let mut stream = Dice(9).stream(1 << 20, 100);
     stream.extend_from_slice(b"\nhalf");
     let mut sockets = Vec::new();
-    // The last ones are not even accepted yet when the stop comes.
     for _ in 0..5 {
         let mut socket = node.connect().await;
         let mut half = stream.len() / 2;
@@ -23,8 +24,9 @@ async fn what_was_sent_before_the_stop_is_taken() {
         half += socket.try_write(&stream[half..]).unwrap_or(0);
         sockets.push((socket, half));
     }
-    let mut last = node.connect().await;
-    last.write_all(b"late\n").await.unwrap();
+    // Without an await between this and the stop, the node has had no turn to accept it.
+    let mut last = std::net::TcpStream::connect(node.address).unwrap();
+    last.write_all(b"late\n").unwrap();
     let records = node.stop().await;
     let bytes: usize = sockets.iter().map(|(_, sent)| sent).sum();
     assert_eq!(joined(&records).len(), bytes + 5);

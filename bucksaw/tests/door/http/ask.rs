@@ -1,0 +1,210 @@
+//! Questions: query, count, histogram, fields, context.
+
+use bucksaw_generate::{Config, Format};
+use serde_json::{Value, json};
+
+use crate::client::{Answer, encode};
+use crate::corpus::lines;
+use crate::node::Node;
+
+/// Six records, a minute apart, the last four minutes ago.
+fn node() -> (Node, Vec<String>) {
+    let node = Node::start(&[]);
+    let minute = |ago: u64| {
+        let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        now.as_secs() - 60 * ago
+    };
+    let lines: Vec<String> = (4..10)
+        .rev()
+        .map(|ago| {
+            let (time, level) = (minute(ago), if ago % 2 == 0 { "error" } else { "info" });
+            format!(r#"{{"ts":{time},"level":"{level}","status":{},"user":{{"id":{ago}}}}}"#, 100 * ago)
+        })
+        .collect();
+    let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let headers = [("Content-Type", "application/x-ndjson")];
+    node.post("/api/v1/ingest?label=app=web", &headers, body.as_bytes()).expect(200);
+    (node, lines)
+}
+
+/// The lines of an answer, and its stats.
+fn answered(answer: Answer) -> (Vec<String>, Value) {
+    let mut objects = answer.expect(200).objects();
+    let stats = objects.pop().unwrap()["stats"].clone();
+    let line = |object: Value| {
+        assert!(object["id"].as_str().unwrap().len() == 26 && object["labels"].is_object(), "{object}");
+        assert!(object["time"].as_str().unwrap().len() == "2026-11-20T23:10:00.000000Z".len(), "{object}");
+        object["line"].as_str().unwrap().to_owned()
+    };
+    (objects.into_iter().map(line).collect(), stats)
+}
+
+#[test]
+fn order_and_limit() {
+    let (node, lines) = node();
+    let back: Vec<String> = lines.iter().rev().cloned().collect();
+    let check = |parameters: &str, want: &[String]| {
+        let (have, stats) = answered(node.get(&format!("/api/v1/query?{parameters}")));
+        assert_eq!(have, want, "{parameters}");
+        assert_eq!((&stats["partial"], &stats["nodes_answered"]), (&json!(false), &json!(1)), "{parameters}");
+    };
+    check("", &lines);
+    check("order=asc&limit=100", &lines);
+    check("order=desc", &back);
+    check("limit=2", &lines[..2]);
+    check("limit=2&order=desc", &back[..2]);
+    check("limit=6", &lines);
+    check("limit=0", &[]);
+    check("q=level%3Derror&limit=1&order=desc", std::slice::from_ref(&lines[5]));
+    check("q=nothing", &[]);
+}
+
+#[test]
+fn spans_in_every_form() {
+    let (node, lines) = node();
+    let times: Vec<u64> = lines
+        .iter()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["ts"].as_u64().unwrap())
+        .collect();
+    let shown = |time: u64| bucksaw_record::time::format_rfc3339(bucksaw_record::Millis(time * 1_000), 0);
+    let check = |from: &str, to: &str, want: &[String]| {
+        let span = format!("from={}&to={}", encode(from), encode(to));
+        assert_eq!(answered(node.get(&format!("/api/v1/query?{span}"))).0, want, "{from} {to}");
+        let count = node.get(&format!("/api/v1/count?{span}")).expect(200).json();
+        assert_eq!(count["count"].as_u64(), Some(want.len() as u64), "{from} {to}");
+    };
+    // From a time on, up to a time and not at it.
+    check(&times[1].to_string(), &times[3].to_string(), &lines[1..3]);
+    check(&format!("{}000", times[1]), &format!("{}001", times[3]), &lines[1..4]);
+    check(&shown(times[1]), &shown(times[3]), &lines[1..3]);
+    check(&shown(times[1]).replace('Z', "+00:00"), "", &lines[1..]);
+    check("", &shown(times[1]), &lines[..1]);
+    check("1970-01-01", "now", &lines);
+    check("30d", "1h", &[]);
+    check("1h", "", &lines);
+    check("1h", "1s", &lines);
+    // Some seconds may have gone by since the times were made: in the middle of a minute it is all the same.
+    check("7m30s", "", &lines[2..]);
+    check("30d", "330s", &lines[..4]);
+}
+
+#[test]
+fn filters_find_fields_and_text() {
+    let (node, lines) = node();
+    let check = |filter: &str, want: u64| {
+        let (have, stats) = answered(node.get(&format!("/api/v1/query?q={}", encode(filter))));
+        assert_eq!((have.len() as u64, stats["matched"].as_u64()), (want, Some(want)), "{filter}");
+        assert_eq!(node.count(filter), want, "{filter}");
+    };
+    check("", lines.len() as u64);
+    check("level=error", 3);
+    check("level!=error app=web", 3);
+    check("status>=800 status<900", 1);
+    check("user.id=5 OR user.id=6", 2);
+    check("level=~/^err/", 3);
+    check("level!~/^err/", 3);
+    check("-error", 3);
+    check("/\"status\":[89]00/", 2);
+    check("\"ERROR\"i NOT status=400", 2);
+    check("(level=error OR level=info) AND NOT app=web", 0);
+}
+
+#[test]
+fn forms_of_answers() {
+    let node = Node::start(&[]);
+    node.post("/api/v1/ingest", &[], b"text \"quoted\" \\ \xc3\xbc\x01\n\xff\xfe\0\nlast").expect(200);
+    let objects = node.get("/api/v1/query").expect(200).objects();
+    assert_eq!(objects.len(), 4);
+    assert_eq!(objects[0]["line"], "text \"quoted\" \\ ü\u{1}");
+    assert!(objects[1]["line"].is_null());
+    assert_eq!(objects[1]["line_base64"], "//4A");
+    assert_eq!((&objects[2]["line"], &objects[2]["unterminated"]), (&json!("last"), &json!(true)));
+    assert_eq!(objects[3]["stats"]["matched"], 3);
+    let kind = |headers: &[(&str, &str)], parameters: &str| {
+        let answer = node.call("GET", &format!("/api/v1/query?{parameters}"), headers, b"").expect(200);
+        (answer.header("content-type").unwrap().to_owned(), answer.text().ends_with("last"))
+    };
+    assert_eq!(kind(&[], ""), ("application/x-ndjson".to_owned(), false));
+    assert_eq!(kind(&[("Accept", "application/x-ndjson")], ""), ("application/x-ndjson".to_owned(), false));
+    assert_eq!(kind(&[("Accept", "text/plain")], ""), ("text/plain; charset=utf-8".to_owned(), true));
+    assert_eq!(kind(&[], "format=raw"), ("text/plain; charset=utf-8".to_owned(), true));
+}
+
+#[test]
+fn forms_are_posted() {
+    let (node, _) = node();
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let body = b"q=level%3Derror+status%3E500&from=1h";
+    let (lines, stats) = answered(node.post("/api/v1/query?order=desc", &form, body));
+    assert_eq!((lines.len(), &stats["matched"]), (2, &json!(2)));
+    assert!(lines[0].contains("600") && lines[1].contains("800"), "{lines:?}");
+    assert_eq!(node.post("/api/v1/count", &form, body).expect(200).json()["count"], 2);
+    let histogram = node.post("/api/v1/histogram", &form, b"q=level%3Derror&buckets=5").expect(200).json();
+    assert_eq!(histogram["buckets"].as_array().unwrap().len(), 5);
+    assert_eq!(node.post("/api/v1/fields", &form, body).expect(200).json()["records"], 2);
+}
+
+#[test]
+fn histograms_add_up() {
+    let (node, _) = node();
+    node.post("/api/v1/ingest", &[], &lines(Config { format: Format::Text, size: None, seed: 7 }, 5_000)).expect(200);
+    for filter in ["", "app=web", "error", "GET OR POST"] {
+        for (from, buckets) in [("1h", ""), ("30d", "7"), ("10m", "1"), ("9m", "1000")] {
+            let parameters = format!("q={}&from={from}&buckets={buckets}", encode(filter));
+            let histogram = node.get(&format!("/api/v1/histogram?{parameters}")).expect(200).json();
+            let list = histogram["buckets"].as_array().unwrap();
+            assert_eq!(list.len(), buckets.parse().unwrap_or(60), "{parameters}");
+            let sum: u64 = list.iter().map(|bucket| bucket["count"].as_u64().unwrap()).sum();
+            // The span is the histogram's own: `from` is counted from the time at which it was asked.
+            let (first, last) = (&list[0]["from"], &list[list.len() - 1]["to"]);
+            let span = [first, last].map(|at| encode(at.as_str().unwrap()));
+            let target = format!("/api/v1/count?q={}&from={}&to={}", encode(filter), span[0], span[1]);
+            assert_eq!(node.get(&target).expect(200).json()["count"].as_u64(), Some(sum), "{parameters}");
+            assert!(list.windows(2).all(|pair| pair[0]["to"] == pair[1]["from"]), "{parameters}: {list:?}");
+            assert_eq!(histogram["stats"]["partial"], false);
+        }
+    }
+}
+
+#[test]
+fn fields_have_their_values() {
+    let (node, _) = node();
+    let answer = node.get("/api/v1/fields").expect(200).json();
+    assert_eq!((&answer["records"], &answer["sampled"]), (&json!(6), &json!(false)));
+    let field = |name: &str| {
+        let list = answer["fields"].as_array().unwrap();
+        list.iter().find(|field| field["name"] == name).unwrap_or_else(|| panic!("no {name}: {answer}")).clone()
+    };
+    let app = field("app");
+    assert_eq!((&app["kind"], &app["records"], &app["distinct"]), (&json!("label"), &json!(6), &json!(1)));
+    assert_eq!(app["values"], json!([{ "value": "web", "count": 6 }]));
+    let level = field("level");
+    assert_eq!((&level["kind"], &level["records"], &level["distinct"]), (&json!("field"), &json!(6), &json!(2)));
+    for value in ["error", "info"] {
+        assert!(level["values"].as_array().unwrap().contains(&json!({ "value": value, "count": 3 })), "{level}");
+    }
+    assert_eq!((&field("status")["distinct"], &field("user.id")["distinct"]), (&json!(6), &json!(6)));
+    let few = node.get("/api/v1/fields?q=level%3Derror").expect(200).json();
+    assert_eq!(few["records"], 3);
+}
+
+#[test]
+fn context_is_that_of_the_stream() {
+    let node = Node::start(&[]);
+    for stream in ["a", "b"] {
+        let text: String = (0..50).map(|number| format!("{stream} {number}\n")).collect();
+        node.post(&format!("/api/v1/ingest?label=stream={stream}"), &[], text.as_bytes()).expect(200);
+    }
+    let found = node.get(&format!("/api/v1/query?q={}", encode("\"b 25\""))).expect(200).objects();
+    let id = found[0]["id"].as_str().unwrap();
+    let around = |parameters: &str| -> Vec<String> {
+        let answer = node.get(&format!("/api/v1/context?id={id}{parameters}")).expect(200).json();
+        let records = answer["records"].as_array().unwrap();
+        records.iter().map(|record| record["line"].as_str().unwrap().to_owned()).collect()
+    };
+    let lines = |from: u64, to: u64| (from..=to).map(|number| format!("b {number}")).collect::<Vec<_>>();
+    assert_eq!(around("&before=3&after=2"), lines(22, 27));
+    assert_eq!(around("&before=0&after=0"), lines(25, 25));
+    assert_eq!(around(""), lines(15, 35));
+    assert_eq!(around("&before=1000&after=1000"), lines(0, 49));
+}

@@ -1,0 +1,56 @@
+//! `GET /api/v1/tail`: records as they are accepted.
+
+use crate::client::{Open, encode};
+use crate::node::Node;
+
+fn follow(node: &Node, filter: &str, accept: &str) -> Open {
+    let target = format!("/api/v1/tail?q={}", encode(filter));
+    let open = Open::call(node.address("http"), "GET", &target, &[("Accept", accept)], b"").unwrap();
+    assert_eq!(open.status, 200);
+    let kind = open.headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
+    assert_eq!(kind, Some(if accept == "text/plain" { "text/plain; charset=utf-8" } else { accept }));
+    open
+}
+
+#[test]
+fn records_are_seen_as_they_are_accepted() {
+    let node = Node::start(&[]);
+    node.post("/api/v1/ingest", &[], b"before, wanted\n").expect(200);
+    let mut ndjson = follow(&node, "wanted", "application/x-ndjson");
+    let mut events = follow(&node, "wanted app=web", "text/event-stream");
+    let mut text = follow(&node, "", "text/plain");
+    for round in 0..20 {
+        let body = format!("other {round}\nwanted {round}\n");
+        // By HTTP and by TCP in turn.
+        if round % 2 == 0 {
+            node.post("/api/v1/ingest?label=app=web&durability=durable", &[], body.as_bytes()).expect(200);
+        } else {
+            let mut stream = node.connect("fast");
+            std::io::Write::write_all(&mut stream, format!("#labels app=web\n{body}").as_bytes()).unwrap();
+        }
+        let wanted = format!("wanted {round}");
+        let object: serde_json::Value = serde_json::from_slice(&ndjson.body.line().unwrap()).unwrap();
+        assert_eq!((&object["line"], &object["labels"]["app"]), (&wanted.as_str().into(), &"web".into()));
+        assert!(object["id"].is_string() && object["time"].is_string(), "{object}");
+        let event = events.body.line().unwrap();
+        let data = event.strip_prefix(b"data: ").unwrap_or_else(|| panic!("{}", event.escape_ascii()));
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(data).unwrap(), object);
+        assert_eq!(events.body.line().unwrap(), b"\n");
+        let seen = [text.body.line().unwrap(), text.body.line().unwrap()].concat();
+        assert_eq!(String::from_utf8(seen).unwrap(), body);
+    }
+}
+
+#[test]
+fn followers_that_leave_are_forgotten() {
+    let node = Node::start(&[]);
+    let tails = |want: &str| {
+        crate::wait::wait_until(&format!("{want} clients follow"), || {
+            node.get("/metrics").text().contains(&format!("bucksaw_query_tails {want}\n"))
+        });
+    };
+    let followers: Vec<Open> = (0..5).map(|_| follow(&node, "", "application/x-ndjson")).collect();
+    tails("5");
+    drop(followers);
+    tails("0");
+}

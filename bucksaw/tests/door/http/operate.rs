@@ -1,0 +1,109 @@
+//! What operators look at: cluster, metrics, health, and the page at `/`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use serde_json::json;
+
+use crate::node::Node;
+
+#[test]
+fn the_cluster_is_this_node() {
+    let node = Node::start(&["--segment-max-age", "200ms"]);
+    let addresses: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(node.dir().join("addresses.json")).unwrap()).unwrap();
+    let status = node.status();
+    assert_eq!(status["addresses"], addresses);
+    assert_eq!((&status["roles"], &status["state"]), (&json!(["ingest", "store"]), &json!("ready")));
+    assert_eq!((&status["damaged"], status["id"].as_str().unwrap().len()), (&json!([]), 26));
+    assert!(status["disk_free_bytes"].as_u64().unwrap() > 0 && status["uptime_seconds"].is_u64(), "{status}");
+    assert_eq!((&status["queue"]["segments"], &status["store"]["records"]), (&json!(0), &json!(0)));
+    let text = b"a line\n".repeat(1_000);
+    node.post("/api/v1/ingest", &[], &text).expect(200);
+    node.wait_stored();
+    let store = &node.status()["store"];
+    assert_eq!((&store["records"], &store["text_bytes"]), (&json!(1_000), &json!(7_000)));
+    assert!((1..7_000).contains(&store["stored_bytes"].as_u64().unwrap()), "{store}");
+    assert!(store["oldest"].as_str().unwrap() <= store["newest"].as_str().unwrap(), "{store}");
+}
+
+#[test]
+fn health_and_readiness() {
+    let node = Node::start(&[]);
+    assert_eq!(node.get("/-/healthy").expect(200).text(), "healthy\n");
+    assert_eq!(node.get("/-/ready").expect(200).text(), "ready\n");
+    let page = node.get("/").expect(200).text();
+    for call in ["ingest", "query", "tail", "count", "histogram", "fields", "context", "cluster"] {
+        assert!(page.contains(&format!("/api/v1/{call}")), "{page}");
+    }
+}
+
+/// The values of the metrics, by name with labels.
+fn metrics(node: &Node) -> BTreeMap<String, f64> {
+    let answer = node.get("/metrics").expect(200);
+    assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let text = answer.text();
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let value = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+        (name.to_owned(), value.parse().unwrap_or_else(|error| panic!("{line}: {error}")))
+    };
+    text.lines().filter(|line| !line.starts_with('#')).map(value).collect()
+}
+
+#[test]
+fn metrics_count_what_happened() {
+    let node = Node::start(&["--segment-max-age", "200ms"]);
+    node.post("/api/v1/ingest", &[], b"by HTTP\n").expect(200);
+    node.post("/api/v1/ingest", &[("Content-Type", "application/x-ndjson")], b"{}\nno\n").expect(200);
+    node.post("/api/v1/ingest?durability=durable", &[], &vec![b'x'; (1 << 20) + 1]).expect(200);
+    let mut stream = node.connect("fast");
+    stream.write_all(b"by TCP\nby TCP\n").unwrap();
+    let mut idle = node.connect("durable");
+    idle.write_all(b"by").unwrap();
+    assert!(node.forward("durable", &[], b"by forward\n".repeat(3).as_slice()).status.success());
+    crate::wait::wait_until("both lines are accepted", || node.count("\"by TCP\"") == 2);
+    drop(stream);
+    let counted = [
+        ("ingest_records_total{source=\"http\"}", 4.0),
+        ("ingest_records_total{source=\"tcp\"}", 2.0),
+        ("ingest_records_total{source=\"forward\"}", 3.0),
+        ("ingest_bytes_total{source=\"http\"}", 8.0 + 3.0 + f64::from((1 << 20) + 3)),
+        ("ingest_bytes_total{source=\"tcp\"}", 14.0),
+        ("ingest_bytes_total{source=\"forward\"}", 33.0),
+        ("ingest_rejected_records_total{source=\"http\"}", 1.0),
+        ("ingest_cut_records_total{source=\"http\"}", 1.0),
+        ("ingest_cut_records_total{source=\"tcp\"}", 0.0),
+        ("ingest_refused_appends_total", 0.0),
+        ("sources_connections{durability=\"durable\"}", 1.0),
+        ("sources_connections_opened_total{durability=\"durable\"}", 2.0),
+        ("disk_full", 0.0),
+        ("query_tails", 0.0),
+        ("store_damaged", 0.0),
+    ];
+    let have = metrics(&node);
+    for (name, want) in counted {
+        assert_eq!(have.get(&format!("bucksaw_{name}")), Some(&want), "{name}");
+    }
+    assert_eq!(have[&format!("bucksaw_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))], 1.0);
+    assert!(have["bucksaw_ingest_syncs_total"] >= 1.0 && have["bucksaw_disk_free_bytes"] > 0.0);
+    for state in ["active", "pending", "reserved", "committed", "damaged"] {
+        assert!(have.contains_key(&format!("bucksaw_ingest_segments{{state=\"{state}\"}}")), "{state}");
+    }
+    for name in ["ingest_pending_bytes", "ingest_oldest_pending_seconds", "store_compacted_bytes_total", "query_in_flight"] {
+        assert!(have.contains_key(&format!("bucksaw_{name}")), "{name}");
+    }
+    for name in ["store_expired_bytes_total", "query_seconds_count", "query_scanned_bytes_total", "query_skipped_bytes_total"]
+    {
+        assert!(have.contains_key(&format!("bucksaw_{name}")), "{name}");
+    }
+    // When all has gone to the store, as much was consumed as was accepted.
+    node.wait_stored();
+    let accepted: f64 = have.iter().filter(|(name, _)| name.starts_with("bucksaw_ingest_bytes_total")).map(|(_, n)| n).sum();
+    crate::wait::wait_until("the metrics follow", || metrics(&node)["bucksaw_ingest_consumed_bytes_total"] == accepted);
+    let have = metrics(&node);
+    assert_eq!(have["bucksaw_ingest_consumed_ratio"], 1.0);
+    assert_eq!(have["bucksaw_store_gathered_bytes_total"], accepted);
+    assert_eq!(have["bucksaw_store_text_bytes"], accepted);
+    assert!(have["bucksaw_store_segments"] >= 1.0 && have["bucksaw_store_stored_bytes"] > 0.0);
+}

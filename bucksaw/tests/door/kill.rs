@@ -1,0 +1,174 @@
+//! Rounds of `kill -9` at random moments under load: nothing that was acknowledged is lost, nothing is there twice.
+//!
+//! Seven writers send numbered lines: `forward` to the `fast` and the `durable` port, and batches over HTTP with each
+//! promise, with a key and a retry or without. Before each kill a control count shows that the test would see a loss;
+//! after each restart, and at the end, the records of each writer are compared with its [`Ledger`].
+//!
+//! `BUCKSAW_KILL_ROUNDS` asks for more rounds, `BUCKSAW_KILL_SEED` for those of an earlier run.
+
+mod ledger;
+mod ports;
+mod writers;
+
+use std::env;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use crate::node::Node;
+use crate::random::Random;
+use crate::wait::wait_until;
+use ledger::Ledger;
+use writers::{Stop, Way};
+
+/// Rounds of each kind, unless more are asked for.
+const ROUNDS: usize = 8;
+const ROUNDS_AT_START: usize = 4;
+const ROUNDS_AT_STOP: usize = 4;
+
+/// Small enough that records move from the queue to the store, and segments are merged, all the time.
+const SMALL: [&str; 6] = ["--segment-max-age", "200ms", "--segment-max-bytes", "64K", "--store-segment-bytes", "512K"];
+
+const WRITERS: [(&str, Way); 7] = [
+    ("forwardfast", Way::Forward("fast")),
+    ("forwarddurable", Way::Forward("durable")),
+    ("fast", Way::Http { durability: "fast", keyed: false }),
+    ("fastkeyed", Way::Http { durability: "fast", keyed: true }),
+    ("durable", Way::Http { durability: "durable", keyed: false }),
+    ("durablekeyed", Way::Http { durability: "durable", keyed: true }),
+    // What waits for the store makes it take small bites, which are merged later.
+    ("bulk", Way::Http { durability: "bulk", keyed: true }),
+];
+
+/// When the node is hit.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    /// While it works.
+    AtWork,
+    /// While it works, and then once or more while it starts again.
+    AtStart,
+    /// While it stops because it was asked to.
+    AtStop,
+}
+
+#[test]
+fn kill_at_work_loses_nothing() {
+    rounds(Blow::AtWork, ROUNDS);
+}
+
+#[test]
+fn kill_at_start_loses_nothing() {
+    rounds(Blow::AtStart, ROUNDS_AT_START);
+}
+
+#[test]
+fn kill_at_stop_loses_nothing() {
+    rounds(Blow::AtStop, ROUNDS_AT_STOP);
+}
+
+fn rounds(blow: Blow, count: usize) {
+    let count = number("BUCKSAW_KILL_ROUNDS").map_or(count, |count| count as usize);
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = number("BUCKSAW_KILL_SEED").unwrap_or_else(now);
+    eprintln!("{blow:?}: {count} rounds with BUCKSAW_KILL_SEED={seed}");
+    let mut random = Random::new(seed);
+    let home = tempfile::tempdir().unwrap();
+    let listeners = ports::listeners(&mut random);
+    let arguments: Vec<&str> = SMALL.iter().copied().chain(listeners.iter().map(String::as_str)).collect();
+    let mut node = Node::start_in(&home.path().join("data"), &arguments);
+    let ledgers = WRITERS.map(|(name, _)| Ledger::new(name));
+    let stop = Stop::default();
+    thread::scope(|scope| {
+        let _guard = stop.when_dropped();
+        for (ledger, (_, way)) in ledgers.iter().zip(WRITERS) {
+            let address = node.address(way.listener()).to_owned();
+            let (stop, seed) = (&stop, random.next());
+            scope.spawn(move || way.write(ledger, &address, seed, stop));
+        }
+        for round in 0..count {
+            one_round(&mut node, &ledgers, blow, round, &mut random);
+        }
+        stop.set();
+    });
+    // Every writer has come to its end, so `forward` has said that all is shipped.
+    let forwarded = ledgers.iter().filter(|ledger| ledger.name().starts_with("forward"));
+    forwarded.for_each(Ledger::acknowledge_all);
+    compare(&node, &ledgers);
+    let acknowledged: u64 = ledgers.iter().map(Ledger::acknowledged).sum();
+    eprintln!("{blow:?}: after {count} kills {acknowledged} acknowledged records are there once each");
+}
+
+fn one_round(node: &mut Node, ledgers: &[Ledger], blow: Blow, round: usize, random: &mut Random) {
+    let before: Vec<u64> = ledgers.iter().map(|ledger| counted(node, ledger)).collect();
+    wait_until("every writer gets records in", || {
+        ledgers.iter().zip(&before).all(|(ledger, before)| counted(node, ledger) > *before)
+    });
+    // Every other round is hit early, before the store has done anything.
+    let late = round % 2 == 1;
+    if late {
+        wait_until("records move to the store and segments are merged", || {
+            node.metric("bucksaw_store_gathered_bytes_total") > 0.0
+                && node.metric("bucksaw_store_compactions_total") > 0.0
+        });
+    }
+    thread::sleep(Duration::from_millis(random.next() % 500));
+    let acknowledged = control(node, ledgers);
+    eprintln!("{blow:?}, round {round}: {acknowledged} acknowledged records are there before the kill");
+    strike(node, blow, random);
+    node.restart();
+    compare(node, ledgers);
+}
+
+fn strike(node: &mut Node, blow: Blow, random: &mut Random) {
+    let moment = |random: &mut Random, ms: u64| thread::sleep(Duration::from_micros(random.next() % (ms * 1_000)));
+    match blow {
+        Blow::AtWork => {}
+        Blow::AtStart => {
+            for _ in 0..=random.below(3) {
+                node.begin();
+                moment(random, 80);
+            }
+        }
+        Blow::AtStop => {
+            node.ask_to_stop();
+            moment(random, 150);
+        }
+    }
+    node.kill();
+}
+
+fn counted(node: &Node, ledger: &Ledger) -> u64 {
+    node.count(format!("writer={}", ledger.name()))
+}
+
+/// Shows that all that was acknowledged can be seen: returns how many records that are.
+fn control(node: &Node, ledgers: &[Ledger]) -> u64 {
+    let mut sum = 0;
+    for ledger in ledgers {
+        let acknowledged = ledger.acknowledged();
+        let found = counted(node, ledger);
+        assert!(found >= acknowledged, "{}: {found} of {acknowledged} records before the kill", ledger.name());
+        sum += acknowledged;
+    }
+    compare(node, ledgers);
+    sum
+}
+
+/// Compares what is there with what was acknowledged. What was seen once has to be seen from then on: it is with the
+/// kernel, which is not killed.
+fn compare(node: &Node, ledgers: &[Ledger]) {
+    for ledger in ledgers {
+        // Taken first: what is acknowledged meanwhile need not be in the answer.
+        let acknowledged = ledger.snapshot();
+        let target = format!("/api/v1/query?from=30d&q=writer%3D{}", ledger.name());
+        let answer = node.call("GET", &target, &[("Accept", "text/plain")], b"").expect(200);
+        let stats = answer.header("bucksaw-stats").unwrap();
+        assert!(stats.contains("\"partial\":false"), "{}: {stats}", ledger.name());
+        let found = ledger.compare(&answer.body, &acknowledged).unwrap_or_else(|wrong| panic!("{wrong}"));
+        ledger.saw(found);
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not `{text}`")))
+}
