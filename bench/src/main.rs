@@ -1,2 +1,77 @@
-//! Benchmarks.
-fn main() {}
+//! Side-by-side measurements of the real program, against rivals where there are some.
+//!
+//! Every measurement starts `bucksaw serve` as a process of its own on free ports and an empty directory, does to it what
+//! a user would, checks that nothing was lost, and prints its figures with their units. README.md says what each one
+//! measures and how far to trust it.
+//!
+//! MB and GB are powers of ten throughout, of memory too.
+#![expect(clippy::disallowed_methods, reason = "a measurement is about real time, real files and real processes")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement prints its figures and its progress")]
+
+mod corpus;
+mod feed;
+mod freshness;
+mod http;
+mod idle;
+mod ingest;
+mod machine;
+mod memory;
+mod node;
+mod process;
+mod results;
+mod setting;
+mod spread;
+mod startup;
+mod trace;
+mod wait;
+
+use clap::{Parser, Subcommand};
+
+use setting::{Options, Setting};
+
+/// Measure Bucksaw
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// How fast lines are taken in, and what that costs
+    Ingest(ingest::IngestArgs),
+    /// How long after it was sent a line can be found
+    Freshness(freshness::FreshnessArgs),
+    /// How much memory a node takes, busy and idle
+    Memory(memory::MemoryArgs),
+    /// How long a node with much on its shelf takes to be ready
+    Startup(startup::StartupArgs),
+    /// What thousands of connections that say nothing or little cost
+    IdleConnections(idle::IdleArgs),
+}
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let setting = Setting::new(cli.options)?;
+    match cli.what {
+        What::Ingest(args) => ingest::run(&args, &setting),
+        What::Freshness(args) => freshness::run(&args, &setting),
+        What::Memory(args) => memory::run(&args, &setting),
+        What::Startup(args) => startup::run(&args, &setting),
+        What::IdleConnections(args) => idle::run(&args, &setting),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -61,7 +61,10 @@ mod tests {
         assert!(metrics.len() > 40, "{}", metrics.len());
         for (name, kind, help) in &metrics {
             assert!(name.starts_with("bucksaw_"), "{name}");
-            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'), "{name}");
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'),
+                "{name}"
+            );
             assert!(!name.contains("_total_total") && !name.contains("_ms"), "{name}");
             assert!(!help.is_empty() && !kind.is_empty(), "{name}");
         }

@@ -84,7 +84,8 @@ impl Open {
         let mut stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nTE: trailers\r\n");
+        let mut head =
+            format!("{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nTE: trailers\r\n");
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

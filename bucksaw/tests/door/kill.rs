@@ -21,9 +21,9 @@ use ledger::Ledger;
 use writers::{Stop, Way};
 
 /// Rounds of each kind, unless more are asked for.
-const ROUNDS: usize = 8;
-const ROUNDS_AT_START: usize = 4;
-const ROUNDS_AT_STOP: usize = 4;
+const ROUNDS: usize = 12;
+const ROUNDS_AT_START: usize = 6;
+const ROUNDS_AT_STOP: usize = 6;
 
 /// Small enough that records move from the queue to the store, and segments are merged, all the time.
 const SMALL: [&str; 6] = ["--segment-max-age", "200ms", "--segment-max-bytes", "64K", "--store-segment-bytes", "512K"];

@@ -10,12 +10,16 @@
     reason = "these are tests of a real process: what helps them fails with them, and files and clocks are the real ones"
 )]
 
+mod cli;
 mod client;
 mod corpus;
+mod disk;
+mod hostile;
 mod http;
 mod kill;
 mod node;
 mod pattern;
 mod random;
+mod running;
 mod same_as_grep;
 mod wait;

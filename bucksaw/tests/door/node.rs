@@ -86,7 +86,13 @@ impl Node {
         self.try_restart().unwrap_or_else(|(status, log)| panic!("the node ended: {status}\n{log}"));
     }
 
-    /// The same; or how it ended before it was ready, and its log.
+    /// The same with other arguments.
+    pub(crate) fn restart_with(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self.restart();
+    }
+
+    /// Starts it as [`Self::restart`] does; or how it ended before it was ready, and its log.
     pub(crate) fn try_restart(&mut self) -> Result<(), (ExitStatus, String)> {
         let file = self.begin();
         let ready = wait_for("the node is ready", || {
@@ -218,7 +224,8 @@ impl Node {
         let text = self.get("/metrics").expect(200).text();
         let value = |line: &str| {
             let rest = line.strip_prefix(name)?;
-            let value = rest.strip_prefix(' ').or_else(|| rest.strip_prefix('{')?.split_once("} ").map(|(_, value)| value));
+            let value =
+                rest.strip_prefix(' ').or_else(|| rest.strip_prefix('{')?.split_once("} ").map(|(_, value)| value));
             value?.trim().parse::<f64>().ok()
         };
         let values: Vec<f64> = text.lines().filter_map(value).collect();

@@ -193,7 +193,8 @@ struct Comparison {
 
 impl Comparison {
     fn run(&mut self, node: &Node, samples: &[Sample], patterns: u64) {
-        let drawable: Vec<&Sample> = samples.iter().filter(|sample| sample.text.iter().any(|byte| *byte > 0x20)).collect();
+        let drawable: Vec<&Sample> =
+            samples.iter().filter(|sample| sample.text.iter().any(|byte| *byte > 0x20)).collect();
         let files: Vec<&Path> = samples.iter().map(|sample| sample.path.as_path()).collect();
         for number in 0..patterns {
             let sample = *self.random.pick(&drawable);

@@ -110,6 +110,8 @@ async fn room<'a>(feed: &mut Feed<'_>, shared: &'a Shared, bytes: usize) -> Resu
     let bytes = bytes.min(shared.intake.config.partial_bytes_max.max(1));
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     tokio::select! {
+        // First: a client that has closed its side may have sent whole batches before that.
+        biased;
         permit = shared.frame_bytes.acquire_many(bytes) => Ok(permit.ok()),
         () = feed.until_useless() => Err(Fault::Ended),
     }

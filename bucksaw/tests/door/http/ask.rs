@@ -1,6 +1,10 @@
 //! Questions: query, count, histogram, fields, context.
 
+use std::time::SystemTime;
+
 use bucksaw_generate::{Config, Format};
+use bucksaw_record::Millis;
+use bucksaw_record::time::{format_rfc3339, parse_moment};
 use serde_json::{Value, json};
 
 use crate::client::{Answer, encode};
@@ -10,14 +14,11 @@ use crate::node::Node;
 /// Six records, a minute apart, the last four minutes ago.
 fn node() -> (Node, Vec<String>) {
     let node = Node::start(&[]);
-    let minute = |ago: u64| {
-        let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
-        now.as_secs() - 60 * ago
-    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let lines: Vec<String> = (4..10)
         .rev()
         .map(|ago| {
-            let (time, level) = (minute(ago), if ago % 2 == 0 { "error" } else { "info" });
+            let (time, level) = (now - 60 * ago, if ago % 2 == 0 { "error" } else { "info" });
             format!(r#"{{"ts":{time},"level":"{level}","status":{},"user":{{"id":{ago}}}}}"#, 100 * ago)
         })
         .collect();
@@ -62,11 +63,9 @@ fn order_and_limit() {
 #[test]
 fn spans_in_every_form() {
     let (node, lines) = node();
-    let times: Vec<u64> = lines
-        .iter()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["ts"].as_u64().unwrap())
-        .collect();
-    let shown = |time: u64| bucksaw_record::time::format_rfc3339(bucksaw_record::Millis(time * 1_000), 0);
+    let times: Vec<u64> =
+        lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()["ts"].as_u64().unwrap()).collect();
+    let shown = |time: u64| format_rfc3339(Millis(time * 1_000), 0);
     let check = |from: &str, to: &str, want: &[String]| {
         let span = format!("from={}&to={}", encode(from), encode(to));
         assert_eq!(answered(node.get(&format!("/api/v1/query?{span}"))).0, want, "{from} {to}");
@@ -153,7 +152,16 @@ fn histograms_add_up() {
             let parameters = format!("q={}&from={from}&buckets={buckets}", encode(filter));
             let histogram = node.get(&format!("/api/v1/histogram?{parameters}")).expect(200).json();
             let list = histogram["buckets"].as_array().unwrap();
-            assert_eq!(list.len(), buckets.parse().unwrap_or(60), "{parameters}");
+            // Equal stretches of whole milliseconds, as many as fit.
+            let at = |time: &Value| parse_moment(time.as_str().unwrap(), Millis(0)).unwrap().0;
+            let span = at(&list[list.len() - 1]["to"]) - at(&list[0]["from"]);
+            let width = span.div_ceil(buckets.parse().unwrap_or(60));
+            assert_eq!(list.len() as u64, span.div_ceil(width), "{parameters}");
+            let whole = &list[..list.len() - 1];
+            assert!(
+                whole.iter().all(|bucket| at(&bucket["to"]) - at(&bucket["from"]) == width),
+                "{parameters}: {list:?}"
+            );
             let sum: u64 = list.iter().map(|bucket| bucket["count"].as_u64().unwrap()).sum();
             // The span is the histogram's own: `from` is counted from the time at which it was asked.
             let (first, last) = (&list[0]["from"], &list[list.len() - 1]["to"]);

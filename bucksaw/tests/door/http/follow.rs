@@ -1,7 +1,12 @@
 //! `GET /api/v1/tail`: records as they are accepted.
 
+use std::io::Write as _;
+
+use serde_json::Value;
+
 use crate::client::{Open, encode};
 use crate::node::Node;
+use crate::wait::wait_until;
 
 fn follow(node: &Node, filter: &str, accept: &str) -> Open {
     let target = format!("/api/v1/tail?q={}", encode(filter));
@@ -26,15 +31,15 @@ fn records_are_seen_as_they_are_accepted() {
             node.post("/api/v1/ingest?label=app=web&durability=durable", &[], body.as_bytes()).expect(200);
         } else {
             let mut stream = node.connect("fast");
-            std::io::Write::write_all(&mut stream, format!("#labels app=web\n{body}").as_bytes()).unwrap();
+            stream.write_all(format!("#labels app=web\n{body}").as_bytes()).unwrap();
         }
         let wanted = format!("wanted {round}");
-        let object: serde_json::Value = serde_json::from_slice(&ndjson.body.line().unwrap()).unwrap();
+        let object: Value = serde_json::from_slice(&ndjson.body.line().unwrap()).unwrap();
         assert_eq!((&object["line"], &object["labels"]["app"]), (&wanted.as_str().into(), &"web".into()));
         assert!(object["id"].is_string() && object["time"].is_string(), "{object}");
         let event = events.body.line().unwrap();
         let data = event.strip_prefix(b"data: ").unwrap_or_else(|| panic!("{}", event.escape_ascii()));
-        assert_eq!(serde_json::from_slice::<serde_json::Value>(data).unwrap(), object);
+        assert_eq!(serde_json::from_slice::<Value>(data).unwrap(), object);
         assert_eq!(events.body.line().unwrap(), b"\n");
         let seen = [text.body.line().unwrap(), text.body.line().unwrap()].concat();
         assert_eq!(String::from_utf8(seen).unwrap(), body);
@@ -45,7 +50,7 @@ fn records_are_seen_as_they_are_accepted() {
 fn followers_that_leave_are_forgotten() {
     let node = Node::start(&[]);
     let tails = |want: &str| {
-        crate::wait::wait_until(&format!("{want} clients follow"), || {
+        wait_until(&format!("{want} clients follow"), || {
             node.get("/metrics").text().contains(&format!("bucksaw_query_tails {want}\n"))
         });
     };

@@ -118,7 +118,8 @@ fn lines_that_are_no_records_are_told() {
     let answer = node.post("/api/v1/ingest", &[NDJSON], b"nonsense\n").expect(400).json();
     assert!(answer["error"].as_str().unwrap().starts_with("no record was accepted: line 1: "), "{answer}");
     // Of many, the first few are told.
-    let answer = node.post("/api/v1/ingest", &[NDJSON], &[&b"{}\n"[..], &b"x\n".repeat(1_000)].concat()).expect(200).json();
+    let answer =
+        node.post("/api/v1/ingest", &[NDJSON], &[&b"{}\n"[..], &b"x\n".repeat(1_000)].concat()).expect(200).json();
     assert_eq!((&answer["rejected"], answer["errors"].as_array().unwrap().len()), (&json!(1_000), 10));
     assert_eq!(node.count(""), 3);
     let metrics = node.get("/metrics").expect(200).text();

@@ -1,45 +1,73 @@
 //! `Idempotency-Key`: a body that is sent again is the same records.
 
+use std::io::Write as _;
+
 use bucksaw_generate::{Config, Format};
 
 use crate::corpus::lines;
 use crate::node::Node;
+use crate::wait::wait_until;
+
+/// Bytes of a line, its LF included.
+const LINE_BYTES: usize = 201;
 
 const KEY: (&str, &str) = ("Idempotency-Key", "shipment 17");
 
+/// Bodies, each with a key and a stream of its own.
+struct Shipments {
+    text: Vec<u8>,
+    /// Name, durability, how many lines of the text.
+    list: Vec<(String, &'static str, u64)>,
+}
+
+impl Shipments {
+    /// Sends them all; each time that is the same records.
+    fn send(&self, node: &Node, when: &str) {
+        for (name, durability, lines) in &self.list {
+            let target = format!("/api/v1/ingest?durability={durability}&label=sent={name}");
+            let answer = node.post(&target, &[("Idempotency-Key", name)], self.text(*lines)).expect(200);
+            assert_eq!(answer.json()["accepted"].as_u64(), Some(*lines), "{name}, {when}");
+            assert_eq!(node.count(format!("sent={name}")), *lines, "{name}, {when}");
+        }
+        self.check(node, when);
+    }
+
+    /// Looks that each is there once.
+    fn check(&self, node: &Node, when: &str) {
+        for (name, _, lines) in &self.list {
+            let back = node.cli(&["query", &format!("sent={name}")]).stdout;
+            assert!(back == self.text(*lines), "{name}, {when}: {} bytes came back", back.len());
+        }
+        assert_eq!(node.count(""), self.list.iter().map(|(_, _, lines)| lines).sum::<u64>(), "{when}");
+    }
+
+    fn text(&self, lines: u64) -> &[u8] {
+        &self.text[..lines as usize * LINE_BYTES]
+    }
+}
+
 #[test]
 fn a_retry_is_the_same_records() {
+    let text = lines(Config { format: Format::Text, size: Some(LINE_BYTES - 1), seed: 5 }, 12_000);
+    // One that is appended at once, and one that takes several pieces.
+    let list = [50, 12_000].into_iter().flat_map(|lines| {
+        ["fast", "durable", "bulk"].map(|durability| (format!("{lines}-{durability}"), durability, lines))
+    });
+    let shipments = Shipments { text, list: list.collect() };
     let mut node = Node::start(&["--segment-max-age", "200ms"]);
-    let text = lines(Config { format: Format::Text, size: Some(200), seed: 5 }, 12_000);
-    // Longer than what is appended together, and one that is not.
-    for (label, text) in [("long", &text[..]), ("short", &text[..201 * 50])] {
-        for durability in ["fast", "durable", "bulk"] {
-            let name = format!("{label}-{durability}");
-            let key = ("Idempotency-Key", name.as_str());
-            let target = format!("/api/v1/ingest?durability={durability}&label=sent={name}");
-            let count = text.len() as u64 / 201;
-            let send = |node: &Node, when: &str| {
-                let accepted = &node.post(&target, &[key], text).expect(200).json()["accepted"];
-                assert_eq!(accepted.as_u64(), Some(count), "{name}, {when}");
-                assert_eq!(node.count(format!("sent={name}")), count, "{name}, {when}");
-            };
-            send(&node, "first");
-            send(&node, "at once");
-            node.kill();
-            node.restart();
-            assert_eq!(node.count(format!("sent={name}")), count, "{name}, after a kill");
-            send(&node, "after a kill");
-            node.wait_stored();
-            send(&node, "with the first in the store");
-            node.wait_stored();
-            assert_eq!(node.count(format!("sent={name}")), count, "{name}, in the store");
-            assert!(node.terminate().success());
-            node.restart();
-            send(&node, "after a stop");
-            let back = node.cli(&["query", &format!("sent={name}")]).stdout;
-            assert!(back == text, "{name}: {} bytes of {} came back", back.len(), text.len());
-        }
-    }
+    shipments.send(&node, "first");
+    shipments.send(&node, "at once");
+    node.kill();
+    node.restart();
+    shipments.check(&node, "after a kill");
+    shipments.send(&node, "after a kill");
+    node.wait_stored();
+    shipments.send(&node, "with the first in the store");
+    node.wait_stored();
+    shipments.check(&node, "in the store");
+    assert!(node.terminate().success());
+    node.restart();
+    shipments.send(&node, "after a stop");
 }
 
 #[test]
@@ -50,8 +78,8 @@ fn a_retry_completes_what_was_begun() {
     let head = "POST /api/v1/ingest HTTP/1.1\r\nHost: a\r\n";
     let mut stream = node.connect("http");
     let begun = format!("{head}Content-Length: {}\r\n{}: {}\r\n\r\n", text.len(), KEY.0, KEY.1);
-    std::io::Write::write_all(&mut stream, &[begun.as_bytes(), &text[..2_000_000]].concat()).unwrap();
-    crate::wait::wait_until("a part of the body is taken", || node.count("") > 0);
+    stream.write_all(&[begun.as_bytes(), &text[..2_000_000]].concat()).unwrap();
+    wait_until("a part of the body is taken", || node.count("") > 0);
     drop(stream);
     node.kill();
     node.restart();

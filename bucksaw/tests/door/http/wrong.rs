@@ -16,7 +16,13 @@ fn bodies_that_cannot_be_taken() {
         check("", &[("Content-Encoding", encoding)], b"nonsense", 400, "the body does not unpack");
     }
     check("", &[("Content-Type", "image/png")], b"x", 415, "Content-Type image/png is not known");
-    check("", &[("Content-Type", "application/x-ndjson")], b"x", 400, "no record was accepted: line 1: not a JSON object");
+    check(
+        "",
+        &[("Content-Type", "application/x-ndjson")],
+        b"x",
+        400,
+        "no record was accepted: line 1: not a JSON object",
+    );
     check("?durability=slow", &[], b"x", 400, "durability is fast, durable or bulk, not `slow`");
     check("?labels=a=b", &[], b"x", 400, "unknown parameter `labels`: this call takes durability, label");
     check("?label=a", &[], b"x", 400, "label: `a` is not k=v");

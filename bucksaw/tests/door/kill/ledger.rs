@@ -104,7 +104,9 @@ impl Ledger {
         let lost: Vec<usize> = (0..acknowledged.len()).filter(is_lost).collect();
         match lost.first() {
             None => Ok(found),
-            Some(first) => Err(format!("{}: {} acknowledged lines are lost, the first is {first}", self.name, lost.len())),
+            Some(first) => {
+                Err(format!("{}: {} acknowledged lines are lost, the first is {first}", self.name, lost.len()))
+            }
         }
     }
 }

@@ -14,8 +14,9 @@ use crate::wait::wait_for;
 
 use super::ledger::Ledger;
 
-/// Between two batches: some hundred records a second and writer are load enough, and can be compared often.
-const PAUSE: Duration = Duration::from_millis(15);
+/// Between two batches: some hundred records a second and writer are load enough, and few enough to compare all of them
+/// often.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Records of a batch, at most.
 const BATCH_MAX: usize = 20;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bucksaw_record::{Millis, time};
-use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Keys that state the time of the event, the first that is there and can be read counts.
@@ -11,7 +11,9 @@ const KEYS: [&str; 4] = ["time", "timestamp", "@timestamp", "ts"];
 
 /// Checks that the line is a JSON object, and reads its time: milliseconds, and nanoseconds below.
 pub(crate) fn event_time(line: &[u8]) -> Result<Option<(Millis, u32)>, serde_json::Error> {
-    let mut json = serde_json::Deserializer::from_slice(line);
+    // JSON is UTF-8; the parser looks at that only where it keeps the text.
+    let line = str::from_utf8(line).map_err(serde_json::Error::custom)?;
+    let mut json = serde_json::Deserializer::from_str(line);
     let times = json.deserialize_map(Times)?;
     json.end()?;
     Ok(times.into_iter().flatten().next())

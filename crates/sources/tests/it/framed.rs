@@ -162,6 +162,18 @@ async fn a_client_may_close_its_side_and_listen() {
 }
 
 #[tokio::test]
+async fn all_that_came_before_a_closed_side_is_taken() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let text = "z".repeat(20_000) + "\n";
+    let mut client = Client::welcome(&node, "").await;
+    let batches: Vec<u8> = (0..20).flat_map(|number| batch(AT, number, &text)).collect();
+    client.socket.write_all(&batches).await.unwrap();
+    client.socket.shutdown().await.unwrap();
+    assert_eq!((client.acked(20).await, client.hear().await), (20, None));
+    assert_eq!(node.stop().await.len(), 20);
+}
+
+#[tokio::test]
 async fn a_bad_hello_is_refused_with_its_reason() {
     let mut node = Node::start(Durability::Fast, Config::default()).await;
     let good = Hello { version: Version::NEWEST, labels: Labels::parse("a=b").unwrap() }.encode();

@@ -1,0 +1,141 @@
+//! `freshness`: how long after it was sent a line can be found, while many others come in.
+//!
+//! The time runs from before the line is written to the socket, so that it has the way to the node in it; it ends when
+//! the follower has the line, or when the answer of a count that found it is there.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, ensure};
+use clap::Args;
+
+use crate::feed::{self, Fed};
+use crate::machine;
+use crate::node::{Node, number};
+use crate::results::{Figure, Results, Run, figure};
+use crate::setting::{Setting, Size};
+use crate::spread::percentile_ms;
+use crate::trace::Trace;
+use crate::wait;
+
+/// How long a line may take to be found before it is given up.
+const FOUND_MAX: Duration = Duration::from_secs(30);
+
+/// How long from one question to the next.
+const POLL: Duration = Duration::from_millis(1);
+
+/// How much of the corpus is held in memory to be sent over and over.
+const SAMPLE: u64 = 64_000_000;
+
+/// How long lines come in before the first probe.
+const WARM_UP: Duration = Duration::from_secs(5);
+
+/// How long after it was sent a line can be found
+#[derive(Debug, Args)]
+pub(crate) struct FreshnessArgs {
+    /// Bytes a second of other lines that come in meanwhile, over TCP
+    #[arg(long, value_name = "SIZE", default_value = "20MB")]
+    rate: Size,
+
+    /// How many lines are looked for
+    #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
+    probes: u32,
+
+    /// Milliseconds from one to the next
+    #[arg(long, value_name = "MS", default_value_t = 50)]
+    every: u64,
+
+    /// How far the counts look back
+    #[arg(long, value_name = "AGE", default_value = "1m")]
+    from: String,
+}
+
+pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()> {
+    let corpus = setting.corpus_up_to(SAMPLE)?;
+    let sample = corpus.sample(SAMPLE)?;
+    let load = machine::load();
+    let node = setting.node("node", &[])?;
+    let trace = Trace::start(node.http()?, "probe")?;
+    let done = AtomicBool::new(false);
+    let (fed, probed) = thread::scope(|scope| {
+        let address = node.address("fast")?;
+        let fed = scope.spawn(|| feed::paced(address, &sample, args.rate.0 as f64, |_| !done.load(Ordering::Relaxed)));
+        thread::sleep(WARM_UP);
+        let probed = probe(args, &node, &trace);
+        done.store(true, Ordering::Relaxed);
+        let fed = fed.join().map_err(|_| anyhow!("the sender panicked"))??;
+        anyhow::Ok((fed, probed?))
+    })?;
+    let followed = trace.end()?;
+    ensure!(followed.len() == args.probes as usize, "{} lines were followed", followed.len());
+    node.wait_accepted(fed.bytes + probed.bytes)?;
+    node.must_have(fed.lines + u64::from(args.probes))?;
+    let cpu = node.cpu()?;
+
+    let mut results = Results::new("freshness").with_corpus(&corpus);
+    let mut add = |subject: &str, times: &[Duration]| {
+        let mut figures = percentiles(times);
+        figures.extend(rate(&fed, cpu));
+        results.runs.push(Run { subject: subject.into(), round: 1, load, figures });
+    };
+    add("tail", &followed);
+    add("count", &probed.answered);
+    add("count-asked", &probed.asked);
+    setting.report(&results)?;
+    println!("tail: until a follower had the line; count: until the answer was there that found it;");
+    println!("count-asked: until the question was put that found it (what is left when searching takes no time)");
+    Ok(())
+}
+
+#[derive(Debug, Default)]
+struct Probed {
+    bytes: u64,
+    /// From sent until the answer that found it was there.
+    answered: Vec<Duration>,
+    /// From sent until the question was put that found it.
+    asked: Vec<Duration>,
+}
+
+fn probe(args: &FreshnessArgs, node: &Node, trace: &Trace) -> anyhow::Result<Probed> {
+    let mut stream = TcpStream::connect(node.address("fast")?)?;
+    stream.set_nodelay(true)?;
+    let mut http = node.http()?;
+    let mut probed = Probed::default();
+    for _ in 0..args.probes {
+        let sent = Instant::now();
+        let (number_sent, line) = trace.send();
+        stream.write_all(line.as_bytes())?;
+        probed.bytes += line.len() as u64;
+        let question = format!("/api/v1/count?q={}&from={}", trace.name(number_sent), args.from);
+        let asked = wait::until("a line being found", POLL, FOUND_MAX, || {
+            let asked = sent.elapsed();
+            let count = number(&http.get(&question)?.json()?, "/count")?;
+            ensure!(count < 2, "a line was found {count} times");
+            Ok((count == 1).then_some(asked))
+        })?;
+        probed.asked.push(asked);
+        probed.answered.push(sent.elapsed());
+        thread::sleep(Duration::from_millis(args.every).saturating_sub(sent.elapsed()));
+    }
+    Ok(probed)
+}
+
+fn percentiles(times: &[Duration]) -> Vec<Figure> {
+    vec![
+        figure("visible_p50", "ms", percentile_ms(times, 50.0)),
+        figure("visible_p99", "ms", percentile_ms(times, 99.0)),
+        figure("visible_max", "ms", percentile_ms(times, 100.0)),
+        figure("probes", "lines", times.len() as f64),
+    ]
+}
+
+fn rate(fed: &Fed, cpu: f64) -> Vec<Figure> {
+    vec![
+        figure("rate_meanwhile", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
+        figure("sender_behind_at_worst", "s", fed.behind),
+        figure("cpu_of_node", "s/s", cpu / fed.seconds),
+    ]
+}

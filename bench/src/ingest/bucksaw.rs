@@ -1,0 +1,119 @@
+//! Bucksaw takes the lines in, by one of its doors.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, ensure};
+
+use super::SPEED;
+use crate::corpus::Corpus;
+use crate::http::Client;
+use crate::node::{Node, number};
+use crate::results::{Figure, figure};
+use crate::setting::Setting;
+use crate::{feed, process, wait};
+
+/// Connections and bytes of a body, over HTTP.
+const CONNECTIONS: usize = 4;
+const BODY_BYTES: u64 = 1_000_000;
+
+/// How long `forward` may take to end after its input has.
+const FORWARD_MAX: Duration = Duration::from_secs(900);
+
+/// Sends everything to a new node, and waits until it is on the shelf. `push` comes back when the node has accepted
+/// everything, with what the sender cost in seconds of CPU where that is known.
+pub(super) fn run(
+    setting: &Setting,
+    corpus: &Corpus,
+    push: impl Fn(&Setting, &Corpus, &Node) -> anyhow::Result<Option<f64>>,
+) -> anyhow::Result<Vec<Figure>> {
+    let node = setting.node("node", &[])?;
+    let started = Instant::now();
+    let sender = push(setting, corpus, &node).with_context(|| format!("the node said: {}", node.log()))?;
+    let accepted = started.elapsed().as_secs_f64();
+    let cpu_accepted = node.cpu()?;
+    node.wait_accepted(corpus.bytes)?;
+    let (settled, cpu) = node.wait_settled(corpus.bytes)?;
+    let peak = process::peak_mb(node.pid())?;
+    node.must_have(corpus.lines)?;
+    node.wait_removed()?;
+    let disk = process::disk_bytes(node.dir())?;
+    let dir = node.dir().to_owned();
+    node.stop()?;
+    setting.clear(&dir)?;
+
+    let (mb, gb) = (corpus.bytes as f64 / 1e6, corpus.bytes as f64 / 1e9);
+    let mut figures = vec![
+        figure("accepted_after", "s", accepted),
+        figure(SPEED, "MB/s", mb / accepted),
+        figure("lines", "lines/s", corpus.lines as f64 / accepted),
+        figure("settled_after", "s", (settled - started).as_secs_f64()),
+        figure("cpu_when_accepted", "s/GB", cpu_accepted / gb),
+        figure("cpu_when_settled", "s/GB", cpu / gb),
+        figure("text_per_cpu_all_included", "MB/s", mb / cpu),
+        figure("peak_memory", "MB", peak),
+        figure("disk_per_raw_byte", "ratio", disk as f64 / corpus.bytes as f64),
+        figure("records_missing_or_doubled", "records", 0.0),
+    ];
+    figures.extend(sender.map(|cpu| figure("cpu_of_sender", "s/GB", cpu / gb)));
+    Ok(figures)
+}
+
+/// A plain connection to the listener `fast`.
+pub(super) fn tcp_fast(_: &Setting, corpus: &Corpus, node: &Node) -> anyhow::Result<Option<f64>> {
+    feed::file(node.address("fast")?, corpus)?;
+    node.wait_accepted(corpus.bytes)?;
+    Ok(None)
+}
+
+/// Bodies over some connections, each answered once it is synced.
+pub(super) fn http_durable(_: &Setting, corpus: &Corpus, node: &Node) -> anyhow::Result<Option<f64>> {
+    let batches = corpus.batches(BODY_BYTES)?;
+    let (address, next) = (node.address("http")?, AtomicUsize::new(0));
+    let accepted: anyhow::Result<Vec<u64>> = thread::scope(|scope| {
+        let senders: Vec<_> =
+            (0..CONNECTIONS).map(|_| scope.spawn(|| send_bodies(address, corpus, &batches, &next))).collect();
+        senders.into_iter().map(|sender| sender.join().map_err(|_| anyhow!("a sender panicked"))?).collect()
+    });
+    let accepted: u64 = accepted?.into_iter().sum();
+    ensure!(accepted == corpus.lines, "{} lines were sent, and {accepted} accepted", corpus.lines);
+    Ok(None)
+}
+
+fn send_bodies(address: &str, corpus: &Corpus, batches: &[(u64, u64)], next: &AtomicUsize) -> anyhow::Result<u64> {
+    let file = File::open(&corpus.path)?;
+    let mut http = Client::connect(address)?;
+    let (mut body, mut accepted) = (Vec::new(), 0);
+    while let Some((start, end)) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+        body.resize(usize::try_from(end - start)?, 0);
+        file.read_exact_at(&mut body, *start)?;
+        accepted += number(&http.post("/api/v1/ingest?durability=durable", &body)?.json()?, "/accepted")?;
+    }
+    Ok(accepted)
+}
+
+/// `bucksaw forward` with the file as its standard input: it ends when everything was acknowledged.
+pub(super) fn forward(setting: &Setting, corpus: &Corpus, node: &Node) -> anyhow::Result<Option<f64>> {
+    let mut child = Command::new(&setting.bucksaw)
+        .args(["forward", "--to", node.address("fast")?])
+        .stdin(File::open(&corpus.path)?)
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot start bucksaw forward")?;
+    let pid = child.id();
+    let ended = wait::until("the end of bucksaw forward", Duration::from_millis(2), FORWARD_MAX, || {
+        Ok(process::has_ended(pid)?.then_some(()))
+    });
+    let cpu = process::cpu_seconds(pid)?;
+    if ended.is_err() {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    ended?;
+    ensure!(status.success(), "bucksaw forward failed: {status}");
+    Ok(Some(cpu))
+}

@@ -1,0 +1,54 @@
+//! What a figure was measured on.
+
+use std::fs;
+use std::process::Command;
+
+/// Name and value, for the first columns of the results.
+pub(crate) fn about() -> Vec<(&'static str, String)> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    vec![
+        ("date", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%MZ").to_string()),
+        ("commit", commit()),
+        ("cpu", field("/proc/cpuinfo", "model name")),
+        ("cores", cores.to_string()),
+        ("memory_gb", memory_gb()),
+        ("kernel", first_line("/proc/sys/kernel/osrelease")),
+    ]
+}
+
+/// The date, for names of files.
+pub(crate) fn date() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+}
+
+/// How many processes wanted to run, on average over the last minute.
+pub(crate) fn load() -> f64 {
+    first_line("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN)
+}
+
+fn memory_gb() -> String {
+    let kib = field("/proc/meminfo", "MemTotal");
+    let kib: f64 = kib.split(' ').next().and_then(|kib| kib.parse().ok()).unwrap_or(f64::NAN);
+    format!("{:.1}", kib * 1024.0 / 1e9)
+}
+
+fn field(path: &str, name: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
+    line.map_or_else(|| "unknown".into(), |(_, value)| value.trim().to_owned())
+}
+
+fn first_line(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().lines().next().unwrap_or("unknown").to_owned()
+}
+
+/// The commit of the working directory, with a `+` when something was changed since.
+fn commit() -> String {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
+    let changed = git(&["status", "--porcelain"]).is_some_and(|changes| !changes.is_empty());
+    format!("{commit}{}", if changed { "+" } else { "" })
+}

@@ -1,0 +1,134 @@
+//! What all measurements share: the program, a place for files, where results go.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use tempfile::TempDir;
+
+use crate::corpus::Corpus;
+use crate::node::Node;
+use crate::results::Results;
+
+/// Options of every measurement.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The program; left out, it is `bucksaw` beside this one
+    #[arg(long, global = true, value_name = "FILE")]
+    bucksaw: Option<PathBuf>,
+
+    /// Where files are made; what is made there is removed at the end
+    #[arg(long, global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// A file of lines to send, or a directory whose files are joined and repeated; left out, lines are generated
+    #[arg(long, global = true, value_name = "PATH", env = "BUCKSAW_CORPUS", default_value = "")]
+    corpus: String,
+
+    /// How much is generated, or a directory repeated up to; K, M and G are powers of 1000
+    #[arg(long, global = true, value_name = "SIZE", default_value = "1GB")]
+    bytes: Size,
+
+    /// Where the results are written as CSV
+    #[arg(long, global = true, value_name = "DIR", default_value = "bench/results")]
+    results: PathBuf,
+}
+
+/// The options, checked, and a directory of our own.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    options: Options,
+    /// The program.
+    pub(crate) bucksaw: PathBuf,
+    dir: TempDir,
+}
+
+impl Setting {
+    pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
+        let bucksaw = match &options.bucksaw {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().context("cannot tell where this program is")?.with_file_name("bucksaw"),
+        };
+        let missing =
+            || format!("{} is not there: build it with `make build`, or name it with --bucksaw", bucksaw.display());
+        ensure!(bucksaw.is_file(), missing());
+        let dir = match &options.dir {
+            Some(dir) => tempfile::Builder::new().prefix("bucksaw-bench-").tempdir_in(dir),
+            None => tempfile::Builder::new().prefix("bucksaw-bench-").tempdir(),
+        };
+        let dir = dir.context("cannot make a directory for files: choose a place with --dir")?;
+        Ok(Self { options, bucksaw, dir })
+    }
+
+    /// A path in the directory of our own.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The lines to send: as many as were asked for.
+    pub(crate) fn corpus(&self) -> anyhow::Result<Corpus> {
+        self.corpus_up_to(u64::MAX)
+    }
+
+    /// The lines to send, when so many bytes are enough.
+    pub(crate) fn corpus_up_to(&self, bytes: u64) -> anyhow::Result<Corpus> {
+        Corpus::prepare(&self.options.corpus, self.options.bytes.0.min(bytes), &self.path("corpus.log"))
+    }
+
+    /// Starts a node on a directory of that name; a name may be used again.
+    pub(crate) fn node(&self, name: &str, more: &[&str]) -> anyhow::Result<Node> {
+        Node::start(&self.bucksaw, &self.path(name), more)
+    }
+
+    /// Prints the results, and writes them.
+    pub(crate) fn report(&self, results: &Results) -> anyhow::Result<()> {
+        results.print();
+        let file = results.write(&self.options.results)?;
+        println!("\nwritten to {}", file.display());
+        Ok(())
+    }
+
+    /// Removes a node's directory, so that the next one begins with nothing.
+    pub(crate) fn clear(&self, path: &Path) -> anyhow::Result<()> {
+        std::fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))
+    }
+}
+
+/// A number of bytes; K, M and G are powers of ten, as in the figures that are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) u64);
+
+impl FromStr for Size {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (digits, unit) = text.split_at(digits);
+        let unit: u64 = match unit.to_ascii_uppercase().as_str() {
+            "" | "B" => 1,
+            "K" | "KB" => 1_000,
+            "M" | "MB" => 1_000_000,
+            "G" | "GB" => 1_000_000_000,
+            _ => return Err("expected a size such as 500000, 100MB or 1GB"),
+        };
+        let number: Option<u64> = digits.parse().ok();
+        number.and_then(|number| number.checked_mul(unit)).map(Self).ok_or("expected a size such as 100MB or 1GB")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_parse() {
+        let check = |text: &str, want: Option<u64>| assert_eq!(text.parse().ok(), want.map(Size), "{text}");
+        check("1GB", Some(1_000_000_000));
+        check("50m", Some(50_000_000));
+        check("7", Some(7));
+        for text in ["", "GB", "1.5G", "-1", "1T", "99999999999999999999"] {
+            check(text, None);
+        }
+    }
+}

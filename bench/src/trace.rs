@@ -1,0 +1,108 @@
+//! Lines that can be told apart, and when each was sent and seen by a follower.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use crate::http::{Client, Stopper};
+use crate::wait;
+
+/// How long a follower may take to see the last line.
+const SEEN_MAX: Duration = Duration::from_secs(30);
+
+/// Sent lines, and the follower that looks out for them.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    word: String,
+    times: Arc<Mutex<Vec<Times>>>,
+    stopper: Stopper,
+    follower: JoinHandle<anyhow::Result<()>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    sent: Instant,
+    seen: Option<Instant>,
+    /// How often it came: once, if all is well.
+    times: u32,
+}
+
+impl Trace {
+    /// Follows the node's lines that have the word in them. The word is of letters only.
+    pub(crate) fn start(http: Client, word: &str) -> anyhow::Result<Self> {
+        let mut follow = http.follow(&format!("/api/v1/tail?q={word}_"))?;
+        let stopper = follow.stopper()?;
+        let times: Arc<Mutex<Vec<Times>>> = Arc::default();
+        let (noted, mark) = (Arc::clone(&times), format!("{word}_"));
+        let follower = thread::spawn(move || {
+            let mut note = |line: &[u8]| {
+                let now = Instant::now();
+                let mut times = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(line) = number_in(line, &mark).and_then(|number| times.get_mut(number)) {
+                    line.seen.get_or_insert(now);
+                    line.times += 1;
+                }
+            };
+            while follow.next(&mut note)? {}
+            bail!("the node ended the tail")
+        });
+        Ok(Self { word: word.to_owned(), times, stopper, follower })
+    }
+
+    /// The next line, which counts as sent from now on.
+    pub(crate) fn send(&self) -> (usize, String) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push(Times { sent: Instant::now(), seen: None, times: 0 });
+        let number = times.len() - 1;
+        (number, format!("level=info {} msg=\"a line that is looked for\"\n", self.name(number)))
+    }
+
+    /// What no other line has in it.
+    pub(crate) fn name(&self, number: usize) -> String {
+        format!("{}_{number}_", self.word)
+    }
+
+    /// Waits until the follower has seen all, and gives how long each took.
+    pub(crate) fn end(self) -> anyhow::Result<Vec<Duration>> {
+        let all = || self.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen = wait::until("the follower seeing every line", Duration::from_millis(20), SEEN_MAX, || {
+            if self.follower.is_finished() {
+                return Ok(Some(()));
+            }
+            Ok(all().iter().all(|line| line.seen.is_some()).then_some(()))
+        });
+        self.stopper.stop();
+        let ended = self.follower.join();
+        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sent, missed) = (times.len(), times.iter().filter(|line| line.seen.is_none()).count());
+        if missed > 0 {
+            bail!("the follower missed {missed} of {sent} lines: {seen:?} {ended:?}");
+        }
+        if times.iter().any(|line| line.times != 1) {
+            bail!("the follower saw a line more than once");
+        }
+        Ok(times.iter().filter_map(|line| Some(line.seen?.duration_since(line.sent))).collect())
+    }
+}
+
+/// The number between the mark and the next `_`.
+fn number_in(line: &[u8], mark: &str) -> Option<usize> {
+    let start = memchr::memmem::find(line, mark.as_bytes())? + mark.len();
+    let rest = line.get(start..)?;
+    let digits = rest.get(..memchr::memchr(b'_', rest)?)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found() {
+        assert_eq!(number_in(b"{\"line\":\"level=info probe_17_ msg\"}", "probe_"), Some(17));
+        assert_eq!(number_in(b"probe_17", "probe_"), None);
+        assert_eq!(number_in(b"other", "probe_"), None);
+    }
+}

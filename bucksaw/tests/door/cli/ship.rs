@@ -1,0 +1,101 @@
+//! `generate` and `forward`.
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
+use crate::node::{Node, bucksaw, run};
+use crate::running::Running;
+use crate::wait::wait_until;
+
+#[test]
+fn what_is_generated_arrives() {
+    let node = Node::start(&[]);
+    for (format, listener) in [("text", "fast"), ("json", "durable")] {
+        let generate = ["generate", "--count", "5000", "--rate", "0", "--seed", "9", "--format", format];
+        let mut generator = bucksaw(generate).stdout(Stdio::piped()).spawn().unwrap();
+        let label = format!("format={format},from=generate");
+        let to = ["forward", "--to", node.address(listener), "--label", &label];
+        let mut forward = Running::start(&mut bucksaw(to));
+        // A pipe that remembers.
+        let (mut from, mut to) = (generator.stdout.take().unwrap(), forward.input.take().unwrap());
+        let (mut text, mut window) = (Vec::new(), vec![0; 64 << 10]);
+        loop {
+            let read = from.read(&mut window).unwrap();
+            if read == 0 {
+                break;
+            }
+            to.write_all(&window[..read]).unwrap();
+            text.extend_from_slice(&window[..read]);
+        }
+        drop(to);
+        assert!(generator.wait().unwrap().success() && forward.end().0.success());
+        assert_eq!(node.count(format!("format={format} from=generate")), 5_000);
+        assert!(node.cli(&["query", &format!("format={format}")]).stdout == text, "{format}: other text came back");
+    }
+}
+
+#[test]
+fn forward_ends_when_all_is_acknowledged() {
+    let mut node = Node::start(&[]);
+    for (listener, durability) in [("fast", "fast"), ("durable", "durable")] {
+        let arguments = ["--durability", durability, "--label", &format!("by={durability}")];
+        let output = node.forward(listener, &arguments, b"one\ntwo\nthree");
+        assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b""[..]));
+    }
+    let output = node.forward("fast", &[], b"");
+    assert_eq!(output.status.code(), Some(0));
+    node.kill();
+    node.restart();
+    assert_eq!((node.count("by=fast"), node.count("by=durable"), node.count("")), (3, 3, 6));
+    assert_eq!(node.cli(&["query", "by=durable"]).stdout, b"one\ntwo\nthree");
+}
+
+#[test]
+fn forward_waits_for_a_node_that_comes_back() {
+    let mut node = Node::start(&[]);
+    let address = node.address("fast").to_owned();
+    let mut forward = Running::start(&mut bucksaw(["forward", "--to", &address]));
+    let mut pipe = forward.input.take().unwrap();
+    pipe.write_all(b"before\n").unwrap();
+    wait_until("the first record is there", || node.count("before") == 1);
+    node.kill();
+    pipe.write_all(b"meanwhile\n").unwrap();
+    drop(pipe);
+    assert!(forward.said().contains("no connection to the node"));
+    // On the same port again.
+    node.restart_with(&["--listen-fast", &address]);
+    let (status, _, said) = forward.end();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert_eq!((node.count("before"), node.count("meanwhile"), node.count("")), (1, 1, 2));
+}
+
+#[test]
+fn forward_says_what_is_wrong() {
+    let check = |arguments: &[&str], code: i32, want: &str| {
+        let output = run(bucksaw(["forward"]).args(arguments), b"a line\n");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.starts_with("bucksaw: ") && said.contains(want), "{arguments:?}: {said}");
+    };
+    check(&["--label", "a"], 2, "label `a` has no `=`");
+    check(&["--to", "nowhere"], 2, "invalid value 'nowhere'");
+    check(&["--durability", "slow"], 2, "invalid value 'slow'");
+    check(&["--label", "a=b", "--label", "a=c"], 2, "given twice");
+    check(&["some.log"], 2, "this version ships standard input only");
+}
+
+#[test]
+fn forward_that_is_stopped_says_what_is_left() {
+    let mut node = Node::start(&[]);
+    let address = node.address("fast").to_owned();
+    node.kill();
+    let mut forward = Running::start(&mut bucksaw(["forward", "--to", &address]));
+    let mut pipe = forward.input.take().unwrap();
+    pipe.write_all(b"one\ntwo\n").unwrap();
+    // It says that nobody answers, and goes on trying until it is stopped.
+    assert!(forward.said().contains("no connection to the node"));
+    forward.ask_to_stop();
+    let (status, out, said) = forward.end();
+    assert_eq!((status.code(), &*out), (Some(1), ""), "{said}");
+    assert!(said.contains(&format!("bucksaw: not everything was shipped to {address}: ")), "{said}");
+}

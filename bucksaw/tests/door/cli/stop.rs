@@ -1,0 +1,119 @@
+//! SIGTERM under load: what was acknowledged is there, and so is what was written to a socket before.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::client::call;
+use crate::node::{Node, bucksaw};
+use crate::running::Running;
+use crate::wait::wait_until;
+
+/// How many records there are at least before the node is asked to stop.
+const BEFORE: u64 = 30_000;
+
+/// Lines of a connection that are written together.
+const LINES: u64 = 100;
+
+/// One that sends numbered lines as a stream of its own.
+struct Sender {
+    name: String,
+    /// Lines that count: written to the socket, or acknowledged.
+    safe: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+impl Sender {
+    fn start(name: &str, mut send: impl FnMut(&[u8]) -> bool + Send + 'static) -> Self {
+        let safe = Arc::new(AtomicU64::new(0));
+        let (name, counted) = (name.to_owned(), Arc::clone(&safe));
+        let stream = name.clone();
+        let thread = thread::spawn(move || {
+            for first in (0..).step_by(LINES as usize) {
+                let line = |number: u64| format!("{stream} {number} of a stream of lines, as long as they often are\n");
+                let text: String = (first..first + LINES).map(line).collect();
+                if !send(text.as_bytes()) {
+                    return;
+                }
+                counted.store(first + LINES, Ordering::Release);
+                // What a busy source sends, and not all that a loop can.
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        Self { name, safe, thread }
+    }
+
+    /// Waits for its end; how many of its lines count.
+    fn end(self) -> u64 {
+        self.thread.join().unwrap();
+        self.safe.load(Ordering::Acquire)
+    }
+
+    /// Lines to a port.
+    fn tcp(node: &Node, listener: &str, number: u64) -> Self {
+        let name = format!("{listener}-{number}");
+        let mut stream = node.connect(listener);
+        stream.write_all(format!("#labels from={name}\n").as_bytes()).unwrap();
+        Self::start(&name, move |text| stream.write_all(text).is_ok())
+    }
+
+    /// Bodies, each of which is acknowledged.
+    fn http(node: &Node, durability: &str, number: u64) -> Self {
+        let name = format!("http-{durability}-{number}");
+        let address = node.address("http").to_owned();
+        let target = format!("/api/v1/ingest?durability={durability}&label=from={name}");
+        Self::start(&name, move |text| {
+            call(&address, "POST", &target, &[], text).is_ok_and(|answer| answer.status == 200)
+        })
+    }
+}
+
+#[test]
+fn a_stop_under_load_loses_nothing() {
+    let mut node = Node::start(&["--segment-max-age", "300ms"]);
+    let mut senders = Vec::new();
+    for number in 0..2 {
+        senders.extend(["fast", "durable", "bulk"].map(|listener| Sender::tcp(&node, listener, number)));
+        senders.extend(["fast", "durable"].map(|durability| Sender::http(&node, durability, number)));
+    }
+    let to = ["forward", "--to", node.address("durable"), "--label", "from=forward"];
+    let mut forward = Running::start(&mut bucksaw(to));
+    let mut pipe = forward.input.take().unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&done);
+    let piped = Sender::start("forward", move |text| !ended.load(Ordering::Acquire) && pipe.write_all(text).is_ok());
+    wait_until("the node is under load", || node.count("") >= BEFORE);
+    // The control: what was written or acknowledged before the stop is asked for.
+    let before: Vec<u64> = senders.iter().map(|sender| sender.safe.load(Ordering::Acquire)).collect();
+    assert!(before.iter().all(|lines| *lines > 0), "{before:?}");
+    let durable = node.address("durable").to_owned();
+    assert!(node.terminate().success(), "the node did not end well");
+    // It comes back, and the forwarder goes on where it was.
+    node.restart_with(&["--segment-max-age", "300ms", "--listen-durable", &durable]);
+    done.store(true, Ordering::Release);
+    let shipped = piped.end();
+    assert!(forward.end().0.success());
+    assert_eq!(node.count("from=forward"), shipped, "forward");
+    let (streams, mut sum) = (senders.len(), 0);
+    for (sender, before) in senders.into_iter().zip(before) {
+        let name = sender.name.clone();
+        let acknowledged = name.starts_with("http");
+        let at_end = sender.end();
+        // Of what is acknowledged all counts, also that of the time in which the node was stopping.
+        let safe = if acknowledged { at_end } else { before };
+        let text = String::from_utf8(node.cli(&["query", &format!("from={name}")]).stdout).unwrap();
+        let whole = text.lines().filter(|line| line.ends_with("as they often are"));
+        let mut numbers: Vec<u64> = whole.map(|line| line.split(' ').nth(1).unwrap().parse().unwrap()).collect();
+        if acknowledged {
+            // Each body is a stream of its own.
+            numbers.sort_unstable();
+        }
+        let count = numbers.len() as u64;
+        assert!(numbers.into_iter().eq(0..count), "{name}: lines are missing, doubled or out of order");
+        assert!(count >= safe, "{name}: {count} lines of {safe} are there");
+        sum += count;
+    }
+    eprintln!("{sum} lines of {streams} senders, {shipped} lines forwarded: none lost, none doubled");
+}

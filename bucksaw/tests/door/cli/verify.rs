@@ -1,0 +1,122 @@
+//! `verify`, and the lock of the data directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bucksaw_generate::{Config, Format};
+
+use crate::corpus::lines;
+use crate::node::{Node, bucksaw, serve};
+use crate::wait::wait_until;
+
+/// The exit of `verify` and what it prints.
+fn verify(dir: &Path) -> (Option<i32>, String, String) {
+    let output = bucksaw(["verify".as_ref(), dir]).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// The files of a directory that end so.
+fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == end)).collect()
+}
+
+#[test]
+fn sound_directories_are_sound() {
+    let mut node = Node::start(&[]);
+    let (code, out, _) = verify(node.dir());
+    assert_eq!((code, &*out), (Some(0), "0 segments, 0 records, 0 damaged\n"));
+    node.post("/api/v1/ingest", &[], &b"a line\n".repeat(1_000)).expect(200);
+    // Beside the node that writes it, what a kill leaves, and the shelf.
+    for at in ["in use", "killed", "stored", "stopped"] {
+        match at {
+            "killed" => node.kill(),
+            "stored" => {
+                node.restart();
+                node.wait_stored();
+            }
+            "stopped" => assert!(node.terminate().success()),
+            _ => {}
+        }
+        // What has gone to the shelf may still be in the queue for a moment.
+        wait_until("every record is there once", || {
+            let (code, out, err) = verify(node.dir());
+            assert_eq!((code, &*err), (Some(0), ""), "{at}: {out}");
+            assert!(out.ends_with(" records, 0 damaged\n"), "{at}: {out}");
+            out == "1 segments, 1000 records, 0 damaged\n"
+        });
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    let mut node = Node::start(&["--segment-max-age", "200ms"]);
+    let text = lines(Config { format: Format::Text, size: None, seed: 8 }, 20_000);
+    node.post("/api/v1/ingest", &[], &text).expect(200);
+    node.wait_stored();
+    assert!(node.terminate().success());
+    let found = files(&node.dir().join("shelf"), "seg");
+    let [segment] = &found[..] else { panic!("{found:?}") };
+    let sound = fs::read(segment).unwrap();
+    let name = segment.file_name().unwrap().to_str().unwrap();
+    for part in 0..=20 {
+        let mut broken = sound.clone();
+        let at = (broken.len() - 1) * part / 20;
+        broken[at] ^= 0x10;
+        fs::write(segment, &broken).unwrap();
+        let (code, out, err) = verify(node.dir());
+        assert_eq!((code, &*err), (Some(1), ""), "byte {at}: {out}");
+        assert!(out.contains(&format!("shelf/{name}: ")) && out.ends_with(", 1 damaged\n"), "byte {at}: {out}");
+    }
+    // The node starts all the same, and says that its answers are not whole.
+    let mut broken = sound;
+    let middle = broken.len() / 2;
+    broken[middle] ^= 1;
+    fs::write(segment, &broken).unwrap();
+    node.restart();
+    let output = node.cli(&["query", "-c"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let count: u64 = str::from_utf8(&output.stdout).unwrap().trim_end().parse().unwrap();
+    assert!(count < 20_000 && said.contains("partial"), "{count}: {said}");
+    let stats = &node.get("/api/v1/count?from=30d").expect(200).json()["stats"];
+    assert!(
+        stats["partial"] == true && stats["damaged"].to_string().contains(name.trim_end_matches(".seg")),
+        "{stats}"
+    );
+    // It is never deleted: what was there is there.
+    assert!(node.terminate().success());
+    let (code, out, _) = verify(node.dir());
+    assert_eq!(code, Some(1), "{out}");
+    assert!(fs::read_dir(node.dir().join("shelf")).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        path.is_file() && fs::read(path).unwrap() == broken
+    }));
+}
+
+#[test]
+fn other_directories_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for dir in [dir.path().to_owned(), dir.path().join("missing")] {
+        let (code, out, err) = verify(&dir);
+        assert_eq!((code, &*out), (Some(2), ""), "{err}");
+        assert!(err.starts_with("bucksaw: ") && err.contains("is no data directory"), "{err}");
+    }
+}
+
+#[test]
+fn a_directory_has_one_node() {
+    let mut node = Node::start(&[]);
+    node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
+    let output = serve(node.dir(), &[] as &[&str]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let want =
+        format!("another process uses {}: stop it, or choose another directory with --data-dir", node.dir().display());
+    assert!(said.contains(&want), "{said}");
+    // The first has not noticed, and a lock does not outlive its process.
+    assert_eq!(node.count("line"), 1);
+    node.kill();
+    node.restart();
+    assert_eq!(node.count("line"), 1);
+}

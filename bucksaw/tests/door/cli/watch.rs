@@ -1,0 +1,67 @@
+//! `tail` and `status`.
+
+use std::io::Write as _;
+
+use serde_json::Value;
+
+use crate::node::{Node, bucksaw};
+use crate::running::Running;
+use crate::wait::wait_until;
+
+/// Waits until so many clients follow.
+fn followed(node: &Node, clients: u64) {
+    wait_until("the command follows", || {
+        node.get("/metrics").text().contains(&format!("bucksaw_query_tails {clients}\n"))
+    });
+}
+
+#[test]
+fn a_record_is_seen_as_it_is_accepted() {
+    let mut node = Node::start(&[]);
+    node.post("/api/v1/ingest", &[], b"wanted before\n").expect(200);
+    let mut tail = Running::start(&mut bucksaw(["tail", "--addr", &node.url(), "wanted app=web"]));
+    followed(&node, 1);
+    let mut stream = node.connect("fast");
+    stream.write_all(b"#labels app=web\n").unwrap();
+    for round in 0..10 {
+        // The next is sent when this has been seen.
+        stream.write_all(format!("other {round}\nwanted {round}\n").as_bytes()).unwrap();
+        assert_eq!(tail.line(), format!("wanted {round}"));
+    }
+    node.kill();
+    // That the node is gone is trouble.
+    let (status, out, said) = tail.end();
+    assert_eq!((status.code(), &*out), (Some(2), ""), "{said}");
+    assert!(said.starts_with("bucksaw: the answer of ") && said.contains("ended early"), "{said}");
+}
+
+#[test]
+fn enough_is_enough() {
+    let node = Node::start(&[]);
+    let tail = Running::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "2", "-v", "-o", "json", "other"]));
+    followed(&node, 1);
+    node.post("/api/v1/ingest", &[], b"one\nother\ntwo\nthree\n").expect(200);
+    let (status, out, said) = tail.end();
+    assert_eq!((status.code(), &*said), (Some(0), ""));
+    let objects = out.lines().map(|object| serde_json::from_str::<Value>(object).unwrap());
+    assert_eq!(objects.map(|object| object["line"].clone()).collect::<Vec<_>>(), ["one", "two"]);
+    followed(&node, 0);
+}
+
+#[test]
+fn status_shows_the_node() {
+    let mut node = Node::start(&[]);
+    let output = node.cli(&["status"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let id = node.status()["id"].as_str().unwrap().to_owned();
+    for word in ["ID", "STATE", "BACKLOG", "STORED", "DISK FREE", "ADDRESSES", &id, "ready", node.address("durable")] {
+        assert!(text.contains(word), "no {word} in\n{text}");
+    }
+    let json: Value = serde_json::from_slice(&node.cli(&["status", "-o", "json"]).stdout).unwrap();
+    assert_eq!(json["nodes"][0]["id"], id.as_str());
+    node.kill();
+    let output = node.cli(&["status"]);
+    assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]));
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("bucksaw: cannot reach"));
+}

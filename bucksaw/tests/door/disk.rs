@@ -1,0 +1,32 @@
+//! Data directories that cannot be used, disks that are full, files that are damaged or not ours.
+
+mod damage;
+mod full;
+mod refused;
+mod strangers;
+mod tmpfs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::node::Node;
+
+/// The shelf's files with this extension, by name and so by time.
+fn shelf_files(node: &Node, extension: &str) -> Vec<PathBuf> {
+    files(&node.dir().join("shelf"), extension)
+}
+
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|have| have == extension)).collect();
+    files.sort_unstable();
+    files
+}
+
+/// Changes a byte of a file: counted from its end when negative.
+fn flip(path: &Path, at: i64) {
+    let mut bytes = fs::read(path).unwrap();
+    let at = if at < 0 { bytes.len() - at.unsigned_abs() as usize } else { at as usize };
+    bytes[at] ^= 0x20;
+    fs::write(path, bytes).unwrap();
+}

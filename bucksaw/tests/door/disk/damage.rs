@@ -1,0 +1,162 @@
+//! Files of the shelf that were damaged: named, left out of answers that say so, and never removed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{flip, shelf_files};
+use crate::node::Node;
+
+/// Each load is larger than a segment may be, so that segments are not merged.
+const ARGUMENTS: [&str; 4] = ["--store-segment-bytes", "64K", "--segment-max-bytes", "1M"];
+
+const LOADS: usize = 3;
+const LINES: usize = 1_000;
+
+/// Some days ago, in seconds: the loads lie an hour apart.
+const START: u64 = 1_000_000;
+
+/// A node with a few segments whose spans are apart, stopped.
+fn stocked() -> Node {
+    let mut node = Node::start(&[&ARGUMENTS[..], &["--retention-age", "none"]].concat());
+    for load in 0..LOADS {
+        let json = [("Content-Type", "application/x-ndjson")];
+        node.post("/api/v1/ingest?durability=bulk", &json, &objects(load)).expect(200);
+    }
+    assert_eq!(shelf_files(&node, "seg").len(), LOADS);
+    assert!(node.terminate().success());
+    node
+}
+
+fn second(load: usize) -> u64 {
+    1_700_000_000 - START + 3_600 * load as u64
+}
+
+fn objects(load: usize) -> Vec<u8> {
+    let time = second(load);
+    let filler = "a line long enough for a segment of its own, with others of its kind";
+    (0..LINES)
+        .flat_map(|line| format!("{{\"ts\":{time},\"load\":{load},\"n\":{line},\"x\":\"{filler}\"}}\n").into_bytes())
+        .collect()
+}
+
+/// What `query -c` says about the hour of a load: the count, the exit code, the lines on standard error.
+fn ask(node: &Node, load: usize) -> (String, i32, Vec<String>) {
+    let (from, to) = ((second(load) - 60).to_string(), (second(load) + 60).to_string());
+    let output = node.cli(&["query", "-c", "--from", &from, "--to", &to, "load"]);
+    let said = String::from_utf8(output.stderr).unwrap().lines().map(str::to_owned).collect();
+    (String::from_utf8(output.stdout).unwrap().trim().to_owned(), output.status.code().unwrap(), said)
+}
+
+fn assert_whole(node: &Node, load: usize) {
+    assert_eq!(ask(node, load), (LINES.to_string(), 0, Vec::new()), "load {load}");
+}
+
+/// Nothing of the load is found, and that this may not be all is said once, with the name of the file.
+fn assert_partial(node: &Node, load: usize, name: &str) {
+    let (count, code, said) = ask(node, load);
+    // As grep's: nothing matched.
+    assert_eq!((count.as_str(), code), ("0", 1), "{said:?}");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("partial") && said[0].contains(name), "{said:?}");
+    let (from, to) = (second(load) - 60, second(load) + 60);
+    for call in ["count", "histogram", "fields"] {
+        let stats = node.get(&format!("/api/v1/{call}?q=load&from={from}&to={to}")).expect(200).json()["stats"].clone();
+        assert_eq!(stats["partial"], true, "{call}: {stats}");
+        assert!(stats["partial_reasons"].to_string().contains(name), "{call}: {stats}");
+    }
+    let answer = node.get(&format!("/api/v1/query?q=load&from={from}&to={to}")).expect(200);
+    assert_eq!(answer.objects().last().unwrap()["stats"]["partial"], true);
+    // What is found in the whole of time is still found: then the exit code is 0.
+    let output = node.cli(&["query", "-c", "--from", &second(0).to_string(), "load"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), (LINES * (LOADS - 1)).to_string());
+    assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1);
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+fn assert_verify_finds_one(node: &Node) {
+    let output = crate::node::bucksaw(["verify".as_ref(), node.dir()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("1 damaged"));
+}
+
+#[test]
+fn a_damaged_footer_sets_the_file_aside() {
+    for at in [-1, -10, -20, -40, 0, 20] {
+        let mut node = stocked();
+        let files = shelf_files(&node, "seg");
+        flip(&files[1], at);
+        let damaged = fs::read(&files[1]).unwrap();
+        let aside = files[1].with_extension("damaged");
+        for run in 0..3 {
+            node.restart();
+            assert_eq!(shelf_files(&node, "damaged"), [aside.clone()], "byte {at}, run {run}");
+            assert_whole(&node, 0);
+            assert_partial(&node, 1, &name(&aside));
+            assert_whole(&node, 2);
+            assert_eq!(node.metric("bucksaw_store_damaged"), 1.0);
+            assert_eq!(node.status()["damaged"], serde_json::json!([format!("shelf/{}", name(&aside))]));
+            if run == 1 {
+                node.kill()
+            } else {
+                assert!(node.terminate().success())
+            }
+            assert_verify_finds_one(&node);
+            assert_eq!(fs::read(&aside).unwrap(), damaged, "byte {at}, run {run}");
+        }
+        let told = node.log().lines().filter(|line| line.contains("set aside as damaged")).count();
+        assert_eq!(told, 1, "logged when it is found, and not at every start:\n{}", node.log());
+    }
+}
+
+#[test]
+fn a_damaged_block_is_left_out() {
+    let mut node = stocked();
+    let files: Vec<PathBuf> = shelf_files(&node, "seg");
+    flip(&files[1], 100);
+    let damaged = fs::read(&files[1]).unwrap();
+    for run in 0..3 {
+        node.restart();
+        assert_whole(&node, 0);
+        assert_partial(&node, 1, &name(&files[1]));
+        assert_whole(&node, 2);
+        node.post("/api/v1/ingest?durability=bulk", &[], b"meanwhile others come\n").expect(200);
+        assert_eq!(node.status()["segments_with_damaged_blocks"], 1);
+        if run == 1 {
+            node.kill()
+        } else {
+            assert!(node.terminate().success())
+        }
+        assert_verify_finds_one(&node);
+        assert_eq!(fs::read(&files[1]).unwrap(), damaged, "run {run}");
+    }
+    let told = node.log().lines().filter(|line| line.contains("a block is damaged")).count();
+    assert_eq!(told, 3, "logged once a run:\n{}", node.log());
+}
+
+#[test]
+fn a_damaged_block_outlives_merging_and_retention() {
+    // Small segments side by side, which a merge would like.
+    let mut node = Node::start(&["--retention-bytes", "1K", "--trash-age", "1s"]);
+    for line in 0..3 {
+        node.post("/api/v1/ingest?durability=bulk", &[], format!("line {line}\n").as_bytes()).expect(200);
+    }
+    node.kill();
+    let file = shelf_files(&node, "seg").remove(0);
+    flip(&file, 40);
+    let damaged = fs::read(&file).unwrap();
+    node.restart();
+    for line in 3..12 {
+        node.post("/api/v1/ingest?durability=bulk", &[], format!("line {line}\n").as_bytes()).expect(200);
+    }
+    crate::wait::wait_until("retention takes the damaged file off the shelf, and leaves it", || {
+        fs::read(file.with_extension("damaged")).is_ok_and(|bytes| bytes == damaged)
+    });
+    assert!(!file.exists());
+    assert!(node.terminate().success());
+    node.restart();
+    assert_eq!(fs::read(file.with_extension("damaged")).unwrap(), damaged);
+}

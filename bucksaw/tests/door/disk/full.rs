@@ -1,0 +1,150 @@
+//! A disk that is full: nothing more is accepted, nothing that was is lost, reads go on, and it comes right by itself.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::tmpfs::Tmpfs;
+use crate::node::Node;
+use crate::random::Random;
+use crate::wait::{wait_for, wait_until};
+
+const DISK_MB: usize = 24;
+const BALLAST_MB: usize = 12;
+
+/// A connection that cannot be written to for so long is not read from.
+const BLOCKED: Duration = Duration::from_secs(1);
+
+/// What sockets hold between a writer and a reader that does not read.
+const SOCKETS_MAX: usize = 16 << 20;
+
+/// Lines that cannot be packed, each with its number.
+fn batch(number: usize, random: &mut Random) -> Vec<u8> {
+    let line = |_| {
+        let words: Vec<String> = (0..8).map(|_| format!("{:016x}", random.next())).collect();
+        format!("batch{number} {}\n", words.join("")).into_bytes()
+    };
+    (0..400).flat_map(line).collect()
+}
+
+/// Sends batches until one is refused; returns how many were accepted before.
+fn fill(node: &Node, durability: &str, random: &mut Random) -> usize {
+    let target = format!("/api/v1/ingest?durability={durability}");
+    for number in 0..5_000 {
+        let answer = node.post(&target, &[], &batch(number, random));
+        if answer.status != 200 {
+            assert_eq!(answer.status, 503, "{}", answer.text());
+            assert!(answer.header("retry-after").unwrap().parse::<u32>().unwrap() > 0);
+            assert!(answer.text().contains("disk is full"), "{}", answer.text());
+            return number;
+        }
+    }
+    panic!("a disk of {DISK_MB} MB does not fill up");
+}
+
+/// Each accepted batch is there whole and once.
+fn assert_kept(node: &Node, batches: usize) {
+    assert_eq!(node.count("/^batch/"), 400 * batches as u64);
+    for number in [0, batches / 2, batches - 1] {
+        assert_eq!(node.count(format!("\"batch{number} \"")), 400, "batch {number} of {batches}");
+    }
+}
+
+/// Writes until the node does not read; returns what was written.
+fn push(stream: &mut TcpStream) -> usize {
+    let line = [vec![b'p'; 99], vec![b'\n']].concat();
+    stream.set_nonblocking(true).unwrap();
+    let (mut written, mut moved) = (0, Instant::now());
+    while moved.elapsed() < BLOCKED {
+        assert!(written < SOCKETS_MAX, "a full node reads on");
+        match stream.write(&line[written % line.len()..]) {
+            Ok(count) => (written, moved) = (written + count, Instant::now()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => panic!("a full node closes the connection: {error}"),
+        }
+    }
+    stream.set_nonblocking(false).unwrap();
+    // The rest of the line is written when there is room again.
+    written
+}
+
+fn full_and_well_again(durability: &str) {
+    let Some(disk) = Tmpfs::mount(DISK_MB) else { return };
+    let ballast = disk.ballast(BALLAST_MB);
+    let arguments = ["--min-free-bytes", "2M", "--segment-max-bytes", "512K", "--store-segment-bytes", "1M"];
+    let mut node = Node::start_in(&disk.path().join("data"), &arguments);
+    let mut stream = node.connect("fast");
+    let accepted = fill(&node, durability, &mut Random::new(24));
+    assert!(accepted > 10, "only {accepted} batches fit");
+
+    wait_until("it says that the disk is full", || node.metric("bucksaw_disk_full") == 1.0);
+    assert_eq!(node.status()["state"], "disk full");
+    node.get("/-/ready").expect(200);
+    let written = push(&mut stream);
+    assert_kept(&node, accepted);
+
+    fs::remove_file(ballast).unwrap();
+    wait_until("it accepts again", || node.post("/api/v1/ingest", &[], b"there is room\n").status == 200);
+    wait_until("it says so", || node.metric("bucksaw_disk_full") == 0.0);
+    stream.write_all(&vec![b'p'; 99][..(99 - written % 100).min(99)]).unwrap();
+    stream.write_all(b"\n").unwrap();
+    drop(stream);
+    let pushed = (written / 100 + 1) as u64;
+    wait_until("what was held back arrives", || node.count("/^p+$/") == pushed);
+    assert_kept(&node, accepted);
+    node.kill();
+    node.restart();
+    assert_eq!((node.count("/^p+$/"), node.count("\"there is room\"")), (pushed, 1));
+    assert_kept(&node, accepted);
+    let told = |what: &str| node.log().lines().filter(|line| line.contains(what)).count();
+    assert!(told("the disk is full") >= 1 && node.log().lines().count() < 60, "{}", node.log());
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_recovers_fast() {
+    full_and_well_again("fast");
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_recovers_durable() {
+    full_and_well_again("durable");
+}
+
+#[test]
+fn the_default_reserve_lets_the_store_empty_the_queue() {
+    let Some(disk) = Tmpfs::mount(DISK_MB) else { return };
+    let _ballast = disk.ballast(BALLAST_MB);
+    let mut node = Node::start_in(&disk.path().join("data"), &["--segment-max-bytes", "512K"]);
+    let accepted = fill(&node, "fast", &mut Random::new(25));
+    wait_until("the store takes what is queued although the disk is nearly full", || {
+        node.status()["queue"]["segments"] == 0
+    });
+    assert_kept(&node, accepted);
+    // What the store wrote is smaller, and the queue's files go: there is room again, by that alone.
+    let more = wait_for("it accepts again", || {
+        let answer = node.post("/api/v1/ingest", &[], b"there is room\n");
+        (answer.status == 200).then_some(answer)
+    });
+    assert_eq!(more.json()["accepted"], 1);
+    assert!(node.terminate().success());
+    node.restart();
+    assert_kept(&node, accepted);
+}
+
+#[test]
+fn a_disk_that_is_really_full_acknowledges_nothing_half_written() {
+    let Some(disk) = Tmpfs::mount(DISK_MB) else { return };
+    let ballast = disk.ballast(BALLAST_MB);
+    // No reserve at all: the operating system itself refuses to write.
+    let mut node = Node::start_in(&disk.path().join("data"), &["--min-free-bytes", "0", "--segment-max-bytes", "1M"]);
+    let accepted = fill(&node, "durable", &mut Random::new(26));
+    assert_kept(&node, accepted);
+    node.kill();
+    fs::remove_file(ballast).unwrap();
+    node.restart();
+    assert_kept(&node, accepted);
+    wait_until("it accepts again", || node.post("/api/v1/ingest", &[], b"there is room\n").status == 200);
+    node.wait_stored();
+    assert_kept(&node, accepted);
+}

@@ -1,0 +1,116 @@
+//! Data directories with which a node does not start. It says why, in a line, and changes nothing.
+
+use std::fs;
+use std::path::Path;
+
+use super::tmpfs::Tmpfs;
+use super::{files, flip, shelf_files};
+use crate::node::{Node, run, serve};
+
+/// Tries to start a node, and returns the one line that it says.
+fn refusal(dir: &Path) -> String {
+    let output = run(&mut serve(dir, ["--log-level", "error"]), b"");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+fn assert_says(said: &str, wanted: &[&str]) {
+    wanted.iter().for_each(|wanted| assert!(said.contains(wanted), "`{wanted}` is not in: {said}"));
+}
+
+#[test]
+fn a_read_only_directory_is_refused() {
+    let Some(disk) = Tmpfs::mount(24) else { return };
+    let used = disk.path().join("used");
+    let mut node = Node::start_in(&used, &[]);
+    node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
+    assert!(node.terminate().success());
+    disk.make_read_only();
+    assert_says(&refusal(&used), &["cannot write to the data directory", "used", "Read-only file system"]);
+    let fresh = disk.path().join("fresh");
+    assert_says(&refusal(&fresh), &["cannot make the data directory", "fresh", "Read-only file system"]);
+}
+
+#[test]
+fn a_path_below_a_file_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    fs::write(&file, "not a directory").unwrap();
+    assert_says(&refusal(&file.join("data")), &["cannot make the data directory", "Not a directory"]);
+    assert_says(&refusal(&file), &["cannot make the data directory", "file"]);
+    assert_eq!(fs::read(&file).unwrap(), b"not a directory");
+}
+
+#[test]
+fn a_directory_in_use_is_refused() {
+    let node = Node::start(&[]);
+    assert_says(&refusal(node.dir()), &["another process uses", "--data-dir"]);
+    node.get("/-/ready").expect(200);
+}
+
+#[test]
+fn a_directory_of_a_newer_version_is_refused() {
+    let mut node = Node::start(&[]);
+    node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
+    assert!(node.terminate().success());
+    let file = node.dir().join("node.json");
+    let before = fs::read_to_string(&file).unwrap();
+    let newer = before.replace("\"format\": 1", "\"format\": 2");
+    assert_ne!(newer, before);
+    fs::write(&file, &newer).unwrap();
+    assert_says(&refusal(node.dir()), &["newer version", "format 2", "use the newer program"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), newer);
+    fs::write(&file, before).unwrap();
+    node.restart();
+    assert_eq!(node.count(""), 1);
+}
+
+#[test]
+fn a_damaged_identity_is_refused() {
+    let mut node = Node::start(&[]);
+    assert!(node.terminate().success());
+    flip(&node.dir().join("node.json"), 0);
+    assert_says(&refusal(node.dir()), &["node.json is damaged", "put back a copy"]);
+}
+
+/// Files of both kinds carry their version at byte 8, and at byte 12 a checksum over what stands before it and the id.
+fn raise_version(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[8] += 1;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..32]);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    fs::write(path, bytes).unwrap();
+}
+
+fn lower_version(path: &Path, before: &[u8]) {
+    assert_ne!(fs::read(path).unwrap(), before);
+    fs::write(path, before).unwrap();
+}
+
+#[test]
+fn segments_of_a_newer_version_are_refused() {
+    let mut node = Node::start(&[]);
+    node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
+    assert!(node.terminate().success());
+    let stored = shelf_files(&node, "seg").remove(0);
+    let before = fs::read(&stored).unwrap();
+    raise_version(&stored);
+    let name = stored.file_name().unwrap().to_str().unwrap();
+    assert_says(&refusal(node.dir()), &[name, "version 2"]);
+    lower_version(&stored, &before);
+
+    node.restart();
+    node.post("/api/v1/ingest", &[], b"another line\n").expect(200);
+    node.kill();
+    let queued = files(&node.dir().join("queue"), "active").remove(0);
+    let before = fs::read(&queued).unwrap();
+    raise_version(&queued);
+    let name = queued.file_name().unwrap().to_str().unwrap();
+    assert_says(&refusal(node.dir()), &[name, "version 2"]);
+    lower_version(&queued, &before);
+
+    node.restart();
+    assert_eq!(node.count("line"), 2);
+}

@@ -1,0 +1,27 @@
+//! What clients should not do, and what comes of it: a stated outcome each, and a node that goes on.
+
+mod bodies;
+mod crowds;
+mod expressions;
+mod framed;
+mod garbage;
+mod half_closed;
+mod long_lines;
+mod readers;
+mod slow;
+
+use crate::node::Node;
+
+/// What no client may make a node hold.
+const MEMORY_MAX: u64 = 256 << 20;
+
+/// Asserts that the node lives, is within its memory, and takes and gives records as always.
+fn assert_well(node: &mut Node) {
+    assert_eq!(node.ended(), None, "the node ended");
+    let peak = node.peak_bytes();
+    assert!(peak < MEMORY_MAX, "the node held {} MB", peak >> 20);
+    node.get("/-/ready").expect(200);
+    let before = node.count("wellbeing=asked");
+    node.post("/api/v1/ingest?label=wellbeing=asked", &[], b"how are you?\n").expect(200);
+    assert_eq!(node.count("wellbeing=asked"), before + 1);
+}

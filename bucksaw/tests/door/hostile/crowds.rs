@@ -1,0 +1,79 @@
+//! Many clients at once.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::assert_well;
+use crate::node::Node;
+use crate::wait::wait_until;
+
+const IDLE: usize = 5_000;
+
+/// Descriptors that this process wants for other things.
+const OTHERS: usize = 500;
+
+/// Files of the queue, however many clients there are.
+const FILES_MAX: usize = 20;
+
+/// From accepted to found.
+const LAG_MAX: Duration = Duration::from_secs(1);
+
+fn queue_files(node: &Node) -> usize {
+    fs::read_dir(node.dir().join("queue")).unwrap().count()
+}
+
+/// As many connections as this process may open.
+fn affordable(wanted: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let most = limit.maximum.map_or(usize::MAX, |most| most as usize);
+    wanted.min(most.saturating_sub(OTHERS) / 2)
+}
+
+#[test]
+fn five_thousand_idle_connections_cost_little() {
+    let count = affordable(IDLE);
+    let mut node = Node::start(&[]);
+    let mut streams: Vec<TcpStream> = (0..count).map(|_| node.connect("fast")).collect();
+    wait_until("all are connected", || node.metric("bucksaw_sources_connections") == count as f64);
+    assert!(queue_files(&node) < FILES_MAX, "{} files for idle connections", queue_files(&node));
+    for (number, stream) in streams.iter_mut().enumerate() {
+        stream.write_all(format!("line {number} of the crowd\n").as_bytes()).unwrap();
+    }
+    wait_until("every line is there", || node.count("crowd") == count as u64);
+    assert!(queue_files(&node) < FILES_MAX, "{} files for {count} lines", queue_files(&node));
+    let answer = node.call("GET", "/api/v1/query?q=crowd", &[("Accept", "text/plain")], b"").expect(200);
+    let mut lines: Vec<&[u8]> = answer.body.split_inclusive(|byte| *byte == b'\n').collect();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), count, "each line is another");
+    assert_well(&mut node);
+    drop(streams);
+    wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
+}
+
+#[test]
+fn two_hundred_slow_clients_are_seen_at_once() {
+    let mut node = Node::start(&[]);
+    let mut streams: Vec<TcpStream> = (0..200).map(|_| node.connect("fast")).collect();
+    let mut worst = Duration::ZERO;
+    let mut sent = 0;
+    for turn in 0..15 {
+        for (number, stream) in streams.iter_mut().enumerate() {
+            stream.write_all(format!("turn {turn} of client {number}\n").as_bytes()).unwrap();
+            sent += 1;
+        }
+        let started = Instant::now();
+        wait_until("the lines are there", || node.count("client") == sent);
+        worst = worst.max(started.elapsed());
+        assert!(queue_files(&node) < FILES_MAX, "{} files", queue_files(&node));
+        thread::sleep(Duration::from_millis(300));
+    }
+    assert!(worst < LAG_MAX, "seen after {worst:?}");
+    assert_well(&mut node);
+}

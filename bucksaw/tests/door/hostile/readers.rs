@@ -1,0 +1,91 @@
+//! Clients that ask and do not listen.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::assert_well;
+use crate::client::{Open, encode};
+use crate::node::Node;
+use crate::wait::{wait_for, wait_until};
+
+/// An abandoned query ends within this.
+const ABANDON_MAX: Duration = Duration::from_secs(2);
+
+/// A lazy DFA has no use here: every position may begin a match, and many stay open.
+const EXPENSIVE: &str = "/[^x]{1,60}x[^y]{1,60}y[^q]{1,60}Q{9}/";
+
+fn fill(node: &Node, megabytes: usize) {
+    let line = "the quick brown fox jumps over the lazy dog, yet another xyz follows and yields to xerxes\n";
+    let text = line.repeat((1 << 20) / line.len());
+    (0..megabytes).for_each(|_| drop(node.post("/api/v1/ingest", &[], text.as_bytes()).expect(200)));
+}
+
+#[test]
+fn an_abandoned_query_ends() {
+    let mut node = Node::start(&[]);
+    fill(&node, 150);
+    let in_flight = || node.metric("bucksaw_query_in_flight");
+    for call in ["query", "count", "histogram", "fields"] {
+        let mut stream = node.connect("http");
+        let target = format!("/api/v1/{call}?from=1h&q={}", encode(EXPENSIVE));
+        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        wait_until("the query runs", || in_flight() == 1.0);
+        drop(stream);
+        let gone = Instant::now();
+        wait_until("the query has ended", || in_flight() == 0.0);
+        assert!(gone.elapsed() < ABANDON_MAX, "{call}: it ended after {:?}", gone.elapsed());
+    }
+    assert!(node.metric("bucksaw_query_cancelled_total") >= 4.0);
+    assert_well(&mut node);
+}
+
+fn follow(node: &Node) -> Open {
+    let open = Open::call(node.address("http"), "GET", "/api/v1/tail", &[], b"").unwrap();
+    assert_eq!(open.status, 200);
+    open
+}
+
+#[test]
+fn a_follower_that_stalls_holds_nobody_up() {
+    let mut node = Node::start(&[]);
+    let stalled = follow(&node);
+    let mut reader = follow(&node);
+    wait_until("both follow", || node.metric("bucksaw_query_tails") == 2.0);
+    std::thread::scope(|scope| {
+        let node = &node;
+        scope.spawn(move || {
+            fill(node, 40);
+            node.post("/api/v1/ingest", &[], b"the last line\n").expect(200);
+        });
+        let mut lines = 0;
+        wait_for("the other follower sees all", || {
+            let line = reader.body.line().unwrap();
+            lines += 1;
+            String::from_utf8_lossy(&line).contains("\"the last line\"").then_some(())
+        });
+        assert_eq!(lines, 40 * ((1 << 20) / 90) + 1);
+    });
+    assert_eq!(node.metric("bucksaw_query_tails"), 2.0, "the one that stalled is still there");
+    drop((stalled, reader));
+    wait_until("followers that are gone are forgotten", || node.metric("bucksaw_query_tails") == 0.0);
+    assert_well(&mut node);
+}
+
+#[test]
+fn an_answer_that_nobody_reads_holds_little() {
+    let mut node = Node::start(&[]);
+    fill(&node, 60);
+    let stalled: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut stream = node.connect("http");
+            stream.write_all(b"GET /api/v1/query?from=1h HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    wait_until("all are being answered", || node.metric("bucksaw_query_in_flight") == 8.0);
+    assert_eq!(node.count("xerxes") as usize, 60 * ((1 << 20) / 90));
+    assert_well(&mut node);
+    drop(stalled);
+    wait_until("all are forgotten", || node.metric("bucksaw_query_in_flight") == 0.0);
+}

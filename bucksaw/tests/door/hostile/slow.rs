@@ -1,0 +1,67 @@
+//! Clients that drip.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::assert_well;
+use crate::node::Node;
+
+/// The head of a request must have come within ten seconds.
+const HEAD_TIME: std::ops::Range<Duration> = Duration::from_secs(8)..Duration::from_secs(25);
+
+const DRIP: Duration = Duration::from_millis(500);
+
+#[test]
+fn heads_that_drip_are_cut_off() {
+    let mut node = Node::start(&[]);
+    let started = Instant::now();
+    let mut open: Vec<TcpStream> = (0..50).map(|_| node.connect("http")).collect();
+    open.iter_mut().for_each(|stream| stream.write_all(b"GET /api/v1/query?q=x HTTP/1.1\r\nHost: x\r\n").unwrap());
+    while !open.is_empty() {
+        assert!(started.elapsed() < HEAD_TIME.end, "{} heads still drip", open.len());
+        node.get("/-/ready").expect(200);
+        thread::sleep(DRIP);
+        let before = open.len();
+        open.retain_mut(|stream| stream.write_all(b"X-Drip: 1\r\n").is_ok() && is_open(stream));
+        assert!(open.len() == before || started.elapsed() >= HEAD_TIME.start, "cut off too soon");
+    }
+    assert_well(&mut node);
+}
+
+/// Whether the other side has not closed.
+fn is_open(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let read = stream.read(&mut [0; 1_024]);
+    stream.set_nonblocking(false).unwrap();
+    read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn bodies_that_drip_hold_no_thread() {
+    let mut node = Node::start(&[]);
+    let mut open: Vec<TcpStream> = (0..100).map(|_| node.connect("http")).collect();
+    let head = b"POST /api/v1/ingest?label=from=drips HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
+    open.iter_mut().for_each(|stream| stream.write_all(head).unwrap());
+    for _ in 0..5 {
+        open.iter_mut().for_each(|stream| stream.write_all(b"x").unwrap());
+        let started = Instant::now();
+        node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
+        assert!(started.elapsed() < Duration::from_secs(2), "a normal request took {:?}", started.elapsed());
+        assert!(threads(&node) < 60, "{} threads", threads(&node));
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(node.count("from=drips"), 0);
+    // Slow is not wrong: what comes in the end is taken.
+    open.iter_mut().for_each(|stream| stream.write_all(&[b'y'; 95]).unwrap());
+    for stream in open {
+        assert_eq!(crate::client::Open::read(stream).unwrap().status, 200);
+    }
+    assert_eq!(node.count("from=drips xxxxxyyy"), 100);
+    assert_well(&mut node);
+}
+
+fn threads(node: &Node) -> usize {
+    std::fs::read_dir(format!("/proc/{}/task", node.pid())).unwrap().count()
+}
