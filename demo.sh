@@ -5,7 +5,8 @@ cd "$(dirname "$0")"
 bucksaw=./target/release/bucksaw
 data=${BUCKSAW_DATA_DIR:-./bucksaw-data}
 
-"$bucksaw" serve --data-dir "$data" --log-level warn &
+# In a session of its own, so that Ctrl-C comes to it once, from here.
+setsid "$bucksaw" serve --data-dir "$data" --log-level warn &
 node=$!
 trap 'kill "$node" 2>/dev/null; wait "$node" 2>/dev/null' EXIT
 for _ in $(seq 100); do

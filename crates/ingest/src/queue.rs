@@ -20,6 +20,10 @@ use crate::lane::{Inner, Lane, Open, Waiting, record_header};
 use crate::metrics::{BySource, ByState, Metrics};
 use crate::segment::{Done, Segment, State, View};
 
+/// How long a committed segment stays readable while the disk is full: whoever reads it has it open, and its room is
+/// wanted.
+const GRACE_WHEN_FULL: Duration = Duration::from_secs(1);
+
 /// The queue of one node. Shared by all who append, read and consume.
 pub struct Queue {
     pub(crate) doors: Doors,
@@ -35,6 +39,8 @@ pub struct Queue {
     pub(crate) damaged: Mutex<Vec<(String, Millis)>>,
     pub(crate) keys: Mutex<Keys>,
     full: AtomicBool,
+    /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
+    room: AtomicU64,
     closed: AtomicBool,
     appends: AtomicU64,
 }
@@ -77,6 +83,7 @@ impl Queue {
             damaged: Mutex::default(),
             keys: Mutex::default(),
             full: AtomicBool::new(false),
+            room: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             appends: AtomicU64::new(0),
         }
@@ -117,7 +124,7 @@ impl Queue {
         if self.closed.load(Ordering::Acquire) {
             return Err(Refusal::Closed);
         }
-        if self.is_full() {
+        if self.is_full() || !self.take_room((records.sides.len() + records.text_bytes()) as u64) {
             return Err(Refusal::Full);
         }
         let header = record_header(records);
@@ -413,9 +420,11 @@ impl Queue {
                 self.seal(&mut inner);
             }
         }
+        let grace = self.config.committed_grace;
+        let grace = if self.is_full() { grace.min(GRACE_WHEN_FULL) } else { grace };
         for segment in self.readable() {
             let committed_at = segment.contents().committed_at;
-            if committed_at.is_some_and(|at| now.saturating_sub(at) >= self.config.committed_grace) {
+            if committed_at.is_some_and(|at| now.saturating_sub(at) >= grace) {
                 self.remove(&segment);
             }
         }
@@ -431,6 +440,16 @@ impl Queue {
             }
             _ => drop(lock(&self.segments).remove(&segment.id())),
         }
+    }
+
+    /// Takes so many bytes from the room that there was when the disk was last looked at; looks again when it is used up.
+    /// Returns whether there is room.
+    fn take_room(&self, bytes: u64) -> bool {
+        let take = |room: u64| room.checked_sub(bytes);
+        if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            self.look_at_disk();
+        }
+        !self.is_full()
     }
 
     fn look_at_disk(&self) {
@@ -449,6 +468,7 @@ impl Queue {
                 warn!(free_bytes = space.free_bytes, "there is room on the disk again: accepting records");
             }
         }
+        self.room.store(space.free_bytes.saturating_sub(min), Ordering::Relaxed);
         self.metrics.free_bytes.set(i64::try_from(space.free_bytes).unwrap_or(i64::MAX));
         self.metrics.full.set(i64::from(full));
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{flip, shelf_files};
 use crate::node::Node;
+use crate::wait::wait_until;
 
 /// Each load is larger than a segment may be, so that segments are not merged.
 const ARGUMENTS: [&str; 4] = ["--store-segment-bytes", "64K", "--segment-max-bytes", "1M"];
@@ -140,23 +141,44 @@ fn a_damaged_block_is_left_out() {
 #[test]
 fn a_damaged_block_outlives_merging_and_retention() {
     // Small segments side by side, which a merge would like.
-    let mut node = Node::start(&["--retention-bytes", "1K", "--trash-age", "1s"]);
-    for line in 0..3 {
-        node.post("/api/v1/ingest?durability=bulk", &[], format!("line {line}\n").as_bytes()).expect(200);
-    }
+    let bulk = |node: &Node, lines: std::ops::Range<usize>| {
+        for line in lines {
+            let line = format!("line {line}\n");
+            node.post("/api/v1/ingest?durability=bulk", &[], line.as_bytes()).expect(200);
+        }
+    };
+    let mut node = Node::start(&["--trash-age", "1s"]);
+    bulk(&node, 0..3);
     node.kill();
     let file = shelf_files(&node, "seg").remove(0);
     flip(&file, 40);
     let damaged = fs::read(&file).unwrap();
     node.restart();
-    for line in 3..12 {
-        node.post("/api/v1/ingest?durability=bulk", &[], format!("line {line}\n").as_bytes()).expect(200);
-    }
-    crate::wait::wait_until("retention takes the damaged file off the shelf, and leaves it", || {
-        fs::read(file.with_extension("damaged")).is_ok_and(|bytes| bytes == damaged)
+    // The merge meets the damage before any query does.
+    bulk(&node, 3..12);
+    wait_until("the others are merged", || node.metric("bucksaw_store_compactions_total") > 0.0);
+    assert_eq!(fs::read(&file).unwrap(), damaged);
+    assert_eq!(counted(&node), (11, true));
+    node.kill();
+
+    let mut node = Node::start_in(node.dir(), &["--retention-bytes", "1K", "--trash-age", "1s"]);
+    // What is known to be damaged is not trashed.
+    assert_eq!(counted(&node), (11, true));
+    let aside = file.with_extension("damaged");
+    let mut line = 12;
+    wait_until("retention takes the damaged file off the shelf, and leaves it", || {
+        bulk(&node, line..line + 10);
+        line += 10;
+        fs::read(&aside).is_ok_and(|bytes| bytes == damaged)
     });
     assert!(!file.exists());
     assert!(node.terminate().success());
     node.restart();
-    assert_eq!(fs::read(file.with_extension("damaged")).unwrap(), damaged);
+    assert_eq!(fs::read(&aside).unwrap(), damaged);
+}
+
+/// How many lines are found, and whether that may not be all.
+fn counted(node: &Node) -> (u64, bool) {
+    let answer = node.get("/api/v1/count?q=line").expect(200).json();
+    (answer["count"].as_u64().unwrap(), answer["stats"]["partial"].as_bool().unwrap())
 }

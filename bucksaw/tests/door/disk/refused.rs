@@ -98,7 +98,7 @@ fn segments_of_a_newer_version_are_refused() {
     let before = fs::read(&stored).unwrap();
     raise_version(&stored);
     let name = stored.file_name().unwrap().to_str().unwrap();
-    assert_says(&refusal(node.dir()), &[name, "version 2"]);
+    assert_says(&refusal(node.dir()), &[name, "format 2", "use the newer program"]);
     lower_version(&stored, &before);
 
     node.restart();
@@ -108,7 +108,7 @@ fn segments_of_a_newer_version_are_refused() {
     let before = fs::read(&queued).unwrap();
     raise_version(&queued);
     let name = queued.file_name().unwrap().to_str().unwrap();
-    assert_says(&refusal(node.dir()), &[name, "version 2"]);
+    assert_says(&refusal(node.dir()), &[name, "format 2", "use the newer program"]);
     lower_version(&queued, &before);
 
     node.restart();
