@@ -168,7 +168,13 @@ mod tests {
     fn said(script: &'static str) -> Client {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = Client::connect(&listener.local_addr().unwrap().to_string()).unwrap();
-        std::thread::spawn(move || listener.accept().unwrap().0.write_all(script.as_bytes()).unwrap());
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(script.as_bytes()).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            // Held open until the client goes: a close would throw away what it has not read.
+            stream.read_to_end(&mut Vec::new()).unwrap();
+        });
         client
     }
 

@@ -85,7 +85,11 @@ impl Metrics {
             all.oldest_pending_seconds,
         );
         ingest.register("consumed_bytes", "Bytes of record text that a store has committed", all.consumed_bytes);
-        ingest.register("consumed_ratio", "Bytes consumed by a store over bytes accepted, since the start", all.consumed_ratio);
+        ingest.register(
+            "consumed_ratio",
+            "Bytes consumed by a store over bytes accepted, since the start",
+            all.consumed_ratio,
+        );
         ingest.register("syncs", "Group commits", all.syncs);
         ingest.register(
             "sync_failed",

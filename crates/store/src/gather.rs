@@ -36,9 +36,9 @@ impl Shelf {
         if backlog.segments == 0 || !(due || backlog.awaited || all) {
             return Ok(0);
         }
-        // What is taken should fit even where it cannot be packed. Half of the room: the last segment may go beyond it.
+        // What is taken should fit even where it cannot be packed. Half of the room: the last segment goes beyond it.
         let room = self.doors.fs.space(&self.dir).map_or(u64::MAX, |space| space.free_bytes);
-        let views = queue.reserve(self.config.segment_bytes.min(room / 2));
+        let views = queue.reserve(self.config.segment_bytes.min(room / 2).max(1));
         let ids: Vec<Id> = views.iter().map(|view| view.id).collect();
         match self.store(&views) {
             Ok(()) => {

@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::wait::{wait_for, wait_until};
 
 const DISK_MB: usize = 24;
-const BALLAST_MB: usize = 12;
+const BALLAST_MB: usize = 15;
 
 /// A connection that cannot be written to for so long is not read from.
 const BLOCKED: Duration = Duration::from_secs(1);
@@ -28,10 +28,10 @@ fn batch(number: usize, random: &mut Random) -> Vec<u8> {
     (0..400).flat_map(line).collect()
 }
 
-/// Sends batches until one is refused; returns how many were accepted before.
-fn fill(node: &Node, durability: &str, random: &mut Random) -> usize {
+/// Sends batches until one is refused; returns how many were accepted in all.
+fn fill(node: &Node, durability: &str, accepted: usize, random: &mut Random) -> usize {
     let target = format!("/api/v1/ingest?durability={durability}");
-    for number in 0..5_000 {
+    for number in accepted..5_000 {
         let answer = node.post(&target, &[], &batch(number, random));
         if answer.status != 200 {
             assert_eq!(answer.status, 503, "{}", answer.text());
@@ -41,6 +41,16 @@ fn fill(node: &Node, durability: &str, random: &mut Random) -> usize {
         }
     }
     panic!("a disk of {DISK_MB} MB does not fill up");
+}
+
+/// Fills until the store can make no more room by packing what is queued.
+fn fill_for_good(node: &Node, durability: &str, random: &mut Random) -> usize {
+    let mut accepted = 0;
+    wait_until("nothing more fits, packed as it is", || {
+        accepted = fill(node, durability, accepted, random);
+        fs::read_dir(node.dir().join("queue")).unwrap().count() == 0 && node.metric("bucksaw_disk_full") == 1.0
+    });
+    accepted
 }
 
 /// Each accepted batch is there whole and once.
@@ -75,10 +85,9 @@ fn full_and_well_again(durability: &str) {
     let arguments = ["--min-free-bytes", "2M", "--segment-max-bytes", "512K", "--store-segment-bytes", "1M"];
     let mut node = Node::start_in(&disk.path().join("data"), &arguments);
     let mut stream = node.connect("fast");
-    let accepted = fill(&node, durability, &mut Random::new(24));
-    assert!(accepted > 10, "only {accepted} batches fit");
+    let accepted = fill_for_good(&node, durability, &mut Random::new(24));
+    assert!(accepted > 100, "only {accepted} batches fit");
 
-    wait_until("it says that the disk is full", || node.metric("bucksaw_disk_full") == 1.0);
     assert_eq!(node.status()["state"], "disk full");
     node.get("/-/ready").expect(200);
     let written = push(&mut stream);
@@ -116,7 +125,7 @@ fn the_default_reserve_lets_the_store_empty_the_queue() {
     let Some(disk) = Tmpfs::mount(DISK_MB) else { return };
     let _ballast = disk.ballast(BALLAST_MB);
     let mut node = Node::start_in(&disk.path().join("data"), &["--segment-max-bytes", "512K"]);
-    let accepted = fill(&node, "fast", &mut Random::new(25));
+    let accepted = fill(&node, "fast", 0, &mut Random::new(25));
     wait_until("the store takes what is queued although the disk is nearly full", || {
         node.status()["queue"]["segments"] == 0
     });
@@ -138,7 +147,7 @@ fn a_disk_that_is_really_full_acknowledges_nothing_half_written() {
     let ballast = disk.ballast(BALLAST_MB);
     // No reserve at all: the operating system itself refuses to write.
     let mut node = Node::start_in(&disk.path().join("data"), &["--min-free-bytes", "0", "--segment-max-bytes", "1M"]);
-    let accepted = fill(&node, "durable", &mut Random::new(26));
+    let accepted = fill(&node, "durable", 0, &mut Random::new(26));
     assert_kept(&node, accepted);
     node.kill();
     fs::remove_file(ballast).unwrap();

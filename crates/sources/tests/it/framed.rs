@@ -167,7 +167,8 @@ async fn all_that_came_before_a_closed_side_is_taken() {
     let text = "z".repeat(20_000) + "\n";
     let mut client = Client::welcome(&node, "").await;
     let batches: Vec<u8> = (0..20).flat_map(|number| batch(AT, number, &text)).collect();
-    client.socket.write_all(&batches).await.unwrap();
+    // In one go: the node has no turn before the side is closed.
+    assert_eq!(client.socket.try_write(&batches).unwrap(), batches.len());
     client.socket.shutdown().await.unwrap();
     assert_eq!((client.acked(20).await, client.hear().await), (20, None));
     assert_eq!(node.stop().await.len(), 20);
