@@ -13,6 +13,7 @@ use anyhow::{anyhow, ensure};
 use clap::Args;
 
 use crate::feed::{self, Fed};
+use crate::http::Client;
 use crate::machine;
 use crate::node::{Node, number};
 use crate::results::{Figure, Results, Run, figure};
@@ -40,7 +41,7 @@ pub(crate) struct FreshnessArgs {
     #[arg(long, value_name = "SIZE", default_value = "20MB")]
     rate: Size,
 
-    /// How many lines are looked for
+    /// How many lines are looked for, for each of the spans of `--from`
     #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
     probes: u32,
 
@@ -48,9 +49,9 @@ pub(crate) struct FreshnessArgs {
     #[arg(long, value_name = "MS", default_value_t = 50)]
     every: u64,
 
-    /// How far the counts look back
-    #[arg(long, value_name = "AGE", default_value = "1m")]
-    from: String,
+    /// How far the counts look back; several with commas, which are taken in turn
+    #[arg(long, value_name = "AGE", value_delimiter = ',', default_values = ["1m", "5s"])]
+    from: Vec<String>,
 }
 
 pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()> {
@@ -70,9 +71,10 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()>
         anyhow::Ok((fed, probed?))
     })?;
     let followed = trace.end()?;
-    ensure!(followed.len() == args.probes as usize, "{} lines were followed", followed.len());
+    let sent = args.probes as usize * args.from.len();
+    ensure!(followed.len() == sent, "{sent} lines were looked for, and {} followed", followed.len());
     node.wait_accepted(fed.bytes + probed.bytes)?;
-    node.must_have(fed.lines + u64::from(args.probes))?;
+    node.must_have(fed.lines + sent as u64)?;
     let cpu = node.cpu()?;
 
     let mut results = Results::new("freshness").with_corpus(&corpus);
@@ -82,17 +84,26 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()>
         results.runs.push(Run { subject: subject.into(), round: 1, load, figures });
     };
     add("tail", &followed);
-    add("count", &probed.answered);
-    add("count-asked", &probed.asked);
+    for (from, times) in args.from.iter().zip(&probed.times) {
+        add(&format!("count {from}"), &times.answered);
+        add(&format!("asked {from}"), &times.asked);
+    }
     setting.report(&results)?;
-    println!("tail: until a follower had the line; count: until the answer was there that found it;");
-    println!("count-asked: until the question was put that found it (what is left when searching takes no time)");
+    println!("tail: until a follower had the line");
+    println!("count: until the answer was there that found it, of a search that looks back so far");
+    println!("asked: until the question was put that found it: what is left if searching took no time");
     Ok(())
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Probed {
     bytes: u64,
+    /// For each of the spans.
+    times: Vec<Times>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Times {
     /// From sent until the answer that found it was there.
     answered: Vec<Duration>,
     /// From sent until the question was put that found it.
@@ -103,24 +114,30 @@ fn probe(args: &FreshnessArgs, node: &Node, trace: &Trace) -> anyhow::Result<Pro
     let mut stream = TcpStream::connect(node.address("fast")?)?;
     stream.set_nodelay(true)?;
     let mut http = node.http()?;
-    let mut probed = Probed::default();
+    let mut probed = Probed { bytes: 0, times: vec![Times::default(); args.from.len()] };
     for _ in 0..args.probes {
-        let sent = Instant::now();
-        let (number_sent, line) = trace.send();
-        stream.write_all(line.as_bytes())?;
-        probed.bytes += line.len() as u64;
-        let question = format!("/api/v1/count?q={}&from={}", trace.name(number_sent), args.from);
-        let asked = wait::until("a line being found", POLL, FOUND_MAX, || {
-            let asked = sent.elapsed();
-            let count = number(&http.get(&question)?.json()?, "/count")?;
-            ensure!(count < 2, "a line was found {count} times");
-            Ok((count == 1).then_some(asked))
-        })?;
-        probed.asked.push(asked);
-        probed.answered.push(sent.elapsed());
-        thread::sleep(Duration::from_millis(args.every).saturating_sub(sent.elapsed()));
+        for (from, times) in args.from.iter().zip(&mut probed.times) {
+            let sent = Instant::now();
+            let (line_number, line) = trace.send();
+            stream.write_all(line.as_bytes())?;
+            probed.bytes += line.len() as u64;
+            let question = format!("/api/v1/count?q={}&from={from}", trace.name(line_number));
+            times.asked.push(find(&mut http, &question, sent)?);
+            times.answered.push(sent.elapsed());
+            thread::sleep(Duration::from_millis(args.every).saturating_sub(sent.elapsed()));
+        }
     }
     Ok(probed)
+}
+
+/// Asks until the line is found; gives when that was asked which found it.
+fn find(http: &mut Client, question: &str, sent: Instant) -> anyhow::Result<Duration> {
+    wait::until("a line being found", POLL, FOUND_MAX, || {
+        let asked = sent.elapsed();
+        let count = number(&http.get(question)?.json()?, "/count")?;
+        ensure!(count < 2, "a line was found {count} times");
+        Ok((count == 1).then_some(asked))
+    })
 }
 
 fn percentiles(times: &[Duration]) -> Vec<Figure> {

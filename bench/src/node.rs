@@ -133,7 +133,7 @@ impl Node {
     pub(crate) fn wait_settled(&self, bytes: u64) -> anyhow::Result<(Instant, f64)> {
         let mut http = self.http()?;
         let mut rest: Option<(Instant, f64, f64)> = None;
-        wait::until("the shelf being settled", Duration::from_millis(100), SETTLE_MAX, || {
+        wait::until("the shelf being settled", Duration::from_millis(250), SETTLE_MAX, || {
             let cluster = http.get("/api/v1/cluster")?.json()?;
             let merges = sum(&metrics(&mut http)?, "bucksaw_store_compactions_total");
             let cpu = self.cpu()?;
@@ -144,6 +144,11 @@ impl Node {
             let (since, began, _) = *rest.get_or_insert((Instant::now(), cpu, merges));
             Ok((queued == 0 && stored == bytes && since.elapsed() >= QUIET).then_some((since, began)))
         })
+    }
+
+    /// A metric, summed up over its labels.
+    pub(crate) fn metric(&self, name: &str) -> anyhow::Result<f64> {
+        Ok(sum(&metrics(&mut self.http()?)?, name))
     }
 
     /// Waits until the queue's files of committed segments are removed.

@@ -39,6 +39,7 @@ pub(super) fn run(
     node.wait_accepted(corpus.bytes)?;
     let (settled, cpu) = node.wait_settled(corpus.bytes)?;
     let peak = process::peak_mb(node.pid())?;
+    let merged = node.metric("bucksaw_store_compacted_bytes_total")?;
     node.must_have(corpus.lines)?;
     node.wait_removed()?;
     let disk = process::disk_bytes(node.dir())?;
@@ -57,6 +58,7 @@ pub(super) fn run(
         figure("text_per_cpu_all_included", "MB/s", mb / cpu),
         figure("peak_memory", "MB", peak),
         figure("disk_per_raw_byte", "ratio", disk as f64 / corpus.bytes as f64),
+        figure("merged_per_raw_byte", "ratio", merged / corpus.bytes as f64),
         figure("records_missing_or_doubled", "records", 0.0),
     ];
     figures.extend(sender.map(|cpu| figure("cpu_of_sender", "s/GB", cpu / gb)));

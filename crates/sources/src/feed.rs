@@ -19,6 +19,9 @@ const QUIET: Duration = Duration::from_millis(20);
 /// So long a busy client is listened to after the stop.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
+/// The longest pause between two tries after the stop.
+const STOPPED_PAUSE: Duration = Duration::from_millis(10);
+
 /// How often a client is looked after that is not read from.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -64,6 +67,11 @@ impl<'a> Feed<'a> {
         self.stopped_at.is_some()
     }
 
+    /// Whether the stop came so long ago that nothing more is waited for.
+    pub(crate) fn is_late(&self) -> bool {
+        self.stopped_at.is_some_and(|at| self.clock.uptime().saturating_sub(at) > DRAIN_MAX)
+    }
+
     /// Waits until there may be bytes. False when none will come: the stream has ended, or the stop has come and the
     /// client is quiet or does not cease.
     pub(crate) async fn wait(&mut self) -> bool {
@@ -77,8 +85,7 @@ impl<'a> Feed<'a> {
             }
             self.is_stopped();
         }
-        let since = self.stopped_at.map_or(Duration::ZERO, |at| self.clock.uptime().saturating_sub(at));
-        if since > DRAIN_MAX {
+        if self.is_late() {
             return false;
         }
         let ready = tokio::time::timeout(QUIET, self.socket.readable()).await;
@@ -146,8 +153,11 @@ impl<'a> Feed<'a> {
         ready.is_ok_and(|ready| ready.map_or(true, Ready::is_read_closed))
     }
 
-    /// Waits a while, shorter if the stop comes.
+    /// Waits a while, shorter if the stop comes or has come.
     pub(crate) async fn pause(&mut self, time: Duration) {
+        if self.is_stopped() {
+            return tokio::time::sleep(time.min(STOPPED_PAUSE)).await;
+        }
         tokio::select! {
             () = tokio::time::sleep(time) => {}
             () = stopped(&mut self.stop) => {}

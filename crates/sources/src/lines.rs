@@ -81,7 +81,7 @@ pub(crate) async fn run(feed: &mut Feed<'_>, shared: &Arc<Shared>, labels: Label
             break;
         }
         if shared.is_refusing() {
-            if feed.is_stopped() {
+            if feed.is_stopped() && shared.is_hopeless() {
                 break;
             }
             // Where it is not the disk that is full, others wait for one sync.
@@ -150,7 +150,8 @@ impl Lines {
             let lasting =
                 matches!(held.refused.refusal, Refusal::Io(_)) && clock.uptime().saturating_sub(since) > ERRORS_MAX;
             let pause = pause_after(&held.refused.refusal).filter(|_| !lasting);
-            let last = feed.is_stopped();
+            // After the stop a full disk gets one more try; a sync that is under way is worth waiting for.
+            let last = feed.is_stopped() && (held.refused.refusal != Refusal::Busy || feed.is_late());
             if let Some(pause) = pause {
                 feed.pause(pause).await;
                 let first = Some(held.refused.first);
@@ -164,6 +165,9 @@ impl Lines {
                 }
             }
             if pause.is_none() || last {
+                if feed.is_stopped() {
+                    self.shared.give_up();
+                }
                 self.drop_all(&held);
                 return false;
             }

@@ -1,7 +1,7 @@
 //! What the connections of one listener share: where records go, and the sums that bound their memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bucksaw_doors::Doors;
 use bucksaw_ingest::{Durability, Queue};
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     partial_bytes: AtomicUsize,
     /// Connections that hold what the queue refused.
     holding: AtomicUsize,
+    /// Set when a connection gave up after the stop: what the queue did not take then it will not take from others.
+    hopeless: AtomicBool,
     /// Bytes that unfinished frames may take.
     pub(crate) frame_bytes: Semaphore,
     pub(crate) throttle: Throttle,
@@ -47,7 +49,8 @@ impl Shared {
         let frame_bytes = Semaphore::new(intake.config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
         let zero = AtomicUsize::default;
         let (connections, partial_bytes, holding) = (zero(), zero(), zero());
-        Self { intake, durability, connections, partial_bytes, holding, frame_bytes, throttle: Throttle::default() }
+        let (hopeless, throttle) = (AtomicBool::new(false), Throttle::default());
+        Self { intake, durability, connections, partial_bytes, holding, hopeless, frame_bytes, throttle }
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -66,7 +69,17 @@ impl Shared {
     /// Whether nothing should be read because the queue would not take it. Asked right before reading, with no await
     /// between that and the append, so at most one chunk a thread is read in vain.
     pub(crate) fn is_refusing(&self) -> bool {
-        self.intake.queue.is_full() || self.holding.load(Ordering::Relaxed) > 0
+        self.is_hopeless() || self.holding.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether nothing will be taken before a node that stops is gone.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.intake.queue.is_full() || self.hopeless.load(Ordering::Relaxed)
+    }
+
+    /// A connection gave up after the stop.
+    pub(crate) fn give_up(&self) {
+        self.hopeless.store(true, Ordering::Relaxed);
     }
 
     /// Whether a connection that carries so much should give it away: together they carry too much, and it carries more

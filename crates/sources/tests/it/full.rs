@@ -116,6 +116,29 @@ async fn clients_that_gave_up_on_a_full_disk_are_let_go() {
 }
 
 #[tokio::test]
+async fn a_stop_waits_for_a_sync_that_lines_need() {
+    let queue = bucksaw_ingest::Config { unsynced_bytes_max: 10, ..Default::default() };
+    let mut node = Node::start_with(Durability::Durable, Config::default(), queue).await;
+    let mut sockets = Vec::new();
+    for _ in 0..3 {
+        let mut socket = node.connect().await;
+        socket.write_all(b"0123456789\n").await.unwrap();
+        sockets.push(socket);
+    }
+    // One was taken; another is refused until there is a sync, which comes only after the stop.
+    until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    node.signal();
+    let refused = node.metric("ingest_refused_appends_total");
+    until("tries after the stop", || node.metric("ingest_refused_appends_total") > refused + 2.0).await;
+    until("the end", || {
+        node.queue.commit_group();
+        !node.is_serving()
+    })
+    .await;
+    assert_eq!((node.stop().await.len(), node.metric("sources_dropped_bytes_total")), (3, 0.0));
+}
+
+#[tokio::test]
 async fn too_much_to_be_synced_holds_lines_back_for_a_moment() {
     let queue = bucksaw_ingest::Config { unsynced_bytes_max: 1_000, ..Default::default() };
     let mut node = Node::start_with(Durability::Durable, Config::default(), queue).await;
