@@ -43,26 +43,26 @@ const WRITERS: [(&str, Way); 7] = [
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     /// While it works.
-    AtWork,
+    Working,
     /// While it works, and then once or more while it starts again.
-    AtStart,
+    Starting,
     /// While it stops because it was asked to.
-    AtStop,
+    Stopping,
 }
 
 #[test]
 fn kill_at_work_loses_nothing() {
-    rounds(Blow::AtWork, ROUNDS);
+    rounds(Blow::Working, ROUNDS);
 }
 
 #[test]
 fn kill_at_start_loses_nothing() {
-    rounds(Blow::AtStart, ROUNDS_AT_START);
+    rounds(Blow::Starting, ROUNDS_AT_START);
 }
 
 #[test]
 fn kill_at_stop_loses_nothing() {
-    rounds(Blow::AtStop, ROUNDS_AT_STOP);
+    rounds(Blow::Stopping, ROUNDS_AT_STOP);
 }
 
 fn rounds(blow: Blow, count: usize) {
@@ -121,14 +121,14 @@ fn one_round(node: &mut Node, ledgers: &[Ledger], blow: Blow, round: usize, rand
 fn strike(node: &mut Node, blow: Blow, random: &mut Random) {
     let moment = |random: &mut Random, ms: u64| thread::sleep(Duration::from_micros(random.next() % (ms * 1_000)));
     match blow {
-        Blow::AtWork => {}
-        Blow::AtStart => {
+        Blow::Working => {}
+        Blow::Starting => {
             for _ in 0..=random.below(3) {
                 node.begin();
                 moment(random, 80);
             }
         }
-        Blow::AtStop => {
+        Blow::Stopping => {
             node.ask_to_stop();
             moment(random, 150);
         }

@@ -94,16 +94,16 @@ fn a_damaged_footer_sets_the_file_aside() {
         let aside = files[1].with_extension("damaged");
         for run in 0..3 {
             node.restart();
-            assert_eq!(shelf_files(&node, "damaged"), [aside.clone()], "byte {at}, run {run}");
+            assert_eq!(shelf_files(&node, "damaged"), std::slice::from_ref(&aside), "byte {at}, run {run}");
             assert_whole(&node, 0);
             assert_partial(&node, 1, &name(&aside));
             assert_whole(&node, 2);
             assert_eq!(node.metric("bucksaw_store_damaged"), 1.0);
             assert_eq!(node.status()["damaged"], serde_json::json!([format!("shelf/{}", name(&aside))]));
             if run == 1 {
-                node.kill()
+                node.kill();
             } else {
-                assert!(node.terminate().success())
+                assert!(node.terminate().success());
             }
             assert_verify_finds_one(&node);
             assert_eq!(fs::read(&aside).unwrap(), damaged, "byte {at}, run {run}");
@@ -127,9 +127,9 @@ fn a_damaged_block_is_left_out() {
         node.post("/api/v1/ingest?durability=bulk", &[], b"meanwhile others come\n").expect(200);
         assert_eq!(node.status()["segments_with_damaged_blocks"], 1);
         if run == 1 {
-            node.kill()
+            node.kill();
         } else {
-            assert!(node.terminate().success())
+            assert!(node.terminate().success());
         }
         assert_verify_finds_one(&node);
         assert_eq!(fs::read(&files[1]).unwrap(), damaged, "run {run}");

@@ -11,7 +11,7 @@ use crate::{Chunk, Frame, FrameError, Header, Kind, ReadError};
 /// What is read at once when frames are small.
 const WINDOW_BYTES: usize = 512 << 10;
 
-/// Reads frames from one offset to another. Holds one window, at least [`WINDOW_BYTES`] or the greatest frame met.
+/// Reads frames from one offset to another. Holds one window, of half a megabyte or the greatest frame met.
 #[derive(Debug)]
 pub struct Frames {
     file: Arc<dyn File>,
