@@ -18,6 +18,9 @@ use crate::stream::{Form, Pieces, open};
 /// How often a follower looks for new records: half of the time from accepted to seen, at the most.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// A piece of the answer is sent when it has so many bytes: a follower that stalls holds a few pieces.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// A sign of life for proxies, who close what is silent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -83,6 +86,9 @@ async fn send(tailed: &Tailed, form: Form, pieces: &Pieces, beat: bool) -> Resul
             _ => render::object(record, &mut out),
         }
         out.push(b'\n');
+        if out.len() >= PIECE_BYTES {
+            pieces.records_async(std::mem::take(&mut out)).await?;
+        }
     }
     if out.is_empty() && beat && form == Form::Events {
         out.extend_from_slice(b": still here\n\n");

@@ -51,6 +51,12 @@ impl Hits {
         }
     }
 
+    /// Gives back the memory that was taken ahead: nothing will be pushed any more, and a slow reader may hold this long.
+    pub(crate) fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.list.shrink_to_fit();
+    }
+
     pub(crate) fn record(self: &Arc<Self>, hit: &Hit) -> Record {
         let labels = self.streams.get(hit.stream as usize).cloned().unwrap_or_default();
         let range = hit.start..hit.start + hit.length as usize;

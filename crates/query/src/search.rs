@@ -285,5 +285,6 @@ fn scan_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, limit
         ControlFlow::Continue(())
     });
     hits.sort();
+    hits.shrink();
     Scanned { hits, bytes, damaged }
 }
