@@ -33,6 +33,7 @@ mod metrics;
 mod queue;
 mod recover;
 mod segment;
+mod upkeep;
 
 pub use append::{Durability, Records, Refusal, Source};
 pub use config::Config;

@@ -17,12 +17,8 @@ use crate::append::{Durability, Records, Refusal};
 use crate::config::Config;
 use crate::keys::Keys;
 use crate::lane::{Inner, Lane, Open, Waiting, record_header};
-use crate::metrics::{BySource, ByState, Metrics};
+use crate::metrics::{BySource, Metrics};
 use crate::segment::{Done, Segment, State, View};
-
-/// How long a committed segment stays readable while the disk is full: whoever reads it has it open, and its room is
-/// wanted.
-const GRACE_WHEN_FULL: Duration = Duration::from_secs(1);
 
 /// The queue of one node. Shared by all who append, read and consume.
 pub struct Queue {
@@ -38,9 +34,9 @@ pub struct Queue {
     /// Names of quarantined files, with the time at which each was opened.
     pub(crate) damaged: Mutex<Vec<(String, Millis)>>,
     pub(crate) keys: Mutex<Keys>,
-    full: AtomicBool,
+    pub(crate) full: AtomicBool,
     /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
-    room: AtomicU64,
+    pub(crate) room: AtomicU64,
     closed: AtomicBool,
     appends: AtomicU64,
 }
@@ -409,84 +405,6 @@ impl Queue {
         self.seal(&mut self.bulk.lock());
     }
 
-    /// What has to happen as time goes by: closes old segments, removes committed ones after their grace, looks at the
-    /// room on the disk. To be called some ten times a second.
-    pub fn tick(&self) {
-        let now = self.doors.clock.uptime();
-        for lane in self.lanes() {
-            let mut inner = lane.lock();
-            let age = inner.open.as_ref().map(|open| now.saturating_sub(open.segment.opened_at()));
-            if age.is_some_and(|age| age >= self.config.segment_age_max) {
-                self.seal(&mut inner);
-            }
-        }
-        let grace = self.config.committed_grace;
-        let grace = if self.is_full() { grace.min(GRACE_WHEN_FULL) } else { grace };
-        for segment in self.readable() {
-            let committed_at = segment.contents().committed_at;
-            if committed_at.is_some_and(|at| now.saturating_sub(at) >= grace) {
-                self.remove(&segment);
-            }
-        }
-        self.look_at_disk();
-        self.report();
-    }
-
-    fn remove(&self, segment: &Segment) {
-        let path = segment.contents().path.clone();
-        match self.doors.fs.remove(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                warn!(path = %path.display(), %error, "cannot remove a committed queue segment");
-            }
-            _ => drop(lock(&self.segments).remove(&segment.id())),
-        }
-    }
-
-    /// Takes so many bytes from the room that there was when the disk was last looked at; looks again when it is used up.
-    /// Returns whether there is room.
-    fn take_room(&self, bytes: u64) -> bool {
-        let take = |room: u64| room.checked_sub(bytes);
-        if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            self.look_at_disk();
-        }
-        !self.is_full()
-    }
-
-    fn look_at_disk(&self) {
-        let Ok(space) = self.doors.fs.space(&self.dir) else { return };
-        let min = self.config.free_bytes_min;
-        // A little more room is wanted to begin again than to go on, so that the state does not flutter.
-        let full = if self.is_full() { space.free_bytes < min + min / 8 } else { space.free_bytes < min };
-        if self.full.swap(full, Ordering::Relaxed) != full {
-            if full {
-                error!(
-                    free_bytes = space.free_bytes,
-                    wanted_bytes = min,
-                    "the disk is full: nothing is accepted until there is room"
-                );
-            } else {
-                warn!(free_bytes = space.free_bytes, "there is room on the disk again: accepting records");
-            }
-        }
-        self.room.store(space.free_bytes.saturating_sub(min), Ordering::Relaxed);
-        self.metrics.free_bytes.set(i64::try_from(space.free_bytes).unwrap_or(i64::MAX));
-        self.metrics.full.set(i64::from(full));
-    }
-
-    fn report(&self) {
-        let backlog = self.backlog();
-        self.metrics.report_ratio();
-        self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
-        self.metrics.oldest_pending_seconds.set(backlog.oldest.as_secs_f64());
-        let segments = self.readable();
-        for state in [State::Active, State::Pending, State::Reserved, State::Committed] {
-            let count = segments.iter().filter(|segment| segment.state() == state).count();
-            self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count as i64);
-        }
-        let damaged = lock(&self.damaged).len();
-        self.metrics.segments.get_or_create(&ByState { state: "damaged" }).set(damaged as i64);
-    }
-
     /// Accepts nothing more, keeps the promises that are open, and closes all segments.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
@@ -496,7 +414,7 @@ impl Queue {
         }
     }
 
-    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
         self.fast.iter().chain([&self.durable, &self.bulk])
     }
 }

@@ -12,7 +12,8 @@ use bucksaw_scan::Plan;
 use bucksaw_segment::Reach;
 use roaring::RoaringBitmap;
 
-use crate::engine::{Dispatch, Engine};
+use crate::dispatch::Dispatch;
+use crate::engine::Engine;
 use crate::hits::Ids;
 use crate::request::{Cancel, Request, RequestError};
 use crate::stats::Stats;

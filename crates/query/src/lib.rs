@@ -15,6 +15,7 @@
 
 mod context;
 mod count;
+mod dispatch;
 mod engine;
 mod fields;
 mod hits;

@@ -13,7 +13,8 @@ use std::time::Duration;
 use bucksaw_record::Id;
 use bucksaw_scan::Plan;
 
-use crate::engine::{Dispatch, Engine};
+use crate::dispatch::Dispatch;
+use crate::engine::Engine;
 use crate::hits::{Hit, Hits, Ids, Record};
 use crate::request::{Cancel, Order, Request};
 use crate::stats::Stats;

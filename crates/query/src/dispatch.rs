@@ -1,0 +1,66 @@
+//! The few units that a query has in flight.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::request::Cancel;
+
+/// How often a query that waits for its scans looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Hands jobs to the pool and takes their results, a few at a time.
+pub(crate) struct Dispatch<R> {
+    engine: Arc<Engine>,
+    cancel: Cancel,
+    sender: SyncSender<(usize, Option<R>)>,
+    receiver: Receiver<(usize, Option<R>)>,
+}
+
+impl<R: Send + 'static> Dispatch<R> {
+    pub(crate) fn new(engine: &Arc<Engine>, cancel: Cancel) -> Self {
+        // As many places as can be in flight, so that no thread of the pool ever waits for a slow reader.
+        let (sender, receiver) = sync_channel(engine.pool.threads() * 2 + 2);
+        Self { engine: Arc::clone(engine), cancel, sender, receiver }
+    }
+
+    /// How many jobs to have in flight: enough that no thread is idle while results are taken.
+    pub(crate) fn window(&self) -> usize {
+        self.engine.pool.threads() * 2
+    }
+
+    pub(crate) fn launch(&self, number: usize, job: impl FnOnce() -> R + Send + 'static) {
+        let answer = Answer { number, result: None, sender: self.sender.clone() };
+        self.engine.pool.run(move || {
+            // Whole, so that it is dropped here and not where it was made.
+            let mut answer = answer;
+            answer.result = Some(job());
+        });
+    }
+
+    /// The next result; its content is `None` when the job failed by a bug. `None` when the query was cancelled.
+    pub(crate) fn receive(&self) -> Option<(usize, Option<R>)> {
+        loop {
+            match self.receiver.recv_timeout(LOOK) {
+                Ok(result) => return Some(result),
+                Err(RecvTimeoutError::Timeout) if !self.cancel.is_cancelled() => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Sends the result when the job is done or has panicked.
+struct Answer<R> {
+    number: usize,
+    result: Option<R>,
+    sender: SyncSender<(usize, Option<R>)>,
+}
+
+impl<R> Drop for Answer<R> {
+    fn drop(&mut self) {
+        // There is a place for it, or the query is gone.
+        let _ = self.sender.try_send((self.number, self.result.take()));
+    }
+}
