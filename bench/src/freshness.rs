@@ -16,7 +16,7 @@ use crate::feed::{self, Fed};
 use crate::http::Client;
 use crate::machine;
 use crate::node::{Node, number};
-use crate::results::{Figure, Results, Run, figure};
+use crate::results::{Figure, Run, figure};
 use crate::setting::{Setting, Size};
 use crate::spread::percentile_ms;
 use crate::trace::Trace;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()>
     node.must_have(fed.lines + sent as u64)?;
     let cpu = node.cpu()?;
 
-    let mut results = Results::new("freshness").with_corpus(&corpus);
+    let mut results = setting.results("freshness")?.with_corpus(&corpus);
     let mut add = |subject: &str, times: &[Duration]| {
         let mut figures = percentiles(times);
         figures.extend(rate(&fed, cpu));

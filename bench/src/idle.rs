@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::results::{Results, Run, figure};
+use crate::results::{Run, figure};
 use crate::setting::Setting;
 use crate::spread::percentile_ms;
 use crate::trace::Trace;
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &IdleArgs, setting: &Setting) -> anyhow::Result<()> {
     node.wait_settled(bytes)?;
     node.wait_removed()?;
 
-    let mut results = Results::new("idle-connections");
+    let mut results = setting.results("idle-connections")?;
     let figures = vec![
         figure("idle_connections", "connections", args.idle as f64),
         figure("clients", "connections", args.clients as f64),

@@ -1,13 +1,17 @@
 //! What a figure was measured on.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
 
 /// Name and value, for the first columns of the results.
 pub(crate) fn about() -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     vec![
-        ("date", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%MZ").to_string()),
+        ("date", show(Timestamp::now())),
         ("commit", commit()),
         ("cpu", field("/proc/cpuinfo", "model name")),
         ("cores", cores.to_string()),
@@ -16,9 +20,26 @@ pub(crate) fn about() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// When a file was written: of a program, when it was built.
+pub(crate) fn written(path: &Path) -> anyhow::Result<Timestamp> {
+    let modified = fs::metadata(path).and_then(|meta| meta.modified());
+    let modified = modified.with_context(|| format!("cannot tell when {} was written", path.display()))?;
+    Ok(Timestamp::try_from(modified)?)
+}
+
+/// When the working directory's commit was made.
+pub(crate) fn committed() -> Option<Timestamp> {
+    git(&["log", "-1", "--format=%cI"])?.parse().ok()
+}
+
+/// As the results write times.
+pub(crate) fn show(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%MZ").to_string()
+}
+
 /// The date, for names of files.
 pub(crate) fn date() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+    Timestamp::now().strftime("%Y-%m-%d").to_string()
 }
 
 /// How many processes wanted to run, on average over the last minute.
@@ -44,11 +65,12 @@ fn first_line(path: &str) -> String {
 
 /// The commit of the working directory, with a `+` when something was changed since.
 fn commit() -> String {
-    let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
     let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
     let changed = git(&["status", "--porcelain"]).is_some_and(|changes| !changes.is_empty());
     format!("{commit}{}", if changed { "+" } else { "" })
+}
+
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::results::{Results, Run, figure};
+use crate::results::{Run, figure};
 use crate::setting::{Setting, Size};
 use crate::{feed, machine, process};
 
@@ -30,7 +30,7 @@ pub(crate) struct MemoryArgs {
 pub(crate) fn run(args: &MemoryArgs, setting: &Setting) -> anyhow::Result<()> {
     let corpus = setting.corpus_up_to(SAMPLE)?;
     let sample = corpus.sample(SAMPLE)?;
-    let mut results = Results::new("memory").with_corpus(&corpus);
+    let mut results = setting.results("memory")?.with_corpus(&corpus);
 
     let load = machine::load();
     let node = setting.node("idle", &[])?;

@@ -54,6 +54,12 @@ impl Results {
         Self { measured, about: machine::about(), runs: Vec::new() }
     }
 
+    /// Says which program it was.
+    pub(crate) fn with_program(mut self, built: String) -> Self {
+        self.about.push(("program_built", built));
+        self
+    }
+
     /// Says what was sent.
     pub(crate) fn with_corpus(mut self, corpus: &Corpus) -> Self {
         self.about.push(("corpus", corpus.about.clone()));
@@ -65,10 +71,10 @@ impl Results {
     /// Prints the medians, a subject a column.
     pub(crate) fn print(&self) {
         for (name, value) in &self.about {
-            println!("{name:12} {value}");
+            println!("{name:14} {value}");
         }
         let loads: Vec<f64> = self.runs.iter().map(|run| run.load).collect();
-        println!("{:12} {:.1} (median at the start of a run)\n", "load", median(&loads));
+        println!("{:14} {:.1} (median at the start of a run)\n", "load", median(&loads));
         let subjects = self.subjects();
         let heads: String = subjects.iter().map(|subject| format!("{subject:>14}")).collect();
         println!("{:42}{heads}", format!("medians of {} rounds", self.rounds()));

@@ -8,6 +8,7 @@ use clap::Args;
 use tempfile::TempDir;
 
 use crate::corpus::Corpus;
+use crate::machine;
 use crate::node::Node;
 use crate::results::Results;
 
@@ -79,6 +80,15 @@ impl Setting {
     /// Starts a node on a directory of that name; a name may be used again.
     pub(crate) fn node(&self, name: &str, more: &[&str]) -> anyhow::Result<Node> {
         Node::start(&self.bucksaw, &self.path(name), more)
+    }
+
+    /// Results of this program. Says so when it is older than the commit that they are put down to.
+    pub(crate) fn results(&self, measured: &'static str) -> anyhow::Result<Results> {
+        let built = machine::written(&self.bucksaw)?;
+        if machine::committed().is_some_and(|committed| built < committed) {
+            eprintln!("the program is older than the commit here: build it again, or do not quote the commit");
+        }
+        Ok(Results::new(measured).with_program(machine::show(built)))
     }
 
     /// Prints the results, and writes them.

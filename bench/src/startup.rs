@@ -5,7 +5,7 @@
 use clap::Args;
 
 use crate::node::number;
-use crate::results::{Results, Run, figure};
+use crate::results::{Run, figure};
 use crate::setting::{Setting, Size};
 use crate::{feed, machine};
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &StartupArgs, setting: &Setting) -> anyhow::Result<()> {
     };
     node.stop()?;
 
-    let mut results = Results::new("startup").with_corpus(&corpus);
+    let mut results = setting.results("startup")?.with_corpus(&corpus);
     for round in 1..=args.starts as usize {
         let load = machine::load();
         let node = setting.node("node", &keep)?;

@@ -9,7 +9,7 @@ mod socat;
 use clap::{Args, ValueEnum};
 
 use crate::machine;
-use crate::results::{Results, Run, figure};
+use crate::results::{Run, figure};
 use crate::setting::Setting;
 
 const SPEED: &str = "speed";
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &IngestArgs, setting: &Setting) -> anyhow::Result<()> {
         subjects.retain(|subject| !rivals.contains(subject));
     }
     let corpus = setting.corpus()?;
-    let mut results = Results::new("ingest").with_corpus(&corpus);
+    let mut results = setting.results("ingest")?.with_corpus(&corpus);
     for round in 1..=args.rounds as usize {
         for subject in &subjects {
             let load = machine::load();

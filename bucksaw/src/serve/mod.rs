@@ -22,7 +22,7 @@ use bucksaw_query::{Engine, Pool};
 use bucksaw_sources::Intake;
 use bucksaw_store::Shelf;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
@@ -85,12 +85,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     };
     let app = App::new(engine, doors, settings::api(&args), node, registry);
 
+    let signals = Signals::catch(&http)?;
     let mut actors = Actors::start(&queue, &shelf)?;
     let (stop, stopping) = watch::channel(false);
     let served = serve(&net, &http, listeners, &intake, &app, &stopping);
     say_ready(&addresses, data_dir.path());
 
-    let reason = http.block_on(wanted_end(&mut actors));
+    let reason = http.block_on(wanted_end(signals, &mut actors));
     info!(reason, "stopping");
     app.set_ready(false);
     // Nobody listens when all servers have ended already.
@@ -171,22 +172,35 @@ fn say_ready(addresses: &BTreeMap<String, String>, data_dir: &std::path::Path) {
     );
 }
 
+/// The signals that end a node. Caught before the node says that it is ready, so that none is missed.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn catch(runtime: &Runtime) -> anyhow::Result<Self> {
+        let _entered = runtime.enter();
+        let caught = |kind| signal(kind).context("cannot catch signals");
+        Ok(Self { interrupt: caught(SignalKind::interrupt())?, terminate: caught(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "interrupted",
+            _ = self.terminate.recv() => "asked to terminate",
+        }
+    }
+}
+
 /// Waits for a signal, or for a part of the node that ended by itself. A second signal ends the process at once.
-async fn wanted_end(actors: &mut Actors) -> &'static str {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return "signals cannot be caught";
-    };
+async fn wanted_end(mut signals: Signals, actors: &mut Actors) -> &'static str {
     let reason = tokio::select! {
-        _ = interrupt.recv() => "interrupted",
-        _ = terminate.recv() => "asked to terminate",
+        reason = signals.next() => reason,
         () = actors.ended() => "a part of the node failed",
     };
     tokio::spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        signals.next().await;
         warn!("stopped at once, by a second signal: the next start takes a little longer");
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });

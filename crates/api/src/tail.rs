@@ -46,8 +46,12 @@ async fn follow(mut tail: Tail, form: Form, pieces: &Pieces) {
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut quiet = Duration::ZERO;
     loop {
+        let more = tail.has_more();
         tokio::select! {
+            biased;
             () = pieces.gone() => return,
+            // Who has to catch up does not wait.
+            () = std::future::ready(()), if more => {}
             _ = look.tick() => {}
         }
         let Ok((back, tailed)) = tokio::task::spawn_blocking(move || {

@@ -249,6 +249,18 @@ fn room_for_the_store_is_kept_free() {
 }
 
 #[test]
+fn room_for_the_store_is_kept_free_between_two_looks_at_the_disk() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
+    machine.fs.set_capacity(Some((1 << 20) + 10_000));
+    // No tick comes, however much is appended.
+    let line = "x".repeat(999);
+    let taken = (0..100).take_while(|_| machine.try_put(&queue, Durability::Fast, &line).is_ok()).count();
+    assert_eq!(taken, 10);
+    assert!(queue.is_full());
+}
+
+#[test]
 fn memory_for_unsynced_records_is_bounded() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config { unsynced_bytes_max: 3, ..Config::default() });

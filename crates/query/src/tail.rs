@@ -17,8 +17,9 @@ use bucksaw_segment::queue::HEADER_LEN;
 use crate::engine::Engine;
 use crate::hits::{Hits, Ids, Record};
 
-/// Bytes that are read at one go, so that a follower that has much to catch up on hands out what it has.
-const POLL_BYTES: u64 = 4 << 20;
+/// Bytes that are read at one go, so that a follower that has much to catch up on hands out what it has, and one that
+/// stalls holds no more than this.
+const POLL_BYTES: u64 = 1 << 20;
 
 /// Follows new records.
 pub struct Tail {
@@ -86,6 +87,12 @@ impl Tail {
         let hits = Arc::new(hits);
         tailed.records = hits.list.iter().map(|hit| hits.record(hit)).collect();
         tailed
+    }
+
+    /// Whether the last look left something that could be read at once.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.more
     }
 
     fn skip(&mut self) -> u64 {
