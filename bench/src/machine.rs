@@ -20,7 +20,7 @@ pub(crate) fn about() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// When a file was written: of a program, when it was built.
+/// When a file was written: of a program, when it was built, unless it was copied since.
 pub(crate) fn written(path: &Path) -> anyhow::Result<Timestamp> {
     let modified = fs::metadata(path).and_then(|meta| meta.modified());
     let modified = modified.with_context(|| format!("cannot tell when {} was written", path.display()))?;

@@ -56,7 +56,7 @@ impl Results {
 
     /// Says which program it was.
     pub(crate) fn with_program(mut self, built: String) -> Self {
-        self.about.push(("program_built", built));
+        self.about.push(("program_written", built));
         self
     }
 
@@ -71,10 +71,10 @@ impl Results {
     /// Prints the medians, a subject a column.
     pub(crate) fn print(&self) {
         for (name, value) in &self.about {
-            println!("{name:14} {value}");
+            println!("{name:16} {value}");
         }
         let loads: Vec<f64> = self.runs.iter().map(|run| run.load).collect();
-        println!("{:14} {:.1} (median at the start of a run)\n", "load", median(&loads));
+        println!("{:16} {:.1} (median at the start of a run)\n", "load", median(&loads));
         let subjects = self.subjects();
         let heads: String = subjects.iter().map(|subject| format!("{subject:>14}")).collect();
         println!("{:42}{heads}", format!("medians of {} rounds", self.rounds()));
