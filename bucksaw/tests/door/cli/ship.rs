@@ -90,7 +90,8 @@ fn forward_that_is_stopped_says_what_is_left() {
     let address = "127.0.0.1:1";
     let mut forward = Running::start(&mut bucksaw(["forward", "--to", address]));
     let mut pipe = forward.input.take().unwrap();
-    pipe.write_all(b"one\ntwo\n").unwrap();
+    // Far more than a pipe holds: when all is written, some of it has been read.
+    pipe.write_all(&b"a line that nobody takes\n".repeat(16 << 10)).unwrap();
     // It says that nobody answers, and goes on trying until it is stopped.
     assert!(forward.said().contains("no connection to the node"));
     forward.ask_to_stop();
