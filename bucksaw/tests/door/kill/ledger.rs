@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How much older an id may be than the line's being sent: the clock may step back a little.
+const BACK_SECONDS: u64 = 1;
 
 /// The numbered lines of one writer.
 #[derive(Debug)]
@@ -12,10 +16,43 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Lines with lower numbers were, or are about to be, sent.
-    sent: u64,
-    /// By number, whether the line was acknowledged, or was seen.
-    acknowledged: Vec<bool>,
+    /// By number, those that were, or are about to be, sent.
+    lines: Vec<Line>,
+    /// What was compared once is settled before here.
+    since: Since,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// Unix seconds before it was sent: its id is no older.
+    before: u64,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It may be there, and may come yet.
+    Open,
+    /// Nobody sends it again; it may be there.
+    GivenUp,
+    /// The node said that it keeps it, or it was found.
+    Acknowledged,
+}
+
+/// Where a comparison begins. The default is the beginning of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Since {
+    /// Lines from this number on are compared.
+    number: usize,
+    /// Unix seconds: no id of these is older. Ids of lines with lower numbers may be younger.
+    pub(crate) seconds: u64,
+}
+
+/// What has to be found: taken before it is looked for.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) since: Since,
+    lines: Vec<Line>,
 }
 
 impl Ledger {
@@ -34,11 +71,9 @@ impl Ledger {
     /// The numbers of the next lines. They count as sent.
     pub(crate) fn next(&self, count: usize) -> Range<u64> {
         let mut state = self.state();
-        let first = state.sent;
-        state.sent += count as u64;
-        let sent = state.sent as usize;
-        state.acknowledged.resize(sent, false);
-        first..state.sent
+        let first = state.lines.len();
+        state.lines.resize(first + count, Line { before: before(), fate: Fate::Open });
+        first as u64..(first + count) as u64
     }
 
     /// These lines as they are sent.
@@ -58,27 +93,38 @@ impl Ledger {
 
     /// The node said that it keeps these.
     pub(crate) fn acknowledge(&self, numbers: Range<u64>) {
-        self.state().acknowledged[numbers.start as usize..numbers.end as usize].fill(true);
+        self.settle(numbers, Fate::Acknowledged);
+    }
+
+    /// These are not sent again.
+    pub(crate) fn give_up(&self, numbers: Range<u64>) {
+        self.settle(numbers, Fate::GivenUp);
+    }
+
+    /// What was found is acknowledged already, whatever the writer was told.
+    fn settle(&self, numbers: Range<u64>, fate: Fate) {
+        let lines = &mut self.state().lines[numbers.start as usize..numbers.end as usize];
+        lines.iter_mut().filter(|line| line.fate != Fate::Acknowledged).for_each(|line| line.fate = fate);
     }
 
     pub(crate) fn acknowledge_all(&self) {
-        self.state().acknowledged.fill(true);
-    }
-
-    /// These were found.
-    pub(crate) fn saw(&self, found: Vec<bool>) {
-        let mut state = self.state();
-        state.acknowledged.iter_mut().zip(found).for_each(|(acknowledged, found)| *acknowledged |= found);
+        self.state().lines.iter_mut().for_each(|line| line.fate = Fate::Acknowledged);
     }
 
     /// How many were acknowledged.
     pub(crate) fn acknowledged(&self) -> u64 {
-        self.state().acknowledged.iter().filter(|acknowledged| **acknowledged).count() as u64
+        self.state().lines.iter().filter(|line| line.fate == Fate::Acknowledged).count() as u64
     }
 
-    /// By number, whether a line was acknowledged.
-    pub(crate) fn snapshot(&self) -> Vec<bool> {
-        self.state().acknowledged.clone()
+    /// What has to be there of the lines that were not compared yet, or were not settled then.
+    pub(crate) fn recent(&self) -> Expected {
+        let state = self.state();
+        Expected { since: state.since, lines: state.lines.clone() }
+    }
+
+    /// What has to be there of all lines.
+    pub(crate) fn everything(&self) -> Expected {
+        Expected { since: Since::default(), lines: self.state().lines.clone() }
     }
 
     /// Compares the lines that were found: each was sent, none is there twice, and all that were acknowledged are there.
@@ -86,8 +132,8 @@ impl Ledger {
     ///
     /// # Errors
     /// What is wrong.
-    pub(crate) fn compare(&self, text: &[u8], acknowledged: &[bool]) -> Result<Vec<bool>, String> {
-        let mut found = vec![false; self.state().sent as usize];
+    pub(crate) fn compare(&self, text: &[u8], expected: &Expected) -> Result<Vec<bool>, String> {
+        let mut found = vec![false; self.state().lines.len()];
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(line);
             let number = line.split_once(' ').and_then(|(number, _)| number.parse::<usize>().ok());
@@ -100,8 +146,8 @@ impl Ledger {
             }
             *place = true;
         }
-        let is_lost = |number: &usize| acknowledged[*number] && !found[*number];
-        let lost: Vec<usize> = (0..acknowledged.len()).filter(is_lost).collect();
+        let is_lost = |number: &usize| expected.lines[*number].fate == Fate::Acknowledged && !found[*number];
+        let lost: Vec<usize> = (expected.since.number..expected.lines.len()).filter(is_lost).collect();
         match lost.first() {
             None => Ok(found),
             Some(first) => {
@@ -109,6 +155,24 @@ impl Ledger {
             }
         }
     }
+
+    /// These were found when that was expected: they are acknowledged. The next comparison begins at the first line that
+    /// was open, and was not found: only then can none be passed over that is acknowledged later.
+    pub(crate) fn saw(&self, found: &[bool], expected: &Expected) {
+        let mut state = self.state();
+        for (line, _) in state.lines.iter_mut().zip(found).filter(|(_, found)| **found) {
+            line.fate = Fate::Acknowledged;
+        }
+        let is_open = |number: &usize| expected.lines[*number].fate == Fate::Open && !found[*number];
+        let number = (state.since.number..expected.lines.len()).find(is_open).unwrap_or(expected.lines.len());
+        let seconds = state.lines.get(number).map_or_else(before, |line| line.before);
+        state.since = Since { number, seconds };
+    }
+}
+
+/// A time that no id of a line is older than which is sent from now on, in Unix seconds.
+fn before() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() - BACK_SECONDS
 }
 
 #[test]
@@ -116,7 +180,7 @@ fn kill_ledger_sees_what_is_wrong() {
     let ledger = Ledger::new("w");
     let all = ledger.text(ledger.next(4));
     ledger.acknowledge(1..3);
-    let must = ledger.snapshot();
+    let must = ledger.everything();
     let check = |text: &[u8], want: Result<&[bool], &str>| match (ledger.compare(text, &must), want) {
         (Ok(found), Ok(want)) => assert_eq!(found, want),
         (Err(error), Err(want)) => assert!(error.contains(want), "{error}"),
@@ -129,4 +193,31 @@ fn kill_ledger_sees_what_is_wrong() {
     check(&[&all[..], &ledger.text(3..4)].concat(), Err("found twice"));
     check(&[&all[..], &ledger.text(4..5)].concat(), Err("never sent"));
     check(&all[..all.len() - 2], Err("never sent"));
+}
+
+#[test]
+fn kill_ledger_passes_over_only_what_is_settled() {
+    let ledger = Ledger::new("w");
+    let _ = ledger.next(6);
+    ledger.acknowledge(0..2);
+    ledger.give_up(2..3);
+    let compare = |expected: &Expected, numbers: Range<u64>| {
+        let found = ledger.compare(&ledger.text(numbers), expected)?;
+        ledger.saw(&found, expected);
+        Ok::<usize, String>(ledger.recent().since.number)
+    };
+    // What is acknowledged while the node is asked need not be in the answer; it has to be in the next one.
+    let asked = ledger.recent();
+    ledger.acknowledge(3..5);
+    assert_eq!(compare(&asked, 0..2), Ok(3));
+    let lost =
+        |first: usize, count: usize| Err(format!("w: {count} acknowledged lines are lost, the first is {first}"));
+    assert_eq!(compare(&ledger.recent(), 0..3), lost(3, 2));
+    // What was found is expected from then on, and what was given up is looked for only at the end.
+    assert_eq!(compare(&ledger.recent(), 2..6), Ok(6));
+    let _ = ledger.next(1);
+    assert_eq!(compare(&ledger.recent(), 0..0), Ok(6));
+    assert_eq!(compare(&ledger.everything(), 0..2), lost(2, 4));
+    ledger.give_up(5..6);
+    assert_eq!(compare(&ledger.everything(), 0..5), lost(5, 1));
 }

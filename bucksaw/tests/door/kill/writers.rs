@@ -14,8 +14,7 @@ use crate::wait::wait_for;
 
 use super::ledger::Ledger;
 
-/// Between two batches: some hundred records a second and writer are load enough, and few enough to compare all of them
-/// often.
+/// Between two batches: some hundred records a second and writer are load enough, and few enough to compare all of them.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Records of a batch, at most.
@@ -109,6 +108,7 @@ fn post(ledger: &Ledger, address: &str, target: &str, keyed: bool, count: usize,
             Err(_) => {}
         }
         if !keyed {
+            ledger.give_up(numbers);
             return;
         }
         thread::sleep(PAUSE);
