@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -12,7 +11,6 @@ pub(crate) fn about() -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     vec![
         ("date", show(Timestamp::now())),
-        ("commit", commit()),
         ("cpu", field("/proc/cpuinfo", "model name")),
         ("cores", cores.to_string()),
         ("memory_gb", memory_gb()),
@@ -25,11 +23,6 @@ pub(crate) fn written(path: &Path) -> anyhow::Result<Timestamp> {
     let modified = fs::metadata(path).and_then(|meta| meta.modified());
     let modified = modified.with_context(|| format!("cannot tell when {} was written", path.display()))?;
     Ok(Timestamp::try_from(modified)?)
-}
-
-/// When the working directory's commit was made.
-pub(crate) fn committed() -> Option<Timestamp> {
-    git(&["log", "-1", "--format=%cI"])?.parse().ok()
 }
 
 /// As the results write times.
@@ -61,16 +54,4 @@ fn field(path: &str, name: &str) -> String {
 
 fn first_line(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().lines().next().unwrap_or("unknown").to_owned()
-}
-
-/// The commit of the working directory, with a `+` when something was changed since.
-fn commit() -> String {
-    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
-    let changed = git(&["status", "--porcelain"]).is_some_and(|changes| !changes.is_empty());
-    format!("{commit}{}", if changed { "+" } else { "" })
-}
-
-fn git(args: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

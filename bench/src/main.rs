@@ -18,6 +18,7 @@ mod machine;
 mod memory;
 mod node;
 mod process;
+mod program;
 mod results;
 mod setting;
 mod spread;

@@ -55,8 +55,8 @@ impl Results {
     }
 
     /// Says which program it was.
-    pub(crate) fn with_program(mut self, built: String) -> Self {
-        self.about.push(("program_written", built));
+    pub(crate) fn with_program(mut self, commit: String, written: String) -> Self {
+        self.about.extend([("commit", commit), ("program_written", written)]);
         self
     }
 

@@ -8,9 +8,9 @@ use clap::Args;
 use tempfile::TempDir;
 
 use crate::corpus::Corpus;
-use crate::machine;
 use crate::node::Node;
 use crate::results::Results;
+use crate::{machine, program};
 
 /// Options of every measurement.
 #[derive(Debug, Args)]
@@ -82,13 +82,13 @@ impl Setting {
         Node::start(&self.bucksaw, &self.path(name), more)
     }
 
-    /// Results of this program. Says so when it is older than the commit that they are put down to.
+    /// Results of this program. Says so when they cannot be put down to a commit.
     pub(crate) fn results(&self, measured: &'static str) -> anyhow::Result<Results> {
-        let built = machine::written(&self.bucksaw)?;
-        if machine::committed().is_some_and(|committed| built < committed) {
-            eprintln!("the program is older than the commit here: build it again, or do not quote the commit");
+        let (commit, written) = (program::commit(&self.bucksaw), machine::written(&self.bucksaw)?);
+        if !commit.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+            eprintln!("the program's commit is `{commit}`: see README.md before you quote it");
         }
-        Ok(Results::new(measured).with_program(machine::show(built)))
+        Ok(Results::new(measured).with_program(commit, machine::show(written)))
     }
 
     /// Prints the results, and writes them.
