@@ -52,9 +52,9 @@ impl Client {
     }
 
     /// Sends lines.
-    pub(crate) fn post(&mut self, path: &str, lines: &[u8]) -> anyhow::Result<Answer> {
+    pub(crate) fn post(&mut self, path: &str, format: &str, lines: &[u8]) -> anyhow::Result<Answer> {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: {format}\r\ncontent-length: {}\r\n\r\n",
             self.host,
             lines.len()
         );
@@ -183,7 +183,7 @@ mod tests {
         let mut client =
             said("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 503 no\r\ncontent-length: 0\r\n\r\n");
         assert_eq!(client.get("/").unwrap().json().unwrap(), serde_json::json!({}));
-        assert_eq!(client.post("/", b"x").unwrap().status, 503);
+        assert_eq!(client.post("/", "text/plain", b"x").unwrap().status, 503);
         assert!(client.get("/").is_err());
     }
 

@@ -17,6 +17,7 @@ mod ingest;
 mod machine;
 mod memory;
 mod node;
+mod post;
 mod process;
 mod program;
 mod results;

@@ -1,16 +1,26 @@
 //! `memory`: what a node takes while it is busy, and while it has nothing to do.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::results::{Run, figure};
+use crate::corpus::Corpus;
+use crate::feed::{self, Fed};
+use crate::node::Node;
+use crate::post::{Post, Posting};
+use crate::results::{Figure, Run, figure};
 use crate::setting::{Setting, Size};
-use crate::{feed, machine, process};
+use crate::{machine, process};
 
 /// How much of the corpus is held in memory to be sent over and over.
 const SAMPLE: u64 = 64_000_000;
+
+/// Connections and bytes of a body, over HTTP.
+const CONNECTIONS: usize = 4;
+const BODY_BYTES: u64 = 1_000_000;
 
 /// When an idle node is looked at.
 const IDLE: Duration = Duration::from_secs(5);
@@ -18,7 +28,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// How much memory a node takes, busy and idle
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArgs {
-    /// Bytes a second that come in over TCP
+    /// Bytes a second that come in
     #[arg(long, value_name = "SIZE", default_value = "50MB")]
     rate: Size,
 
@@ -29,37 +39,67 @@ pub(crate) struct MemoryArgs {
 
 pub(crate) fn run(args: &MemoryArgs, setting: &Setting) -> anyhow::Result<()> {
     let corpus = setting.corpus_up_to(SAMPLE)?;
-    let sample = corpus.sample(SAMPLE)?;
     let mut results = setting.results("memory")?.with_corpus(&corpus);
+    let mut add = |subject: &str, figures: &dyn Fn() -> anyhow::Result<Vec<Figure>>| {
+        let load = machine::load();
+        results.runs.push(Run { subject: subject.into(), round: 1, load, figures: figures()? });
+        anyhow::Ok(())
+    };
+    add("idle", &|| idle(setting))?;
+    let sample = corpus.sample(SAMPLE)?;
+    add("tcp-fast", &|| busy(setting, "tcp-fast", |node| tcp_fast(args, &sample, node)))?;
+    drop(sample);
+    let batches = corpus.batches(BODY_BYTES)?;
+    add("http-durable", &|| busy(setting, "http-durable", |node| http_durable(args, &corpus, &batches, node)))?;
+    setting.report(&results)
+}
 
-    let load = machine::load();
+fn idle(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let node = setting.node("idle", &[])?;
     thread::sleep(IDLE);
-    let figures = vec![
-        figure("resident", "MB", process::resident_mb(node.pid())?),
-        figure("peak", "MB", process::peak_mb(node.pid())?),
-    ];
+    let (resident, peak) = (process::resident_mb(node.pid())?, process::peak_mb(node.pid())?);
     node.stop()?;
-    results.runs.push(Run { subject: "idle".into(), round: 1, load, figures });
+    Ok(vec![figure("resident", "MB", resident), figure("peak", "MB", peak)])
+}
 
-    let load = machine::load();
-    let node = setting.node("busy", &[])?;
-    let most = Duration::from_secs(args.seconds);
-    let fed = feed::paced(node.address("fast")?, &sample, args.rate.0 as f64, |passed| passed < most)?;
+fn busy(setting: &Setting, name: &str, feed: impl Fn(&Node) -> anyhow::Result<Fed>) -> anyhow::Result<Vec<Figure>> {
+    let node = setting.node(name, &[])?;
+    let fed = feed(&node)?;
     node.wait_accepted(fed.bytes)?;
     let (resident, peak) = (process::resident_mb(node.pid())?, process::peak_mb(node.pid())?);
     let (_, cpu) = node.wait_settled(fed.bytes)?;
     let settled = process::peak_mb(node.pid())?;
     node.must_have(fed.lines)?;
+    let dir = node.dir().to_owned();
     node.stop()?;
-    let figures = vec![
+    setting.clear(&dir)?;
+    Ok(vec![
         figure("resident", "MB", resident),
         figure("peak", "MB", peak),
         figure("peak_until_settled", "MB", settled),
         figure("rate", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
         figure("sender_behind_at_worst", "s", fed.behind),
         figure("text_per_cpu_all_included", "MB/s", fed.bytes as f64 / 1e6 / cpu),
-    ];
-    results.runs.push(Run { subject: "busy".into(), round: 1, load, figures });
-    setting.report(&results)
+    ])
+}
+
+fn tcp_fast(args: &MemoryArgs, sample: &[u8], node: &Node) -> anyhow::Result<Fed> {
+    let most = Duration::from_secs(args.seconds);
+    feed::paced(node.address("fast")?, sample, args.rate.0 as f64, |passed| passed < most)
+}
+
+/// The batches of the corpus, over and over, each when the rate has come to it.
+fn http_durable(args: &MemoryArgs, corpus: &Corpus, batches: &[(u64, u64)], node: &Node) -> anyhow::Result<Fed> {
+    let file = File::open(&corpus.path)?;
+    let apart = Duration::from_secs_f64(corpus.bytes as f64 / batches.len() as f64 / args.rate.0 as f64);
+    let posting = Posting { address: node.address("http")?, senders: CONNECTIONS, connect_anew: false };
+    posting.send(|number| {
+        let due = apart.mul_f64(number as f64);
+        let batch = batches.get(number % batches.len()).filter(|_| due < Duration::from_secs(args.seconds));
+        let Some((start, end)) = batch else { return Ok(None) };
+        let mut body = vec![0; usize::try_from(end - start)?];
+        file.read_exact_at(&mut body, *start)?;
+        let target = "/api/v1/ingest?durability=durable".into();
+        Ok(Some(Post { target, format: "text/plain", body, due }))
+    })
 }

@@ -3,16 +3,14 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, ensure};
 
 use super::SPEED;
 use crate::corpus::Corpus;
-use crate::http::Client;
-use crate::node::{Node, number};
+use crate::node::Node;
+use crate::post::{Post, Posting};
 use crate::results::{Figure, figure};
 use crate::setting::Setting;
 use crate::{feed, process, wait};
@@ -74,28 +72,17 @@ pub(super) fn tcp_fast(_: &Setting, corpus: &Corpus, node: &Node) -> anyhow::Res
 
 /// Bodies over some connections, each answered once it is synced.
 pub(super) fn http_durable(_: &Setting, corpus: &Corpus, node: &Node) -> anyhow::Result<Option<f64>> {
-    let batches = corpus.batches(BODY_BYTES)?;
-    let (address, next) = (node.address("http")?, AtomicUsize::new(0));
-    let accepted: anyhow::Result<Vec<u64>> = thread::scope(|scope| {
-        let senders: Vec<_> =
-            (0..CONNECTIONS).map(|_| scope.spawn(|| send_bodies(address, corpus, &batches, &next))).collect();
-        senders.into_iter().map(|sender| sender.join().map_err(|_| anyhow!("a sender panicked"))?).collect()
-    });
-    let accepted: u64 = accepted?.into_iter().sum();
-    ensure!(accepted == corpus.lines, "{} lines were sent, and {accepted} accepted", corpus.lines);
-    Ok(None)
-}
-
-fn send_bodies(address: &str, corpus: &Corpus, batches: &[(u64, u64)], next: &AtomicUsize) -> anyhow::Result<u64> {
-    let file = File::open(&corpus.path)?;
-    let mut http = Client::connect(address)?;
-    let (mut body, mut accepted) = (Vec::new(), 0);
-    while let Some((start, end)) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-        body.resize(usize::try_from(end - start)?, 0);
+    let (file, batches) = (File::open(&corpus.path)?, corpus.batches(BODY_BYTES)?);
+    let posting = Posting { address: node.address("http")?, senders: CONNECTIONS, connect_anew: false };
+    let sent = posting.send(|number| {
+        let Some((start, end)) = batches.get(number) else { return Ok(None) };
+        let mut body = vec![0; usize::try_from(end - start)?];
         file.read_exact_at(&mut body, *start)?;
-        accepted += number(&http.post("/api/v1/ingest?durability=durable", &body)?.json()?, "/accepted")?;
-    }
-    Ok(accepted)
+        let target = "/api/v1/ingest?durability=durable".into();
+        Ok(Some(Post { target, format: "text/plain", body, due: Duration::ZERO }))
+    })?;
+    ensure!(sent.lines == corpus.lines, "{} lines were sent, and {} accepted", corpus.lines, sent.lines);
+    Ok(None)
 }
 
 /// `bucksaw forward` with the file as its standard input: it ends when everything was acknowledged.
