@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement is about real time, real files and real processes")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement prints its figures and its progress")]
 
+mod compaction;
 mod corpus;
 mod feed;
 mod freshness;
@@ -46,6 +47,8 @@ struct Cli {
 enum What {
     /// How fast lines are taken in, and what that costs
     Ingest(ingest::IngestArgs),
+    /// What it costs to merge what came in small pieces
+    Compaction(compaction::CompactionArgs),
     /// How long after it was sent a line can be found
     Freshness(freshness::FreshnessArgs),
     /// How much memory a node takes, busy and idle
@@ -61,6 +64,7 @@ fn main() -> anyhow::Result<()> {
     let setting = Setting::new(cli.options)?;
     match cli.what {
         What::Ingest(args) => ingest::run(&args, &setting),
+        What::Compaction(args) => compaction::run(&args, &setting),
         What::Freshness(args) => freshness::run(&args, &setting),
         What::Memory(args) => memory::run(&args, &setting),
         What::Startup(args) => startup::run(&args, &setting),
