@@ -1,7 +1,8 @@
 //! `freshness`: how long after it was sent a line can be found, while many others come in.
 //!
 //! The time runs from before the line is written to the socket, so that it has the way to the node in it; it ends when
-//! the follower has the line, or when the answer of a count that found it is there.
+//! the follower has the line, or when an answer that found it is there: of a count, which has to look through everything
+//! in its span each time, or of a search for the newest line that has the marker, which may stop at the first.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -41,7 +42,7 @@ pub(crate) struct FreshnessArgs {
     #[arg(long, value_name = "SIZE", default_value = "20MB")]
     rate: Size,
 
-    /// How many lines are looked for, for each of the spans of `--from`
+    /// How many lines are looked for by each question
     #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
     probes: u32,
 
@@ -52,6 +53,42 @@ pub(crate) struct FreshnessArgs {
     /// How far the counts look back; several with commas, which are taken in turn
     #[arg(long, value_name = "AGE", value_delimiter = ',', default_values = ["1m", "5s"])]
     from: Vec<String>,
+
+    /// How far the searches look back; several with commas
+    #[arg(long, value_name = "AGE", value_delimiter = ',', default_values = ["5s"])]
+    search_from: Vec<String>,
+}
+
+/// What is asked again and again until it finds the line.
+#[derive(Clone, Copy, Debug)]
+enum Question<'a> {
+    /// How many there are, in so much of the past.
+    Count(&'a str),
+    /// The newest, in so much of the past: what somebody asks who waits for his line.
+    Search(&'a str),
+}
+
+impl Question<'_> {
+    fn name(self) -> String {
+        match self {
+            Self::Count(from) => format!("count {from}"),
+            Self::Search(from) => format!("search {from}"),
+        }
+    }
+
+    /// How many it finds now.
+    fn ask(self, http: &mut Client, marker: &str) -> anyhow::Result<u64> {
+        match self {
+            Self::Count(from) => number(&http.get(&format!("/api/v1/count?q={marker}&from={from}"))?.json()?, "/count"),
+            Self::Search(from) => {
+                let answer = http.get(&format!("/api/v1/query?q={marker}&from={from}&order=desc&limit=1"))?;
+                let text = String::from_utf8_lossy(&answer.body);
+                let is_whole = answer.status == 200 && text.contains("{\"stats\":");
+                ensure!(is_whole, "status {}: {text}", answer.status);
+                Ok(text.lines().filter(|line| line.starts_with("{\"id\":") && line.contains(marker)).count() as u64)
+            }
+        }
+    }
 }
 
 pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()> {
@@ -60,19 +97,21 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()>
     let load = machine::load();
     let node = setting.node("node", &[])?;
     let trace = Trace::start(node.http()?, "probe")?;
+    let counts = args.from.iter().map(|from| Question::Count(from));
+    let questions: Vec<Question> = counts.chain(args.search_from.iter().map(|from| Question::Search(from))).collect();
     let done = AtomicBool::new(false);
     let (fed, probed) = thread::scope(|scope| {
         let address = node.address("fast")?;
         let fed = scope.spawn(|| feed::paced(address, &sample, args.rate.0 as f64, |_| !done.load(Ordering::Relaxed)));
         thread::sleep(WARM_UP);
-        let probed = probe(args, &node, &trace);
+        let probed = probe(args, &questions, &node, &trace);
         done.store(true, Ordering::Relaxed);
         let fed = fed.join().map_err(|_| anyhow!("the sender panicked"))??;
         anyhow::Ok((fed, probed?))
     })?;
     let cpu = node.cpu()?;
     let followed = trace.end()?;
-    let sent = args.probes as usize * args.from.len();
+    let sent = args.probes as usize * questions.len();
     ensure!(followed.len() == sent, "{sent} lines were looked for, and {} followed", followed.len());
     node.wait_accepted(fed.bytes + probed.bytes)?;
     node.must_have(fed.lines + sent as u64)?;
@@ -84,21 +123,21 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()>
         results.runs.push(Run { subject: subject.into(), round: 1, load, figures });
     };
     add("tail", &followed);
-    for (from, times) in args.from.iter().zip(&probed.times) {
-        add(&format!("count {from}"), &times.answered);
-        add(&format!("asked {from}"), &times.asked);
+    for (question, times) in questions.iter().zip(&probed.times) {
+        add(&question.name(), &times.answered);
+        add(&format!("{} asked", question.name()), &times.asked);
     }
     setting.report(&results)?;
     println!("tail: until a follower had the line");
-    println!("count: until the answer was there that found it, of a search that looks back so far");
-    println!("asked: until the question was put that found it: what is left if searching took no time");
+    println!("count, search: until the answer was there that found it, which looks back so far");
+    println!("asked: until the question was put that found it: what is left if answering took no time");
     Ok(())
 }
 
 #[derive(Debug)]
 struct Probed {
     bytes: u64,
-    /// For each of the spans.
+    /// For each of the questions.
     times: Vec<Times>,
 }
 
@@ -110,19 +149,18 @@ struct Times {
     asked: Vec<Duration>,
 }
 
-fn probe(args: &FreshnessArgs, node: &Node, trace: &Trace) -> anyhow::Result<Probed> {
+fn probe(args: &FreshnessArgs, questions: &[Question], node: &Node, trace: &Trace) -> anyhow::Result<Probed> {
     let mut stream = TcpStream::connect(node.address("fast")?)?;
     stream.set_nodelay(true)?;
     let mut http = node.http()?;
-    let mut probed = Probed { bytes: 0, times: vec![Times::default(); args.from.len()] };
+    let mut probed = Probed { bytes: 0, times: vec![Times::default(); questions.len()] };
     for _ in 0..args.probes {
-        for (from, times) in args.from.iter().zip(&mut probed.times) {
+        for (question, times) in questions.iter().zip(&mut probed.times) {
             let sent = Instant::now();
             let (line_number, line) = trace.send();
             stream.write_all(line.as_bytes())?;
             probed.bytes += line.len() as u64;
-            let question = format!("/api/v1/count?q={}&from={from}", trace.name(line_number));
-            times.asked.push(find(&mut http, &question, sent)?);
+            times.asked.push(find(&mut http, *question, &trace.name(line_number), sent)?);
             times.answered.push(sent.elapsed());
             thread::sleep(Duration::from_millis(args.every).saturating_sub(sent.elapsed()));
         }
@@ -131,12 +169,12 @@ fn probe(args: &FreshnessArgs, node: &Node, trace: &Trace) -> anyhow::Result<Pro
 }
 
 /// Asks until the line is found; gives when that was asked which found it.
-fn find(http: &mut Client, question: &str, sent: Instant) -> anyhow::Result<Duration> {
+fn find(http: &mut Client, question: Question, marker: &str, sent: Instant) -> anyhow::Result<Duration> {
     wait::until("a line being found", POLL, FOUND_MAX, || {
         let asked = sent.elapsed();
-        let count = number(&http.get(question)?.json()?, "/count")?;
-        ensure!(count < 2, "a line was found {count} times");
-        Ok((count == 1).then_some(asked))
+        let found = question.ask(http, marker)?;
+        ensure!(found < 2, "a line was found {found} times");
+        Ok((found == 1).then_some(asked))
     })
 }
 

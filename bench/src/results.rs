@@ -76,11 +76,11 @@ impl Results {
         let loads: Vec<f64> = self.runs.iter().map(|run| run.load).collect();
         println!("{:16} {:.1} (median at the start of a run)\n", "load", median(&loads));
         let subjects = self.subjects();
-        let heads: String = subjects.iter().map(|subject| format!("{subject:>14}")).collect();
+        let heads: String = subjects.iter().map(|subject| format!("{subject:>16}")).collect();
         println!("{:42}{heads}", format!("medians of {} rounds", self.rounds()));
         for (name, unit) in self.columns() {
             let of = |subject: &&str| self.median(subject, name).map_or_else(|| "-".into(), short);
-            let values: String = subjects.iter().map(|subject| format!("{:>14}", of(subject))).collect();
+            let values: String = subjects.iter().map(|subject| format!("{:>16}", of(subject))).collect();
             println!("{:42}{values}", format!("{}, {unit}", name.replace('_', " ")));
         }
     }
