@@ -2,12 +2,22 @@
 //!
 //! The shelf is filled honestly: the corpus is sent over and over, and each time is a later one to the node.
 
+use std::time::Duration;
+
 use clap::Args;
 
-use crate::node::number;
+use crate::corpus::Corpus;
+use crate::node::{Node, number};
 use crate::results::{Run, figure};
 use crate::setting::{Setting, Size};
-use crate::{feed, machine};
+use crate::{feed, machine, wait};
+
+/// How far the store may be behind what was sent, in bytes.
+const BEHIND_MAX: u64 = 1_000_000_000;
+
+/// How often is looked whether it is, and how long it may be.
+const LOOK: Duration = Duration::from_millis(20);
+const TAKEN_MAX: Duration = Duration::from_secs(300);
 
 /// How long a node with much on its shelf takes to be ready
 #[derive(Debug, Args)]
@@ -25,19 +35,7 @@ pub(crate) fn run(args: &StartupArgs, setting: &Setting) -> anyhow::Result<()> {
     let corpus = setting.corpus()?;
     let keep = ["--retention-age", "none"];
     let node = setting.node("node", &keep)?;
-    let mut sent = 0;
-    let stored = loop {
-        feed::file(node.address("fast")?, &corpus)?;
-        sent += 1;
-        node.wait_accepted(sent * corpus.bytes)?;
-        node.wait_settled(sent * corpus.bytes)?;
-        let cluster = node.http()?.get("/api/v1/cluster")?.json()?;
-        let stored = number(&cluster, "/nodes/0/store/stored_bytes")?;
-        eprintln!("{:.2} of {:.2} GB stored", stored as f64 / 1e9, args.stored_bytes.0 as f64 / 1e9);
-        if stored >= args.stored_bytes.0 {
-            break stored;
-        }
-    };
+    let (sent, stored) = fill(args.stored_bytes.0, &corpus, &node)?;
     node.stop()?;
 
     let mut results = setting.results("startup")?.with_corpus(&corpus);
@@ -61,4 +59,36 @@ pub(crate) fn run(args: &StartupArgs, setting: &Setting) -> anyhow::Result<()> {
         results.runs.push(Run { subject: "start".into(), round, load, figures });
     }
     setting.report(&results)
+}
+
+/// Sends the corpus until so much is stored. Gives how often that was, and what is stored when all is settled.
+///
+/// Accepting is quicker than storing, so more is sent while the store takes what came before, and it never waits. It is
+/// not left far behind, lest the queue takes the whole disk.
+fn fill(bytes: u64, corpus: &Corpus, node: &Node) -> anyhow::Result<(u64, u64)> {
+    let stored = || {
+        let cluster = node.http()?.get("/api/v1/cluster")?.json()?;
+        let of = |name: &str| number(&cluster, &format!("/nodes/0/store/{name}"));
+        anyhow::Ok((of("text_bytes")?, of("stored_bytes")?))
+    };
+    let mut sent = 0;
+    loop {
+        feed::file(node.address("fast")?, corpus)?;
+        sent += 1;
+        let files = wait::until("the store taking what came before", LOOK, TAKEN_MAX, || {
+            let (text, files) = stored()?;
+            Ok((text + BEHIND_MAX >= sent * corpus.bytes).then_some(files))
+        })?;
+        eprintln!("{:.2} of {:.2} GB stored", files as f64 / 1e9, bytes as f64 / 1e9);
+        if files < bytes {
+            continue;
+        }
+        node.wait_accepted(sent * corpus.bytes)?;
+        node.wait_settled(sent * corpus.bytes)?;
+        let (_, files) = stored()?;
+        // Merging may have made less of it, and then more is sent.
+        if files >= bytes {
+            return Ok((sent, files));
+        }
+    }
 }
