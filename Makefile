@@ -15,7 +15,7 @@ help: ## say what can be made
 
 setup: ## look for what building needs, and say how to get it
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: get it from https://rustup.rs, then run this again"; exit 1; }
-	@command -v cc >/dev/null || { echo "a C compiler is missing (for zstd and mimalloc): try 'apt-get install gcc'"; exit 1; }
+	@command -v cc >/dev/null || { echo "a C compiler is missing (for zstd): try 'apt-get install gcc'"; exit 1; }
 
 run: setup ## build, start a node on the default ports, feed it sample logs, and say what to try
 	$(CARGO) build --release -p bucksaw

@@ -30,10 +30,6 @@ mod verify;
 
 use std::process::ExitCode;
 
-/// Gives memory back after a burst, which the system's allocator keeps.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     cli::run(std::env::args_os()).into()
 }
