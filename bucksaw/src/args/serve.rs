@@ -94,6 +94,13 @@ pub(crate) struct ServeArgs {
     /// Length at which a line is cut into several records
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     pub(crate) max_record_bytes: ByteSize,
+
+    /// Memory for all HTTP bodies that are being taken in
+    ///
+    /// When it is used up, bodies are not read until there is room, those that come slowly give way, and after 10s their
+    /// clients get 503. At least twice what one body may need counts: some 32MB.
+    #[arg(long, value_name = "SIZE", default_value = "64MB")]
+    pub(crate) max_bodies_bytes: ByteSize,
 }
 
 /// One of the two tiers.

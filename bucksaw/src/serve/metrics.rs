@@ -9,6 +9,7 @@ pub(super) struct Metrics {
     pub(super) shelf: bucksaw_store::Metrics,
     pub(super) query: bucksaw_query::Metrics,
     pub(super) sources: bucksaw_sources::Metrics,
+    pub(super) api: bucksaw_api::Metrics,
 }
 
 impl Metrics {
@@ -21,6 +22,7 @@ impl Metrics {
             shelf: bucksaw_store::Metrics::new(&mut registry),
             query: bucksaw_query::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
+            api: bucksaw_api::Metrics::new(&mut registry),
         };
         (metrics, registry)
     }

@@ -83,7 +83,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         roles: args.roles.iter().map(|role| role.name().to_owned()).collect(),
         addresses: addresses.clone(),
     };
-    let app = App::new(engine, doors, settings::api(&args), node, registry);
+    let app = App::new(engine, doors, settings::api(&args), metrics.api, node, registry);
 
     let signals = Signals::catch(&http)?;
     let mut actors = Actors::start(&queue, &shelf)?;

@@ -52,7 +52,11 @@ pub(super) fn sources(args: &ServeArgs) -> bucksaw_sources::Config {
 }
 
 pub(super) fn api(args: &ServeArgs) -> bucksaw_api::Config {
-    bucksaw_api::Config { record_bytes_max: record_bytes_max(args), ..bucksaw_api::Config::default() }
+    bucksaw_api::Config {
+        record_bytes_max: record_bytes_max(args),
+        bodies_bytes_max: usize::try_from(args.max_bodies_bytes.0).unwrap_or(usize::MAX),
+        ..bucksaw_api::Config::default()
+    }
 }
 
 fn record_bytes_max(args: &ServeArgs) -> usize {

@@ -9,6 +9,7 @@ mod half_closed;
 mod long_lines;
 mod readers;
 mod slow;
+mod stalled;
 
 use crate::node::Node;
 

@@ -12,6 +12,8 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
 use crate::config::Config;
+use crate::ingest::{Budget, Unpacker};
+use crate::metrics::Metrics;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,7 @@ pub struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) info: Arc<NodeInfo>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) bodies: Budget,
     pub(crate) ingests: Arc<Semaphore>,
     pub(crate) queries: Arc<Semaphore>,
     pub(crate) tails: Arc<Semaphore>,
@@ -43,10 +46,20 @@ pub struct App {
 impl App {
     /// The surface of a node. It is ready until [`Self::set_ready`] says otherwise.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, doors: Doors, config: Config, info: NodeInfo, registry: Registry) -> Self {
+    pub fn new(
+        engine: Arc<Engine>,
+        doors: Doors,
+        config: Config,
+        metrics: Metrics,
+        info: NodeInfo,
+        registry: Registry,
+    ) -> Self {
+        let most = Unpacker::most_of_one(config.record_bytes_max);
+        let bodies = Budget::new(config.bodies_bytes_max, most, config.bodies_wait_max, metrics);
         Self {
             engine,
             doors,
+            bodies,
             ingests: Arc::new(Semaphore::new(config.ingests_max)),
             queries: Arc::new(Semaphore::new(config.queries_max)),
             tails: Arc::new(Semaphore::new(config.tails_max)),

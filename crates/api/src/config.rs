@@ -15,6 +15,11 @@ pub struct Config {
     pub record_bytes_max: usize,
     /// What a compressed body may unpack to, in bytes. A body that is not compressed may be of any length.
     pub unpacked_bytes_max: u64,
+    /// Memory of all bodies that are being taken in, in bytes; at least twice what one body may need counts. More lets more
+    /// slow clients send at the same time; with less, they wait for each other sooner.
+    pub bodies_bytes_max: usize,
+    /// How long a body waits for that memory before its client is told to come again.
+    pub bodies_wait_max: Duration,
     /// Bodies that are worked on at the same time; others wait.
     pub ingests_max: usize,
     /// Queries at the same time; others wait a little, and are told to come again.
@@ -31,6 +36,8 @@ impl Default for Config {
             body_idle_timeout: Duration::from_secs(30),
             record_bytes_max: 1 << 20,
             unpacked_bytes_max: 256 << 20,
+            bodies_bytes_max: 64 << 20,
+            bodies_wait_max: Duration::from_secs(10),
             ingests_max: 32,
             queries_max: 16,
             tails_max: 256,

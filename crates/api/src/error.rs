@@ -29,6 +29,10 @@ impl ApiError {
         Self { retry_after_s: Some(1), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
     }
 
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self { retry_after_s: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
+    }
+
     pub(crate) fn after(self, accepted: u64) -> Self {
         Self { accepted: Some(accepted), ..self }
     }

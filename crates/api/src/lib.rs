@@ -9,6 +9,7 @@ mod app;
 mod config;
 mod error;
 mod ingest;
+mod metrics;
 mod node;
 mod params;
 mod query;
@@ -19,4 +20,5 @@ mod tail;
 
 pub use app::{App, NodeInfo};
 pub use config::Config;
+pub use metrics::Metrics;
 pub use server::serve;

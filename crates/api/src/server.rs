@@ -19,6 +19,9 @@ use crate::{ingest, node, query, tail};
 /// How long requests that run have to come to their end when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What a connection may hold of what it has read, in bytes: a head must fit in it, and a body comes in parts as large.
+const READ_BYTES_MAX: usize = 128 << 10;
+
 /// Serves HTTP on a listener until `stop` says so; then lets running requests finish, for a while.
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
     let connections = Arc::new(Semaphore::new(app.config.connections_max));
@@ -48,6 +51,7 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(header_timeout)
+            .max_buf_size(READ_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {

@@ -101,7 +101,8 @@ fn a_snappy_body_that_lies_about_its_length_is_refused() {
     // The length stands in front, seven bits a byte.
     let lying = |length: &[u8]| [length, b"\x0cabcd"].concat();
     let cases = [
-        (lying(b"\xff\xff\xff\x7f"), 400, "268 million, just allowed"),
+        (lying(b"\x80\xda\xc4\x09"), 400, "20 million, for which there is memory"),
+        (lying(b"\xff\xff\xff\x7f"), 413, "268 million, for which there is none"),
         (lying(b"\xff\xff\xff\xff\x0f"), 413, "4 thousand million"),
         (lying(b"\xff\xff\xff\xff\xff\xff\x7f"), 400, "no length at all"),
         (lying(b"\x02"), 400, "less than comes"),

@@ -4,8 +4,7 @@ use std::io::{self, Read as _, Write};
 
 use axum::http::StatusCode;
 use flate2::write::MultiGzDecoder;
-use zstd::stream::raw::{DParameter, Decoder as Unzstd};
-use zstd::stream::zio;
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 use super::pipeline::Pipeline;
 use crate::error::ApiError;
@@ -17,6 +16,16 @@ const SNAPPY_BYTES_MAX: usize = 16 << 20;
 /// each of its connections hold.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
+/// What a zstd decoder may take: a window, its tables, and a block in and out.
+const ZSTD_BYTES: usize = (1 << ZSTD_WINDOW_LOG_MAX) + (1 << 20);
+
+/// What the other decoders take.
+const GZIP_BYTES: usize = 64 << 10;
+const SNAPPY_STREAM_BYTES: usize = 256 << 10;
+
+/// Text that a zstd decoder gives at a time.
+const ZSTD_TEXT_BYTES: usize = 128 << 10;
+
 /// How a framed snappy stream starts; anything else is the block format.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
@@ -24,7 +33,7 @@ const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 pub(crate) enum Unpacker {
     Plain(Sink),
     Gzip(Box<MultiGzDecoder<Sink>>),
-    Zstd(Box<zio::Writer<Sink, Unzstd<'static>>>),
+    Zstd(Unzstd),
     Snappy { packed: Vec<u8>, sink: Sink },
 }
 
@@ -70,10 +79,10 @@ impl Unpacker {
             "" | "identity" => Self::Plain(sink(u64::MAX)),
             "gzip" | "x-gzip" => Self::Gzip(Box::new(MultiGzDecoder::new(sink(unpacked_bytes_max)))),
             "zstd" => {
-                let mut decoder = Unzstd::new().map_err(|_| ApiError::internal())?;
+                let mut decoder = DCtx::try_create().ok_or_else(ApiError::internal)?;
                 let window = DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX);
                 decoder.set_parameter(window).map_err(|_| ApiError::internal())?;
-                Self::Zstd(Box::new(zio::Writer::new(sink(unpacked_bytes_max), decoder)))
+                Self::Zstd(Unzstd { decoder, ended: false, sink: sink(unpacked_bytes_max) })
             }
             "snappy" | "x-snappy-framed" => Self::Snappy { packed: Vec::new(), sink: sink(unpacked_bytes_max) },
             other => {
@@ -87,12 +96,69 @@ impl Unpacker {
         match self {
             Self::Plain(sink) | Self::Snappy { sink, .. } => sink,
             Self::Gzip(decoder) => decoder.get_mut(),
-            Self::Zstd(decoder) => decoder.writer_mut(),
+            Self::Zstd(decoder) => &mut decoder.sink,
         }
     }
 
-    pub(crate) fn accepted(&mut self) -> u64 {
-        self.sink().pipeline.accepted()
+    /// Where what is unpacked goes.
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        match self {
+            Self::Plain(sink) | Self::Snappy { sink, .. } => &sink.pipeline,
+            Self::Gzip(decoder) => &decoder.get_ref().pipeline,
+            Self::Zstd(decoder) => &decoder.sink.pipeline,
+        }
+    }
+
+    pub(crate) fn accepted(&self) -> u64 {
+        self.pipeline().accepted()
+    }
+
+    /// Bytes that are held between two calls.
+    pub(crate) fn held(&self) -> usize {
+        let own = match self {
+            Self::Plain(_) => 0,
+            Self::Gzip(_) => GZIP_BYTES,
+            Self::Zstd(decoder) => decoder.decoder.sizeof(),
+            Self::Snappy { packed, .. } => packed.capacity(),
+        };
+        own + self.pipeline().held()
+    }
+
+    /// Bytes that may be held at any time while this part of a body is taken and, where it `ends` there, finished; the
+    /// part itself not counted.
+    pub(crate) fn most(&self, part: &[u8], ends: bool) -> usize {
+        let pipeline = self.pipeline();
+        match self {
+            Self::Plain(_) => pipeline.most(part.len()),
+            Self::Gzip(_) => GZIP_BYTES + pipeline.most(usize::MAX),
+            Self::Zstd(_) => ZSTD_BYTES + pipeline.most(usize::MAX),
+            Self::Snappy { packed, sink } => {
+                let held = packed.capacity().max(snappy_capacity(packed.len() + part.len()));
+                let head: Vec<u8> = packed.iter().chain(part).take(SNAPPY_STREAM.len()).copied().collect();
+                match snap::raw::decompress_len(&head) {
+                    _ if !ends => held,
+                    _ if head.starts_with(SNAPPY_STREAM) => held + SNAPPY_STREAM_BYTES + pipeline.most(usize::MAX),
+                    // What is longer is refused before it is unpacked.
+                    Ok(text) if text as u64 <= sink.left => held + text + pipeline.most(text),
+                    _ => held,
+                }
+            }
+        }
+    }
+
+    /// Bytes that one body may need at a time. A snappy body may need more: it is worked on as a whole.
+    pub(crate) fn most_of_one(record_bytes_max: usize) -> usize {
+        ZSTD_BYTES + Pipeline::most_of_one(record_bytes_max)
+    }
+
+    /// Gives what was gathered to the queue.
+    pub(crate) fn flush(&mut self) -> Result<(), ApiError> {
+        self.sink().pipeline.send()
+    }
+
+    /// Holds no more than is needed until there is more of the body.
+    pub(crate) fn rest(&mut self) {
+        self.sink().pipeline.rest();
     }
 
     /// Takes more of the body.
@@ -100,11 +166,15 @@ impl Unpacker {
         let written = match self {
             Self::Plain(sink) => sink.write_all(packed),
             Self::Gzip(decoder) => decoder.write_all(packed),
-            Self::Zstd(decoder) => decoder.write_all(packed),
+            Self::Zstd(decoder) => decoder.push(packed),
             Self::Snappy { packed: held, .. } => {
                 if held.len() + packed.len() > SNAPPY_BYTES_MAX {
                     let message = format!("a snappy body may have {SNAPPY_BYTES_MAX} bytes");
                     return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+                }
+                let bytes = held.len() + packed.len();
+                if bytes > held.capacity() {
+                    held.reserve_exact(snappy_capacity(bytes) - held.len());
                 }
                 held.extend_from_slice(packed);
                 Ok(())
@@ -118,7 +188,6 @@ impl Unpacker {
         let finished = match self {
             Self::Plain(_) => Ok(()),
             Self::Gzip(decoder) => decoder.try_finish(),
-            // Not a flush, to which half a frame is fine.
             Self::Zstd(decoder) => decoder.finish(),
             Self::Snappy { packed, sink } => unpack_snappy(packed, sink),
         };
@@ -142,9 +211,44 @@ impl Unpacker {
                 Ok(sink) => sink.pipeline,
                 Err(_) => unreachable!("a decoder that was finished finishes"),
             },
-            Self::Zstd(decoder) => decoder.into_inner().0.pipeline,
+            Self::Zstd(decoder) => decoder.sink.pipeline,
         }
     }
+}
+
+/// Unpacks zstd frames, one after the other. Not the library's own writer, which does not tell what it holds.
+pub(crate) struct Unzstd {
+    decoder: DCtx<'static>,
+    /// Whether the last frame is at its end.
+    ended: bool,
+    sink: Sink,
+}
+
+impl Unzstd {
+    fn push(&mut self, packed: &[u8]) -> io::Result<()> {
+        let mut input = InBuffer::around(packed);
+        let mut text = vec![0; ZSTD_TEXT_BYTES];
+        let mut is_full = false;
+        while input.pos < packed.len() || is_full {
+            let mut output = OutBuffer::around(text.as_mut_slice());
+            let hint = self.decoder.decompress_stream(&mut output, &mut input);
+            let hint = hint.map_err(|code| io::Error::other(zstd::zstd_safe::get_error_name(code)))?;
+            self.ended = hint == 0;
+            // There may be more of it within, until it does not fill this.
+            is_full = output.as_slice().len() == ZSTD_TEXT_BYTES && !self.ended;
+            self.sink.write_all(output.as_slice())?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        if self.ended { Ok(()) } else { Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame")) }
+    }
+}
+
+/// Room for so much of a snappy body: twice as much each time, up to what it may have.
+fn snappy_capacity(bytes: usize) -> usize {
+    bytes.max(bytes.saturating_mul(2).min(SNAPPY_BYTES_MAX))
 }
 
 fn unpack_snappy(packed: &[u8], sink: &mut Sink) -> io::Result<()> {

@@ -2,14 +2,14 @@
 //!
 //! The body is worked on as it comes, a piece at a time, so its length does not matter. Records go to the queue when
 //! [`PIECE_BYTES`](pipeline::PIECE_BYTES) of them are together or the body ends: a body up to that size is taken whole or
-//! not at all. When something goes wrong in a longer one, the answer says how many records were accepted before.
+//! not at all. All bodies together have a bounded memory, of which each holds a [`Share`](budget::Share). When something goes wrong in a longer one, the answer says how many records were accepted before.
 
 mod body;
+mod budget;
+mod feed;
 mod ndjson;
 mod pipeline;
 mod promise;
-
-use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -17,18 +17,16 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use bucksaw_ingest::Durability;
 use bucksaw_record::{Labels, Producer};
-use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
-use body::Unpacker;
-use pipeline::{Kind, Pipeline};
+pub(crate) use body::Unpacker;
+pub(crate) use budget::Budget;
+use feed::feed;
+use pipeline::{Kind, PIECE_BYTES, Pipeline};
 use promise::Promise;
-
-/// What is collected of a body before a thread is asked to work on it: a client that drips takes no thread.
-const FEED_BYTES: usize = 256 << 10;
 
 /// A key is an identifier, not a document.
 const KEY_BYTES_MAX: usize = 256;
@@ -55,7 +53,10 @@ pub(crate) async fn ingest(
         None => (Producer::drawn(app.doors.entropy.next_u64()), app.now()),
     };
     let promise = Promise::default();
-    let pipeline = Pipeline::new(app.clone(), kind, labels, durability, producer, base, promise.clone());
+    let mut pipeline = Pipeline::new(app.clone(), kind, labels, durability, producer, base, promise.clone());
+    if axum::body::HttpBody::size_hint(&body).lower() > PIECE_BYTES as u64 {
+        pipeline.divide();
+    }
     let unpacker = Unpacker::new(encoding_of(&headers)?, pipeline, app.config.unpacked_bytes_max)?;
     let pipeline = feed(&app, body, unpacker).await?;
     if durability == Durability::Bulk {
@@ -75,47 +76,6 @@ pub(crate) async fn ingest(
         fields.insert("errors".to_owned(), errors.collect());
     }
     Ok(Json(answer))
-}
-
-/// Hands the body over to the unpacker, on threads that may wait for the disk.
-async fn feed(app: &App, mut body: Body, mut unpacker: Unpacker) -> Result<Pipeline, ApiError> {
-    let mut held = Vec::new();
-    loop {
-        let frame = tokio::time::timeout(app.config.body_idle_timeout, body.frame()).await;
-        let ended = match frame {
-            Err(_) => {
-                let message = "the body stopped coming";
-                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, message).after(unpacker.accepted()));
-            }
-            Ok(Some(Err(error))) => {
-                return Err(ApiError::bad(format!("the body broke off: {error}")).after(unpacker.accepted()));
-            }
-            Ok(Some(Ok(frame))) => {
-                if let Ok(data) = frame.into_data() {
-                    held.extend_from_slice(&data);
-                }
-                false
-            }
-            Ok(None) => true,
-        };
-        if !ended && held.len() < FEED_BYTES {
-            continue;
-        }
-        let permit = Arc::clone(&app.ingests).acquire_owned().await.map_err(|_| ApiError::internal())?;
-        let piece = std::mem::take(&mut held);
-        let worked = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            let done = unpacker.push(&piece).and_then(|()| if ended { unpacker.finish() } else { Ok(()) });
-            (unpacker, done)
-        });
-        let (back, done) = worked.await.map_err(|_| ApiError::internal())?;
-        unpacker = back;
-        let accepted = unpacker.accepted();
-        done.map_err(|error| error.after(accepted))?;
-        if ended {
-            return Ok(unpacker.into_pipeline());
-        }
-    }
 }
 
 fn kind_of(headers: &HeaderMap) -> Result<Kind, ApiError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bucksaw_ingest::{BySource, Durability, Records, Refusal, Source};
-use bucksaw_record::{Cutter, Id, Labels, Marks, Millis, Producer};
+use bucksaw_record::{Cut, Cutter, Id, Labels, Marks, Millis, Producer};
 use bucksaw_segment::Sides;
 
 use super::ndjson::event_time;
@@ -11,8 +11,20 @@ use super::promise::Promise;
 use crate::app::App;
 use crate::error::ApiError;
 
-/// Records that are gathered before they go to the queue together, in bytes. This is what a request holds in memory.
+/// Records that are gathered before they go to the queue together, in bytes.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
+
+/// As many objects go to the queue together, however short they are: what is noted of each takes memory too.
+const PIECE_OBJECTS: usize = 32 << 10;
+
+/// The text that is cut at a time, in bytes, so that a piece stays near its size however much is unpacked at once.
+const PORTION_BYTES: usize = 64 << 10;
+
+/// What is held of an object's time: as it was read, as it is stated, and as a column.
+const TIME_BYTES: usize = size_of::<Option<(Millis, u32)>>() + 2 * size_of::<(Millis, u32)>();
+
+/// The shortest object, with its LF.
+const OBJECT_BYTES_MIN: usize = 3;
 
 /// Lines that are told of in an answer.
 const ERRORS_MAX: usize = 10;
@@ -40,6 +52,7 @@ pub(crate) struct Pipeline {
     promise: Promise,
     cutter: Cutter,
     piece: Piece,
+    is_long: bool,
     accepted: u64,
     rejected: u64,
     line: u64,
@@ -75,6 +88,7 @@ impl Pipeline {
             next: Id::new(base, producer, 0),
             promise,
             piece: Piece::default(),
+            is_long: false,
             accepted: 0,
             rejected: 0,
             line: 0,
@@ -94,36 +108,86 @@ impl Pipeline {
         &self.errors
     }
 
+    /// Bytes that are held between two calls.
+    pub(crate) fn held(&self) -> usize {
+        self.cutter.carried() + self.piece.held()
+    }
+
+    /// Bytes that may be held at any time while so much text is taken, the text itself not counted.
+    pub(crate) fn most(&self, text: usize) -> usize {
+        let carried = self.cutter.carried().saturating_add(text).min(self.app.config.record_bytes_max);
+        let gathered = self.piece.text.len().saturating_add(text).min(PIECE_BYTES);
+        // A carried line is copied where it ends.
+        let lines = 2 * carried + Piece::text_capacity(gathered);
+        match self.kind {
+            Kind::Lines => lines,
+            Kind::Ndjson => {
+                let portion = text.min(PORTION_BYTES);
+                let objects = self.piece.times.len().saturating_add(text / OBJECT_BYTES_MIN).min(PIECE_OBJECTS);
+                lines + portion + carried + (objects + portion / OBJECT_BYTES_MIN) * TIME_BYTES
+            }
+        }
+    }
+
+    /// What [`Self::most`] may be at most.
+    pub(crate) fn most_of_one(record_bytes_max: usize) -> usize {
+        let objects = PIECE_OBJECTS + PORTION_BYTES / OBJECT_BYTES_MIN;
+        3 * record_bytes_max + PIECE_BYTES + 2 * PORTION_BYTES + objects * TIME_BYTES
+    }
+
+    /// The body is known to be longer than a piece.
+    pub(crate) fn divide(&mut self) {
+        self.is_long = true;
+    }
+
+    /// Whether the body is too long to be taken whole or not at all, so that a piece may go to the queue at any time.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.is_long || self.accepted > 0
+    }
+
     /// Takes more of the text.
     pub(crate) fn push(&mut self, text: &[u8]) -> Result<(), ApiError> {
-        // Cut in portions, so that a piece stays near its size however much is unpacked at once.
-        for portion in text.chunks(PIECE_BYTES) {
+        for portion in text.chunks(PORTION_BYTES) {
             let cut = self.cutter.cut(portion);
             let rest = cut.rest();
-            let (text, count, marks) = (cut.parts.concat(), cut.count, cut.marks);
-            self.cutter.advance(portion, rest);
-            self.take(&text, count, &marks)?;
+            match self.kind {
+                Kind::Lines => {
+                    self.piece.push_lines(&cut);
+                    self.cutter.advance(portion, rest);
+                }
+                Kind::Ndjson => {
+                    let (text, marks) = (cut.parts.concat(), cut.marks);
+                    self.cutter.advance(portion, rest);
+                    self.take_objects(&text, &marks);
+                }
+            }
+            if self.piece.text.len() >= PIECE_BYTES || self.piece.times.len() >= PIECE_OBJECTS {
+                self.send()?;
+            }
         }
         Ok(())
+    }
+
+    /// Holds no more than is needed until there is more text.
+    pub(crate) fn rest(&mut self) {
+        if self.piece.count == 0 {
+            self.piece = Piece::default();
+        }
     }
 
     /// The text is at its end.
     pub(crate) fn finish(&mut self) -> Result<(), ApiError> {
         if let Some(cut) = self.cutter.finish(Marks::OPEN) {
-            let (text, marks) = (cut.parts.concat(), cut.marks);
-            self.cutter.clear();
-            self.take(&text, 1, &marks)?;
+            match self.kind {
+                Kind::Lines => self.piece.push_lines(&cut),
+                Kind::Ndjson => {
+                    let (text, marks) = (cut.parts.concat(), cut.marks);
+                    self.take_objects(&text, &marks);
+                }
+            }
         }
+        self.cutter.clear();
         self.send()
-    }
-
-    /// Takes `count` whole records, each with its LF.
-    fn take(&mut self, text: &[u8], count: u32, marks: &Marks) -> Result<(), ApiError> {
-        match self.kind {
-            Kind::Lines => self.piece.push_lines(text, count, marks),
-            Kind::Ndjson => self.take_objects(text, marks),
-        }
-        if self.piece.text.len() >= PIECE_BYTES { self.send() } else { Ok(()) }
     }
 
     fn take_objects(&mut self, text: &[u8], marks: &Marks) {
@@ -148,11 +212,11 @@ impl Pipeline {
     }
 
     /// Appends what is gathered to the queue.
-    fn send(&mut self) -> Result<(), ApiError> {
-        let piece = std::mem::take(&mut self.piece);
-        if piece.count == 0 {
+    pub(crate) fn send(&mut self) -> Result<(), ApiError> {
+        if self.piece.count == 0 {
             return Ok(());
         }
+        let mut piece = std::mem::take(&mut self.piece);
         let now = self.app.now();
         let metrics = self.app.queue().metrics();
         let cut = piece.marks.iter().filter(|(_, bits)| bits & Marks::CUT != 0).count();
@@ -172,7 +236,7 @@ impl Pipeline {
             piece.times.iter().map(time).collect()
         });
         let mut sides = Vec::new();
-        let flags = Sides { times, lengths: None, marks: piece.marks }.encode(base, &mut sides);
+        let flags = Sides { times, lengths: None, marks: std::mem::take(&mut piece.marks) }.encode(base, &mut sides);
         let Some(next) = self.next.step(piece.count) else {
             return Err(ApiError::bad("a body of more than 4,294,967,295 records: send several"));
         };
@@ -191,6 +255,9 @@ impl Pipeline {
         metrics.times_replaced.get_or_create(&by_source()).inc_by(replaced);
         self.next = next;
         self.accepted += u64::from(piece.count);
+        // The next piece has the same buffers.
+        piece.clear();
+        self.piece = piece;
         Ok(())
     }
 
@@ -212,12 +279,36 @@ impl Pipeline {
 }
 
 impl Piece {
-    fn push_lines(&mut self, text: &[u8], count: u32, marks: &Marks) {
-        for (row, bits) in marks.iter() {
-            self.marks.push(self.count + row, bits);
+    /// Room for so much text: twice as much each time, up to what a piece may have.
+    fn text_capacity(bytes: usize) -> usize {
+        bytes.max(bytes.saturating_mul(2).min(PIECE_BYTES + PORTION_BYTES))
+    }
+
+    fn held(&self) -> usize {
+        self.text.capacity() + self.times.capacity() * size_of::<Option<(Millis, u32)>>() + self.marks.len() * 8
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.times.clear();
+        self.marks = Marks::none();
+        self.count = 0;
+    }
+
+    fn push_text(&mut self, text: &[u8]) {
+        let bytes = self.text.len() + text.len();
+        if bytes > self.text.capacity() {
+            self.text.reserve_exact(Self::text_capacity(bytes) - self.text.len());
         }
         self.text.extend_from_slice(text);
-        self.count += count;
+    }
+
+    fn push_lines(&mut self, cut: &Cut<'_>) {
+        for (row, bits) in cut.marks.iter() {
+            self.marks.push(self.count + row, bits);
+        }
+        cut.parts.iter().for_each(|part| self.push_text(part));
+        self.count += cut.count;
     }
 
     fn push_object(&mut self, line: &[u8], mark: u8, time: Option<(Millis, u32)>) {
@@ -225,7 +316,7 @@ impl Piece {
             self.marks.push(self.count, mark);
         }
         self.times.push(time);
-        self.text.extend_from_slice(line);
+        self.push_text(line);
         self.count += 1;
     }
 }
