@@ -10,14 +10,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::StatusCode;
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
 use super::body::Unpacker;
 use super::budget::{FREE_BYTES, Share, Short};
-use super::pipeline::Pipeline;
+use super::pipeline::{PIECE_BYTES, Pipeline};
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -39,6 +39,10 @@ struct Load {
     unpacker: Unpacker,
     held: Vec<u8>,
     share: Share,
+    /// What the body will need up to its next piece, as far as is known, in bytes.
+    likely: usize,
+    /// What is kept of the share until the next piece, in bytes: who has waited once need not wait for every part.
+    kept: usize,
 }
 
 /// What is to be done with a load.
@@ -54,7 +58,8 @@ enum Work {
 
 /// Takes the body to its end. Gives back what became of it.
 pub(super) async fn feed(app: &App, mut body: Body, unpacker: Unpacker) -> Result<Pipeline, ApiError> {
-    let mut load = Load { unpacker, held: Vec::new(), share: app.bodies.share() };
+    let likely = likely(HttpBody::size_hint(&body).lower());
+    let mut load = Load { unpacker, held: Vec::new(), share: app.bodies.share(), likely, kept: 0 };
     let mut pace = Pace::new(app.doors.clock.uptime());
     loop {
         let next = next(app, &mut body, &load.share, &mut pace).await;
@@ -128,7 +133,9 @@ async fn room(app: &App, mut load: Load, bytes: usize, pace: &mut Pace) -> Resul
         return Ok(load);
     }
     load = load.work_if_divided(app).await?;
-    let grown = load.share.grow(load.with(bytes)).await;
+    let wanted = load.with(bytes);
+    load.kept = load.likely.max(wanted);
+    let grown = load.share.grow(load.kept).await;
     grown.map_err(|short| refusal(short).after(load.unpacker.accepted()))?;
     // The time in which nothing was read is not the client's.
     *pace = Pace::new(app.doors.clock.uptime());
@@ -193,12 +200,21 @@ impl Load {
         });
         let (mut load, done) = worked.await.map_err(|_| ApiError::internal())?;
         done.map_err(|error| error.after(load.unpacker.accepted()))?;
-        load.share.shrink(load.bytes());
         if load.unpacker.accepted() > before {
             load.share.renew();
         }
+        if load.unpacker.accepted() > before || work != Work::Push {
+            load.kept = 0;
+        }
+        load.share.shrink(load.bytes().max(load.kept));
         Ok(load)
     }
+}
+
+/// What a body of so many bytes needs while it is gathered and worked on, up to its first piece.
+fn likely(length: u64) -> usize {
+    let length = usize::try_from(length).unwrap_or(usize::MAX).min(PIECE_BYTES);
+    3 * held_capacity(length.min(FEED_BYTES)) + length + length / 2
 }
 
 /// Room for so many gathered bytes: twice as much each time, up to what is gathered.
