@@ -10,6 +10,9 @@ use crate::args::{Role, ServeArgs};
 /// So much of the disk is kept free for the store, unless it is said otherwise: a twentieth, at most this.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 
+/// Bodies that are worked on at the same time, on however large a machine.
+const INGESTS_MAX: usize = 32;
+
 /// Refuses what this version cannot keep.
 pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     if !args.join.is_empty() {
@@ -55,10 +58,16 @@ pub(super) fn api(args: &ServeArgs) -> bucksaw_api::Config {
     bucksaw_api::Config {
         record_bytes_max: record_bytes_max(args),
         bodies_bytes_max: usize::try_from(args.max_bodies_bytes.0).unwrap_or(usize::MAX),
+        // More at a time are no faster, and the allocator keeps some memory for each thread.
+        ingests_max: (4 * cores()).min(INGESTS_MAX),
         ..bucksaw_api::Config::default()
     }
 }
 
 fn record_bytes_max(args: &ServeArgs) -> usize {
     usize::try_from(args.max_record_bytes.0).unwrap_or(usize::MAX)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
