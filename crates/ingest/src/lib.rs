@@ -39,7 +39,7 @@ pub use append::{Durability, Records, Refusal, Source};
 pub use config::Config;
 pub use metrics::{BySource, Metrics};
 pub use queue::{Backlog, Queue};
-pub use recover::{OpenError, Recovery};
+pub use recover::Recovery;
 pub use segment::{Segment, State, View};
 
 #[cfg(test)]

@@ -1,36 +1,18 @@
 //! Opening the queue: what the last run left, whole or torn, becomes pending.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_doors::{Doors, File};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::queue::{Survey, read_header, survey};
-use bucksaw_segment::{Damage, ReadError};
+use bucksaw_segment::{Damage, OpenError, ReadError};
 use tracing::{error, info, warn};
 
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::queue::{Queue, lock};
 use crate::segment::{Segment, State};
-
-/// Why the queue cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The operating system failed.
-    #[error("cannot use {path}: {source}", path = path.display())]
-    Io {
-        /// The directory or file.
-        path: PathBuf,
-        /// What the operating system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file is of a newer version of the program.
-    #[error(transparent)]
-    Newer(ReadError),
-}
 
 /// What was found at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,12 +33,8 @@ impl Queue {
     /// # Errors
     /// [`OpenError`]. Damage is no error: it is logged, counted and set aside.
     pub fn open(doors: Doors, dir: &Path, config: Config, metrics: Metrics) -> Result<(Self, Recovery), OpenError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| OpenError::Io { path, source }
-        };
-        doors.fs.create_dir_all(dir).map_err(failed(dir))?;
-        let mut names = doors.fs.list(dir).map_err(failed(dir))?;
+        doors.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
+        let mut names = doors.fs.list(dir).map_err(OpenError::io(dir))?;
         names.sort_unstable();
         let queue = Self::empty(doors, dir.to_owned(), config, metrics);
         let mut recovery = Recovery::default();
@@ -76,8 +54,7 @@ impl Queue {
     }
 
     fn recover(&self, id: Id, path: &Path, state: &str, recovery: &mut Recovery) -> Result<(), OpenError> {
-        let opened = self.doors.fs.open(path);
-        let file = opened.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+        let file = self.doors.fs.open(path).map_err(OpenError::io(path))?;
         let found = match read_header(&*file, path) {
             // The frames are sealed with the id in the header; a file under another's name is none of ours.
             Ok(own) if own != id => Err(ReadError::Damaged { path: path.to_owned(), damage: misnamed() }),

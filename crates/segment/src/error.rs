@@ -1,7 +1,7 @@
 //! Damaged bytes are a value, not a panic.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes that are not what they should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,12 +48,38 @@ pub enum ReadError {
 
 impl ReadError {
     /// Wraps what the operating system said.
-    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + '_ {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Io { path: path.to_owned(), source }
     }
 
     /// Damage at an offset of a file.
-    pub(crate) fn damaged(path: &std::path::Path, offset: u64, what: &'static str) -> Self {
+    pub(crate) fn damaged(path: &Path, offset: u64, what: &'static str) -> Self {
         Self::Damaged { path: path.to_owned(), damage: Damage { offset, what } }
+    }
+}
+
+/// Why a directory of segments, the queue or the shelf, cannot be opened. Damage is no reason: what is damaged is set aside.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The operating system failed.
+    #[error("cannot use {path}: {source}", path = path.display())]
+    Io {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is of a newer version of the program.
+    #[error(transparent)]
+    Newer(ReadError),
+}
+
+impl OpenError {
+    /// Wraps what the operating system said of a directory or file.
+    pub fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
     }
 }

@@ -26,7 +26,7 @@ mod varint;
 pub use block::{Block, BlockBuilder, Stretch};
 pub use chunk::Chunk;
 pub use codec::Codec;
-pub use error::{Damage, ReadError};
+pub use error::{Damage, OpenError, ReadError};
 pub use frame::{Frame, FrameError, Header, Kind};
 pub use reach::Reach;
 pub use rows::{Rows, Run};

@@ -34,7 +34,6 @@ mod unit;
 
 pub use config::Config;
 pub use metrics::Metrics;
-pub use open::OpenError;
 pub use shelf::{Shelf, StoreError};
 pub use stored::{Broken, Stored};
 

@@ -1,14 +1,14 @@
 //! Opening the shelf: reads the footers, and finishes what a crash left half done.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bucksaw_doors::Doors;
 use bucksaw_ingest::Queue;
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::ReadError;
 use bucksaw_segment::shelf::Reader;
+use bucksaw_segment::{OpenError, ReadError};
 use tracing::{error, warn};
 
 use crate::config::Config;
@@ -17,34 +17,12 @@ use crate::name;
 use crate::shelf::{Shelf, lock};
 use crate::stored::{Broken, Stored};
 
-/// Why the shelf cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The operating system failed.
-    #[error("cannot use {path}: {source}", path = path.display())]
-    Io {
-        /// The directory or file.
-        path: PathBuf,
-        /// What the operating system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file is of a newer version of the program.
-    #[error(transparent)]
-    Newer(ReadError),
-}
-
 impl Shelf {
     /// Opens the shelf in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
     ///
     /// # Errors
     /// [`OpenError`]. Damage is no error: it is logged, counted and set aside.
     pub fn open(doors: Doors, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| OpenError::Io { path, source }
-        };
         let shelf = Self {
             doors,
             dir: dir.to_owned(),
@@ -54,9 +32,9 @@ impl Shelf {
             set_aside: Mutex::default(),
             unreadable: Mutex::default(),
         };
-        shelf.doors.fs.create_dir_all(&shelf.trash()).map_err(failed(dir))?;
+        shelf.doors.fs.create_dir_all(&shelf.trash()).map_err(OpenError::io(dir))?;
         let mut segments = Vec::new();
-        for file_name in shelf.doors.fs.list(dir).map_err(failed(dir))? {
+        for file_name in shelf.doors.fs.list(dir).map_err(OpenError::io(dir))? {
             let path = dir.join(&file_name);
             if file_name.strip_suffix(".tmp").is_some_and(|stem| stem.parse::<Id>().is_ok()) {
                 shelf.discard(&path);
@@ -66,11 +44,11 @@ impl Shelf {
             let Some((low, high, _, extension)) = name::parse(&file_name) else { continue };
             match extension {
                 "seg" => {
-                    let file = shelf.doors.fs.open(&path).map_err(failed(&path))?;
+                    let file = shelf.doors.fs.open(&path).map_err(OpenError::io(&path))?;
                     match Reader::open(file, &path) {
                         Ok(reader) => segments.push(Arc::new(Stored::new(reader))),
                         Err(newer @ ReadError::Version { .. }) => return Err(OpenError::Newer(newer)),
-                        Err(ReadError::Io { source, .. }) => return Err(failed(&path)(source)),
+                        Err(ReadError::Io { source, .. }) => return Err(OpenError::io(&path)(source)),
                         Err(damaged) => shelf.put_aside(&path, low, high, &damaged),
                     }
                 }
