@@ -93,7 +93,8 @@ pub struct Text {
 pub struct Pattern {
     /// In the syntax of Rust's `regex`, without the slashes around it. A slash stands for itself.
     pub source: String,
-    /// Whether letters match in either case, as the regex flag `i` has it: Unicode letters too.
+    /// Whether letters match in either case, as by the regex flag `i`: ASCII letters, and others only where the source
+    /// turns Unicode on with `(?u)`.
     pub any_case: bool,
 }
 
