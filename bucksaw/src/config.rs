@@ -65,7 +65,7 @@ fn show(layers: &Layers, name: &str, text: &mut String) -> anyhow::Result<()> {
         let origin = match layers.layer(name, matches, arg.get_id().as_str()) {
             Layer::Default => "default".to_owned(),
             Layer::File => "file".to_owned(),
-            Layer::Environment => variable(long),
+            Layer::Environment => variable(name, long),
             Layer::Flag => "flag".to_owned(),
         };
         let values: Vec<String> = matches

@@ -64,17 +64,17 @@ fn report_arguments(error: &clap::Error, command: &str) -> Exit {
         let shown = if io::stderr().is_terminal() { rendered.ansi().to_string() } else { rendered.to_string() };
         let _ = io::stderr().write_all(shown.as_bytes());
     } else {
-        say(&one_line(&error.render().to_string(), from_environment(error).as_deref(), command));
+        say(&one_line(&error.render().to_string(), from_environment(error, command).as_deref(), command));
     }
     Exit::Trouble
 }
 
 /// The variable that a refused value came from, if it is the value of one.
-fn from_environment(error: &clap::Error) -> Option<String> {
+fn from_environment(error: &clap::Error, command: &str) -> Option<String> {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
     let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
     let long = argument.strip_prefix("--")?.split([' ', '=', '[']).next()?;
-    let variable = layers::variable(long);
+    let variable = layers::variable(command.trim_start_matches("bucksaw "), long);
     let given = env::var(&variable).ok()?;
     given.split(',').any(|part| part == value).then_some(variable)
 }

@@ -48,9 +48,14 @@ pub(crate) struct Layers {
     filed: BTreeSet<(String, String)>,
 }
 
-/// The environment variable of a long flag.
-pub(crate) fn variable(long: &str) -> String {
-    format!("BUCKSAW_{}", long.to_ascii_uppercase().replace('-', "_"))
+/// Commands and flags whose name is that of a flag of another kind in another command, so that they cannot share its
+/// variable.
+const OWN_VARIABLE: [(&str, &str); 1] = [("generate", "count")];
+
+/// The environment variable of a long flag of a command.
+pub(crate) fn variable(command: &str, long: &str) -> String {
+    let own = if OWN_VARIABLE.contains(&(command, long)) { format!("{command}-") } else { String::new() };
+    format!("BUCKSAW_{own}{long}").to_ascii_uppercase().replace('-', "_")
 }
 
 /// The flags of a command that have a variable and a key: all but help.
@@ -168,6 +173,7 @@ impl Layers {
 }
 
 fn with_variables(command: Command) -> Command {
+    let of = command.get_name().to_owned();
     let command = command.mut_args(|arg| {
         if !is_settable(&arg) {
             return arg;
@@ -177,7 +183,7 @@ fn with_variables(command: Command) -> Command {
         } else {
             arg
         };
-        let name = arg.get_long().map(variable).unwrap_or_default();
+        let name = arg.get_long().map(|long| variable(&of, long)).unwrap_or_default();
         arg.env(name).hide_env(true)
     });
     command.mut_subcommands(with_variables)

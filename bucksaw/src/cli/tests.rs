@@ -1,6 +1,6 @@
 //! What holds for all commands, and the document that is written from them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -33,10 +33,23 @@ fn every_flag_is_explained_and_has_a_variable() {
             let (name, help) = (arg.get_id(), arg.get_help().map(ToString::to_string));
             assert!(help.is_some_and(|help| !help.is_empty()), "{name}");
             if arg.get_long().is_some() && arg.get_long() != Some("version") {
-                let wanted = variable(arg.get_long().unwrap());
+                let wanted = variable(command.get_name(), arg.get_long().unwrap());
                 assert_eq!(arg.get_env().and_then(|env| env.to_str()), Some(wanted.as_str()), "{name}");
                 assert!(wanted.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'), "{wanted}");
             }
+        }
+    }
+}
+
+#[test]
+fn no_variable_is_a_switch_here_and_a_value_there() {
+    let tree = tree();
+    let mut switches = BTreeMap::new();
+    for command in tree.get_subcommands() {
+        for arg in settable(command) {
+            let variable = variable(command.get_name(), arg.get_long().unwrap());
+            let switch = matches!(arg.get_action(), ArgAction::SetTrue);
+            assert_eq!(*switches.entry(variable.clone()).or_insert(switch), switch, "{variable}");
         }
     }
 }
@@ -105,7 +118,7 @@ fn document() -> String {
             writeln!(
                 text,
                 "| {short}`--{long}{value}` | `{}` | `{long}` | {} | {} |",
-                variable(long),
+                variable(name, long),
                 default(arg),
                 meaning(arg)
             )
