@@ -87,6 +87,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) min_free_bytes: Option<ByteSize>,
 
+    /// Memory for what queries have found and their readers have not yet read, all together
+    ///
+    /// A query may hold as much of it as it leaves to the others. With less, queries go on in smaller steps and may
+    /// search some parts twice.
+    #[arg(long, value_name = "SIZE", default_value = "128MB")]
+    pub(crate) query_memory_bytes: ByteSize,
+
     /// What the node tells on standard error: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(crate) log_level: String,

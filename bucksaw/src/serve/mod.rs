@@ -67,8 +67,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let pool = Pool::start(cores).context("cannot start the threads that search")?;
     let parts = (Arc::clone(&queue), Arc::clone(&shelf));
-    let engine =
-        Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), bucksaw_query::Config::default(), metrics.query));
+    let engine = Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), settings::query(&args), metrics.query));
     let intake = Intake {
         queue: Arc::clone(&queue),
         config: settings::sources(&args),
@@ -126,7 +125,7 @@ fn runtime(name: &str) -> anyhow::Result<Runtime> {
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 8);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
-        .max_blocking_threads(96)
+        .max_blocking_threads(128)
         .thread_keep_alive(Duration::from_secs(5))
         .thread_name(name)
         .enable_all()

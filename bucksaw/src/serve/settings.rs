@@ -50,6 +50,10 @@ pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
     }
 }
 
+pub(super) fn query(args: &ServeArgs) -> bucksaw_query::Config {
+    bucksaw_query::Config { held_bytes_max: args.query_memory_bytes.0, ..bucksaw_query::Config::default() }
+}
+
 pub(super) fn sources(args: &ServeArgs) -> bucksaw_sources::Config {
     bucksaw_sources::Config { record_bytes_max: record_bytes_max(args), ..bucksaw_sources::Config::default() }
 }

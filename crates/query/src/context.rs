@@ -9,6 +9,9 @@ use crate::hits::Record;
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::stats::Stats;
 
+/// Bytes of text before a record, and behind it, beyond which no more records are added: some may be very long.
+const SIDE_BYTES_MAX: usize = 4 << 20;
+
 pub(crate) fn run(
     engine: &Arc<Engine>,
     id: Id,
@@ -21,19 +24,25 @@ pub(crate) fn run(
     let all = |from, to, stream, order, limit| Request { expr: Expr::All, from, to, stream, order, limit: Some(limit) };
     let mut ask = |request| -> Result<Vec<Record>, RequestError> {
         let mut search = engine.search(request, cancel.clone())?;
-        let mut records = Vec::new();
+        let mut records: Vec<Record> = Vec::new();
+        let mut bytes = 0;
         loop {
             let batch = search.next_batch();
             if batch.is_empty() {
                 break;
             }
-            records.extend(batch);
+            for record in batch {
+                if bytes < SIDE_BYTES_MAX {
+                    bytes += record.text().len();
+                    records.push(record);
+                }
+            }
         }
         if search.is_cancelled() {
             return Err(RequestError::Cancelled);
         }
         let read = search.stats();
-        stats.matched += read.matched;
+        stats.matched += records.len() as u64;
         stats.segments_read += read.segments_read;
         stats.segments_skipped += read.segments_skipped;
         stats.bytes_scanned += read.bytes_scanned;

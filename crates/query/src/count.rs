@@ -1,7 +1,9 @@
 //! Counts: no lines are built, and ids are looked at only where they matter.
 //!
 //! Where no other unit can hold the same record, rows are just counted. Units that may share records (retries, copies)
-//! give the ids of their matches, and a record counts once: exactly, by bitmaps of sequence numbers for each producer.
+//! give the ids of their matches, and a record counts once: exactly, by bitmaps of sequence numbers for each producer and
+//! stretch of time. These can be neither cut nor put off, so what they take is held by force: some bits for each record,
+//! and of few records, for what the queue holds moves on to the shelf within seconds.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -12,6 +14,7 @@ use bucksaw_scan::Plan;
 use bucksaw_segment::Reach;
 use roaring::RoaringBitmap;
 
+use crate::budget::Share;
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
 use crate::hits::Ids;
@@ -62,10 +65,13 @@ impl Grid {
     }
 }
 
+/// Sequence numbers by bucket and producer. Equal ids have equal times, and so the same bucket.
+type Seen = HashMap<(usize, Producer), RoaringBitmap>;
+
 struct Counted {
     counts: Vec<u64>,
     /// The ids of the matches, where others could have the same.
-    ids: Vec<Id>,
+    seen: Seen,
     bytes: u64,
     damaged: Vec<String>,
 }
@@ -84,7 +90,8 @@ pub(crate) fn run(
     let shared = shared(&units);
     let request = Arc::new(request.clone());
     let dispatch: Dispatch<Counted> = Dispatch::new(engine, cancel.clone());
-    let mut total = Total { counts: vec![0; grid.count], seen: HashMap::new(), grid };
+    let share = engine.budget.account().force(0);
+    let mut total = Total { counts: vec![0; grid.count], seen: Seen::new(), seen_bytes: 0, share, grid };
     let mut in_flight = 0;
     let mut units = units.into_iter().zip(shared).enumerate();
     engine.metrics.in_flight.inc();
@@ -118,7 +125,9 @@ pub(crate) fn run(
 
 struct Total {
     counts: Vec<u64>,
-    seen: HashMap<Producer, RoaringBitmap>,
+    seen: Seen,
+    seen_bytes: usize,
+    share: Share,
     grid: Grid,
 }
 
@@ -129,13 +138,16 @@ impl Total {
         for (sum, count) in self.counts.iter_mut().zip(counted.counts) {
             *sum += count;
         }
-        for id in counted.ids {
-            if self.seen.entry(id.producer()).or_default().insert(id.sequence())
-                && let Some(sum) = self.counts.get_mut(self.grid.bucket(id))
-            {
-                *sum += 1;
+        for ((bucket, producer), found) in counted.seen {
+            let seen = self.seen.entry((bucket, producer)).or_default();
+            let (count, bytes) = (seen.len(), seen.serialized_size());
+            *seen |= found;
+            self.seen_bytes += seen.serialized_size() - bytes;
+            if let Some(sum) = self.counts.get_mut(bucket) {
+                *sum += seen.len() - count;
             }
         }
+        self.share.set(self.seen_bytes as u64);
     }
 
     fn histogram(&self, request: &Request) -> Histogram {
@@ -174,8 +186,8 @@ fn shared(units: &[Unit]) -> Vec<bool> {
 }
 
 fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid: Grid, shared: bool) -> Counted {
-    let mut counted = Counted { counts: vec![0; grid.count], ids: Vec::new(), bytes: 0, damaged: Vec::new() };
-    let (counts, ids_found) = (&mut counted.counts, &mut counted.ids);
+    let mut counted = Counted { counts: vec![0; grid.count], seen: Seen::new(), bytes: 0, damaged: Vec::new() };
+    let (counts, seen) = (&mut counted.counts, &mut counted.seen);
     // A queue segment may hold a frame twice, after a client sent it again.
     let shared = shared || matches!(unit, Unit::Queue(_));
     counted.bytes = scan(unit, request, plan, cancel, &mut counted.damaged, &mut |chunk, bound| {
@@ -197,7 +209,7 @@ fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid
             let id = ids.of(found.row);
             if request.wants(id) {
                 if shared {
-                    ids_found.push(id);
+                    seen.entry((grid.bucket(id), id.producer())).or_default().insert(id.sequence());
                 } else if let Some(count) = counts.get_mut(grid.bucket(id)) {
                     *count += 1;
                 }

@@ -8,6 +8,7 @@ use bucksaw_ingest::Queue;
 use bucksaw_scan::Plan;
 use bucksaw_store::Shelf;
 
+use crate::budget::Budget;
 use crate::count::{self, Histogram};
 use crate::fields::Fields;
 use crate::hits::Record;
@@ -25,11 +26,15 @@ pub struct Config {
     pub fields_records_max: u64,
     /// Bytes that a follower may lag behind before it skips to the end.
     pub tail_lag_bytes_max: u64,
+    /// Memory, in bytes, for what queries have found and their readers have not yet read, all queries together. More lets
+    /// many large answers be read at once without being searched for twice. None holds more than it leaves to the others,
+    /// but each may hold a 128th, or one record, however much the others hold.
+    pub held_bytes_max: u64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { fields_records_max: 10_000, tail_lag_bytes_max: 64 << 20 }
+        Self { fields_records_max: 10_000, tail_lag_bytes_max: 64 << 20, held_bytes_max: 128 << 20 }
     }
 }
 
@@ -41,6 +46,7 @@ pub struct Engine {
     pub(crate) doors: Doors,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
+    pub(crate) budget: Arc<Budget>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -60,7 +66,8 @@ impl Engine {
         config: Config,
         metrics: Metrics,
     ) -> Self {
-        Self { queue, shelf, pool, doors, config, metrics }
+        let budget = Budget::new(config.held_bytes_max, metrics.held_bytes.clone());
+        Self { queue, shelf, pool, doors, config, metrics, budget }
     }
 
     /// Begins a search over what is there now.

@@ -18,6 +18,12 @@ const VALUES_MAX: usize = 20;
 /// Different values that are counted for each field. A field with more (an id) has no common values to speak of.
 const COUNTED_MAX: usize = 2_000;
 
+/// Bytes of the different values of all fields together that are counted: nobody looks at so many.
+const COUNTED_BYTES_MAX: usize = 4 << 20;
+
+/// Memory that a value takes besides its bytes, about.
+const VALUE_COST_BYTES: usize = 64;
+
 /// Fields of one record that are looked at.
 const RECORD_FIELDS_MAX: usize = 200;
 
@@ -58,12 +64,17 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, value: &[u8]) {
+    /// Counts a value; a new one only when there is `room`, in bytes, which it takes up.
+    fn add(&mut self, value: &[u8], room: &mut usize) {
         self.records += 1;
         let value = value.get(..VALUE_BYTES_MAX).unwrap_or(value);
+        let left = room.checked_sub(value.len() + VALUE_COST_BYTES);
         if let Some(count) = self.values.get_mut(value) {
             *count += 1;
-        } else if self.values.len() < COUNTED_MAX {
+        } else if let Some(left) = left
+            && self.values.len() < COUNTED_MAX
+        {
+            *room = left;
             self.values.insert(value.to_vec(), 1);
         } else {
             self.overflowed = true;
@@ -84,6 +95,7 @@ pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Res
     let request = Request { order: Order::Descending, limit: Some(limit), ..request };
     let mut search = engine.search(request, cancel)?;
     let mut tallies: BTreeMap<(bool, String), Tally> = BTreeMap::new();
+    let mut room = COUNTED_BYTES_MAX;
     loop {
         let batch = search.next_batch();
         if batch.is_empty() {
@@ -92,7 +104,7 @@ pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Res
         for record in batch {
             for (name, value) in record.labels.iter() {
                 if let Some(tally) = tally(&mut tallies, true, name) {
-                    tally.add(value.as_bytes());
+                    tally.add(value.as_bytes(), &mut room);
                 }
             }
             fields::each(record.text(), RECORD_FIELDS_MAX, &mut |name, value| {
@@ -100,7 +112,7 @@ pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Res
                 if record.labels.get(name).is_none()
                     && let Some(tally) = tally(&mut tallies, false, name)
                 {
-                    tally.add(&value);
+                    tally.add(&value, &mut room);
                 }
             });
         }

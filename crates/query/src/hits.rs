@@ -1,17 +1,41 @@
 //! Matching records, on their way from the scan to the reader.
+//!
+//! A scan writes them to [`Hits`]: their bytes into *slabs*, and into *pages* where each lies. Both have a fixed size, so
+//! that a match costs no allocation and nothing is ever moved to grow. (One growing vector for each made the allocator
+//! keep three times what was held.) Sealed, they are [`Found`], which hands them out and lets go of each page and slab
+//! with its last record: a long answer gives its memory back while it is read.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::{Chunk, Rows};
 
-/// The matches of one unit: their bytes in one piece, so that a match costs no allocation.
+use crate::budget::Share;
+
+/// Bytes of a slab, at most, but for a record that is longer, which has one of its own. The first are smaller: many scans
+/// find little.
+const SLAB_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of the first slab. Each further one is four times as large as the one before.
+const SLAB_BYTES_MIN: usize = 4 << 10;
+
+/// Hits of a page, at most.
+const PAGE_HITS_MAX: usize = 4_096;
+
+/// Hits of the first page. Each further one has four times as many as the one before.
+const PAGE_HITS_MIN: usize = 64;
+
+/// Matches of one unit, as they are found.
 #[derive(Debug, Default)]
 pub(crate) struct Hits {
-    text: Vec<u8>,
+    slabs: Vec<Vec<u8>>,
     streams: Vec<Labels>,
-    pub(crate) list: Vec<Hit>,
+    pages: Vec<Vec<Hit>>,
+    count: usize,
+    /// What the slabs and pages take.
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +43,8 @@ pub(crate) struct Hit {
     pub(crate) id: Id,
     nanos: u32,
     stream: u32,
-    start: usize,
+    slab: u32,
+    start: u32,
     length: u32,
     marks: u8,
 }
@@ -32,35 +57,218 @@ impl Hits {
         self.streams.len() as u32 - 1
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The id at the end of the list.
+    pub(crate) fn last(&self) -> Option<Id> {
+        self.pages.last().and_then(|page| page.last()).map(|hit| hit.id)
+    }
+
+    /// Memory that is taken, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.bytes + self.streams.capacity() * size_of::<Labels>()) as u64
+    }
+
+    /// Memory that will be taken with one more record of this length.
+    pub(crate) fn bytes_with(&self, length: usize) -> u64 {
+        let slab = if has_room(&self.slabs, length) { 0 } else { self.next_slab_bytes(length) };
+        let page = if has_room(&self.pages, 1) { 0 } else { self.next_page_hits() * size_of::<Hit>() };
+        self.bytes() + (slab + page) as u64
+    }
+
     pub(crate) fn push(&mut self, id: Id, row: u32, stream: u32, chunk: &Chunk<'_>, range: Range<usize>) {
         let record = chunk.text.get(range).unwrap_or_default();
-        let (nanos, marks) = (chunk.rows.nanos(row), chunk.rows.marks.of(row));
-        let (start, length) = (self.text.len(), record.len() as u32);
-        self.list.push(Hit { id, nanos, stream, start, length, marks });
-        self.text.extend_from_slice(record);
+        let hit = Hit {
+            id,
+            nanos: chunk.rows.nanos(row),
+            stream,
+            slab: 0,
+            start: 0,
+            length: 0,
+            marks: chunk.rows.marks.of(row),
+        };
+        self.push_hit(hit, record);
     }
 
-    /// Memory that the matches take, about.
-    pub(crate) fn bytes(&self) -> usize {
-        self.text.len() + self.list.len() * size_of::<Hit>()
+    fn push_hit(&mut self, hit: Hit, record: &[u8]) {
+        if !has_room(&self.slabs, record.len()) {
+            let slab_bytes = self.next_slab_bytes(record.len());
+            self.bytes += slab_bytes;
+            self.slabs.push(Vec::with_capacity(slab_bytes));
+        }
+        let number = self.slabs.len() as u32 - 1;
+        let Some(slab) = self.slabs.last_mut() else { return };
+        let (start, length) = (slab.len() as u32, record.len() as u32);
+        slab.extend_from_slice(record);
+        self.list(Hit { slab: number, start, length, ..hit });
     }
 
-    pub(crate) fn sort(&mut self) {
-        if !self.list.is_sorted_by_key(|hit| hit.id) {
-            self.list.sort_unstable_by_key(|hit| hit.id);
+    fn list(&mut self, hit: Hit) {
+        if !has_room(&self.pages, 1) {
+            let page_hits = self.next_page_hits();
+            self.bytes += page_hits * size_of::<Hit>();
+            self.pages.push(Vec::with_capacity(page_hits));
+        }
+        if let Some(page) = self.pages.last_mut() {
+            page.push(hit);
+            self.count += 1;
         }
     }
 
-    /// Gives back the memory that was taken ahead: nothing will be pushed any more, and a slow reader may hold this long.
-    pub(crate) fn shrink(&mut self) {
-        self.text.shrink_to_fit();
-        self.list.shrink_to_fit();
+    fn next_slab_bytes(&self, length: usize) -> usize {
+        (SLAB_BYTES_MIN << steps(&self.slabs)).min(SLAB_BYTES_MAX).max(length)
     }
 
-    pub(crate) fn record(self: &Arc<Self>, hit: &Hit) -> Record {
+    fn next_page_hits(&self) -> usize {
+        (PAGE_HITS_MIN << steps(&self.pages)).min(PAGE_HITS_MAX)
+    }
+
+    /// Sorts by `key` and keeps of equal ids one: they are the same record.
+    pub(crate) fn sort(&mut self, key: impl Fn(Id) -> u128) {
+        if self.rises(&key) {
+            return;
+        }
+        // Most often it is just the other way round.
+        self.pages.reverse();
+        self.pages.iter_mut().for_each(|page| page.reverse());
+        if self.rises(&key) {
+            return;
+        }
+        let mut all = self.pages.concat();
+        all.sort_unstable_by_key(|hit| key(hit.id));
+        all.dedup_by_key(|hit| hit.id);
+        self.bytes -= self.pages.iter().map(Vec::capacity).sum::<usize>() * size_of::<Hit>();
+        self.bytes += all.capacity() * size_of::<Hit>();
+        self.count = all.len();
+        self.pages = vec![all];
+    }
+
+    /// Whether the keys rise from hit to hit.
+    fn rises(&self, key: impl Fn(Id) -> u128) -> bool {
+        let rise = |before: &Hit, after: &Hit| key(before.id) < key(after.id);
+        // `is_sorted_by` is about pairs, so that equal ones are none that rise.
+        let mut seams = self.pages.windows(2).map(|pair| match pair {
+            [before, after] => before.last().zip(after.first()),
+            _ => None,
+        });
+        seams.all(|ends| ends.is_some_and(|(before, after)| rise(before, after)))
+            && self.pages.iter().all(|page| page.is_sorted_by(rise))
+    }
+
+    /// Keeps the first `count` hits of the list, and of the memory what they need. Returns the id of the first that went.
+    pub(crate) fn truncate(&mut self, count: usize) -> Option<Id> {
+        let first_gone = self.pages.iter().flatten().nth(count)?.id;
+        let mut kept = Self { streams: std::mem::take(&mut self.streams), ..Self::default() };
+        for hit in self.pages.iter().flatten().take(count) {
+            kept.push_hit(*hit, self.text(hit));
+        }
+        *self = kept;
+        Some(first_gone)
+    }
+
+    fn text(&self, hit: &Hit) -> &[u8] {
+        self.slabs.get(hit.slab as usize).and_then(|slab| slab.get(hit.range())).unwrap_or_default()
+    }
+
+    /// Nothing will be pushed any more. What `share` holds is set to what is needed, and let go of as that is.
+    pub(crate) fn seal(mut self, mut share: Share) -> Found {
+        self.streams.shrink_to_fit();
+        if let Some(slab) = self.slabs.last_mut() {
+            self.bytes -= slab.capacity();
+            slab.shrink_to_fit();
+            self.bytes += slab.capacity();
+        }
+        let bytes = self.bytes();
+        share.set(bytes);
+        let mut left = vec![0; self.slabs.len()];
+        for hit in self.pages.iter().flatten() {
+            if let Some(left) = left.get_mut(hit.slab as usize) {
+                *left += 1;
+            }
+        }
+        let slabs = self.slabs.into_iter().zip(left).map(|(text, left)| {
+            let share = share.split(text.capacity() as u64);
+            (left > 0).then(|| (Arc::new(Slab { text, _share: share }), left))
+        });
+        Found { slabs: slabs.collect(), streams: self.streams, pages: self.pages.into(), at: 0, bytes, share }
+    }
+}
+
+fn has_room<T>(pieces: &[Vec<T>], count: usize) -> bool {
+    pieces.last().is_some_and(|last| last.capacity() - last.len() >= count)
+}
+
+/// By which power of two the next of these pieces is larger than the first.
+fn steps<T>(pieces: &[T]) -> usize {
+    pieces.len().min(4) * 2
+}
+
+impl Hit {
+    fn range(&self) -> Range<usize> {
+        self.start as usize..(self.start + self.length) as usize
+    }
+}
+
+/// Text of matches. Held by the records of an answer.
+#[derive(Debug)]
+struct Slab {
+    text: Vec<u8>,
+    _share: Share,
+}
+
+/// Matches of one unit, in the order in which they are handed out.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// With the number of their records that were not handed out; `None` when there are none.
+    slabs: Vec<Option<(Arc<Slab>, u32)>>,
+    streams: Vec<Labels>,
+    /// Those that were not handed out to their end.
+    pages: VecDeque<Vec<Hit>>,
+    /// Which hit of the first page is the next.
+    at: usize,
+    bytes: u64,
+    /// What all but the slabs takes.
+    share: Share,
+}
+
+impl Found {
+    /// Memory that all the matches took.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The id of the next record.
+    pub(crate) fn peek(&self) -> Option<Id> {
+        self.next_hit().map(|hit| hit.id)
+    }
+
+    fn next_hit(&self) -> Option<&Hit> {
+        self.pages.front()?.get(self.at)
+    }
+}
+
+impl Iterator for Found {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        let hit = *self.next_hit()?;
+        self.at += 1;
+        if let Some(page) = self.pages.front().filter(|page| self.at == page.len()) {
+            self.share.give_back((page.capacity() * size_of::<Hit>()) as u64);
+            self.pages.pop_front();
+            self.at = 0;
+        }
+        let place = self.slabs.get_mut(hit.slab as usize)?;
+        let (slab, left) = place.as_mut()?;
+        let slab = Arc::clone(slab);
+        *left -= 1;
+        if *left == 0 {
+            *place = None;
+        }
         let labels = self.streams.get(hit.stream as usize).cloned().unwrap_or_default();
-        let range = hit.start..hit.start + hit.length as usize;
-        Record { id: hit.id, nanos: hit.nanos, marks: hit.marks, labels, hits: Arc::clone(self), range }
+        Some(Record { id: hit.id, nanos: hit.nanos, marks: hit.marks, labels, slab, range: hit.range() })
     }
 }
 
@@ -75,7 +283,7 @@ pub struct Record {
     pub marks: u8,
     /// Its stream.
     pub labels: Labels,
-    hits: Arc<Hits>,
+    slab: Arc<Slab>,
     range: Range<usize>,
 }
 
@@ -83,7 +291,7 @@ impl Record {
     /// The bytes, without a line end.
     #[must_use]
     pub fn text(&self) -> &[u8] {
-        self.hits.text.get(self.range.clone()).unwrap_or_default()
+        self.slab.text.get(self.range.clone()).unwrap_or_default()
     }
 }
 

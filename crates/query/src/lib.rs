@@ -4,8 +4,9 @@
 //!   request ── snapshot: queue first, then shelf ──► units (queue segments, blocks), those that cannot match left out
 //!           ── scan each on the pool: filter first ──► hits ──► merge by id, drop equal ids, stop at the limit ──► out
 //! ```
-//! A unit is scanned only when its turn comes and the reader wants more, so a slow reader holds little memory and an
-//! abandoned query stops within a unit. Counts and histograms build no lines, and look at ids only where two units could
+//! A unit is scanned only when its turn comes and the reader wants more, so an abandoned query stops within a unit. What was
+//! found and is not yet read is held within one [budget](Config::held_bytes_max) for all queries: none holds more than it
+//! leaves to the others, one that can hold no more goes on a part at a time, and one whose reader stalls lets go of it all. Counts and histograms build no lines, and look at ids only where two units could
 //! hold the same record.
 //!
 //! Invariant: a record that was accepted before the request is in the answer once, also while it moves from the queue to
@@ -13,6 +14,7 @@
 //! its source.
 //! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
 
+mod budget;
 mod context;
 mod count;
 mod dispatch;
@@ -20,6 +22,7 @@ mod engine;
 mod fields;
 mod hits;
 mod metrics;
+mod part;
 mod pool;
 mod request;
 mod search;

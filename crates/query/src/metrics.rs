@@ -11,6 +11,7 @@ use crate::stats::Stats;
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(crate) in_flight: Gauge,
+    pub(crate) held_bytes: Gauge,
     pub(crate) queries: Counter,
     pub(crate) cancelled: Counter,
     pub(crate) partial: Counter,
@@ -28,6 +29,7 @@ impl Metrics {
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             in_flight: Gauge::default(),
+            held_bytes: Gauge::default(),
             queries: Counter::default(),
             cancelled: Counter::default(),
             partial: Counter::default(),
@@ -41,6 +43,7 @@ impl Metrics {
         let all = metrics.clone();
         let query = registry.sub_registry_with_prefix("query");
         query.register("in_flight", "Queries being answered", all.in_flight);
+        query.register("held_bytes", "Memory for what was found and is not yet read, of all queries", all.held_bytes);
         query.register("answers", "Queries answered, whole or in part", all.queries);
         query.register("cancelled", "Queries given up because nobody wanted the answer", all.cancelled);
         query.register("partial", "Answers from which records may be missing", all.partial);

@@ -16,6 +16,16 @@ pub enum Order {
     Descending,
 }
 
+impl Order {
+    /// The place of an id in an answer of this order.
+    pub(crate) fn key(self, id: Id) -> u128 {
+        match self {
+            Self::Ascending => id.bits(),
+            Self::Descending => !id.bits(),
+        }
+    }
+}
+
 /// A question over a span of time.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -39,6 +49,15 @@ impl Request {
     pub fn new(expr: Expr, from: Millis, to: Millis) -> Self {
         let to = if to >= Millis::MAX { Id::MAX } else { Id::first_at(to) };
         Self { expr, from: Id::first_at(from), to, stream: None, order: Order::Ascending, limit: None }
+    }
+
+    /// The same for what comes before `id` in the answer, and for what comes from there on.
+    pub(crate) fn split(&self, id: Id) -> (Self, Self) {
+        let behind = Id::from_bits(id.bits().saturating_add(1));
+        match self.order {
+            Order::Ascending => (Self { to: id, ..self.clone() }, Self { from: id, ..self.clone() }),
+            Order::Descending => (Self { from: behind, ..self.clone() }, Self { to: behind, ..self.clone() }),
+        }
     }
 
     pub(crate) fn wants(&self, id: Id) -> bool {

@@ -6,43 +6,45 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_record::Id;
 use bucksaw_scan::Plan;
 
+use crate::budget::{Account, Share};
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
-use crate::hits::{Hit, Hits, Ids, Record};
+use crate::hits::{Found, Record};
+use crate::part::Part;
 use crate::request::{Cancel, Order, Request};
 use crate::stats::Stats;
-use crate::unit::{Unit, scan, units};
+use crate::unit::{Unit, units};
 
 /// Records of a batch, at most.
 const BATCH_RECORDS: usize = 2_048;
 
 /// Bytes of a batch, at most but for the last record.
-const BATCH_BYTES: usize = 512 << 10;
-
-/// Matches that were found and may not be handed out yet: beyond this many bytes no further unit is begun.
-const HELD_BYTES_MAX: usize = 32 << 20;
+const BATCH_BYTES: usize = 160 << 10;
 
 /// An answer that comes as it is asked for. Dropping it stops the work.
 pub struct Search {
     engine: Arc<Engine>,
-    request: Arc<Request>,
+    order: Order,
+    limit: Option<u64>,
     plan: Arc<Plan>,
     cancel: Cancel,
-    waiting: VecDeque<(u128, Unit)>,
-    /// Keys of the units in flight, by number.
-    in_flight: BTreeMap<usize, u128>,
-    dispatch: Dispatch<Scanned>,
+    account: Account,
+    /// What is still to be scanned, in the order of the answer.
+    waiting: VecDeque<Task>,
+    /// What is being scanned, by number.
+    in_flight: BTreeMap<usize, Task>,
+    dispatch: Dispatch<Part>,
     /// What was found and not handed out, by the key of its next record.
     heap: BinaryHeap<Reverse<(u128, usize)>>,
-    found: BTreeMap<usize, Found>,
-    held_bytes: usize,
+    found: BTreeMap<usize, (Task, Found)>,
+    /// Memory that the matches took so far.
+    found_bytes: u64,
     next_number: usize,
     last: Option<Id>,
     stats: Stats,
@@ -50,16 +52,13 @@ pub struct Search {
     told: bool,
 }
 
-struct Found {
-    hits: Arc<Hits>,
-    /// The next one, counted from the side that the answer begins at.
-    at: usize,
-}
-
-struct Scanned {
-    hits: Hits,
-    bytes: u64,
-    damaged: Vec<String>,
+/// A unit to be scanned, for the records that the request says.
+#[derive(Clone)]
+struct Task {
+    /// The lowest that one of its records can have.
+    key: u128,
+    unit: Arc<Unit>,
+    request: Arc<Request>,
 }
 
 impl std::fmt::Debug for Search {
@@ -75,18 +74,24 @@ impl Search {
     pub(crate) fn start(engine: Arc<Engine>, request: Request, plan: Plan, cancel: Cancel) -> Self {
         let mut stats = Stats::default();
         let units = units(&engine.queue, &engine.shelf, &request, &plan, &mut stats);
-        let first = |unit: &Unit| match request.order {
-            Order::Ascending => key(request.order, unit.low()),
-            Order::Descending => key(request.order, unit.high()),
+        let (order, limit, request) = (request.order, request.limit, Arc::new(request));
+        let task = |unit: Unit| {
+            let first = match order {
+                Order::Ascending => unit.low(),
+                Order::Descending => unit.high(),
+            };
+            Task { key: order.key(first), unit: Arc::new(unit), request: Arc::clone(&request) }
         };
-        let mut waiting: Vec<(u128, Unit)> = units.into_iter().map(|unit| (first(&unit), unit)).collect();
-        waiting.sort_by_key(|(key, _)| *key);
+        let mut waiting: Vec<Task> = units.into_iter().map(task).collect();
+        waiting.sort_by_key(|task| task.key);
         let dispatch = Dispatch::new(&engine, cancel.clone());
         engine.metrics.in_flight.inc();
         Self {
             started: engine.doors.clock.uptime(),
+            account: engine.budget.account(),
             engine,
-            request: Arc::new(request),
+            order,
+            limit,
             plan: Arc::new(plan),
             cancel,
             waiting: waiting.into(),
@@ -94,7 +99,7 @@ impl Search {
             dispatch,
             heap: BinaryHeap::new(),
             found: BTreeMap::new(),
-            held_bytes: 0,
+            found_bytes: 0,
             next_number: 0,
             last: None,
             stats,
@@ -130,6 +135,20 @@ impl Search {
         batch
     }
 
+    /// Gives back all memory, at the price of searching again for what was found and not handed out: for a reader who
+    /// stalls. Waits for the scans that are under way.
+    pub fn let_go(&mut self) {
+        while !self.in_flight.is_empty() && !self.cancel.is_cancelled() {
+            self.wait_for_unit();
+        }
+        self.heap.clear();
+        for (task, found) in std::mem::take(&mut self.found).into_values() {
+            if let Some(id) = found.peek() {
+                self.put_back(task, id);
+            }
+        }
+    }
+
     /// What the answer rests on so far; complete when [`Self::next_batch`] came back empty.
     #[must_use]
     pub fn stats(&self) -> &Stats {
@@ -143,34 +162,48 @@ impl Search {
     }
 
     fn is_full(&self) -> bool {
-        self.request.limit.is_some_and(|limit| self.stats.matched >= limit)
+        self.limit.is_some_and(|limit| self.stats.matched >= limit)
     }
 
     fn begin_units(&mut self) {
         while self.in_flight.len() < self.dispatch.window() {
-            if self.held_bytes >= HELD_BYTES_MAX && !self.in_flight.is_empty() {
+            let Some(next) = self.waiting.front() else { return };
+            // What can be handed out already should be, before more is searched.
+            let ready = self.heap.peek().is_some_and(|Reverse((ready, _))| *ready <= next.key);
+            if ready && self.in_flight.is_empty() {
                 return;
             }
-            // What can be handed out already should be, before more is searched.
-            let ready = self.heap.peek().map(|Reverse((key, _))| *key);
-            match (ready, self.waiting.front()) {
-                (Some(ready), Some((next, _))) if ready <= *next && self.in_flight.is_empty() => return,
-                _ => {}
+            let Some(share) = self.memory_for(&next.unit) else { return };
+            if let Some(task) = self.waiting.pop_front() {
+                self.begin(task, share);
             }
-            let Some((key, unit)) = self.waiting.pop_front() else { return };
-            let number = self.next_number;
-            self.next_number += 1;
-            self.in_flight.insert(number, key);
-            let (request, plan, cancel) = (Arc::clone(&self.request), Arc::clone(&self.plan), self.cancel.clone());
-            let limit = request.limit.map(|limit| limit - self.stats.matched.min(limit));
-            self.dispatch.launch(number, move || scan_unit(&unit, &request, &plan, &cancel, limit));
         }
+    }
+
+    /// Memory for what a unit will probably give; `None` when there is too little and the search can go on without.
+    fn memory_for(&self, unit: &Unit) -> Option<Share> {
+        let found = u128::from(self.found_bytes) * u128::from(unit.text_bytes());
+        let expected = found / u128::from(self.stats.bytes_scanned.max(1));
+        let part = self.engine.budget.part_bytes();
+        let share = self.account.take(u64::try_from(expected).unwrap_or(u64::MAX).max(part));
+        share.or_else(|| self.in_flight.is_empty().then(|| self.account.force(part)))
+    }
+
+    fn begin(&mut self, task: Task, share: Share) {
+        let number = self.next_number;
+        self.next_number += 1;
+        // The last record that was handed out may be found once more.
+        let left = self.limit.map(|limit| limit - self.stats.matched.min(limit) + u64::from(self.last.is_some()));
+        let limit = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+        let (plan, cancel) = (Arc::clone(&self.plan), self.cancel.clone());
+        self.in_flight.insert(number, task.clone());
+        self.dispatch.launch(number, move || Part::find(&task.unit, &task.request, &plan, &cancel, limit, share));
     }
 
     /// Up to where records may be handed out.
     fn frontier(&self) -> u128 {
-        let waiting = self.waiting.front().map(|(key, _)| *key);
-        let in_flight = self.in_flight.values().min().copied();
+        let waiting = self.waiting.front().map(|task| task.key);
+        let in_flight = self.in_flight.values().map(|task| task.key).min();
         waiting.into_iter().chain(in_flight).min().unwrap_or(u128::MAX)
     }
 
@@ -182,19 +215,19 @@ impl Search {
             }
             self.heap.pop();
             let others = self.heap.peek().map_or(u128::MAX, |Reverse((key, _))| *key).min(frontier);
-            let Some(found) = self.found.get_mut(&number) else { continue };
+            let Some((_, found)) = self.found.get_mut(&number) else { continue };
             let mut next = None;
-            while let Some(hit) = hit_at(&found.hits, self.request.order, found.at) {
-                let key = key(self.request.order, hit.id);
-                let full = self.request.limit.is_some_and(|limit| self.stats.matched >= limit);
+            while let Some(id) = found.peek() {
+                let key = self.order.key(id);
+                let full = self.limit.is_some_and(|limit| self.stats.matched >= limit);
                 if key > others || full || batch.len() >= BATCH_RECORDS || *bytes >= BATCH_BYTES {
                     next = Some(key);
                     break;
                 }
-                found.at += 1;
                 // Equal ids are the same record, from another copy.
-                if self.last.replace(hit.id) != Some(hit.id) {
-                    let record = found.hits.record(hit);
+                if let Some(record) = found.next()
+                    && self.last.replace(id) != Some(id)
+                {
                     *bytes += record.text().len();
                     self.stats.matched += 1;
                     batch.push(record);
@@ -202,29 +235,37 @@ impl Search {
             }
             match next {
                 Some(key) => self.heap.push(Reverse((key, number))),
-                None => {
-                    self.held_bytes -= found.hits.bytes();
-                    self.found.remove(&number);
-                }
+                None => drop(self.found.remove(&number)),
             }
         }
     }
 
     fn wait_for_unit(&mut self) {
-        let Some((number, scanned)) = self.dispatch.receive() else { return };
-        self.in_flight.remove(&number);
-        let Some(scanned) = scanned else {
+        let Some((number, part)) = self.dispatch.receive() else { return };
+        let (Some(task), Some(part)) = (self.in_flight.remove(&number), part) else {
             self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned());
             return;
         };
-        self.stats.bytes_scanned += scanned.bytes;
-        self.stats.damaged.extend(scanned.damaged);
-        let hits = Arc::new(scanned.hits);
-        if let Some(hit) = hit_at(&hits, self.request.order, 0) {
-            self.heap.push(Reverse((key(self.request.order, hit.id), number)));
-            self.held_bytes += hits.bytes();
-            self.found.insert(number, Found { hits, at: 0 });
+        self.stats.bytes_scanned += part.scanned_bytes;
+        self.stats.damaged.extend(part.damaged);
+        self.found_bytes += part.found.bytes();
+        let task = match part.rest {
+            Some(rest) => self.put_back(task, rest),
+            None => task,
+        };
+        if let Some(id) = part.found.peek() {
+            self.heap.push(Reverse((self.order.key(id), number)));
+            self.found.insert(number, (task, part.found));
         }
+    }
+
+    /// Lets a unit wait for its turn to be scanned from `id` on; what comes before in the answer is returned.
+    fn put_back(&mut self, task: Task, id: Id) -> Task {
+        let (before, rest) = task.request.split(id);
+        let key = self.order.key(id);
+        let at = self.waiting.partition_point(|waiting| waiting.key <= key);
+        self.waiting.insert(at, Task { key, unit: Arc::clone(&task.unit), request: Arc::new(rest) });
+        Task { request: Arc::new(before), ..task }
     }
 
     fn finish(&mut self) {
@@ -244,48 +285,4 @@ impl Drop for Search {
         }
         self.finish();
     }
-}
-
-/// The place of an id in the order of the answer.
-fn key(order: Order, id: Id) -> u128 {
-    match order {
-        Order::Ascending => id.bits(),
-        Order::Descending => !id.bits(),
-    }
-}
-
-fn hit_at(hits: &Hits, order: Order, at: usize) -> Option<&Hit> {
-    match order {
-        Order::Ascending => hits.list.get(at),
-        Order::Descending => hits.list.get(hits.list.len().checked_sub(at + 1)?),
-    }
-}
-
-fn scan_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, limit: Option<u64>) -> Scanned {
-    let mut hits = Hits::default();
-    let mut damaged = Vec::new();
-    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let bytes = scan(unit, request, plan, cancel, &mut damaged, &mut |chunk, bound| {
-        let stream = hits.stream(chunk.labels);
-        let mut ids = Ids::new(&chunk.rows);
-        let sorted = chunk.rows.is_sorted();
-        let before = hits.list.len();
-        bound.find(chunk, &|| cancel.is_cancelled(), &mut |found| {
-            let id = ids.of(found.row);
-            if request.wants(id) {
-                hits.push(id, found.row, stream, chunk, found.start..found.end);
-            }
-            // No chunk needs to give more than the whole answer may have.
-            let enough = request.order == Order::Ascending && hits.list.len() - before >= limit;
-            if sorted && (enough || id >= request.to) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        if request.order == Order::Descending && sorted && hits.list.len() - before > limit {
-            let surplus = hits.list.len() - before - limit;
-            hits.list.drain(before..before + surplus);
-        }
-        ControlFlow::Continue(())
-    });
-    hits.sort();
-    hits.shrink();
-    Scanned { hits, bytes, damaged }
 }

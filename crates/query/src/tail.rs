@@ -14,6 +14,7 @@ use bucksaw_scan::{Bound, Plan};
 use bucksaw_segment::Chunk;
 use bucksaw_segment::queue::HEADER_LEN;
 
+use crate::budget::Account;
 use crate::engine::Engine;
 use crate::hits::{Hits, Ids, Record};
 
@@ -21,10 +22,14 @@ use crate::hits::{Hits, Ids, Record};
 /// stalls holds no more than this.
 const POLL_BYTES: u64 = 1 << 20;
 
+/// The same when queries hold all the memory that there is for them.
+const POLL_BYTES_MIN: u64 = 64 << 10;
+
 /// Follows new records.
 pub struct Tail {
     engine: Arc<Engine>,
     plan: Plan,
+    account: Account,
     cursors: HashMap<Id, Cursor>,
     seen_appends: u64,
     more: bool,
@@ -56,7 +61,7 @@ impl Tail {
         let seen_appends = engine.queue.appends();
         let at_end = |segment: Arc<Segment>| (segment.id(), Cursor { at: segment.end(), segment });
         let cursors = engine.queue.readable().into_iter().map(at_end).collect();
-        Self { engine, plan, cursors, seen_appends, more: false }
+        Self { account: engine.budget.account(), engine, plan, cursors, seen_appends, more: false }
     }
 
     /// What came in since the last look; empty when nothing did. Does not wait: a look costs next to nothing when nothing
@@ -75,7 +80,10 @@ impl Tail {
         }
         tailed.skipped_bytes = self.skip();
         let mut hits = Hits::default();
-        let mut budget = POLL_BYTES;
+        let (share, mut budget) = match self.account.take(POLL_BYTES) {
+            Some(share) => (share, POLL_BYTES),
+            None => (self.account.force(POLL_BYTES_MIN), POLL_BYTES_MIN),
+        };
         self.more = false;
         for cursor in self.cursors.values_mut() {
             self.more |= !read(cursor, &self.plan, &mut hits, &mut budget);
@@ -83,9 +91,8 @@ impl Tail {
         // What is read to the end and will not grow need not be held.
         let present: Vec<Id> = readable.iter().map(|segment| segment.id()).collect();
         self.cursors.retain(|id, cursor| present.contains(id) || cursor.at < cursor.segment.end());
-        hits.sort();
-        let hits = Arc::new(hits);
-        tailed.records = hits.list.iter().map(|hit| hits.record(hit)).collect();
+        hits.sort(Id::bits);
+        tailed.records = hits.seal(share).collect();
         tailed
     }
 

@@ -29,18 +29,27 @@ impl Node {
     }
 
     fn on(fs: sim::Fs) -> Self {
+        Self::with(fs, Config::default(), 1)
+    }
+
+    /// A node whose queries share so many bytes, with units so many times as large as else.
+    fn with_memory(held_bytes_max: u64, size: u64) -> Self {
+        Self::with(sim::Fs::new(), Config { held_bytes_max, ..Config::default() }, size)
+    }
+
+    fn with(fs: sim::Fs, config: Config, size: u64) -> Self {
         let clock = Arc::new(sim::Clock::at(1_700_000_000_000));
         let entropy = Arc::new(sim::Entropy::seeded(7));
         let doors = Doors { fs: Arc::new(fs.clone()), clock: Arc::clone(&clock) as _, entropy };
         let mut registry = Registry::default();
-        let config = ingest::Config { segment_bytes_max: 600, ..ingest::Config::default() };
+        let small = ingest::Config { segment_bytes_max: 600 * size, ..ingest::Config::default() };
         let metrics = ingest::Metrics::new(&mut registry);
-        let (queue, _) = Queue::open(doors.clone(), Path::new("/queue"), config, metrics).unwrap();
-        let config = store::Config { segment_bytes: 900, block_bytes: 200, ..store::Config::default() };
+        let (queue, _) = Queue::open(doors.clone(), Path::new("/queue"), small, metrics).unwrap();
+        let small = store::Config { segment_bytes: 900 * size, block_bytes: 200 * size, ..store::Config::default() };
         let metrics = store::Metrics::new(&mut registry);
-        let shelf = Shelf::open(doors.clone(), Path::new("/shelf"), config, metrics).unwrap();
+        let shelf = Shelf::open(doors.clone(), Path::new("/shelf"), small, metrics).unwrap();
         let metrics = Metrics::new(&mut registry);
-        let config = Config { tail_lag_bytes_max: 2_000, ..Config::default() };
+        let config = Config { tail_lag_bytes_max: 2_000, ..config };
         let engine = Engine::new(Arc::new(queue), Arc::new(shelf), Pool::start(2).unwrap(), doors, config, metrics);
         Self { fs, clock, engine: Arc::new(engine), next: 0, all: BTreeMap::new() }
     }
@@ -96,6 +105,12 @@ impl Node {
 
     fn lines(&self, request: Request) -> Vec<String> {
         self.ask(request).0.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()).collect()
+    }
+
+    /// Scans of a search that has ended may still be under way.
+    fn wait_until_nothing_is_held(&self) {
+        let looks = std::iter::repeat_with(|| std::thread::sleep(Duration::from_millis(1)));
+        assert!(looks.take(30_000).any(|()| self.engine.budget.held() == 0), "{} bytes", self.engine.budget.held());
     }
 
     fn count(&self, request: &Request) -> u64 {
@@ -304,6 +319,82 @@ fn followers_see_what_is_accepted_once() {
     assert_eq!(tail.poll().records.len(), 1);
 }
 
+#[test]
+fn readers_that_stall_hold_little_and_stop_nobody() {
+    const RECORDS: usize = 4_000;
+    let budget = 256 << 10;
+    let mut node = Node::with_memory(budget, 4_000);
+    for at in 0..RECORDS {
+        node.put(&format!("{at:04} {}", "x".repeat(if at % 1_000 == 250 { 50_000 } else { 400 })));
+        node.clock.advance(Duration::from_millis(1));
+        if at == RECORDS / 2 {
+            node.gather();
+        }
+    }
+    let held = || node.engine.budget.held();
+    let begin = |order| {
+        let mut search = node.engine.search(Request { order, ..all("x") }, Cancel::default()).unwrap();
+        let batch = search.next_batch();
+        assert!(!batch.is_empty());
+        (search, batch)
+    };
+    let stalled: Vec<_> = (0..12).flat_map(|_| [begin(Order::Ascending), begin(Order::Descending)]).collect();
+    // A batch, and the slabs that it ends in.
+    assert!(held() <= budget + 24 * (512 << 10), "{} bytes are held", held());
+    let lines = node.lines(all("x"));
+    assert!(lines.len() == RECORDS && lines.is_sorted());
+    assert_eq!(node.count(&all("x")), RECORDS as u64);
+    for (number, (mut search, mut records)) in stalled.into_iter().enumerate() {
+        if number % 3 == 0 {
+            search.let_go();
+        }
+        loop {
+            let batch = search.next_batch();
+            if batch.is_empty() {
+                break;
+            }
+            records.extend(batch);
+        }
+        assert_eq!(records.len(), RECORDS, "who reads on gets all");
+        let rises = number % 2 == 0;
+        assert!(records.is_sorted_by(|a, b| if rises { a.id < b.id } else { a.id > b.id }));
+    }
+    assert_eq!(held(), 0);
+}
+
+#[test]
+fn an_answer_gives_its_memory_back_while_it_is_read() {
+    let mut node = Node::with_memory(128 << 20, 10_000);
+    (0..8_000).for_each(|_| {
+        node.put(&"x".repeat(400));
+    });
+    let mut search = node.engine.search(all(""), Cancel::default()).unwrap();
+    let helds: Vec<u64> = std::iter::repeat_with(|| (search.next_batch().len(), node.engine.budget.held()))
+        .take_while(|(count, _)| *count > 0)
+        .map(|(_, held)| held)
+        .collect();
+    assert!(helds.len() > 8 && helds.is_sorted_by(|a, b| a >= b), "{helds:?}");
+    assert!(helds[0] > 3_000_000 && helds[helds.len() - 2] < 1_000_000, "{helds:?}");
+    assert_eq!(node.engine.budget.held(), 0);
+    let mut search = node.engine.search(all(""), Cancel::default()).unwrap();
+    let first = search.next_batch().len();
+    assert!(node.engine.budget.held() > 0);
+    search.let_go();
+    assert_eq!(node.engine.budget.held(), 0);
+    let batches = std::iter::repeat_with(|| search.next_batch().len()).take_while(|count| *count > 0);
+    assert_eq!(first + batches.sum::<usize>(), 8_000);
+}
+
+#[test]
+fn context_of_long_records_is_cut() {
+    let mut node = Node::new();
+    let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();
+    let (records, stats) = node.engine.context(ids[6], 10, 10, &Cancel::default()).unwrap();
+    let found: Vec<Id> = records.iter().map(|record| record.id).collect();
+    assert_eq!(found, ids[2..=10], "four megabytes before it, and four behind");
+    assert_eq!(stats.matched, 9);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
@@ -313,8 +404,9 @@ proptest! {
         steps in prop::collection::vec((0_u8..12, 0_u64..3_000, "[ab =x]{0,12}", 0_u64..9_000), 1..60),
         expr in prop::sample::select(vec!["", "a", "a b", "a OR x", "-a", "/a.?b/", "a=x", "app=s1", "app!=s0 a"]),
         (from, to, limit) in (0_u64..60_000, 0_u64..60_000, 1_u64..40),
+        (memory, size) in prop::sample::select(vec![(0, 1), (20_000, 1), (128 << 20, 1), (0, 100), (20_000, 100)]),
     ) {
-        let mut node = Node::new();
+        let mut node = Node::with_memory(memory, size);
         let start = node.clock.unix_ms();
         for (number, (what, wait, line, late)) in (1_u32..).zip(steps) {
             match what {
@@ -346,8 +438,22 @@ proptest! {
             let inside = want.iter().filter(|(id, _)| bucket.from <= id.at() && id.at() < bucket.to).count();
             prop_assert_eq!(bucket.count, inside as u64);
         }
+        let mut search = node.engine.search(request.clone(), Cancel::default()).unwrap();
+        let mut stalling = Vec::new();
+        loop {
+            let batch = search.next_batch();
+            search.let_go();
+            if batch.is_empty() {
+                break;
+            }
+            stalling.extend(batch.iter().map(|record| (record.id, record.text().to_vec())));
+        }
+        prop_assert_eq!(stalling, want.clone());
+        let oldest = Request { limit: Some(limit), ..request.clone() };
+        prop_assert_eq!(got(oldest), want.iter().take(limit as usize).cloned().collect::<Vec<_>>());
         let newest = Request { order: Order::Descending, limit: Some(limit), ..request };
         let reversed: Vec<_> = want.into_iter().rev().take(limit as usize).collect();
         prop_assert_eq!(got(newest), reversed);
+        node.wait_until_nothing_is_held();
     }
 }

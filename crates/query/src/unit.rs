@@ -42,7 +42,8 @@ impl Unit {
         self.reach().map_or(Id::MIN, |reach| reach.high)
     }
 
-    fn text_bytes(&self) -> u64 {
+    /// Bytes of its text.
+    pub(crate) fn text_bytes(&self) -> u64 {
         self.reach().map_or(0, |reach| reach.text_bytes)
     }
 

@@ -1,0 +1,214 @@
+//! What a scan of one unit gives: its matches, from the answer's beginning on, as many as there is memory for.
+//!
+//! Where memory ends, the part ends at an id, and what lies behind it is the *rest*: found by another scan, when its turn
+//! comes. A scan meets records in no order to rely on, so it always keeps those that are next in the answer: what is
+//! farther away gives way to what is nearer. Scanning twice costs time, but only when memory is short, and then the
+//! reader is what all wait for. (Rejected: holding all of a unit's matches, which made each slow reader cost what a unit
+//! can hold; and places in the file to go on from, which say nothing about ids.)
+//!
+//! Invariant: a part with a rest has a record, so every scan brings the answer on.
+
+use std::ops::{ControlFlow, Range};
+
+use bucksaw_record::Id;
+use bucksaw_scan::Plan;
+use bucksaw_segment::Chunk;
+
+use crate::budget::Share;
+use crate::hits::{Found, Hits, Ids};
+use crate::request::{Cancel, Order, Request};
+use crate::unit::{Unit, scan};
+
+/// The matches of a unit, or the first of them.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) found: Found,
+    /// The first id of the others, when there are some.
+    pub(crate) rest: Option<Id>,
+    pub(crate) scanned_bytes: u64,
+    pub(crate) damaged: Vec<String>,
+}
+
+impl Part {
+    /// Scans a unit for at most `limit` records, with what memory `share` has and can get.
+    pub(crate) fn find(
+        unit: &Unit,
+        request: &Request,
+        plan: &Plan,
+        cancel: &Cancel,
+        limit: usize,
+        share: Share,
+    ) -> Self {
+        let mut nearest = Nearest { order: request.order, limit, share, hits: Hits::default(), last: 0, end: None };
+        let mut damaged = Vec::new();
+        let scanned_bytes = scan(unit, request, plan, cancel, &mut damaged, &mut |chunk, bound| {
+            if nearest.is_behind(chunk) {
+                return ControlFlow::Continue(());
+            }
+            let stream = nearest.hits.stream(chunk.labels);
+            let mut ids = Ids::new(&chunk.rows);
+            let sorted = chunk.rows.is_sorted();
+            bound.find(chunk, &|| cancel.is_cancelled(), &mut |found| {
+                let id = ids.of(found.row);
+                if request.wants(id) {
+                    nearest.offer(id, found.row, stream, chunk, found.start..found.end);
+                }
+                // The ids of sorted rows only rise.
+                let done = id >= request.to || (request.order == Order::Ascending && !nearest.wants(id));
+                if sorted && done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            ControlFlow::Continue(())
+        });
+        let (found, rest) = nearest.finish();
+        Self { found, rest, scanned_bytes, damaged }
+    }
+}
+
+/// Keeps, of the records that it is offered, those that come first in the answer.
+struct Nearest {
+    order: Order,
+    limit: usize,
+    share: Share,
+    hits: Hits,
+    /// The key of the last in the answer of those that are kept.
+    last: u128,
+    end: Option<End>,
+}
+
+/// Where that which is kept ends.
+#[derive(Clone, Copy)]
+struct End {
+    /// The first that is not wanted.
+    id: Id,
+    /// Whether for want of memory: then it will be asked for again. Else the limit is reached before.
+    short: bool,
+}
+
+impl Nearest {
+    fn key(&self, id: Id) -> u128 {
+        self.order.key(id)
+    }
+
+    fn wants(&self, id: Id) -> bool {
+        self.end.is_none_or(|end| self.key(id) < self.key(end.id))
+    }
+
+    fn is_behind(&self, chunk: &Chunk<'_>) -> bool {
+        chunk.rows.span().is_some_and(|(low, high)| !self.wants(low) && !self.wants(high))
+    }
+
+    fn offer(&mut self, id: Id, row: u32, stream: u32, chunk: &Chunk<'_>, range: Range<usize>) {
+        if !self.wants(id) || !self.make_room(id, range.len()) {
+            return;
+        }
+        self.last = self.last.max(self.key(id));
+        self.hits.push(id, row, stream, chunk, range);
+        if self.hits.len() / 2 >= self.limit.max(32) {
+            self.sort();
+            self.keep(self.limit, false);
+        }
+    }
+
+    /// Has memory for one more record, at the cost of those that come after it; `false` when it comes after all of them.
+    fn make_room(&mut self, id: Id, length: usize) -> bool {
+        loop {
+            let bytes = self.hits.bytes_with(length);
+            if self.share.cover(bytes) {
+                return true;
+            }
+            if self.hits.len() == 0 {
+                // One there must be.
+                self.share.set(bytes);
+                return true;
+            }
+            if self.key(id) == self.last {
+                return false; // another copy of it
+            }
+            if self.key(id) > self.last {
+                self.end = Some(End { id, short: true });
+                return false;
+            }
+            self.sort();
+            self.keep(self.hits.len() / 2, true);
+        }
+    }
+
+    fn sort(&mut self) {
+        let order = self.order;
+        self.hits.sort(|id| order.key(id));
+    }
+
+    /// Keeps the first `count`, which are sorted.
+    fn keep(&mut self, count: usize, short: bool) {
+        if let Some(id) = self.hits.truncate(count) {
+            self.end = Some(End { id, short });
+            self.last = self.hits.last().map_or(0, |id| self.key(id));
+        }
+    }
+
+    /// What was kept, and the first id of the rest.
+    fn finish(mut self) -> (Found, Option<Id>) {
+        self.sort();
+        self.keep(self.limit, false);
+        let enough = self.hits.len() >= self.limit;
+        let rest = self.end.filter(|end| end.short && !enough).map(|end| end.id);
+        (self.hits.seal(self.share), rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bucksaw_record::{Labels, Millis, Producer};
+    use bucksaw_segment::Rows;
+    use prometheus_client::metrics::gauge::Gauge;
+
+    use super::*;
+    use crate::budget::Budget;
+
+    fn id(number: u32) -> Id {
+        Id::new(Millis(5), Producer::new(1), number)
+    }
+
+    /// Offers records of 2,000 bytes with these numbers; returns those that are kept, and the first of the rest.
+    fn check(order: Order, limit: usize, memory: u64, numbers: &[u32], want: (&[u32], Option<u32>)) {
+        let labels = Labels::default();
+        let text = "x".repeat(2_000);
+        let share = Budget::new(0, Gauge::default()).account().force(memory);
+        let mut nearest = Nearest { order, limit, share, hits: Hits::default(), last: 0, end: None };
+        let stream = nearest.hits.stream(&labels);
+        for number in numbers {
+            let mut rows = Rows::default();
+            rows.push_run(id(*number), 1);
+            let chunk = Chunk { labels: &labels, rows: Arc::new(rows), text: text.as_bytes() };
+            nearest.offer(id(*number), 0, stream, &chunk, 0..text.len());
+        }
+        let (found, rest) = nearest.finish();
+        let kept: Vec<u32> = found.map(|record| record.id.sequence()).collect();
+        assert_eq!((kept.as_slice(), rest.map(Id::sequence)), want);
+    }
+
+    #[test]
+    fn what_comes_first_in_the_answer_is_kept() {
+        let (up, down, all) = (Order::Ascending, Order::Descending, usize::MAX);
+        // A slab of two records and the places of some; or one with the next slab, of eight, as well.
+        let (two, ten) = ((4 << 10) + 4_000, (20 << 10) + 4_000);
+        check(up, all, ten, &[3, 1, 2, 2, 1], (&[1, 2, 3], None));
+        check(up, all, two, &[1, 2, 3, 4], (&[1, 2], Some(3)));
+        check(up, all, two, &[4, 3, 2, 1], (&[1, 2], Some(3)));
+        check(down, all, two, &[1, 2, 3, 4], (&[4, 3], Some(2)));
+        check(down, all, two, &[4, 3, 2, 1], (&[4, 3], Some(2)));
+        check(up, all, two, &[5, 5, 5, 5], (&[5], None));
+        check(up, all, two, &[5, 6, 6, 5], (&[5], Some(6)));
+        check(up, all, two, &[5, 5, 6, 6, 7], (&[5], Some(6)));
+        // What is taken by force is a slab.
+        check(up, all, 0, &[2, 1, 3], (&[1, 2], Some(3)));
+        check(down, all, 0, &[2, 1, 3], (&[3, 2], Some(1)));
+        check(up, 1, two, &[1, 2, 3, 4], (&[1], None));
+        check(up, 3, two, &[1, 2, 3, 4], (&[1, 2], Some(3)));
+        let many: Vec<u32> = (0..200).collect();
+        check(up, 3, 1 << 20, &many, (&[0, 1, 2], None));
+        check(down, 3, 1 << 20, &many, (&[199, 198, 197], None));
+    }
+}
