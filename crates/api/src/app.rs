@@ -39,6 +39,7 @@ pub struct App {
     pub(crate) bodies: Budget,
     pub(crate) ingests: Arc<Semaphore>,
     pub(crate) queries: Arc<Semaphore>,
+    pub(crate) answers: Arc<Semaphore>,
     pub(crate) tails: Arc<Semaphore>,
     ready: Arc<AtomicBool>,
 }
@@ -62,6 +63,7 @@ impl App {
             bodies,
             ingests: Arc::new(Semaphore::new(config.ingests_max)),
             queries: Arc::new(Semaphore::new(config.queries_max)),
+            answers: Arc::new(Semaphore::new(config.answers_max)),
             tails: Arc::new(Semaphore::new(config.tails_max)),
             config: Arc::new(config),
             info: Arc::new(info),

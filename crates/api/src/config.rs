@@ -22,8 +22,12 @@ pub struct Config {
     pub bodies_wait_max: Duration,
     /// Bodies that are worked on at the same time; others wait.
     pub ingests_max: usize,
-    /// Queries at the same time; others wait a little, and are told to come again.
+    /// Queries that are worked on at the same time; others wait a little, and are told to come again. One whose reader is
+    /// slow does not count while it waits.
     pub queries_max: usize,
+    /// Answers that are being read at the same time, by readers who may be slow. Each has a thread, and some hundreds of
+    /// kilobytes on their way, besides what its query holds.
+    pub answers_max: usize,
     /// Clients that follow new records at the same time.
     pub tails_max: usize,
 }
@@ -40,6 +44,7 @@ impl Default for Config {
             bodies_wait_max: Duration::from_secs(10),
             ingests_max: 32,
             queries_max: 16,
+            answers_max: 64,
             tails_max: 256,
         }
     }

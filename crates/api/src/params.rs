@@ -1,5 +1,9 @@
 //! The parameters of a call, from the query string or a form. Values are bytes: a filter may look for any.
 
+use axum::body::{Body, Bytes};
+use axum::extract::FromRequest;
+use axum::http::{self, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use bucksaw_query::{Order, Request};
 use bucksaw_record::{Expr, Millis, time};
 use percent_encoding::percent_decode;
@@ -30,7 +34,7 @@ impl Params {
     }
 
     /// Adds those of a form in the body.
-    pub(crate) fn and(mut self, more: Self) -> Self {
+    fn and(mut self, more: Self) -> Self {
         self.0.extend(more.0);
         self
     }
@@ -90,6 +94,26 @@ impl Params {
             other => return Err(ApiError::bad(format!("order is asc or desc, not `{other}`"))),
         };
         Ok(Request { order, limit, ..Request::new(self.expr()?, from, to) })
+    }
+}
+
+/// Those in the query string and, where the body is a form, in that.
+impl<S: Send + Sync> FromRequest<S> for Params {
+    type Rejection = Response;
+
+    async fn from_request(request: http::Request<Body>, state: &S) -> Result<Self, Response> {
+        let params = Self::parse(request.uri().query().unwrap_or_default().as_bytes());
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+        let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
+        if body.is_empty() {
+            return Ok(params);
+        }
+        if !form {
+            let message = "a body must be a form: Content-Type: application/x-www-form-urlencoded";
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response());
+        }
+        Ok(params.and(Self::parse(&body)))
     }
 }
 

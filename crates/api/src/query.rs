@@ -4,52 +4,56 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
-use bucksaw_query::{Cancel, Order, Record, Search, Stats};
+use bucksaw_query::{Cancel, Engine, Order, Record, RequestError, Search, Stats};
 use bucksaw_record::{Id, time};
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
 use crate::render;
-use crate::stream::{Form, Pieces, open};
+use crate::stream::{Form, Gone, PIECE_BYTES, Pieces, open};
 
 /// How long a query waits for its turn before the client is told to come again.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SPAN: [&str; 6] = ["q", "from", "to", "limit", "order", "format"];
 
-/// The parameters in the query string and, of a POST, in a form.
-pub(crate) fn params(query: RawQuery, headers: &HeaderMap, body: &Bytes) -> Result<Params, ApiError> {
-    let params = Params::parse(query.0.unwrap_or_default().as_bytes());
-    if body.is_empty() {
-        return Ok(params);
-    }
-    let form = headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
-    if !form {
-        let message = "a body must be a form: Content-Type: application/x-www-form-urlencoded";
-        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
-    }
-    Ok(params.and(Params::parse(body)))
-}
-
-pub(crate) async fn turn(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
+async fn turn(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
     let permit = tokio::time::timeout(TURN_TIMEOUT, Arc::clone(&app.queries).acquire_owned()).await;
     permit.ok().and_then(Result::ok).ok_or_else(|| ApiError::busy("too many queries are running: try again"))
 }
 
-/// Runs an answer on a thread of its own; cancels it when the client goes away.
+/// The turn of an answer that is streamed. It is given up while its reader is slow, so that readers who stall do not keep
+/// others from asking.
+struct Turn {
+    queries: Arc<Semaphore>,
+    permit: Option<OwnedSemaphorePermit>,
+    runtime: Handle,
+}
+
+impl Turn {
+    /// Sends records, without a turn while that has to wait. On a thread that may wait.
+    fn send(&mut self, search: &mut Search, pieces: &Pieces, out: Vec<u8>) -> Result<(), Gone> {
+        let Some(waiting) = pieces.try_records(out)? else { return Ok(()) };
+        self.permit = None;
+        waiting.send(&self.runtime, || search.let_go())?;
+        // The semaphore is never closed.
+        self.permit = self.runtime.block_on(Arc::clone(&self.queries).acquire_owned()).ok();
+        Ok(())
+    }
+}
+
+/// Runs an answer on a thread of its own, and returns it with its stats; cancels it when the client goes away.
 async fn answer<T: Send + 'static>(
     app: &App,
-    work: impl FnOnce(&App, &Cancel) -> Result<T, ApiError> + Send + 'static,
-) -> Result<(T, f64), ApiError> {
+    work: impl FnOnce(&Arc<Engine>, &Cancel) -> Result<(T, Stats), RequestError> + Send + 'static,
+) -> Result<(T, Value), ApiError> {
     struct CancelOnDrop(Cancel);
     impl Drop for CancelOnDrop {
         fn drop(&mut self) {
@@ -58,63 +62,68 @@ async fn answer<T: Send + 'static>(
     }
     let permit = turn(app).await?;
     let guard = CancelOnDrop(Cancel::default());
-    let (app, cancel) = (app.clone(), guard.0.clone());
+    let (engine, cancel) = (Arc::clone(&app.engine), guard.0.clone());
     let started = app.doors.clock.uptime();
-    let clock = Arc::clone(&app.doors.clock);
     let worked = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        work(&app, &cancel)
+        work(&engine, &cancel)
     });
-    let result = worked.await.map_err(|_| ApiError::internal())??;
-    Ok((result, (clock.uptime() - started).as_secs_f64()))
+    let (answer, stats) = worked.await.map_err(|_| ApiError::internal())??;
+    let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
+    Ok((answer, render::stats(&stats, seconds)))
 }
 
-pub(crate) async fn query(
-    State(app): State<App>,
-    query: RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, ApiError> {
-    let params = params(query, &headers, &body)?;
+pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     params.only(&SPAN)?;
     let request = params.request(app.now(), Order::Ascending)?;
     let form = match Form::of(&headers, params.text("format")?)? {
         Form::Events => Form::Ndjson,
         form => form,
     };
-    let permit = turn(&app).await?;
+    let Ok(open_answer) = Arc::clone(&app.answers).try_acquire_owned() else {
+        return Err(ApiError::busy("too many answers are being read: try again"));
+    };
+    let permit = Some(turn(&app).await?);
+    let mut turn = Turn { queries: Arc::clone(&app.queries), permit, runtime: Handle::current() };
     let cancel = Cancel::default();
     let search = app.engine.search(request, cancel.clone())?;
     let (pieces, response) = open(form, cancel);
     let clock = Arc::clone(&app.doors.clock);
     tokio::task::spawn_blocking(move || {
-        let _permit = permit;
+        let _open_answer = open_answer;
         let started = clock.uptime();
-        write(search, form, &pieces, || (clock.uptime() - started).as_secs_f64());
+        write(search, form, &pieces, &mut turn, || (clock.uptime() - started).as_secs_f64());
     });
     Ok(response)
 }
 
-fn write(mut search: Search, form: Form, pieces: &Pieces, seconds: impl Fn() -> f64) {
+fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, seconds: impl Fn() -> f64) {
     let mut raw = render::Raw::default();
+    // With room for the record that makes it whole. All have one size: for each, the allocator keeps some for each thread.
+    let piece = || Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
     loop {
         let batch = search.next_batch();
-        let mut out = Vec::new();
-        for record in &batch {
+        let last = batch.is_empty();
+        let mut out = piece();
+        for record in batch {
             if form.is_raw() {
-                raw.push(record, &mut out);
+                raw.push(&record, &mut out);
             } else {
-                render::object(record, &mut out);
+                render::object(&record, &mut out);
                 out.push(b'\n');
             }
+            if out.len() >= PIECE_BYTES && turn.send(&mut search, pieces, std::mem::replace(&mut out, piece())).is_err()
+            {
+                return;
+            }
         }
-        if batch.is_empty() {
+        if last {
             raw.finish(&mut out);
         }
-        if !out.is_empty() && pieces.records(out).is_err() {
+        if !out.is_empty() && turn.send(&mut search, pieces, out).is_err() {
             return;
         }
-        if batch.is_empty() {
+        if last {
             break;
         }
     }
@@ -124,27 +133,14 @@ fn write(mut search: Search, form: Form, pieces: &Pieces, seconds: impl Fn() -> 
     }
 }
 
-pub(crate) async fn count(
-    State(app): State<App>,
-    query: RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, ApiError> {
-    let params = params(query, &headers, &body)?;
+pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.only(&["q", "from", "to"])?;
     let request = params.request(app.now(), Order::Ascending)?;
-    let counted = answer(&app, move |app, cancel| Ok(app.engine.count(&request, cancel)?)).await?;
-    let ((count, stats), seconds) = counted;
-    Ok(Json(json!({ "count": count, "stats": render::stats(&stats, seconds) })))
+    let (count, stats) = answer(&app, move |engine, cancel| engine.count(&request, cancel)).await?;
+    Ok(Json(json!({ "count": count, "stats": stats })))
 }
 
-pub(crate) async fn histogram(
-    State(app): State<App>,
-    query: RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, ApiError> {
-    let params = params(query, &headers, &body)?;
+pub(crate) async fn histogram(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.only(&["q", "from", "to", "buckets"])?;
     let now = app.now();
     let mut request = params.request(now, Order::Ascending)?;
@@ -156,27 +152,19 @@ pub(crate) async fn histogram(
     if buckets == 0 || buckets > 10_000 {
         return Err(ApiError::bad("buckets is from 1 to 10000"));
     }
-    let counted = answer(&app, move |app, cancel| Ok(app.engine.histogram(&request, cancel, buckets)?)).await?;
-    let ((histogram, stats), seconds) = counted;
+    let (histogram, stats) = answer(&app, move |engine, cancel| engine.histogram(&request, cancel, buckets)).await?;
     let buckets: Vec<Value> = histogram
         .buckets
         .iter()
         .map(|bucket| json!({ "from": time::format_rfc3339(bucket.from, 0), "to": time::format_rfc3339(bucket.to, 0), "count": bucket.count }))
         .collect();
-    Ok(Json(json!({ "buckets": buckets, "stats": render::stats(&stats, seconds) })))
+    Ok(Json(json!({ "buckets": buckets, "stats": stats })))
 }
 
-pub(crate) async fn fields(
-    State(app): State<App>,
-    query: RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<Value>, ApiError> {
-    let params = params(query, &headers, &body)?;
+pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.only(&["q", "from", "to"])?;
     let request = params.request(app.now(), Order::Descending)?;
-    let found = answer(&app, move |app, cancel| Ok(app.engine.fields(request, cancel.clone())?)).await?;
-    let ((fields, stats), seconds) = found;
+    let (fields, stats) = answer(&app, move |engine, cancel| engine.fields(request, cancel.clone())).await?;
     let list: Vec<Value> = fields
         .fields
         .iter()
@@ -191,22 +179,19 @@ pub(crate) async fn fields(
         })
         .collect();
     let (records, sampled) = (fields.records, fields.sampled);
-    Ok(Json(json!({ "fields": list, "records": records, "sampled": sampled, "stats": render::stats(&stats, seconds) })))
+    Ok(Json(json!({ "fields": list, "records": records, "sampled": sampled, "stats": stats })))
 }
 
-pub(crate) async fn context(State(app): State<App>, query: RawQuery) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     const AROUND_MAX: u64 = 1_000;
-    let params = Params::parse(query.0.unwrap_or_default().as_bytes());
     params.only(&["id", "before", "after"])?;
     let id = params.text("id")?.ok_or_else(|| ApiError::bad("parameter `id` is missing: the id of a record"))?;
     let id: Id = id.parse().map_err(|error| ApiError::bad(format!("id: {error}")))?;
     let around = |name| Ok::<u64, ApiError>(params.number(name)?.unwrap_or(10).min(AROUND_MAX));
     let (before, after) = (around("before")?, around("after")?);
-    let found: ((Vec<Record>, Stats), f64) =
-        answer(&app, move |app, cancel| Ok(app.engine.context(id, before, after, cancel)?)).await?;
-    let ((records, stats), seconds) = found;
+    let (records, stats) = answer(&app, move |engine, cancel| engine.context(id, before, after, cancel)).await?;
     let records: Vec<Value> = records.iter().map(as_value).collect();
-    Ok(Json(json!({ "records": records, "stats": render::stats(&stats, seconds) })))
+    Ok(Json(json!({ "records": records, "stats": stats })))
 }
 
 fn as_value(record: &Record) -> Value {

@@ -12,6 +12,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -20,12 +21,21 @@ use bucksaw_query::Cancel;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Frame;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::error::ApiError;
 
 /// Pieces between the maker and the network.
 const PIECES: usize = 4;
+
+/// A piece is sent when it has so many bytes. With much less the network's work for each shows; with more, clients who
+/// stall cost more, for each has some pieces on its way.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+
+/// A reader who takes nothing for so long has stalled, and is not prepared for any more.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +93,16 @@ pub(crate) struct Pieces {
 pub(crate) struct Gone;
 
 impl Pieces {
-    /// Sends records that were written in the stream's form. Waits for a slow client; for a thread, not for the runtime.
-    pub(crate) fn records(&self, bytes: Vec<u8>) -> Result<(), Gone> {
-        self.send(self.frame(bytes))
+    /// Sends records that were written in the stream's form; `Some` when that has to wait for a slow client.
+    pub(crate) fn try_records(&self, bytes: Vec<u8>) -> Result<Option<Waiting<'_>>, Gone> {
+        match self.sender.try_send(self.frame(bytes)) {
+            Ok(()) => Ok(None),
+            Err(TrySendError::Full(frame)) => Ok(Some(Waiting { pieces: self, frame })),
+            Err(TrySendError::Closed(_)) => Err(Gone),
+        }
     }
 
-    /// The same from the runtime.
+    /// Sends records from the runtime.
     pub(crate) async fn records_async(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         self.sender.send(self.frame(bytes)).await.map_err(|_| Gone)
     }
@@ -134,6 +148,27 @@ impl Pieces {
 
     fn send(&self, frame: Frame<Bytes>) -> Result<(), Gone> {
         self.sender.blocking_send(frame).map_err(|_| Gone)
+    }
+}
+
+/// Records that wait for a slow client.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a> {
+    pieces: &'a Pieces,
+    frame: Frame<Bytes>,
+}
+
+impl Waiting<'_> {
+    /// Waits, and sends them; for a thread, not for the runtime. `stalled` is called once when it takes long.
+    pub(crate) fn send(self, runtime: &Handle, stalled: impl FnOnce()) -> Result<(), Gone> {
+        let sender = &self.pieces.sender;
+        let soon = runtime.block_on(async { tokio::time::timeout(STALLED_AFTER, sender.reserve()).await });
+        let place = soon.unwrap_or_else(|_| {
+            stalled();
+            runtime.block_on(sender.reserve())
+        });
+        place.map_err(|_| Gone)?.send(self.frame);
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bucksaw_query::{Cancel, Tail, Tailed};
@@ -19,13 +19,12 @@ use crate::stream::{Form, Pieces, open};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A piece of the answer is sent when it has so many bytes: a follower that stalls holds a few pieces.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 32 << 10;
 
 /// A sign of life for proxies, who close what is silent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-pub(crate) async fn tail(State(app): State<App>, query: RawQuery, headers: HeaderMap) -> Result<Response, ApiError> {
-    let params = Params::parse(query.0.unwrap_or_default().as_bytes());
+pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     params.only(&["q", "format"])?;
     let form = Form::of(&headers, params.text("format")?)?;
     let expr = params.expr()?;

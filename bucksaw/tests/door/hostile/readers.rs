@@ -14,6 +14,16 @@ const ABANDON_MAX: Duration = Duration::from_secs(2);
 /// What two followers may cost while 40 MB come, one of which reads nothing.
 const FOLLOWED_MAX: u64 = 192 << 20;
 
+/// What readers who stall may make the node grow by, all together: the memory of queries, what is on its way to each of
+/// them, and what the threads that search need.
+const STALLED_MAX: u64 = 448 << 20;
+
+/// What they may go on holding for the records that they are about to be sent, in bytes.
+const HELD_MAX: f64 = (STALLED << 19) as f64;
+
+/// More readers who stall than queries that are worked on at the same time.
+const STALLED: usize = 24;
+
 /// A lazy DFA has no use here: every position may begin a match, and many stay open.
 const EXPENSIVE: &str = "/[^x]{1,60}x[^y]{1,60}y[^q]{1,60}Q{9}/";
 
@@ -96,5 +106,37 @@ fn an_answer_that_nobody_reads_is_not_held_whole() {
     assert!(grown < MEMORY_MAX, "it made the node grow by {} MB", grown >> 20);
     drop(stalled);
     wait_until("it is forgotten", || node.metric("bucksaw_query_in_flight") == 0.0);
+    assert_eq!(node.ended(), None);
+}
+
+#[test]
+fn answers_that_nobody_reads_hold_little_and_stop_nobody() {
+    let mut node = Node::start(&[]);
+    fill(&node, 100);
+    let before = node.peak_bytes();
+    let ask = |order: &str| {
+        let mut stalled = node.connect("http");
+        let target = format!("/api/v1/query?from=1h&order={order}");
+        stalled.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        stalled
+    };
+    let stalled: Vec<_> = (0..STALLED).map(|at| ask(if at % 2 == 0 { "asc" } else { "desc" })).collect();
+    let in_flight = || node.metric("bucksaw_query_in_flight");
+    wait_until("all are being answered", || in_flight() == STALLED as f64);
+    assert_eq!(node.count("xerxes") as usize, filled(100), "others are answered");
+    let answer = node.call("GET", "/api/v1/query?q=xerxes", &[("Accept", "text/plain")], b"").expect(200);
+    assert_eq!(answer.body.len(), filled(100) * LINE.len(), "also when they want all");
+    wait_until("they hold little", || node.metric("bucksaw_query_held_bytes") < HELD_MAX);
+    assert_eq!(in_flight(), STALLED as f64, "they wait for their readers");
+    let grown = node.peak_bytes() - before;
+    assert!(grown < STALLED_MAX, "they made the node grow by {} MB", grown >> 20);
+    let mut read_on = 0;
+    for stream in stalled.into_iter().take(2) {
+        let mut answer = Open::read(stream).unwrap();
+        let lines = BufReader::new(&mut answer.body).lines().map(|line| line.unwrap());
+        read_on += lines.take(filled(100)).filter(|line| line.contains("xerxes")).count();
+    }
+    assert_eq!(read_on, 2 * filled(100), "who reads on gets all");
+    wait_until("they are forgotten", || in_flight() == 0.0);
     assert_eq!(node.ended(), None);
 }
