@@ -41,7 +41,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     Forward(ForwardArgs),
     Query(QueryArgs),
     Tail(TailArgs),
@@ -64,7 +64,7 @@ impl Command {
 
     fn run(self, layers: Layers) -> anyhow::Result<Exit> {
         match self {
-            Self::Serve(args) => serve::run(args),
+            Self::Serve(args) => serve::run(*args),
             Self::Forward(args) => forward::run(args),
             Self::Query(args) => query::run(args),
             Self::Tail(args) => tail::run(args),
