@@ -1,5 +1,7 @@
 //! What is odd about a few records of a batch, by row.
 
+use std::ops::Range;
+
 /// Rows that bear a mark, in rising order. Nearly every batch has none, so this is a short list and not a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks(Vec<(u32, u8)>);
@@ -49,6 +51,12 @@ impl Marks {
         self.0.iter().copied()
     }
 
+    /// Those of a range of rows.
+    pub fn range(&self, rows: Range<u32>) -> impl Iterator<Item = (u32, u8)> + '_ {
+        let at = |row| self.0.partition_point(|(marked, _)| *marked < row);
+        self.0.get(at(rows.start)..at(rows.end)).unwrap_or_default().iter().copied()
+    }
+
     /// How many rows bear a mark.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -59,6 +67,19 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_of_a_range() {
+        let mut marks = Marks::none();
+        [2, 5, 9].iter().for_each(|row| marks.push(*row, Marks::CUT));
+        let check = |range, want: &[u32]| {
+            assert_eq!(marks.range(range).map(|(row, _)| row).collect::<Vec<_>>(), want);
+        };
+        check(0..2, &[]);
+        check(2..9, &[2, 5]);
+        check(3..20, &[5, 9]);
+        check(7..7, &[]);
+    }
 
     #[test]
     fn rows_keep_their_marks() {

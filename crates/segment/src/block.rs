@@ -39,7 +39,7 @@ const ROWS_CODEC: Codec = Codec::Zstd(1);
 pub struct BlockBuilder {
     chunks: Vec<Growing>,
     by_stream: HashMap<Labels, usize>,
-    reach: Reach,
+    text_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -79,13 +79,13 @@ impl BlockBuilder {
     /// Bytes of text so far.
     #[must_use]
     pub fn text_bytes(&self) -> u64 {
-        self.reach.text_bytes
+        self.text_bytes
     }
 
     /// Whether there is nothing to pack.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.reach.is_empty()
+        self.chunks.is_empty()
     }
 
     /// Adds the rows `range` of `rows`, whose text is `text`. Their ids are above all that this stream's earlier rows
@@ -100,8 +100,8 @@ impl BlockBuilder {
             }
         };
         let Some(chunk) = self.chunks.get_mut(at) else { return };
-        let added = chunk.take(rows, range, text);
-        self.reach.add(&added, text.len());
+        chunk.take(rows, range, text);
+        self.text_bytes += text.len() as u64;
     }
 
     /// Packs what was pushed, and starts anew. `None` when nothing was.
@@ -111,7 +111,9 @@ impl BlockBuilder {
         }
         let mut chunks = std::mem::take(&mut self.chunks);
         self.by_stream.clear();
-        let reach = std::mem::take(&mut self.reach);
+        self.text_bytes = 0;
+        let mut reach = Reach::default();
+        chunks.iter().for_each(|chunk| reach.add(&chunk.rows, chunk.text.len()));
         let mut rows = Vec::new();
         put(&mut rows, chunks.len() as u64);
         chunks.iter().for_each(|chunk| encode_chunk(chunk, &mut rows));
@@ -125,23 +127,14 @@ impl BlockBuilder {
 }
 
 impl Growing {
-    /// Takes rows of another chunk, and returns what was added.
-    fn take(&mut self, from: &Rows, range: Range<u32>, text: &[u8]) -> Rows {
+    /// Takes rows of another chunk. Merges of records that state their own times come here for each of them, so nothing
+    /// may be walked but the range.
+    fn take(&mut self, from: &Rows, range: Range<u32>, text: &[u8]) {
         let base = self.rows.count;
-        let inside = |row: &u32| range.contains(row);
-        let mut added = Rows { accepted: from.accepted, ..Rows::default() };
-        for run in &from.runs {
-            let start = range.start.max(run.row);
-            let end = range.end.min(run.row + run.count);
-            if start < end {
-                let first = Id::from_bits(run.first.bits() + u128::from(start - run.row));
-                self.rows.push_run(first, end - start);
-                added.push_run(first, end - start);
-            }
-        }
-        let nanos = from.nanos.iter().filter(|(row, _)| inside(row));
+        from.runs_in(range.clone()).for_each(|(first, count)| self.rows.push_run(first, count));
+        let nanos = from.nanos_in(range.clone()).iter();
         self.rows.nanos.extend(nanos.map(|(row, nanos)| (row - range.start + base, *nanos)));
-        for (row, bits) in from.marks.iter().filter(|(row, _)| inside(row)) {
+        for (row, bits) in from.marks.range(range.clone()) {
             self.rows.marks.push(row - range.start + base, bits);
         }
         if from.lengths.is_some() && self.rows.lengths.is_none() {
@@ -155,7 +148,6 @@ impl Growing {
         }
         self.rows.accepted = self.rows.accepted.max(from.accepted);
         self.text.extend_from_slice(text);
-        added
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which ids the rows of a chunk have, and what is said of single rows.
 
+use std::ops::Range;
+
 use bucksaw_record::{Id, Marks, Millis};
 
 /// Rows with the same time and producer and rising sequence numbers: `first`, `first + 1`, …
@@ -84,6 +86,25 @@ impl Rows {
         self.count += count;
     }
 
+    /// The runs of a range of rows, cut to it: the first id of each and how many rows.
+    pub fn runs_in(&self, rows: Range<u32>) -> impl Iterator<Item = (Id, u32)> + '_ {
+        let from = self.runs.partition_point(|run| run.row + run.count <= rows.start);
+        let runs = self.runs.get(from..).unwrap_or_default().iter();
+        let end = rows.end;
+        runs.take_while(move |run| run.row < end).map(move |run| {
+            let start = rows.start.max(run.row);
+            let first = Id::from_bits(run.first.bits() + u128::from(start - run.row));
+            (first, end.min(run.row + run.count) - start)
+        })
+    }
+
+    /// The nanoseconds of those of a range of rows that state some.
+    #[must_use]
+    pub fn nanos_in(&self, rows: Range<u32>) -> &[(u32, u32)] {
+        let at = |row| self.nanos.partition_point(|(stated, _)| *stated < row);
+        self.nanos.get(at(rows.start)..at(rows.end)).unwrap_or_default()
+    }
+
     /// The lowest and the highest id; `None` without rows.
     #[must_use]
     pub fn span(&self) -> Option<(Id, Id)> {
@@ -122,6 +143,19 @@ mod tests {
         );
         assert_eq!(rows.span(), Some((id(5, 0), id(6, 9))));
         assert!(rows.is_sorted());
+    }
+
+    #[test]
+    fn a_range_of_rows() {
+        let mut rows = Rows { nanos: vec![(1, 7), (4, 8)], ..Rows::default() };
+        rows.push_run(id(5, 0), 3);
+        rows.push_run(id(6, 9), 2);
+        let runs = |range| rows.runs_in(range).collect::<Vec<_>>();
+        assert_eq!(runs(0..5), [(id(5, 0), 3), (id(6, 9), 2)]);
+        assert_eq!(runs(2..4), [(id(5, 2), 1), (id(6, 9), 1)]);
+        assert_eq!(runs(4..5), [(id(6, 10), 1)]);
+        assert_eq!(runs(3..3), []);
+        assert_eq!((rows.nanos_in(0..4), rows.nanos_in(2..5)), ([(1, 7)].as_slice(), [(4, 8)].as_slice()));
     }
 
     #[test]
