@@ -396,7 +396,7 @@ fn context_of_long_records_is_cut() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// Whatever happened between, an answer is what a plain filter over all that was accepted gives.
     #[test]
