@@ -1,0 +1,273 @@
+//! From the values of a column to the tree of columns that says the same in less.
+
+use std::rc::Rc;
+
+use crate::cut::{Span, TOKEN, Way};
+use crate::dictionary::{Dictionary, Numbering};
+use crate::filter::FilterBuilder;
+use crate::fixed::Place;
+use crate::groups::{Group, Groups, Spare, layouts_of_sample};
+use crate::link::link;
+use crate::numbers::{self, Numbers};
+use crate::numeric::Numeric;
+use crate::values::Values;
+
+/// A column as it is written.
+#[derive(Debug)]
+pub(crate) enum Node {
+    /// All values are this.
+    Same(Vec<u8>),
+    /// The values, an LF after each.
+    Raw(Vec<u8>),
+    /// Decimal numbers as anybody would write them.
+    Integers(Numbers),
+    /// Values of one length that differ in digits.
+    Fixed { places: Vec<Place>, numbers: Vec<Numbers>, nibbles: Vec<u8> },
+    /// Numbers of distinct values, and these.
+    Dictionary { ids: Vec<u32>, distinct: usize, values: Box<Self> },
+    /// Distinct values whose number follows from that of another column of the same table.
+    Mapped { leader: usize, map: Vec<u32>, values: Box<Self> },
+    /// The same values as another column of the same table.
+    Copy { column: usize },
+    /// Values by their layout.
+    Split(Split),
+}
+
+/// Values by their layout.
+#[derive(Debug)]
+pub(crate) struct Split {
+    pub(crate) tables: Vec<Table>,
+    /// For each value its table + 1; 0 for those in `rest`.
+    pub(crate) order: Vec<u32>,
+    /// Values that are kept whole, an LF after each.
+    pub(crate) rest: Vec<u8>,
+}
+
+/// Values of one layout: a table of its tokens.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) rows: usize,
+    /// The literals, with [`TOKEN`] for each column.
+    pub(crate) layout: Vec<u8>,
+    pub(crate) columns: Vec<Node>,
+}
+
+/// What is tried, and how hard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Lines of a layout, at least.
+    pub(crate) line_rows_min: usize,
+    /// Values of a layout within a column, at least.
+    pub(crate) value_rows_min: usize,
+}
+
+impl Default for Effort {
+    /// What came out best on logs of many kinds: smaller tables say more of themselves than of their lines.
+    fn default() -> Self {
+        Self { line_rows_min: 16, value_rows_min: 16 }
+    }
+}
+
+/// Sampled values for each layout that they may have, for a column to be cut.
+const ROWS_PER_LAYOUT: usize = 16;
+
+/// Values that are sampled.
+const SAMPLE: usize = 512;
+
+/// Makes trees of columns. Keeps lists that grew once.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    numbering: Numbering,
+    spare: Spare,
+    effort: Effort,
+    pub(crate) filter: FilterBuilder,
+}
+
+/// A column of a table that may have been cut out of another one.
+pub(crate) struct Piece {
+    spans: Rc<Vec<Span>>,
+    width: usize,
+    column: usize,
+    pub(crate) node: Node,
+}
+
+impl Piece {
+    pub(crate) fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
+        Values::new(text, &self.spans, self.width, self.column)
+    }
+}
+
+/// What becomes of a column.
+enum Shape {
+    Node(Node),
+    /// All values have the same layout: it takes the place of the column.
+    Inline(Group),
+}
+
+/// A table in the making: literals with [`TOKEN`] for each column, and the columns.
+#[derive(Default)]
+struct Row {
+    literals: Vec<u8>,
+    pieces: Vec<Piece>,
+}
+
+impl Tree {
+    pub(crate) fn new(effort: Effort) -> Self {
+        Self { numbering: Numbering::default(), spare: Spare::default(), effort, filter: FilterBuilder::new() }
+    }
+
+    /// Encodes lines.
+    pub(crate) fn lines(&mut self, text: &[u8], lines: &[Span]) -> Split {
+        let values = Values::new(text, lines, 1, 0);
+        let groups = Groups::of(values, Way::Line, self.effort.line_rows_min, &mut self.spare);
+        for (value, _) in values.iter().zip(&groups.order).filter(|(_, group)| **group == 0) {
+            self.filter.add(value);
+        }
+        groups.groups.iter().for_each(|group| self.filter.add(&group.layout));
+        self.split(values, groups, Way::Word)
+    }
+
+    fn split(&mut self, values: Values<'_>, groups: Groups, finer: Way) -> Split {
+        let mut rest = Vec::new();
+        if groups.whole() > 0 {
+            for (value, _) in values.iter().zip(&groups.order).filter(|(_, group)| **group == 0) {
+                rest.extend_from_slice(value);
+                rest.push(b'\n');
+            }
+        }
+        let tables = groups.groups.into_iter().map(|group| self.table(values.text(), group, finer)).collect();
+        Split { tables, order: groups.order, rest }
+    }
+
+    fn table(&mut self, text: &[u8], group: Group, finer: Way) -> Table {
+        let rows = group.rows;
+        let mut row = Row::default();
+        self.columns(text, group, finer, &mut row);
+        link(text, &mut row.pieces);
+        let mut columns = Vec::with_capacity(row.pieces.len());
+        for piece in row.pieces {
+            if let Ok(spans) = Rc::try_unwrap(piece.spans) {
+                self.spare.give(finer.coarser(), spans);
+            }
+            columns.push(piece.node);
+        }
+        Table { rows, layout: row.literals, columns }
+    }
+
+    /// Encodes the columns of a table; what is the same in all rows goes to the literals.
+    fn columns(&mut self, text: &[u8], group: Group, finer: Way, row: &mut Row) {
+        let (width, spans) = (group.width, Rc::new(group.tokens));
+        let mut column = 0;
+        for byte in group.layout {
+            if byte != TOKEN {
+                row.literals.push(byte);
+                continue;
+            }
+            let values = Values::new(text, &spans, width, column);
+            match self.column(values, finer) {
+                // A zero in the text is no mark of a column.
+                Shape::Node(Node::Same(value)) if !value.contains(&TOKEN) => row.literals.extend_from_slice(&value),
+                Shape::Node(node) => {
+                    row.literals.push(TOKEN);
+                    row.pieces.push(Piece { spans: Rc::clone(&spans), width, column, node });
+                }
+                Shape::Inline(group) => self.columns(text, group, finer.finer(), row),
+            }
+            column += 1;
+        }
+    }
+
+    /// `finer` is the way in which the values may be cut.
+    fn column(&mut self, values: Values<'_>, finer: Way) -> Shape {
+        let Some(dictionary) = self.numbering.number(values) else { return self.varied(values, finer) };
+        let distinct = Values::new(values.text(), &dictionary.distinct, 1, 0);
+        self.note(distinct, finer);
+        if distinct.len() == 1 {
+            return Shape::Node(Node::Same(distinct.get(0).to_vec()));
+        }
+        if let Some(numeric) = Numeric::of(distinct) {
+            let numeric = numeric.expand(&dictionary.ids);
+            let how = numeric.estimate();
+            if how.bytes() < dictionary_bytes(&dictionary) {
+                return Shape::Node(numeric.node(&how));
+            }
+        }
+        Shape::Node(self.dictionary(values.text(), dictionary, finer))
+    }
+
+    /// Values that hardly recur.
+    fn varied(&mut self, values: Values<'_>, finer: Way) -> Shape {
+        if let Some(numeric) = Numeric::of(values) {
+            match numeric {
+                // Digits alone are not in the filter but as bytes.
+                Numeric::Integers(_) => self.filter.add_bytes(b"-0123456789"),
+                Numeric::Fixed { .. } => self.note(values, finer),
+            }
+            let how = numeric.estimate();
+            return Shape::Node(numeric.node(&how));
+        }
+        self.note(values, finer);
+        if finer == Way::None { Shape::Node(raw(values)) } else { self.cut(values, finer) }
+    }
+
+    /// Takes values into the filter, if they are whole tokens of a line: parts of them are in it already.
+    fn note(&mut self, values: Values<'_>, finer: Way) {
+        if finer == Way::Word {
+            values.iter().for_each(|value| self.filter.add(value));
+        }
+    }
+
+    /// Cuts values that are neither numbers nor few, where they have layouts in common.
+    fn cut(&mut self, values: Values<'_>, way: Way) -> Shape {
+        let sample = SAMPLE.min(values.len());
+        if layouts_of_sample(values, way, SAMPLE) * ROWS_PER_LAYOUT > sample {
+            return Shape::Node(raw(values));
+        }
+        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &mut self.spare);
+        if groups.groups.len() == 1
+            && let Some(group) = groups.groups.pop_if(|group| group.rows == values.len())
+        {
+            // A layout that is one token says nothing.
+            return if group.layout == [TOKEN] { self.column(values, way.finer()) } else { Shape::Inline(group) };
+        }
+        if groups.whole() * 4 < values.len() {
+            return Shape::Node(Node::Split(self.split(values, groups, way.finer())));
+        }
+        Shape::Node(raw(values))
+    }
+
+    fn dictionary(&mut self, text: &[u8], dictionary: Dictionary, finer: Way) -> Node {
+        let distinct = dictionary.distinct.len();
+        let values = Values::new(text, &dictionary.distinct, 1, 0);
+        let values = if distinct < 32 {
+            raw(values)
+        } else {
+            match self.column(values, finer) {
+                Shape::Node(node) => node,
+                Shape::Inline(group) => {
+                    let table = self.table(text, group, finer.finer());
+                    Node::Split(Split { tables: vec![table], order: vec![1; distinct], rest: Vec::new() })
+                }
+            }
+        };
+        Node::Dictionary { ids: dictionary.ids, distinct, values: Box::new(values) }
+    }
+}
+
+fn raw(values: Values<'_>) -> Node {
+    let mut bytes = Vec::with_capacity(values.spans().map(|span| span.len as usize + 1).sum());
+    for value in values.iter() {
+        bytes.extend_from_slice(value);
+        bytes.push(b'\n');
+    }
+    Node::Raw(bytes)
+}
+
+fn dictionary_bytes(dictionary: &Dictionary) -> f64 {
+    let mut counts = vec![0_u32; dictionary.distinct.len()];
+    for id in &dictionary.ids {
+        counts[*id as usize] += 1;
+    }
+    let values: u32 = dictionary.distinct.iter().map(|span| span.len).sum();
+    numbers::bits(counts.into_iter(), dictionary.ids.len() as u32) / 8.0 + f64::from(values) * 0.4
+}

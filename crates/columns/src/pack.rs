@@ -1,0 +1,120 @@
+//! The way from lines to bytes, and the choice whether columns are worth it.
+
+use crate::Block;
+use crate::cut::{Span, Way};
+use crate::encode::{Effort, Tree};
+use crate::groups::layouts_of_sample;
+use crate::values::Values;
+use crate::write::Writer;
+
+/// A text that is shorter is not worth columns, in bytes.
+const TEXT_BYTES_MIN: usize = 16 << 10;
+
+/// Lines whose layouts are counted before anything else is done.
+const SAMPLE_LINES: usize = 2_048;
+
+/// Sampled lines for each layout, at least: else hardly two lines are alike, and columns cost much and bring nothing.
+const LINES_PER_LAYOUT: usize = 3;
+
+/// Pieces of the text that are packed with zstd alone to see what that would bring, and the bytes of each.
+const SAMPLES: usize = 8;
+const SAMPLE_BYTES: usize = 64 << 10;
+
+/// Columns may take so many hundredths of what zstd alone takes: to be searched without being unpacked is worth a little.
+const WORTH: usize = 102;
+
+/// Packs lines. Keeps its memory from block to block: one for each thread.
+#[derive(Debug)]
+pub struct Encoder {
+    tree: Tree,
+}
+
+/// A packed block.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// The columns, for [`Block::open`]; `None` where zstd alone does better.
+    pub columns: Option<Vec<u8>>,
+    /// For [`Filter`](crate::Filter).
+    pub filter: Vec<u8>,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Encoder {
+    /// An encoder.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { tree: Tree::new(Effort::default()) }
+    }
+
+    /// An encoder that makes columns of as little as it can, for tests.
+    #[cfg(test)]
+    pub(crate) fn eager() -> Self {
+        Self { tree: Tree::new(Effort { line_rows_min: 2, value_rows_min: 2 }) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn filter(&mut self) -> Vec<u8> {
+        self.tree.filter.take()
+    }
+
+    /// Packs a text of lines, an LF after each; `level` is that of zstd. More than 4 GB are never columns.
+    pub fn encode(&mut self, text: &[u8], level: i32) -> Packed {
+        let columns = if text.len() < TEXT_BYTES_MIN { None } else { self.columns(text, level) };
+        if columns.is_none() {
+            self.tree.filter.clear();
+            self.tree.filter.add(text);
+        }
+        Packed { columns, filter: self.tree.filter.take() }
+    }
+
+    fn columns(&mut self, text: &[u8], level: i32) -> Option<Vec<u8>> {
+        let lines = lines(text)?;
+        let values = Values::new(text, &lines, 1, 0);
+        let sample = SAMPLE_LINES.min(lines.len());
+        if layouts_of_sample(values, Way::Line, SAMPLE_LINES) * LINES_PER_LAYOUT > sample {
+            return None;
+        }
+        let columns = self.whole(text, &lines, level)?;
+        let clearly = columns.len() * 3 < sampled_zstd_len(text, level)? * 2;
+        (clearly || columns.len() <= zstd_len(text, level)? * WORTH / 100).then_some(columns)
+    }
+
+    /// The columns, if the text comes back from them.
+    pub(crate) fn whole(&mut self, text: &[u8], lines: &[Span], level: i32) -> Option<Vec<u8>> {
+        let split = self.tree.lines(text, lines);
+        let columns = Writer::new(level).and_then(|writer| writer.write(&split)).ok()?;
+        let back = Block::open(columns.clone(), lines.len(), text.len()).and_then(|block| block.text());
+        let same = back.is_some_and(|back| back == text);
+        debug_assert!(same, "a text does not come back from its columns");
+        same.then_some(columns)
+    }
+}
+
+/// The lines of a text; `None` when it does not end with one, or is too long.
+pub(crate) fn lines(text: &[u8]) -> Option<Vec<Span>> {
+    u32::try_from(text.len()).ok()?;
+    let mut lines = Vec::with_capacity(memchr::memchr_iter(b'\n', text).count());
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', text) {
+        lines.push(Span { start: start as u32, len: (end - start) as u32 });
+        start = end + 1;
+    }
+    (start == text.len()).then_some(lines)
+}
+
+/// What zstd alone makes of the text.
+fn zstd_len(text: &[u8], level: i32) -> Option<usize> {
+    zstd::bulk::compress(text, level).ok().map(|packed| packed.len())
+}
+
+/// About what zstd alone would make of the text, by pieces from all over it.
+fn sampled_zstd_len(text: &[u8], level: i32) -> Option<usize> {
+    let step = text.len().div_ceil(SAMPLES).max(1);
+    let pieces: Vec<u8> = text.chunks(step).flat_map(|part| part.iter().take(SAMPLE_BYTES)).copied().collect();
+    Some((zstd_len(&pieces, level)? as f64 * text.len() as f64 / pieces.len().max(1) as f64) as usize)
+}

@@ -1,0 +1,244 @@
+//! Searching columns for text, without building lines.
+//!
+//! A question goes down the tree of columns: which values contain the text, or begin with it, end with it, are it? A
+//! dictionary is asked once for its values, whatever the number of rows; numbers are asked only what digits can answer;
+//! tables are asked in all [`Ways`] in which the text can lie over their columns.
+#![deny(clippy::indexing_slicing)]
+
+use memchr::memmem;
+
+use crate::bits::{Bits, Rows};
+use crate::decimal::NUMBER_BYTES_MAX;
+use crate::decode::Decoded;
+use crate::fixed::{self, Place};
+use crate::lines;
+use crate::open::{Block, Kind, Part, Table};
+use crate::rebuild::{Out, Source};
+use crate::ways::Ways;
+
+/// Room for a value that is built to be looked at, in bytes; it grows.
+const VALUE_ROOM: usize = 4 << 10;
+
+/// A text that is looked for.
+#[derive(Clone, Debug)]
+pub struct Needle {
+    text: Vec<u8>,
+    any_case: bool,
+    finder: memmem::Finder<'static>,
+}
+
+impl Needle {
+    /// Text without an LF; with `any_case`, ASCII letters match in either case.
+    #[must_use]
+    pub fn new(text: &[u8], any_case: bool) -> Self {
+        let any_case = any_case && text.iter().any(u8::is_ascii_alphabetic);
+        let text = if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
+        let finder = memmem::Finder::new(&text).into_owned();
+        Self { text, any_case, finder }
+    }
+
+    /// What is looked for; in lower case when any case will do.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Whether ASCII letters match in either case.
+    #[must_use]
+    pub fn any_case(&self) -> bool {
+        self.any_case
+    }
+
+    /// Where the text is found at or after `from`.
+    pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        let rest = text.get(from..)?;
+        let found = if self.any_case { find_any_case(rest, &self.text) } else { self.finder.find(rest) };
+        found.map(|at| from + at)
+    }
+}
+
+/// Looks for text in lower case in any case, by its rarest byte.
+fn find_any_case(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    let commonness = |byte: &u8| match byte {
+        b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' | b'0'..=b'9' | b' ' | b'.' | b'/' | b'"' | b':' => 2,
+        b'j' | b'k' | b'q' | b'v' | b'w' | b'x' | b'y' | b'z' => 0,
+        _ => 1,
+    };
+    let (rare, byte) = wanted.iter().enumerate().min_by_key(|(_, byte)| commonness(byte))?;
+    memchr::memchr2_iter(*byte, byte.to_ascii_uppercase(), text).find_map(|at| {
+        let start = at.checked_sub(rare)?;
+        text.get(start..start + wanted.len())?.eq_ignore_ascii_case(wanted).then_some(start)
+    })
+}
+
+/// Where in a value a text must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    Anywhere,
+    Start,
+    End,
+    Whole,
+}
+
+/// What a column is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'n> {
+    pub(crate) needle: &'n Needle,
+    /// A part of the needle; all of it when it may be anywhere.
+    pub(crate) text: &'n [u8],
+    pub(crate) place: Where,
+}
+
+impl Ask<'_> {
+    /// Whether two texts are the same as far as it matters.
+    pub(crate) fn same(&self, a: &[u8], b: &[u8]) -> bool {
+        if self.needle.any_case { a.eq_ignore_ascii_case(b) } else { a == b }
+    }
+
+    /// Whether a value is what is asked for.
+    pub(crate) fn matches(&self, value: &[u8]) -> bool {
+        match self.place {
+            Where::Whole => self.same(value, self.text),
+            Where::Start => value.get(..self.text.len()).is_some_and(|start| self.same(start, self.text)),
+            Where::End => {
+                let end = value.len().checked_sub(self.text.len()).and_then(|at| value.get(at..));
+                end.is_some_and(|end| self.same(end, self.text))
+            }
+            Where::Anywhere => value.len() >= self.text.len() && self.needle.find(value, 0).is_some(),
+        }
+    }
+}
+
+impl Block {
+    /// The lines that contain the text; `None` when the block is damaged.
+    #[must_use]
+    pub fn find(&self, needle: &Needle) -> Option<Rows> {
+        if needle.text.is_empty() {
+            return Some(Rows::All);
+        }
+        self.ask(self.root(), Ask { needle, text: &needle.text, place: Where::Anywhere })
+    }
+
+    /// The rows of a column that are what is asked for.
+    pub(crate) fn ask(&self, at: usize, ask: Ask<'_>) -> Option<Rows> {
+        let node = self.node(at)?;
+        if !self.may(at, &ask) {
+            return Some(Rows::None);
+        }
+        Some(match &node.kind {
+            Kind::Same(range) if ask.matches(self.literal(range)) => Rows::All,
+            Kind::Same(_) => Rows::None,
+            Kind::Copy(of) => self.ask(*of, ask)?,
+            Kind::Raw(payload) => lines::find(self.bytes(*payload)?, node.rows, &ask),
+            Kind::Integers(_) if ask.place == Where::Whole => {
+                let Decoded::Numbers(numbers) = self.decoded(at)? else { return None };
+                let wanted = fixed::integer(ask.text);
+                Rows::by(node.rows, |row| wanted.is_some() && numbers.get(row).copied() == wanted)
+            }
+            Kind::Integers(_) | Kind::Fixed { .. } => self.look(node.rows, &Source::of(self, at)?, &ask)?,
+            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => match self.ask(*values, ask)? {
+                Rows::Some(bits) => {
+                    let Decoded::Ids(ids) = self.decoded(at)? else { return None };
+                    Rows::by(node.rows, |row| ids.get(row).is_some_and(|id| bits.has(*id as usize)))
+                }
+                all_or_none => all_or_none,
+            },
+            Kind::Split { order: None, tables, .. } => self.ask_table(tables.first()?, ask)?,
+            Kind::Split { rest, tables, .. } => self.ask_tables(at, node.rows, *rest, tables, ask)?,
+        })
+    }
+
+    fn ask_tables(&self, at: usize, rows: usize, rest: Option<usize>, tables: &[Table], ask: Ask<'_>) -> Option<Rows> {
+        let (mut found, mut all) = (Bits::new(rows), true);
+        let rest = rest.iter().map(|rest| self.ask(*rest, ask));
+        let tables = tables.iter().map(|table| self.ask_table(table, ask));
+        for (number, hits) in rest.chain(tables).enumerate() {
+            let hits = hits?;
+            all &= hits == Rows::All;
+            if hits == Rows::None {
+                continue;
+            }
+            let Decoded::Order { values, .. } = self.decoded(at)? else { return None };
+            let values = values.get(number)?;
+            match hits {
+                Rows::None => {}
+                Rows::All => values.iter().for_each(|value| found.set(*value as usize)),
+                Rows::Some(bits) => {
+                    for row in bits.iter() {
+                        found.set(*values.get(row)? as usize);
+                    }
+                }
+            }
+        }
+        Some(if all { Rows::All } else { Rows::tidy(found) })
+    }
+
+    fn ask_table(&self, table: &Table, ask: Ask<'_>) -> Option<Rows> {
+        match Ways::follow_all(self, &table.parts, ask)? {
+            Some(rows) => Some(rows),
+            // Too many ways: the rows themselves are looked at.
+            None => self.look(table.rows, &Source::of_table(self, table)?, &ask),
+        }
+    }
+
+    /// Builds each value and looks at it.
+    fn look(&self, rows: usize, source: &Source<'_>, ask: &Ask<'_>) -> Option<Rows> {
+        let mut out = Out::new(VALUE_ROOM);
+        let mut whole = true;
+        let found = Rows::by(rows, |row| {
+            out.shrink_to(0);
+            whole &= out.push_growing(self.text_len(), |out| source.push(row, out)).is_some();
+            ask.matches(out.text())
+        });
+        whole.then_some(found)
+    }
+
+    /// Whether a value of the column may be what is asked for, as far as that is known without unpacking it.
+    pub(crate) fn may(&self, at: usize, ask: &Ask<'_>) -> bool {
+        match self.node(at).map(|node| &node.kind) {
+            Some(Kind::Integers(_)) => {
+                let digits = ask.text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
+                digits && ask.text.len() <= NUMBER_BYTES_MAX
+            }
+            Some(Kind::Fixed { places, .. }) => fits_somewhere(places, ask),
+            Some(Kind::Copy(of)) => self.may(*of, ask),
+            Some(Kind::Dictionary { values, .. } | Kind::Mapped { values, .. }) => self.may(*values, ask),
+            _ => true,
+        }
+    }
+
+    /// The text of a part that is the same in all rows.
+    pub(crate) fn same_in_all(&self, part: &Part) -> Option<&[u8]> {
+        match part {
+            Part::Literal(range) => Some(self.literal(range)),
+            Part::Column(node) => match &self.node(*node)?.kind {
+                Kind::Same(range) => Some(self.literal(range)),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Whether values of these places may be what is asked for.
+fn fits_somewhere(places: &[Place], ask: &Ask<'_>) -> bool {
+    let fits_place = |(place, byte): (&Place, &u8)| match place {
+        Place::Same(same) => ask.same(&[*same], &[*byte]),
+        Place::Digit => byte.is_ascii_digit(),
+        Place::Lower => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
+        Place::Upper => {
+            let upper = if ask.needle.any_case { byte.to_ascii_uppercase() } else { *byte };
+            upper.is_ascii_digit() || (b'A'..=b'F').contains(&upper)
+        }
+    };
+    let fits = |offset: usize| {
+        let window = places.get(offset..offset + ask.text.len());
+        window.is_some_and(|window| window.iter().zip(ask.text).all(fits_place))
+    };
+    let Some(last) = places.len().checked_sub(ask.text.len()) else { return false };
+    match ask.place {
+        Where::Whole => last == 0 && fits(0),
+        Where::Start => fits(0),
+        Where::End => fits(last),
+        Where::Anywhere => (0..=last).any(fits),
+    }
+}

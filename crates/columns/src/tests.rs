@@ -1,0 +1,141 @@
+//! Whatever the text: it comes back, and what is found in its columns is what is in its lines.
+
+use proptest::prelude::*;
+
+use crate::pack::lines as spans;
+use crate::{Block, Encoder, Filter, Needle};
+
+fn encode(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let mut encoder = Encoder::eager();
+    let columns = encoder.whole(text, &spans(text).unwrap(), 1).unwrap();
+    (columns, encoder.filter())
+}
+
+fn lines(text: &[u8]) -> Vec<&[u8]> {
+    text.strip_suffix(b"\n").map_or(Vec::new(), |text| text.split(|byte| *byte == b'\n').collect())
+}
+
+fn check(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (packed, filter) = encode(text);
+    let block = Block::open(packed.clone(), lines(text).len(), text.len()).unwrap();
+    assert!(block.text().unwrap() == text, "{:?} came back as {:?}", shown(text), shown(&block.text().unwrap()));
+    (packed, filter)
+}
+
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
+
+fn check_find(text: &[u8], block: &Block, filter: &[u8], needle: &[u8], any_case: bool) {
+    let found = block.find(&Needle::new(needle, any_case)).unwrap();
+    let fold = |text: &[u8]| if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
+    let may = Filter::new(filter).may_contain(needle, any_case);
+    for (row, line) in lines(text).into_iter().enumerate() {
+        let want = memchr::memmem::find(&fold(line), &fold(needle)).is_some();
+        for byte in line {
+            assert!(Filter::new(filter).may_have(*byte), "{byte} is filtered in {:?}", shown(line));
+        }
+        assert!(may || !want, "{:?} is filtered in {:?}", shown(needle), shown(line));
+        let got = found.has(row);
+        assert_eq!(got, want, "{:?} any case {any_case} in {:?} of {:?}", shown(needle), shown(line), shown(text));
+    }
+}
+
+/// A text of lines that are alike, as logs are.
+fn log() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop_oneof![
+        "[a-c]{1,9}".prop_map(String::into_bytes),
+        "(GET|POST|ok|a b c|x=y)".prop_map(String::into_bytes),
+        (0_u64..200).prop_map(|number| number.to_string().into_bytes()),
+        any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        "[0-9]{3}-[0-9]{2}".prop_map(String::into_bytes),
+        "[0-9a-f]{7}".prop_map(String::into_bytes),
+        "[0-9A-F]{6}".prop_map(String::into_bytes),
+        "(a|b)-[0-9]{1,2}\\.[0-9]{1,3}".prop_map(String::into_bytes),
+        "/[ab]/[0-9]{1,2}[xy]".prop_map(String::into_bytes),
+        prop::collection::vec(any::<u8>().prop_filter("no LF", |byte| *byte != b'\n'), 0..6),
+    ];
+    let template = prop_oneof![
+        Just("_ [_] _: _"),
+        Just("{\"k\":\"_\",\"n\":_}"),
+        Just("a=_ b=\"_\" _"),
+        Just("_"),
+        Just("_-_:_ \"_ _\" _"),
+        Just("_=_ \"_\":_"),
+        Just(""),
+    ];
+    prop::collection::vec((template, prop::collection::vec(word, 6)), 0..40).prop_map(|rows| {
+        let mut text = Vec::new();
+        for (template, words) in rows {
+            let mut words = words.into_iter();
+            for byte in template.bytes() {
+                match byte {
+                    b'_' => text.extend(words.next().unwrap_or_default()),
+                    byte => text.push(byte),
+                }
+            }
+            text.push(b'\n');
+        }
+        text
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn logs_come_back_and_are_searched(text in log(), places in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..12, any::<bool>(), any::<u8>()), 8)) {
+        let (packed, filter) = check(&text);
+        let block = Block::open(packed, lines(&text).len(), text.len()).unwrap();
+        for (place, len, any_case, change) in places {
+            let start = place.index(text.len() + 1);
+            let mut needle = text[start..(start + len).min(text.len())].to_vec();
+            if change < 64 && !needle.is_empty() {
+                let at = change as usize % needle.len();
+                needle[at] = needle[at].wrapping_add(change % 3);
+            }
+            if any_case && change > 128 {
+                needle.make_ascii_uppercase();
+            }
+            let needle: Vec<u8> = needle.into_iter().filter(|byte| *byte != b'\n').collect();
+            check_find(&text, &block, &filter, &needle, any_case);
+        }
+    }
+
+    #[test]
+    fn any_bytes_come_back(mut text in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'"'), Just(b'1')], 0..400)) {
+        if text.last().is_some_and(|last| *last != b'\n') {
+            text.push(b'\n');
+        }
+        check(&text);
+    }
+
+    #[test]
+    fn damage_gives_an_error_or_other_text(text in log(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+        let (mut packed, _) = encode(&text);
+        for (place, byte) in changes {
+            let at = place.index(packed.len());
+            packed[at] = byte;
+        }
+        if let Some(block) = Block::open(packed, lines(&text).len(), text.len()) {
+            let _ = block.text();
+            let _ = block.find(&Needle::new(b"a", false));
+            let _ = block.find(&Needle::new(b"1-", true));
+        }
+    }
+}
+
+#[test]
+fn odd_texts_come_back() {
+    check(b"");
+    check(b"\n");
+    check(b"\n\n\n");
+    check(&b"the same line\n".repeat(1_000));
+    check(&[b"x".repeat(1 << 20), b"\n".to_vec()].concat());
+    let mut text = Vec::new();
+    for row in 0..5_000_u32 {
+        let layout: String = (0..16).map(|bit| if row >> bit & 1 == 1 { "a " } else { "b," }).collect();
+        text.extend_from_slice(format!("{layout}{row}\n").as_bytes());
+    }
+    check(&text);
+}

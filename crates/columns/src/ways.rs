@@ -1,0 +1,175 @@
+//! The ways in which a text can lie over the columns of a table.
+//!
+//! ```text
+//!   parts    took  [number]  ms for "  [path]  "
+//!   text       ok 1210 ms
+//!              ══ ════ ═══       the end of a literal, a whole value, the beginning of a literal
+//! ```
+//! It begins in a literal or in a value, goes over borders, and ends in a literal or a value. What falls on a column is
+//! what that is asked for: the end of a value first, then whole values, the beginning of one at last. A row matches when
+//! all the columns of one way answer with it.
+#![deny(clippy::indexing_slicing)]
+
+use std::ops::Range;
+
+use crate::bits::Rows;
+use crate::open::{Block, Part};
+use crate::search::{Ask, Where};
+
+/// Steps and questions to columns for each part of a table and byte of text, at most. Texts such as `1 1 1 1` can lie
+/// over a row of numbers in more ways than it takes to look at the rows.
+const STEPS_MAX: usize = 16;
+const QUESTIONS_MAX: usize = 4;
+
+/// Follows all ways over one table.
+pub(crate) struct Ways<'w> {
+    block: &'w Block,
+    parts: &'w [Part],
+    ask: Ask<'w>,
+    /// What the way so far asks of which columns: the part of the text, and where it must be.
+    path: Vec<(usize, Range<usize>, Where)>,
+    found: Rows,
+    steps_left: usize,
+    questions_left: usize,
+}
+
+/// Why it was stopped.
+enum Stop {
+    Damaged,
+    TooMany,
+}
+
+impl<'w> Ways<'w> {
+    /// The rows that match in some way; `None` inside when there are too many ways, outside when the block is damaged.
+    pub(crate) fn follow_all(block: &'w Block, parts: &'w [Part], ask: Ask<'w>) -> Option<Option<Rows>> {
+        let size = parts.len() + ask.text.len();
+        let (steps_left, questions_left) = (size * STEPS_MAX, size * QUESTIONS_MAX);
+        let mut ways = Self { block, parts, ask, path: Vec::new(), found: Rows::None, steps_left, questions_left };
+        let done = match ask.place {
+            Where::Start | Where::Whole => ways.follow(0, 0),
+            Where::Anywhere | Where::End => (0..parts.len()).try_for_each(|at| ways.begin(at)),
+        };
+        match done {
+            Ok(()) => Some(Some(ways.found)),
+            Err(Stop::TooMany) => Some(None),
+            Err(Stop::Damaged) => None,
+        }
+    }
+
+    /// The ways that begin in part `at`, wherever in it.
+    fn begin(&mut self, at: usize) -> Result<(), Stop> {
+        let Some(part) = self.parts.get(at).filter(|_| self.found != Rows::All) else { return Ok(()) };
+        let text = self.ask.text;
+        let anywhere = self.ask.place == Where::Anywhere;
+        let last = at + 1 == self.parts.len();
+        match (self.block.same_in_all(part), part) {
+            (Some(literal), _) => {
+                if anywhere && self.ask.matches(literal) {
+                    self.found = Rows::All;
+                    return Ok(());
+                }
+                for taken in 1..=literal.len().min(text.len()) {
+                    let end = literal.get(literal.len() - taken..).unwrap_or_default();
+                    if self.ask.same(end, text.get(..taken).unwrap_or_default()) {
+                        self.follow(at + 1, taken)?;
+                    }
+                }
+                Ok(())
+            }
+            (None, Part::Column(node)) => {
+                if anywhere {
+                    self.question(*node, 0..text.len(), Where::Anywhere, Self::answer)?;
+                }
+                // A text that ends with the value is found in it, unless it must end the row.
+                let most = if anywhere { text.len().saturating_sub(1) } else { text.len() };
+                for taken in 1..=if last && anywhere { 0 } else { most } {
+                    if self.may_follow(at + 1, taken) {
+                        self.question(*node, 0..taken, Where::End, |ways| ways.follow(at + 1, taken))?;
+                    }
+                }
+                Ok(())
+            }
+            (None, Part::Literal(_)) => Ok(()),
+        }
+    }
+
+    /// The ways in which the text goes on from byte `taken` at the beginning of part `at`.
+    fn follow(&mut self, at: usize, taken: usize) -> Result<(), Stop> {
+        self.steps_left = self.steps_left.checked_sub(1).ok_or(Stop::TooMany)?;
+        let to_end = matches!(self.ask.place, Where::End | Where::Whole);
+        let text = self.ask.text;
+        let rest = text.get(taken..).unwrap_or_default();
+        if rest.is_empty() && !to_end {
+            return self.answer();
+        }
+        let Some(part) = self.parts.get(at) else {
+            return if rest.is_empty() { self.answer() } else { Ok(()) };
+        };
+        match (self.block.same_in_all(part), part) {
+            (Some(literal), _) => match rest.get(..literal.len()) {
+                Some(over) if self.ask.same(literal, over) => self.follow(at + 1, taken + literal.len()),
+                None if !to_end && literal.get(..rest.len()).is_some_and(|start| self.ask.same(start, rest)) => {
+                    self.answer()
+                }
+                _ => Ok(()),
+            },
+            (None, Part::Column(node)) => {
+                if !to_end {
+                    self.question(*node, taken..text.len(), Where::Start, Self::answer)?;
+                }
+                // A text that ends with the whole value begins it too.
+                for end in taken..text.len() + usize::from(to_end) {
+                    if self.may_follow(at + 1, end) {
+                        self.question(*node, taken..end, Where::Whole, |ways| ways.follow(at + 1, end))?;
+                    }
+                }
+                Ok(())
+            }
+            (None, Part::Literal(_)) => Ok(()),
+        }
+    }
+
+    /// Whether the text from `taken` on may go on in part `at`.
+    fn may_follow(&self, at: usize, taken: usize) -> bool {
+        let rest = self.ask.text.get(taken..).unwrap_or_default();
+        let Some(part) = self.parts.get(at) else { return rest.is_empty() };
+        self.block.same_in_all(part).is_none_or(|literal| {
+            let both = literal.len().min(rest.len());
+            self.ask.same(literal.get(..both).unwrap_or_default(), rest.get(..both).unwrap_or_default())
+        })
+    }
+
+    /// Goes on with one more question on the path, if the column can say yes to it.
+    fn question(
+        &mut self,
+        node: usize,
+        text: Range<usize>,
+        place: Where,
+        go_on: impl FnOnce(&mut Self) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let ask = Ask { text: self.ask.text.get(text.clone()).unwrap_or_default(), place, ..self.ask };
+        if self.found == Rows::All || !self.block.may(node, &ask) {
+            return Ok(());
+        }
+        self.path.push((node, text, place));
+        let done = go_on(self);
+        self.path.pop();
+        done
+    }
+
+    /// The way is at its end: asks the columns on it.
+    fn answer(&mut self) -> Result<(), Stop> {
+        let mut rows = Rows::All;
+        for (node, text, place) in &self.path {
+            self.questions_left = self.questions_left.checked_sub(1).ok_or(Stop::TooMany)?;
+            let ask = Ask { text: self.ask.text.get(text.clone()).unwrap_or_default(), place: *place, ..self.ask };
+            rows = rows & self.block.ask(*node, ask).ok_or(Stop::Damaged)?;
+            if rows == Rows::None {
+                return Ok(());
+            }
+        }
+        let before = std::mem::replace(&mut self.found, Rows::None);
+        self.found = before | rows;
+        Ok(())
+    }
+}
