@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use bucksaw_columns::{Bits, Block, Filter, Rows};
 use bucksaw_segment::Chunk;
 
 use crate::cursor::Cursor;
+use crate::judge::{Judged, judge, may_match};
 use crate::node::Node;
 use crate::records::{Records, Span};
 
@@ -32,6 +34,7 @@ pub enum Bound {
 /// Finds matching records. What it holds is how far its search is, and nothing from one chunk to the next.
 #[derive(Debug)]
 pub struct Matcher {
+    node: Node,
     cursor: Cursor,
     span_bytes: usize,
 }
@@ -54,7 +57,9 @@ impl Bound {
         let span_bytes = SPAN_BYTES / (1 + slowest / FAST_REGEX_BYTES);
         match (node, Cursor::new(node)) {
             (Node::All, _) => Self::All,
-            (_, Some(cursor)) => Self::Lines(Matcher { cursor, span_bytes: span_bytes.max(SPAN_BYTES_MIN) }),
+            (_, Some(cursor)) => {
+                Self::Lines(Matcher { node: node.clone(), cursor, span_bytes: span_bytes.max(SPAN_BYTES_MIN) })
+            }
             (_, None) => Self::Nothing,
         }
     }
@@ -72,7 +77,7 @@ impl Bound {
             Self::Nothing => return,
             Self::All => match Cursor::new(&Node::All) {
                 Some(cursor) => {
-                    every = Matcher { cursor, span_bytes: SPAN_BYTES };
+                    every = Matcher { node: Node::All, cursor, span_bytes: SPAN_BYTES };
                     &mut every
                 }
                 None => return,
@@ -99,12 +104,64 @@ impl Bound {
         match self {
             Self::Nothing => 0,
             Self::All => all,
-            Self::Lines(Matcher { cursor, span_bytes }) => match cursor.negated() {
+            Self::Lines(Matcher { cursor, span_bytes, .. }) => match cursor.negated() {
                 // The records of which few are looked for are found faster than all others.
                 Some(inner) => all - count(inner, *span_bytes, chunk, cancel),
                 None => count(cursor, *span_bytes, chunk, cancel),
             },
         }
+    }
+
+    /// Whether it surely finds the same as another.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::All, Self::All) | (Self::Nothing, Self::Nothing) => true,
+            (Self::Lines(mine), Self::Lines(others)) => mine.node.is_same(&others.node),
+            _ => false,
+        }
+    }
+
+    /// Whether a line of a block with this filter may match. Never wrongly `false`.
+    #[must_use]
+    pub fn may_match(&self, filter: Filter<'_>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::Lines(matcher) => may_match(&matcher.node, filter),
+        }
+    }
+
+    /// Those of the wanted lines of a block of columns that match; only those are built of which the columns do not tell.
+    /// `None` when the block is damaged. `cancel` is asked as in [`Self::find`]; once it says yes, the answer says nothing.
+    pub fn lines(&mut self, block: &Block, wanted: Rows, cancel: &dyn Fn() -> bool) -> Option<Rows> {
+        let matcher = match self {
+            Self::Nothing => return Some(Rows::None),
+            Self::All => return Some(wanted),
+            Self::Lines(matcher) => matcher,
+        };
+        let Judged { sure, may } = judge(&matcher.node, block)?;
+        let (sure, may) = (sure & wanted.clone(), may & wanted);
+        let (open, text) = match may & !sure.clone() {
+            Rows::None => return Some(sure),
+            Rows::All => (Bits::all(block.rows()), block.text()?),
+            Rows::Some(bits) => {
+                let text = block.lines(bits.iter())?;
+                (bits, text)
+            }
+        };
+        let records = Records::of_lines(&text);
+        let (mut found, mut counted) = (Bits::new(block.rows()), 0);
+        let mut rows = open.iter();
+        let _ = walk(&mut matcher.cursor, matcher.span_bytes, &records, cancel, &mut |start, _| {
+            // Where the record stands among those that were built.
+            if let Some(row) = rows.nth(records.between(counted, start)) {
+                found.set(row);
+            }
+            counted = records.next(start);
+            ControlFlow::Continue(())
+        });
+        Some(sure | Rows::Some(found))
     }
 
     /// Whether a record matches, given alone and without an LF behind it. Agrees with [`Self::find`].

@@ -76,6 +76,11 @@ impl Field {
         Ok((Self { name: field.name.clone(), check, needles, by_value }, negated))
     }
 
+    /// What a record without a backslash must contain, the rarer first.
+    pub(crate) fn needles(&self) -> impl Iterator<Item = &[u8]> {
+        self.needles.iter().map(memmem::Finder::needle)
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -42,6 +42,8 @@ mod cursor;
 mod error;
 mod field;
 pub mod fields;
+mod judge;
+mod needles;
 mod node;
 mod plan;
 mod records;

@@ -79,6 +79,22 @@ impl Node {
         }
     }
 
+    /// Whether it surely is the same: made of the same terms of the same expression.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let all = |mine: &[Self], others: &[Self]| {
+            mine.len() == others.len() && mine.iter().zip(others).all(|(mine, other)| mine.is_same(other))
+        };
+        match (self, other) {
+            (Self::All, Self::All) | (Self::Nothing, Self::Nothing) => true,
+            (Self::Text(mine), Self::Text(other)) => Arc::ptr_eq(mine, other),
+            (Self::Regex(mine), Self::Regex(other)) => Arc::ptr_eq(mine, other),
+            (Self::Field(mine), Self::Field(other)) => Arc::ptr_eq(mine, other),
+            (Self::And(mine), Self::And(others)) | (Self::Or(mine), Self::Or(others)) => all(mine, others),
+            (Self::Not(mine), Self::Not(other)) => mine.is_same(other),
+            _ => false,
+        }
+    }
+
     /// Calls `weigh` with the bytes of memory of each regex.
     pub(crate) fn regexes(&self, weigh: &mut dyn FnMut(usize)) {
         match self {

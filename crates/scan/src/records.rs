@@ -32,6 +32,11 @@ impl<'a> Records<'a> {
         Self { text: chunk.text.get(..end).unwrap_or_default(), starts: Some(starts) }
     }
 
+    /// The lines of a text that ends with an LF.
+    pub(crate) fn of_lines(text: &'a [u8]) -> Self {
+        Self { text, starts: None }
+    }
+
     /// Whether each line is a record.
     pub(crate) fn are_lines(&self) -> bool {
         self.starts.is_none()

@@ -13,6 +13,7 @@ use regex_syntax::{Error as SyntaxError, ParserBuilder};
 
 use crate::CompileError;
 use crate::error::shown;
+use crate::needles::Needles;
 use crate::records::Span;
 use crate::strip::{is_possible, strip};
 
@@ -39,6 +40,8 @@ pub(crate) struct Regex {
     alone: meta::Regex,
     /// For the text of many lines.
     lines: Lines,
+    /// Texts that are in every match.
+    needles: Needles,
 }
 
 #[derive(Debug)]
@@ -89,20 +92,26 @@ impl Regex {
 
     fn from_hir(hir: Hir) -> Result<Self, String> {
         let alone = build(&hir)?;
+        let needles = Needles::of(&hir);
         if !is_possible(&hir) {
-            return Ok(Self { alone, lines: Lines::Never });
+            return Ok(Self { alone, lines: Lines::Never, needles });
         }
         let lines = match strip(hir) {
             (_, false) => Lines::Same,
             (hir, true) => Lines::Own(build(&hir)?),
         };
-        Ok(Self { alone, lines })
+        Ok(Self { alone, lines, needles })
     }
 
     /// Bytes of memory, without the caches of searches.
     pub(crate) fn memory(&self) -> usize {
         let own = if let Lines::Own(regex) = &self.lines { regex.memory_usage() } else { 0 };
         self.alone.memory_usage() + own
+    }
+
+    /// Texts that are in every match.
+    pub(crate) fn needles(&self) -> &Needles {
+        &self.needles
     }
 
     pub(crate) fn is_in(&self, record: &[u8]) -> bool {

@@ -2,6 +2,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bucksaw_columns::{Block, Encoder, Filter};
 use bucksaw_record::{Expr, Id, Labels};
 use bucksaw_segment::{Chunk, Rows};
 
@@ -40,7 +41,28 @@ fn rows(plan: &Plan, labels: &Labels, records: &[&[u8]], stated: bool) -> Vec<us
             record.escape_ascii().to_string()
         );
     }
+    if !stated && records.iter().all(|record| !record.contains(&b'\n')) {
+        check_columns(bound, records, &found);
+    }
     found
+}
+
+/// What is found in the lines is found in their columns too. They are repeated until they are worth columns.
+fn check_columns(mut bound: Bound, records: &[&[u8]], found: &[usize]) {
+    let once: Vec<u8> = records.iter().flat_map(|record| [record, &b"\n"[..]].concat()).collect();
+    let times = 20_000_usize.div_ceil(once.len().max(1)).max(17);
+    let text = once.repeat(if once.len() > 20_000 { 1 } else { times });
+    let count = text.iter().filter(|byte| **byte == b'\n').count();
+    let packed = Encoder::new().encode(&text, 1);
+    assert!(found.is_empty() || bound.may_match(Filter::new(&packed.filter)), "filtered");
+    let Some(columns) = packed.columns else { return };
+    let block = Block::open(columns, count, text.len()).unwrap();
+    let lines = bound.lines(&block, bucksaw_columns::Rows::All, &|| false).unwrap();
+    for row in 0..count {
+        let is_found = lines.has(row);
+        let record = records[row % records.len()];
+        assert_eq!(is_found, found.contains(&(row % records.len())), "columns {:?}", record.escape_ascii().to_string());
+    }
 }
 
 fn compile(expr: &str) -> Plan {

@@ -18,6 +18,10 @@ impl Text {
         Self { finder: memmem::Finder::new(bytes).into_owned(), has_lf: memchr(b'\n', bytes).is_some() }
     }
 
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.finder.needle()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.finder.needle().len()
     }
