@@ -79,6 +79,11 @@ fn check_shelf(path: &Path) -> Result<(u64, Vec<String>), ReadError> {
     let mut wrong = Vec::new();
     let mut records = 0;
     for (number, entry) in reader.footer().blocks.iter().enumerate() {
+        match reader.filter(number) {
+            Ok(_) => {}
+            Err(ReadError::Damaged { damage, .. }) => wrong.push(format!("block {number}: {damage}")),
+            Err(error) => return Err(error),
+        }
         match reader.block(number) {
             Ok(block) => {
                 let found: u64 = block.chunks().map(|chunk| u64::from(chunk.rows.count)).sum();

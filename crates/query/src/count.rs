@@ -10,11 +10,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_scan::Plan;
+use bucksaw_scan::{Bound, Plan};
 use bucksaw_segment::Reach;
 use roaring::RoaringBitmap;
 
 use crate::budget::Share;
+use crate::columned::Want;
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
 use crate::hits::Ids;
@@ -190,7 +191,8 @@ fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid
     let (counts, seen) = (&mut counted.counts, &mut counted.seen);
     // A queue segment may hold a frame twice, after a client sent it again.
     let shared = shared || matches!(unit, Unit::Queue(_));
-    counted.bytes = scan(unit, request, plan, cancel, &mut counted.damaged, &mut |chunk, bound| {
+    let want = Want { text: false, most: usize::MAX };
+    counted.bytes = scan(unit, request, plan, cancel, want, &mut counted.damaged, &mut |chunk, bound| {
         let cancelled = || cancel.is_cancelled();
         let span = chunk.rows.span();
         if let Some((low, high)) = span
@@ -205,8 +207,8 @@ fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid
             return ControlFlow::Continue(());
         }
         let mut ids = Ids::new(&chunk.rows);
-        bound.find(chunk, &cancelled, &mut |found| {
-            let id = ids.of(found.row);
+        let mut take = |row| {
+            let id = ids.of(row);
             if request.wants(id) {
                 if shared {
                     seen.entry((grid.bucket(id), id.producer())).or_default().insert(id.sequence());
@@ -214,8 +216,15 @@ fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid
                     *count += 1;
                 }
             }
-            ControlFlow::Continue(())
-        });
+        };
+        match bound {
+            // There may be no text.
+            Bound::All => (0..chunk.rows.count).for_each(take),
+            bound => bound.find(chunk, &cancelled, &mut |found| {
+                take(found.row);
+                ControlFlow::Continue(())
+            }),
+        }
         ControlFlow::Continue(())
     });
     counted

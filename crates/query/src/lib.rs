@@ -15,6 +15,7 @@
 //! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
 
 mod budget;
+mod columned;
 mod context;
 mod count;
 mod dispatch;

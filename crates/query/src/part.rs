@@ -15,6 +15,7 @@ use bucksaw_scan::Plan;
 use bucksaw_segment::Chunk;
 
 use crate::budget::Share;
+use crate::columned::Want;
 use crate::hits::{Found, Hits, Ids};
 use crate::request::{Cancel, Order, Request};
 use crate::unit::{Unit, scan};
@@ -41,7 +42,8 @@ impl Part {
     ) -> Self {
         let mut nearest = Nearest { order: request.order, limit, share, hits: Hits::default(), last: 0, end: None };
         let mut damaged = Vec::new();
-        let scanned_bytes = scan(unit, request, plan, cancel, &mut damaged, &mut |chunk, bound| {
+        let want = Want { text: true, most: limit };
+        let scanned_bytes = scan(unit, request, plan, cancel, want, &mut damaged, &mut |chunk, bound| {
             if nearest.is_behind(chunk) {
                 return ControlFlow::Continue(());
             }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_record::{Expr, Id, Labels, Millis};
 use bucksaw_scan::CompileError;
+use bucksaw_segment::Rows;
 
 /// The order of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,16 @@ impl Request {
 
     pub(crate) fn wants(&self, id: Id) -> bool {
         self.from <= id && id < self.to
+    }
+
+    /// Whether some of the rows may be wanted.
+    pub(crate) fn reaches(&self, rows: &Rows) -> bool {
+        rows.span().is_some_and(|(low, high)| low < self.to && self.from <= high)
+    }
+
+    /// Whether records of this stream may be wanted.
+    pub(crate) fn of_stream(&self, labels: &Labels) -> bool {
+        self.stream.as_ref().is_none_or(|stream| stream == labels)
     }
 }
 

@@ -5,19 +5,25 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bucksaw_columns::Filter;
 use bucksaw_ingest::{Queue, View};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_scan::{Bound, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
+use bucksaw_segment::shelf::SearchForm;
 use bucksaw_segment::{Chunk, Reach, ReadError};
 use bucksaw_store::{Shelf, Stored};
 
+use crate::columned::{self, Want};
 use crate::request::{Cancel, Request};
 use crate::stats::Stats;
 
 /// For how long after a queue segment was opened its records may have been accepted, as told of damaged ones: in
 /// milliseconds.
 const QUEUE_SPAN_MS: u64 = 3_600_000;
+
+/// What is called for each chunk.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Chunk<'_>, &mut Bound) -> ControlFlow<()>;
 
 /// Something to scan.
 #[derive(Clone, Debug)]
@@ -152,7 +158,7 @@ fn wants(request: &Request, reach: &Reach) -> bool {
 }
 
 fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {
-    request.stream.as_ref().is_none_or(|stream| stream == labels) && !matches!(plan.bind(labels), Bound::Nothing)
+    request.of_stream(labels) && !matches!(plan.bind(labels), Bound::Nothing)
 }
 
 /// Files that were set aside may have held records of the request.
@@ -171,24 +177,78 @@ fn note_missing(queue: &Queue, shelf: &Shelf, request: &Request, stats: &mut Sta
     }
 }
 
-/// Scans the chunks of a unit: hands over each row that matches, with its id and its place in the text. Returns bytes
-/// scanned. Rows of a chunk come in rising order; `each` may end the scan of a chunk, and of the unit by `stop`.
+/// Scans the chunks of a unit: hands over each that may hold matches, with the plan for its stream; of columns, chunks of
+/// matches alone. Returns bytes scanned. `each` may end it.
 pub(crate) fn scan(
     unit: &Unit,
     request: &Request,
     plan: &Plan,
     cancel: &Cancel,
+    want: Want,
     damaged: &mut Vec<String>,
-    each: &mut dyn FnMut(&Chunk<'_>, &mut Bound) -> ControlFlow<()>,
+    each: Visit<'_>,
 ) -> u64 {
+    match unit {
+        Unit::Block(segment, block) => match scan_block(segment, *block, request, plan, cancel, want, each) {
+            Ok(scanned) => scanned,
+            Err(error) => {
+                damaged.push(name_of(&error, segment.reader().path()));
+                0
+            }
+        },
+        Unit::Queue(_) => scan_text(request, plan, cancel, each, &mut |each| unit.visit(damaged, each)),
+    }
+}
+
+fn scan_block(
+    segment: &Stored,
+    block: usize,
+    request: &Request,
+    plan: &Plan,
+    cancel: &Cancel,
+    want: Want,
+    each: Visit<'_>,
+) -> Result<u64, ReadError> {
+    if !may_match_block(segment, block, request, plan) {
+        return Ok(0);
+    }
+    match segment.search_form(block)? {
+        SearchForm::Text(read) => Ok(scan_text(request, plan, cancel, each, &mut |each| {
+            let _ = read.chunks().try_for_each(|chunk| each(&chunk));
+        })),
+        SearchForm::Columns(columned) => columned::scan(&columned, request, plan, cancel, want, each)
+            .ok_or_else(|| segment.is_damaged(block, "the columns of the block do not unpack")),
+    }
+}
+
+/// Whether the filter of the block lets the question through for one of its streams.
+fn may_match_block(segment: &Stored, block: usize, request: &Request, plan: &Plan) -> bool {
+    let footer = segment.footer();
+    let streams = footer.blocks.get(block).map(|entry| entry.streams.as_slice()).unwrap_or_default();
+    let labels = streams.iter().filter_map(|stream| footer.streams.get(*stream as usize));
+    let bounds: Vec<Bound> =
+        labels.filter(|labels| request.of_stream(labels)).map(|labels| plan.bind(labels)).collect();
+    if bounds.iter().any(|bound| matches!(bound, Bound::All)) {
+        return true;
+    }
+    // A filter that cannot be read leaves nothing out; the block itself says whether it is damaged.
+    segment
+        .reader()
+        .filter(block)
+        .map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(Filter::new(&filter))))
+}
+
+/// Hands over chunks of text.
+type Chunks<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>);
+
+fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: Visit<'_>, chunks: Chunks<'_>) -> u64 {
     let mut scanned = 0;
     let mut bound: Option<(Labels, Bound)> = None;
-    unit.visit(damaged, &mut |chunk| {
+    chunks(&mut |chunk| {
         if cancel.is_cancelled() {
             return ControlFlow::Break(());
         }
-        let inside = chunk.rows.span().is_some_and(|(low, high)| low < request.to && request.from <= high);
-        if !inside || request.stream.as_ref().is_some_and(|stream| stream != chunk.labels) {
+        if !request.reaches(&chunk.rows) || !request.of_stream(chunk.labels) {
             return ControlFlow::Continue(());
         }
         // Chunks of one stream often follow each other; settling the labels again for each would be waste.

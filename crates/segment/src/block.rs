@@ -2,7 +2,7 @@
 //!
 //! A block is complete in itself: it names its streams, so that compaction can carry it from file to file as it is. It
 //! is two packed columns: what is said of the rows, and the text. A search looks at the text only where the rows are of
-//! interest.
+//! interest. The text may be packed as columns of its own, and have a filter beside it: see `bucksaw_columns`.
 //!
 //! ```text
 //!   rows column, unpacked: varint chunks, then for each chunk
@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bucksaw_columns::Encoder;
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
 use crate::chunk::text_of;
@@ -54,6 +55,8 @@ struct Growing {
 pub(crate) struct Packed {
     pub(crate) rows: Column,
     pub(crate) text: Column,
+    /// For [`bucksaw_columns::Filter`]; empty when there is none.
+    pub(crate) filter: Vec<u8>,
     pub(crate) reach: Reach,
     pub(crate) streams: Vec<Labels>,
 }
@@ -72,6 +75,21 @@ impl Column {
         let (codec, bytes) = codec.pack(&raw);
         let bytes = bytes.into_owned();
         Self { codec, bytes, raw_len }
+    }
+
+    /// Packs the text of a block, and makes a filter for it where the codec has one.
+    fn pack_text(codec: Codec, raw: Vec<u8>, are_lines: bool, encoder: &mut Encoder) -> (Self, Vec<u8>) {
+        let Codec::Columns(level) = codec else { return (Self::pack(codec, raw), Vec::new()) };
+        // Rows of columns are lines; a record with an LF inside would be several.
+        if !are_lines {
+            return (Self::pack(codec, raw), Vec::new());
+        }
+        let packed = encoder.encode(&raw, level.into());
+        let text = match packed.columns {
+            Some(bytes) => Self { codec, bytes, raw_len: raw.len() },
+            None => Self::pack(codec, raw),
+        };
+        (text, packed.filter)
     }
 }
 
@@ -105,7 +123,7 @@ impl BlockBuilder {
     }
 
     /// Packs what was pushed, and starts anew. `None` when nothing was.
-    pub(crate) fn pack(&mut self, codec: Codec) -> Option<Packed> {
+    pub(crate) fn pack(&mut self, codec: Codec, encoder: &mut Encoder) -> Option<Packed> {
         if self.is_empty() {
             return None;
         }
@@ -121,8 +139,10 @@ impl BlockBuilder {
             [only] => std::mem::take(&mut only.text),
             several => several.iter().map(|chunk| chunk.text.as_slice()).collect::<Vec<_>>().concat(),
         };
+        let are_lines = chunks.iter().all(|chunk| chunk.rows.lengths.is_none());
+        let (text, filter) = Column::pack_text(codec, text, are_lines, encoder);
         let streams = chunks.into_iter().map(|chunk| chunk.labels).collect();
-        Some(Packed { rows: Column::pack(ROWS_CODEC, rows), text: Column::pack(codec, text), reach, streams })
+        Some(Packed { rows: Column::pack(ROWS_CODEC, rows), text, filter, reach, streams })
     }
 }
 
@@ -235,26 +255,54 @@ impl Block {
     }
 
     /// Puts the unpacked columns together; `None` when they do not fit each other.
-    pub(crate) fn open(rows: &[u8], text: Vec<u8>) -> Option<Self> {
-        let mut reader = Reader(rows);
-        let mut stretches = Vec::new();
-        let mut at = 0_usize;
-        for _ in 0..reader.varint()? {
-            let (labels, rows, text_len) = decode_chunk(&mut reader)?;
-            let range = at..at.checked_add(text_len)?;
-            let part = text.get(range.clone())?;
-            let fits = match &rows.lengths {
+    pub(crate) fn open(stretches: Vec<Stretch>, text: Vec<u8>) -> Option<Self> {
+        let fits = stretches.iter().all(|stretch| {
+            let Some(part) = text.get(stretch.range.clone()) else { return false };
+            match &stretch.rows.lengths {
                 Some(lengths) => ends_fit(part, lengths),
-                None => text_of(part, None, rows.count) == Some(part.len()),
-            };
-            if !fits || !rows.is_sorted() {
-                return None;
+                None => text_of(part, None, stretch.rows.count) == Some(part.len()),
             }
-            at = range.end;
-            stretches.push(Stretch { labels, rows: Arc::new(rows), range });
-        }
-        (reader.is_empty() && at == text.len()).then_some(Self { stretches, text })
+        });
+        let end = stretches.last().map_or(0, |last| last.range.end);
+        (fits && end == text.len()).then_some(Self { stretches, text })
     }
+}
+
+/// A block that can be searched without its text.
+#[derive(Debug)]
+pub struct Columned {
+    /// The streams one after the other. Each row is a line.
+    pub stretches: Vec<Stretch>,
+    /// The lines of all of them.
+    pub columns: bucksaw_columns::Block,
+}
+
+impl Columned {
+    /// Opens packed columns; `None` when they are damaged.
+    pub(crate) fn open(stretches: Vec<Stretch>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
+        if stretches.iter().any(|stretch| stretch.rows.lengths.is_some()) {
+            return None;
+        }
+        let lines = stretches.iter().map(|stretch| stretch.rows.count as usize).sum();
+        Some(Self { stretches, columns: bucksaw_columns::Block::open(packed, lines, raw_len)? })
+    }
+}
+
+/// What the unpacked rows column says; `None` when it is damaged.
+pub(crate) fn stretches(rows: &[u8]) -> Option<Vec<Stretch>> {
+    let mut reader = Reader(rows);
+    let mut stretches = Vec::new();
+    let mut at = 0_usize;
+    for _ in 0..reader.varint()? {
+        let (labels, rows, text_len) = decode_chunk(&mut reader)?;
+        let range = at..at.checked_add(text_len)?;
+        if !rows.is_sorted() {
+            return None;
+        }
+        at = range.end;
+        stretches.push(Stretch { labels, rows: Arc::new(rows), range });
+    }
+    reader.is_empty().then_some(stretches)
 }
 
 fn decode_chunk(reader: &mut Reader<'_>) -> Option<(Labels, Rows, usize)> {

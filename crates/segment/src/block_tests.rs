@@ -64,7 +64,7 @@ fn read(block: &Block) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
 
 fn unpack(packed: &Packed) -> Option<Block> {
     let column = |column: &Column| column.codec.unpack(&column.bytes, column.raw_len);
-    Block::open(&column(&packed.rows)?, column(&packed.text)?)
+    Block::open(stretches(&column(&packed.rows)?)?, column(&packed.text)?)
 }
 
 proptest! {
@@ -73,7 +73,7 @@ proptest! {
         for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1)] {
             let mut builder = BlockBuilder::default();
             let want = push(&mut builder, &steps);
-            let packed = builder.pack(codec).unwrap();
+            let packed = builder.pack(codec, &mut Encoder::new()).unwrap();
             prop_assert!(builder.is_empty());
             prop_assert_eq!(read(&unpack(&packed).unwrap()), want.clone());
             prop_assert_eq!(packed.reach.records, want.len() as u64);
@@ -86,14 +86,14 @@ proptest! {
     fn damaged_columns_never_panic(steps in any_steps(), at: usize, bits: u8, cut: usize) {
         let mut builder = BlockBuilder::default();
         push(&mut builder, &steps);
-        let packed = builder.pack(Codec::Plain).unwrap();
+        let packed = builder.pack(Codec::Plain, &mut Encoder::new()).unwrap();
         let text = packed.text.codec.unpack(&packed.text.bytes, packed.text.raw_len).unwrap();
         let mut rows = packed.rows.codec.unpack(&packed.rows.bytes, packed.rows.raw_len).unwrap();
         let place = at % rows.len();
         rows[place] ^= bits;
-        let _ = Block::open(&rows, text.clone());
+        let _ = stretches(&rows).and_then(|stretches| Block::open(stretches, text.clone()));
         rows.truncate(cut % (rows.len() + 1));
-        let _ = Block::open(&rows, text);
+        let _ = stretches(&rows).and_then(|stretches| Block::open(stretches, text));
     }
 }
 
@@ -110,7 +110,7 @@ fn marks_and_lengths_join_across_pushes() {
     builder.push(&labels, &make(0, None), 0..2, b"a\nbb\n");
     builder.push(&labels, &make(2, Some(vec![3, 0])), 0..2, b"c\nc\n\n");
     builder.push(&labels, &make(4, None), 0..2, b"d\nd\n");
-    let block = unpack(&builder.pack(Codec::Zstd(1)).unwrap()).unwrap();
+    let block = unpack(&builder.pack(Codec::Zstd(1), &mut Encoder::new()).unwrap()).unwrap();
     let chunk = block.chunks().next().unwrap();
     assert_eq!(chunk.records().collect::<Vec<_>>(), [&b"a"[..], b"bb", b"c\nc", b"", b"d", b"d"]);
     assert_eq!(chunk.rows.runs.len(), 1);

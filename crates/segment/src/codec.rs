@@ -11,6 +11,9 @@ pub enum Codec {
     Lz4,
     /// Zstandard at a level of 1 to 19.
     Zstd(i8),
+    /// Columns that can be searched, packed with Zstandard at a level. Of a block's text only, and where it is made of
+    /// lines that are alike: anything else is packed as by `Zstd`. See `bucksaw_columns`.
+    Columns(i8),
 }
 
 impl Codec {
@@ -21,6 +24,7 @@ impl Codec {
             Self::Plain => 0,
             Self::Lz4 => 1,
             Self::Zstd(_) => 2,
+            Self::Columns(_) => 3,
         }
     }
 
@@ -31,6 +35,7 @@ impl Codec {
             0 => Some(Self::Plain),
             1 => Some(Self::Lz4),
             2 => Some(Self::Zstd(0)),
+            3 => Some(Self::Columns(0)),
             _ => None,
         }
     }
@@ -41,12 +46,17 @@ impl Codec {
         let packed = match self {
             Self::Plain => None,
             Self::Lz4 => Some(lz4_flex::block::compress(raw)),
-            Self::Zstd(level) => zstd::bulk::compress(raw, i32::from(level)).ok(),
+            Self::Zstd(level) | Self::Columns(level) => zstd::bulk::compress(raw, i32::from(level)).ok(),
         };
         match packed {
-            Some(packed) if packed.len() < raw.len() => (self, packed.into()),
+            Some(packed) if packed.len() < raw.len() => (self.plainer(), packed.into()),
             _ => (Self::Plain, raw.into()),
         }
+    }
+
+    /// The codec for bytes that are no lines.
+    fn plainer(self) -> Self {
+        if let Self::Columns(level) = self { Self::Zstd(level) } else { self }
     }
 
     /// Unpacks to exactly `raw_len` bytes, which the caller has bounded; `None` when the bytes are damaged.
@@ -56,6 +66,8 @@ impl Codec {
             Self::Plain => packed.to_vec(),
             Self::Lz4 => lz4_flex::block::decompress(packed, raw_len).ok()?,
             Self::Zstd(_) => zstd::bulk::decompress(packed, raw_len).ok()?,
+            // How many lines there are is said elsewhere.
+            Self::Columns(_) => return None,
         };
         (raw.len() == raw_len).then_some(raw)
     }

@@ -53,7 +53,8 @@ impl ReadError {
     }
 
     /// Damage at an offset of a file.
-    pub(crate) fn damaged(path: &Path, offset: u64, what: &'static str) -> Self {
+    #[must_use]
+    pub fn damaged(path: &Path, offset: u64, what: &'static str) -> Self {
         Self::Damaged { path: path.to_owned(), damage: Damage { offset, what } }
     }
 }

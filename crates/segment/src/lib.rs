@@ -23,7 +23,7 @@ pub mod shelf;
 mod sides;
 mod varint;
 
-pub use block::{Block, BlockBuilder, Stretch};
+pub use block::{Block, BlockBuilder, Columned, Stretch};
 pub use chunk::Chunk;
 pub use codec::Codec;
 pub use error::{Damage, OpenError, ReadError};

@@ -105,6 +105,34 @@ impl Rows {
         self.nanos.get(at(rows.start)..at(rows.end)).unwrap_or_default()
     }
 
+    /// Some of the rows, given in rising order.
+    #[must_use]
+    pub fn select(&self, rows: impl Iterator<Item = u32>) -> Self {
+        let mut selected = Self { accepted: self.accepted, ..Self::default() };
+        selected.lengths = self.lengths.as_ref().map(|_| Vec::new());
+        let mut run = 0;
+        for row in rows {
+            while self.runs.get(run).is_some_and(|run| row >= run.row + run.count) {
+                run += 1;
+            }
+            let Some(run) = self.runs.get(run) else { break };
+            let new = selected.count;
+            selected.push_run(Id::from_bits(run.first.bits() + u128::from(row - run.row)), 1);
+            match self.nanos(row) {
+                0 => {}
+                nanos => selected.nanos.push((new, nanos)),
+            }
+            match self.marks.of(row) {
+                0 => {}
+                bits => selected.marks.push(new, bits),
+            }
+            if let (Some(lengths), Some(given)) = (&mut selected.lengths, &self.lengths) {
+                lengths.extend(given.get(row as usize));
+            }
+        }
+        selected
+    }
+
     /// The lowest and the highest id; `None` without rows.
     #[must_use]
     pub fn span(&self) -> Option<(Id, Id)> {
@@ -156,6 +184,19 @@ mod tests {
         assert_eq!(runs(4..5), [(id(6, 10), 1)]);
         assert_eq!(runs(3..3), []);
         assert_eq!((rows.nanos_in(0..4), rows.nanos_in(2..5)), ([(1, 7)].as_slice(), [(4, 8)].as_slice()));
+    }
+
+    #[test]
+    fn some_rows() {
+        let mut rows = Rows::default();
+        rows.push_run(id(5, 0), 3);
+        rows.push_run(id(6, 9), 2);
+        rows.nanos = vec![(1, 7), (4, 8)];
+        rows.marks.push(4, 2);
+        let some = rows.select([1, 2, 4].into_iter());
+        assert_eq!((some.id(0), some.id(1), some.id(2)), (Some(id(5, 1)), Some(id(5, 2)), Some(id(6, 10))));
+        assert_eq!((some.count, some.nanos.as_slice(), some.marks.of(2)), (3, [(0, 7), (2, 8)].as_slice(), 2));
+        assert_eq!(rows.select(0..5), rows);
     }
 
     #[test]

@@ -32,9 +32,9 @@ impl Default for Config {
         Self {
             segment_bytes: 128 << 20,
             gather_age: Duration::from_secs(10),
-            block_bytes: 4 << 20,
-            codec_first: Codec::Zstd(1),
-            codec_merge: Codec::Zstd(3),
+            block_bytes: 8 << 20,
+            codec_first: Codec::Columns(1),
+            codec_merge: Codec::Columns(3),
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
             retention_bytes: None,
             trash_age: Duration::from_secs(3600),

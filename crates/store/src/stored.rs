@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::shelf::{Footer, Reader};
+use bucksaw_segment::shelf::{Footer, Reader, SearchForm};
 use bucksaw_segment::{Block, Damage, Reach, ReadError};
 use tracing::error;
 
@@ -70,14 +70,33 @@ impl Stored {
     /// # Errors
     /// [`ReadError`].
     pub fn block(&self, block: usize) -> Result<Block, ReadError> {
-        let read = self.reader.block(block);
-        if let Err(ReadError::Damaged { damage, path }) = &read {
+        self.reader.block(block).inspect_err(|error| self.note(block, error))
+    }
+
+    /// Reads a block as a search wants it; otherwise as [`Self::block`].
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn search_form(&self, block: usize) -> Result<SearchForm, ReadError> {
+        self.reader.search_form(block).inspect_err(|error| self.note(block, error))
+    }
+
+    /// Remembers that a block is damaged, as was found out while it was searched.
+    #[must_use]
+    pub fn is_damaged(&self, block: usize, what: &'static str) -> ReadError {
+        let at = self.footer().blocks.get(block).map_or(0, |entry| entry.at);
+        let error = ReadError::damaged(self.reader.path(), at, what);
+        self.note(block, &error);
+        error
+    }
+
+    fn note(&self, block: usize, error: &ReadError) {
+        if let ReadError::Damaged { damage, path } = error {
             let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
             if broken.insert(block, damage.clone()).is_none() {
                 error!(path = %path.display(), %damage, "a block is damaged: answers over its time are partial");
             }
         }
-        read
     }
 
     /// How many blocks were found damaged so far.

@@ -9,6 +9,7 @@
 //!     varint offset
 //!     rows column, text column: for each  a byte codec · varint packed bytes · varint unpacked bytes
 //!     4 bytes crc32c over the packed columns
+//!     varint bytes of the filter · 4 bytes crc32c over it; not in version 1, which has no filters
 //!     reach
 //!     varint streams, then for each: varint number in the table above
 //! ```
@@ -56,6 +57,10 @@ pub struct BlockEntry {
     pub(crate) text: ColumnEntry,
     /// CRC-32C over both packed columns.
     pub(crate) crc: u32,
+    /// Bytes of the filter; 0 when there is none.
+    pub(crate) filter_len: u32,
+    /// CRC-32C over the filter.
+    pub(crate) filter_crc: u32,
     /// What the block reaches over.
     pub reach: Reach,
     /// Its streams, by number in the footer.
@@ -74,6 +79,11 @@ impl BlockEntry {
     /// Bytes that the block takes in the file.
     #[must_use]
     pub fn packed_bytes(&self) -> u64 {
+        self.columns_bytes() + u64::from(self.filter_len)
+    }
+
+    /// Bytes of both packed columns.
+    pub(crate) fn columns_bytes(&self) -> u64 {
         u64::from(self.rows.packed_len) + u64::from(self.text.packed_len)
     }
 }
@@ -131,6 +141,8 @@ impl Footer {
             block.rows.encode(&mut out);
             block.text.encode(&mut out);
             out.extend_from_slice(&block.crc.to_le_bytes());
+            put(&mut out, u64::from(block.filter_len));
+            out.extend_from_slice(&block.filter_crc.to_le_bytes());
             block.reach.encode(&mut out);
             put(&mut out, block.streams.len() as u64);
             block.streams.iter().for_each(|stream| put(&mut out, u64::from(*stream)));
@@ -138,7 +150,7 @@ impl Footer {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8], version: u32) -> Option<Self> {
         let mut reader = Reader(bytes);
         let mut footer = Self::default();
         for _ in 0..reader.varint()? {
@@ -153,7 +165,7 @@ impl Footer {
         }
         footer.merge = Self::decode_merge(&mut reader)?;
         for _ in 0..reader.varint()? {
-            let block = Self::decode_block(&mut reader, footer.streams.len())?;
+            let block = Self::decode_block(&mut reader, footer.streams.len(), version)?;
             footer.blocks.push(block);
         }
         reader.is_empty().then_some(footer)
@@ -170,17 +182,21 @@ impl Footer {
         Some(Some(merge))
     }
 
-    fn decode_block(reader: &mut Reader<'_>, streams_known: usize) -> Option<BlockEntry> {
+    fn decode_block(reader: &mut Reader<'_>, streams_known: usize, version: u32) -> Option<BlockEntry> {
         let at = reader.varint()?;
         let rows = ColumnEntry::decode(reader)?;
         let text = ColumnEntry::decode(reader)?;
         let crc = reader.u32()?;
+        let (filter_len, filter_crc) = match version {
+            1 => (0, 0),
+            _ => (reader.varint_u32().filter(|len| *len as usize <= super::FILTER_BYTES_MAX)?, reader.u32()?),
+        };
         let reach = Reach::decode(reader)?;
         let count = reader.varint()?;
         let mut streams = Vec::new();
         for _ in 0..count {
             streams.push(reader.varint_u32().filter(|stream| (*stream as usize) < streams_known)?);
         }
-        Some(BlockEntry { at, rows, text, crc, reach, streams })
+        Some(BlockEntry { at, rows, text, crc, filter_len, filter_crc, reach, streams })
     }
 }

@@ -3,10 +3,10 @@
 //! ```text
 //!   offset      size  field      meaning (little-endian)
 //!        0         8  magic      "BSWSHELF"
-//!        8         4  version    1
+//!        8         4  version    2
 //!       12         4  crc32c     over the 12 bytes before and the 16 after
 //!       16        16  id         of this segment
-//!       32            blocks     each its packed rows column, then its packed text column
+//!       32            blocks     each its packed rows column, its packed text column, its filter
 //!                     footer     packed with zstd, see [`Footer`]
 //!   end − 32       8  footer_at  offset of the footer
 //!   end − 24       4  footer_len bytes of the packed footer
@@ -25,11 +25,11 @@ mod reader;
 mod writer;
 
 pub use footer::{BlockEntry, Footer, Merge};
-pub use reader::{PackedBlock, Reader};
+pub use reader::{PackedBlock, Reader, SearchForm};
 pub use writer::{Origin, Writer};
 
 /// The format that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes before the first block.
 pub const HEADER_LEN: usize = 32;
@@ -39,6 +39,9 @@ pub const TRAILER_LEN: usize = 32;
 
 /// The greatest column that is unpacked, so that damaged or hostile bytes cannot ask for more memory than this.
 pub const COLUMN_BYTES_MAX: usize = 128 << 20;
+
+/// The greatest filter of a block.
+pub const FILTER_BYTES_MAX: usize = 1 << 20;
 
 const MAGIC: [u8; 8] = *b"BSWSHELF";
 const END_MAGIC: [u8; 8] = *b"BSWFOOT1";

@@ -7,10 +7,10 @@ use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels};
 
 use super::footer::{BlockEntry, ColumnEntry, Footer};
-use super::writer::header;
 use super::{COLUMN_BYTES_MAX, END_MAGIC, HEADER_LEN, MAGIC, TRAILER_LEN, VERSION};
+use crate::block::stretches;
 use crate::varint;
-use crate::{Block, Codec, ReadError};
+use crate::{Block, Codec, Columned, ReadError};
 
 /// An open shelf segment with its footer. The file may be removed meanwhile; reading goes on.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ impl Reader {
     /// [`ReadError`] when the file is none, is damaged in its header or footer, or is of a newer version.
     pub fn open(file: Arc<dyn File>, path: &Path) -> Result<Self, ReadError> {
         let file_bytes = file.size().map_err(ReadError::io(path))?;
-        let id = read_header(&*file, path)?;
-        let footer = read_footer(&*file, path, file_bytes)?;
+        let (id, version) = read_header(&*file, path)?;
+        let footer = read_footer(&*file, path, file_bytes, version)?;
         Ok(Self { file, path: path.to_owned(), id, footer, file_bytes })
     }
 
@@ -58,18 +58,54 @@ impl Reader {
         self.file_bytes
     }
 
-    /// Reads a block.
+    /// Reads a block with its text.
     ///
     /// # Errors
     /// [`ReadError`] when it cannot be read or is damaged.
     pub fn block(&self, block: usize) -> Result<Block, ReadError> {
-        let (entry, packed) = self.packed(block)?;
+        match self.search_form(block)? {
+            SearchForm::Text(block) => Ok(block),
+            SearchForm::Columns(columned) => {
+                let at = self.entry(block)?.at;
+                let text = columned.columns.text();
+                let block = text.and_then(|text| Block::open(columned.stretches, text));
+                block.ok_or_else(|| self.unfit(at))
+            }
+        }
+    }
+
+    /// Reads a block as a search wants it: as columns, where it is packed so.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it cannot be read or is damaged.
+    pub fn search_form(&self, block: usize) -> Result<SearchForm, ReadError> {
+        let entry = self.entry(block)?;
+        let mut rows = self.columns(entry)?;
+        let text = rows.split_off(entry.rows.packed_len as usize);
         let damaged = || ReadError::damaged(&self.path, entry.at, "the block does not unpack");
-        let (rows, text) = packed.split_at_checked(entry.rows.packed_len as usize).ok_or_else(damaged)?;
-        let rows = unpack(&entry.rows, rows).ok_or_else(damaged)?;
-        let text = unpack(&entry.text, text).ok_or_else(damaged)?;
-        let block = Block::open(&rows, text);
-        block.ok_or_else(|| ReadError::damaged(&self.path, entry.at, "the columns of the block do not fit each other"))
+        let rows = unpack(&entry.rows, &rows).ok_or_else(damaged)?;
+        let stretches = stretches(&rows).ok_or_else(|| self.unfit(entry.at))?;
+        if let Some(Codec::Columns(_)) = Codec::from_byte(entry.text.codec) {
+            let columned = Columned::open(stretches, text, entry.text.raw_len as usize);
+            return columned.map(SearchForm::Columns).ok_or_else(damaged);
+        }
+        let text = unpack(&entry.text, &text).ok_or_else(damaged)?;
+        Block::open(stretches, text).map(SearchForm::Text).ok_or_else(|| self.unfit(entry.at))
+    }
+
+    /// Reads the filter of a block, for [`bucksaw_columns::Filter`]; empty when it has none.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it cannot be read or is damaged.
+    pub fn filter(&self, block: usize) -> Result<Vec<u8>, ReadError> {
+        let entry = self.entry(block)?;
+        let at = entry.at + entry.columns_bytes();
+        let mut bytes = vec![0; entry.filter_len as usize];
+        self.file.read_exact_at(at, &mut bytes).map_err(ReadError::io(&self.path))?;
+        if crc32c::crc32c(&bytes) != entry.filter_crc {
+            return Err(ReadError::damaged(&self.path, at, "the checksum of the filter does not fit"));
+        }
+        Ok(bytes)
     }
 
     /// Reads a block as it lies in the file, to be carried to another, its checksum checked.
@@ -77,22 +113,40 @@ impl Reader {
     /// # Errors
     /// [`ReadError`] when it cannot be read or is damaged.
     pub fn packed_block(&self, block: usize) -> Result<PackedBlock, ReadError> {
-        let (entry, bytes) = self.packed(block)?;
+        let entry = self.entry(block)?;
+        let mut bytes = self.columns(entry)?;
+        bytes.extend_from_slice(&self.filter(block)?);
         let streams = entry.streams.iter().filter_map(|number| self.footer.streams.get(*number as usize));
         Ok(PackedBlock { entry: entry.clone(), streams: streams.cloned().collect(), bytes })
     }
 
-    fn packed(&self, block: usize) -> Result<(&BlockEntry, Vec<u8>), ReadError> {
-        let Some(entry) = self.footer.blocks.get(block) else {
-            return Err(ReadError::damaged(&self.path, 0, "there is no such block"));
-        };
-        let mut bytes = vec![0; entry.packed_bytes() as usize];
+    fn entry(&self, block: usize) -> Result<&BlockEntry, ReadError> {
+        let entry = self.footer.blocks.get(block);
+        entry.ok_or_else(|| ReadError::damaged(&self.path, 0, "there is no such block"))
+    }
+
+    fn unfit(&self, at: u64) -> ReadError {
+        ReadError::damaged(&self.path, at, "the columns of the block do not fit each other")
+    }
+
+    /// Both packed columns.
+    fn columns(&self, entry: &BlockEntry) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = vec![0; entry.columns_bytes() as usize];
         self.file.read_exact_at(entry.at, &mut bytes).map_err(ReadError::io(&self.path))?;
         if crc32c::crc32c(&bytes) != entry.crc {
             return Err(ReadError::damaged(&self.path, entry.at, "the checksum of the block does not fit"));
         }
-        Ok((entry, bytes))
+        Ok(bytes)
     }
+}
+
+/// A block as a search wants it.
+#[derive(Debug)]
+pub enum SearchForm {
+    /// Its text.
+    Text(Block),
+    /// Its columns.
+    Columns(Columned),
 }
 
 /// A block on its way from one file to another.
@@ -107,7 +161,7 @@ fn unpack(column: &ColumnEntry, packed: &[u8]) -> Option<Vec<u8>> {
     Codec::from_byte(column.codec)?.unpack(packed, column.raw_len as usize)
 }
 
-fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
+fn read_header(file: &dyn File, path: &Path) -> Result<(Id, u32), ReadError> {
     let mut bytes = [0; HEADER_LEN];
     if file.read_at(0, &mut bytes).map_err(ReadError::io(path))? < HEADER_LEN {
         return Err(ReadError::damaged(path, 0, "the file ends within its header"));
@@ -127,11 +181,10 @@ fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
     if version > VERSION {
         return Err(ReadError::Version { path: path.to_owned(), found: version, known: VERSION });
     }
-    debug_assert_eq!(bytes.to_vec(), header(Id::from_bits(id)));
-    Ok(Id::from_bits(id))
+    Ok((Id::from_bits(id), version))
 }
 
-fn read_footer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Footer, ReadError> {
+fn read_footer(file: &dyn File, path: &Path, file_bytes: u64, version: u32) -> Result<Footer, ReadError> {
     let Some(trailer_at) = file_bytes.checked_sub(TRAILER_LEN as u64).filter(|at| *at >= HEADER_LEN as u64) else {
         return Err(ReadError::damaged(path, file_bytes, "the file ends before its trailer"));
     };
@@ -156,6 +209,6 @@ fn read_footer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Footer, 
         return Err(ReadError::damaged(path, at, "the checksum of the footer does not fit"));
     }
     let raw = zstd::bulk::decompress(&packed, raw_len as usize).ok();
-    let footer = raw.and_then(|raw| Footer::decode(&raw));
+    let footer = raw.and_then(|raw| Footer::decode(&raw, version));
     footer.ok_or_else(|| ReadError::damaged(path, at, "the footer does not unpack"))
 }

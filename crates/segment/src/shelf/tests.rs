@@ -30,11 +30,21 @@ fn builder(app: &str, ms: u64, text: &[u8]) -> BlockBuilder {
     builder
 }
 
+/// Lines that are packed as columns.
+fn log() -> String {
+    (0..300)
+        .map(|row| {
+            format!("level=info at {row} GET /a/{} in {} ms, as it has ever been done here\n", row % 9, row * 7 % 50)
+        })
+        .collect()
+}
+
 fn segment() -> Arc<dyn File> {
     let file = file(b"");
     let mut writer = Writer::start(Arc::clone(&file), ID).unwrap();
     writer.append(&mut builder("web", 10, b"a\nb\n"), Codec::Zstd(1)).unwrap();
     writer.append(&mut builder("db", 20, "long line\n".repeat(50).as_bytes()), Codec::Lz4).unwrap();
+    writer.append(&mut builder("app", 30, log().as_bytes()), Codec::Columns(1)).unwrap();
     writer.append(&mut BlockBuilder::default(), Codec::Plain).unwrap();
     let merge = Some(Merge { id: Id::from_bits(6), parts: 1, inputs: vec![Id::from_bits(7)] });
     let keys = vec![(Producer::keyed(b"k"), Millis(9))];
@@ -45,6 +55,7 @@ fn segment() -> Arc<dyn File> {
 fn texts(reader: &Reader) -> Result<Vec<Vec<u8>>, ReadError> {
     let mut texts = Vec::new();
     for at in 0..reader.footer().blocks.len() {
+        reader.filter(at)?;
         texts.extend(reader.block(at)?.chunks().map(|chunk| chunk.text.to_vec()));
     }
     Ok(texts)
@@ -58,15 +69,20 @@ fn open(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ReadError> {
 fn what_was_written_is_read() {
     let reader = Reader::open(segment(), Path::new("s")).unwrap();
     assert_eq!(reader.id(), ID);
-    assert_eq!(texts(&reader).unwrap(), [b"a\nb\n".to_vec(), "long line\n".repeat(50).into_bytes()]);
+    assert_eq!(
+        texts(&reader).unwrap(),
+        [b"a\nb\n".to_vec(), "long line\n".repeat(50).into_bytes(), log().into_bytes()]
+    );
+    assert!(matches!(reader.search_form(1), Ok(SearchForm::Text(_))));
+    assert!(matches!(reader.search_form(2), Ok(SearchForm::Columns(_))));
     let footer = reader.footer();
     assert_eq!(footer.sources, [Id::from_bits(5)]);
     assert_eq!(footer.keys, [(Producer::keyed(b"k"), Millis(9))]);
     assert_eq!(footer.merge.as_ref().map(|merge| (merge.parts, merge.inputs.len())), Some((1, 1)));
-    assert_eq!(footer.streams.len(), 2);
+    assert_eq!(footer.streams.len(), 3);
     assert_eq!(
         (footer.reach().records, footer.reach().low.at(), footer.reach().high.at()),
-        (52, Millis(10), Millis(20))
+        (352, Millis(10), Millis(30))
     );
 }
 
@@ -77,10 +93,13 @@ fn blocks_are_carried_as_they_are() {
     let mut writer = Writer::start(Arc::clone(&file), Id::from_bits(78)).unwrap();
     writer.append(&mut builder("db", 5, b"x\n"), Codec::Plain).unwrap();
     writer.carry(&from.packed_block(1).unwrap()).unwrap();
+    writer.carry(&from.packed_block(2).unwrap()).unwrap();
     let footer = writer.seal(Origin::default()).unwrap();
-    assert_eq!((footer.streams.len(), &footer.blocks[1].streams), (1, &vec![0]));
+    assert_eq!((footer.streams.len(), &footer.blocks[1].streams), (2, &vec![0]));
     let reader = Reader::open(file, Path::new("t")).unwrap();
-    assert_eq!(texts(&reader).unwrap(), [b"x\n".to_vec(), "long line\n".repeat(50).into_bytes()]);
+    assert_eq!(texts(&reader).unwrap(), [b"x\n".to_vec(), "long line\n".repeat(50).into_bytes(), log().into_bytes()]);
+    let filter = reader.filter(2).unwrap();
+    assert!(!filter.is_empty() && filter == from.filter(2).unwrap());
 }
 
 #[test]
@@ -95,7 +114,7 @@ fn every_flipped_bit_and_every_cut_is_seen() {
     for keep in 0..bytes.len() {
         assert!(open(&bytes[..keep]).is_err(), "cut to {keep}");
     }
-    assert_eq!(want.len(), 2);
+    assert_eq!(want.len(), 3);
 }
 
 #[test]
@@ -105,5 +124,5 @@ fn a_damaged_block_leaves_the_others() {
     let reader = Reader::open(file(&bytes), Path::new("s")).unwrap();
     assert!(matches!(reader.block(0), Err(ReadError::Damaged { .. })));
     assert!(reader.block(1).is_ok());
-    assert!(reader.block(2).is_err());
+    assert!(reader.block(3).is_err());
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use bucksaw_columns::Encoder;
 use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
@@ -20,6 +21,7 @@ pub struct Writer {
     at: u64,
     footer: Footer,
     numbers: HashMap<Labels, u32>,
+    encoder: Encoder,
 }
 
 /// Where the records of a segment come from.
@@ -40,7 +42,13 @@ impl Writer {
     /// What the operating system says.
     pub fn start(file: Arc<dyn File>, id: Id) -> io::Result<Self> {
         file.append(&[&header(id)])?;
-        Ok(Self { file, at: HEADER_LEN as u64, footer: Footer::default(), numbers: HashMap::new() })
+        Ok(Self {
+            file,
+            at: HEADER_LEN as u64,
+            footer: Footer::default(),
+            numbers: HashMap::new(),
+            encoder: Encoder::new(),
+        })
     }
 
     /// Packs and writes what the builder holds; nothing when that is nothing.
@@ -48,13 +56,15 @@ impl Writer {
     /// # Errors
     /// What the operating system says; the file is then of no use.
     pub fn append(&mut self, builder: &mut BlockBuilder, codec: Codec) -> io::Result<()> {
-        let Some(packed) = builder.pack(codec) else { return Ok(()) };
-        self.file.append(&[&packed.rows.bytes, &packed.text.bytes])?;
+        let Some(packed) = builder.pack(codec, &mut self.encoder) else { return Ok(()) };
+        self.file.append(&[&packed.rows.bytes, &packed.text.bytes, &packed.filter])?;
         let entry = BlockEntry {
             at: self.at,
             rows: column_entry(&packed.rows)?,
             text: column_entry(&packed.text)?,
             crc: crc32c::crc32c_append(crc32c::crc32c(&packed.rows.bytes), &packed.text.bytes),
+            filter_len: length(packed.filter.len())?,
+            filter_crc: crc32c::crc32c(&packed.filter),
             reach: packed.reach,
             streams: packed.streams.into_iter().map(|labels| self.number(labels)).collect(),
         };

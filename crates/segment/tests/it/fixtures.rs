@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bucksaw_columns::{Filter, Needle};
 use bucksaw_doors::{File, Fs as _, real, sim};
 use bucksaw_record::{Id, Labels, Marks, Millis, Producer};
 use bucksaw_segment::queue::{Frames, HEADER_LEN, header, seed, survey};
-use bucksaw_segment::shelf::{Merge, Origin, Reader, Writer};
+use bucksaw_segment::shelf::{Merge, Origin, Reader, SearchForm, Writer};
 use bucksaw_segment::{BlockBuilder, Chunk, Codec, Header, Kind, Rows, Sides};
 
 const SEGMENT: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
@@ -72,6 +73,43 @@ fn shelf_bytes() -> Vec<u8> {
     bytes
 }
 
+/// Lines of which each kind of column is made.
+fn lines() -> Vec<u8> {
+    let mut text = Vec::new();
+    for row in 0..400_u64 {
+        let mixed = row.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (level, path) = (["INFO", "WARN"][row as usize % 2], ["/a", "/b/c", "/d?e=f"][row as usize % 3]);
+        let line = match row % 40 {
+            39 => format!("odd {row} of {mixed:b}"),
+            _ => format!(
+                "2026-11-20 23:{:02}:{:02} {level} [pool-{}] \"GET {path} HTTP/1.1\" took={} id={mixed:016x} user {row}@host{}.example",
+                row / 60,
+                row % 60,
+                row % 7,
+                mixed % 5_000,
+                row % 11
+            ),
+        };
+        text.extend_from_slice(line.as_bytes());
+        text.push(b'\n');
+    }
+    text
+}
+
+fn columns_bytes() -> Vec<u8> {
+    let file = sim::Fs::new().create(Path::new("s")).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), SEGMENT).unwrap();
+    let mut builder = BlockBuilder::default();
+    let mut rows = Rows { accepted: Millis(BASE + 9), ..Rows::default() };
+    rows.push_run(Id::new(Millis(BASE), Producer::new(9), 0), 400);
+    builder.push(&labels()[0], &rows, 0..400, &lines());
+    writer.append(&mut builder, Codec::Columns(3)).unwrap();
+    writer.seal(Origin::default()).unwrap();
+    let mut bytes = vec![0; file.size().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
 fn open(name: &str, make: fn() -> Vec<u8>) -> Arc<dyn File> {
     if std::env::var_os("MAKE_FIXTURES").is_some() && !path(name).exists() {
         std::fs::write(path(name), make()).unwrap();
@@ -122,4 +160,23 @@ fn shelf_segment_version_1() {
         assert_eq!(records(&chunks[0]), [(9 + number, 0, 0, again), (9 + number, 999_999, 0, b"x".to_vec())]);
         assert_eq!((chunks[1].labels, records(&chunks[1])), (&labels()[1], second_stream()));
     }
+}
+
+#[test]
+fn shelf_segment_version_2() {
+    let name = "shelf-2.seg";
+    let reader = Reader::open(open(name, columns_bytes), &path(name)).unwrap();
+    let SearchForm::Columns(columned) = reader.search_form(0).unwrap() else { panic!("no columns") };
+    assert_eq!(columned.columns.rows(), 400);
+    let count = |text: &[u8]| columned.columns.find(&Needle::new(text, false)).unwrap().count(400);
+    let in_lines = |text: &[u8]| {
+        lines().split(|byte| *byte == b'\n').filter(|line| memchr::memmem::find(line, text).is_some()).count()
+    };
+    for text in ["WARN", "GET /b", "took=12", "23:03:1", "host7.example", "of 1", "id=a", "] \"", "absent"] {
+        assert_eq!(count(text.as_bytes()), in_lines(text.as_bytes()), "{text}");
+    }
+    let filter = reader.filter(0).unwrap();
+    assert!(Filter::new(&filter).may_contain(b"example", false) && !Filter::new(&filter).may_contain(b"absent", false));
+    let block = reader.block(0).unwrap();
+    assert!(block.chunks().next().unwrap().text == lines());
 }
