@@ -45,7 +45,13 @@ impl Corpus {
             join(source, bytes, draft).with_context(|| format!("cannot join the files of {from}"))?;
             return Self::of(draft.to_owned(), format!("files of {name}, repeated"));
         }
-        Self::of(source.to_owned(), name)
+        Self::of_file(source)
+    }
+
+    /// Takes a file as it is.
+    pub(crate) fn of_file(path: &Path) -> anyhow::Result<Self> {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Self::of(path.to_owned(), name)
     }
 
     fn of(path: PathBuf, about: String) -> anyhow::Result<Self> {

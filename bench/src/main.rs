@@ -22,6 +22,7 @@ mod post;
 mod process;
 mod program;
 mod results;
+mod search;
 mod setting;
 mod spread;
 mod startup;
@@ -49,6 +50,8 @@ enum What {
     Ingest(ingest::IngestArgs),
     /// What it costs to merge what came in small pieces
     Compaction(compaction::CompactionArgs),
+    /// How fast questions of all kinds are answered
+    Search(search::SearchArgs),
     /// How long after it was sent a line can be found
     Freshness(freshness::FreshnessArgs),
     /// How much memory a node takes, busy and idle
@@ -65,6 +68,7 @@ fn main() -> anyhow::Result<()> {
     match cli.what {
         What::Ingest(args) => ingest::run(&args, &setting),
         What::Compaction(args) => compaction::run(&args, &setting),
+        What::Search(args) => search::run(&args, &setting),
         What::Freshness(args) => freshness::run(&args, &setting),
         What::Memory(args) => memory::run(&args, &setting),
         What::Startup(args) => startup::run(&args, &setting),

@@ -16,6 +16,18 @@ pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     Ok(ticks.sum::<f64>() / TICKS)
 }
 
+/// Nanoseconds of CPU that the threads of a process have used which it still has.
+pub(crate) fn cpu_nanos(pid: u32) -> anyhow::Result<u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).with_context(|| format!("no process {pid}"))?;
+    let mut nanos = 0;
+    for thread in threads {
+        // One may have ended meanwhile.
+        let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+        nanos += text.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(nanos)
+}
+
 /// Whether it has ended, and only waits to be waited for.
 pub(crate) fn has_ended(pid: u32) -> anyhow::Result<bool> {
     Ok(stat(pid)?.starts_with('Z'))

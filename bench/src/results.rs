@@ -85,6 +85,21 @@ impl Results {
         }
     }
 
+    /// Prints the medians, a subject a row.
+    pub(crate) fn print_rows(&self) {
+        for (name, value) in &self.about {
+            println!("{name:16} {value}");
+        }
+        for subject in self.subjects() {
+            println!("\n{subject}");
+            for (name, unit) in self.columns() {
+                if let Some(value) = self.median(subject, name) {
+                    println!("    {:20} {:>12} {unit}", name.replace('_', " "), short(value));
+                }
+            }
+        }
+    }
+
     /// Writes the CSV, in place of one of the same day.
     pub(crate) fn write(&self, dir: &Path) -> anyhow::Result<PathBuf> {
         let path = dir.join(format!("{}-{}.csv", self.measured, machine::date()));

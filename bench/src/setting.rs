@@ -99,6 +99,14 @@ impl Setting {
         Ok(())
     }
 
+    /// Prints the results with a row for each subject, and writes them.
+    pub(crate) fn report_in_rows(&self, results: &Results) -> anyhow::Result<()> {
+        results.print_rows();
+        let file = results.write(&self.options.results)?;
+        println!("\nwritten to {}", file.display());
+        Ok(())
+    }
+
     /// Removes a node's directory, so that the next one begins with nothing.
     pub(crate) fn clear(&self, path: &Path) -> anyhow::Result<()> {
         std::fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))

@@ -1,0 +1,89 @@
+//! What is looked for in which logs.
+
+use std::path::Path;
+
+/// A question, as Bucksaw and as ripgrep are asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Query {
+    /// The kind, as the table names it.
+    pub(crate) kind: &'static str,
+    /// An expression.
+    pub(crate) expr: &'static str,
+    /// A regex of ripgrep that finds the same lines.
+    pub(crate) regex: &'static str,
+}
+
+const fn query(kind: &'static str, expr: &'static str, regex: &'static str) -> Query {
+    Query { kind, expr, regex }
+}
+
+const ABSENT: Query = query("absent literal", "zebra-crossing-17", "zebra-crossing-17");
+
+const WEB: [Query; 8] = [
+    query("rare literal", "needle-web-5f0a91c7", "needle-web-5f0a91c7"),
+    ABSENT,
+    query("frequent literal", "\"/presentations/logstash\"", "/presentations/logstash"),
+    query("any-case literal", "\"GOOGLEBOT\"i", "(?i)GOOGLEBOT"),
+    query("regex, literal", "/GET \\/blog\\/tags\\/[a-z]+ HTTP/", "GET /blog/tags/[a-z]+ HTTP"),
+    query("alternation", "/(bingbot|YandexBot|Baiduspider)/", "(bingbot|YandexBot|Baiduspider)"),
+    query("regex, none", "/[a-z]{14,}[0-9]/", "[a-z]{14,}[0-9]"),
+    query("every line", "/\" [2-5][0-9]{2} [0-9-]+ \"/", "\" [2-5][0-9]{2} [0-9-]+ \""),
+];
+
+const JSON: [Query; 10] = [
+    query("rare literal", "needle-json-b8e24d30", "needle-json-b8e24d30"),
+    ABSENT,
+    query("frequent literal", "\"PushEvent\"", "PushEvent"),
+    query("any-case literal", "\"watchevent\"i", "(?i)watchevent"),
+    query("regex, literal", "/\"login\":\"a[a-z]+1\"/", "\"login\":\"a[a-z]+1\""),
+    query("alternation", "/(ForkEvent|GollumEvent|MemberEvent)/", "(ForkEvent|GollumEvent|MemberEvent)"),
+    query("regex, none", "/[a-z]{18,}[0-9]/", "[a-z]{18,}[0-9]"),
+    query("every line", "/[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]/", "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]"),
+    query("field = value", "type=ForkEvent", "^.\"id\":\"[^\"]*\",\"type\":\"ForkEvent\""),
+    query("field >= number", "payload.size>=5", "\"payload\":.\"push_id\":[0-9]+,\"size\":([5-9]|[0-9]{2,}),"),
+];
+
+const JAVA: [Query; 8] = [
+    query("rare literal", "needle-java-07d3f6aa", "needle-java-07d3f6aa"),
+    ABSENT,
+    query("frequent literal", "StatusLogger", "StatusLogger"),
+    query("any-case literal", "\"COMPACTION\"i", "(?i)COMPACTION"),
+    query("regex, literal", "/took [0-9]{3,} MILLISECONDS/", "took [0-9]{3,} MILLISECONDS"),
+    query("alternation", "/(GCInspector|Gossiper|HintedHandOff)/", "(GCInspector|Gossiper|HintedHandOff)"),
+    query("regex, none", "/[a-z]{16,}[0-9]/", "[a-z]{16,}[0-9]"),
+    query("every line", "/[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3}/", "[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3}"),
+];
+
+const DB: [Query; 8] = [
+    query("rare literal", "needle-db-c19e7b52", "needle-db-c19e7b52"),
+    ABSENT,
+    query("frequent literal", "\"closing because\"", "closing because"),
+    query("any-case literal", "\"PGBENCH_TELLERS\"i", "(?i)PGBENCH_TELLERS"),
+    query("regex, literal", "/duration: [0-9]{2,}\\.[0-9]+ ms/", "duration: [0-9]{2,}\\.[0-9]+ ms"),
+    query("alternation", "/(FATAL|PANIC|deadlock)/", "(FATAL|PANIC|deadlock)"),
+    query("regex, none", "/[a-z]{16,}[0-9]/", "[a-z]{16,}[0-9]"),
+    query("every line", "/[0-9]{2}:[0-9]{2}:[0-9]{2}/", "[0-9]{2}:[0-9]{2}:[0-9]{2}"),
+];
+
+const GENERATED: [Query; 8] = [
+    query("rare literal", "\"00:00:07.0\"", "00:00:07\\.0"),
+    ABSENT,
+    query("frequent literal", "timeout", "timeout"),
+    query("any-case literal", "\"ERROR\"i", "(?i)ERROR"),
+    query("regex, literal", "/user=[0-9]+7 /", "user=[0-9]+7 "),
+    query("alternation", "/(refused|denied|expired)/", "(refused|denied|expired)"),
+    query("regex, none", "/[a-f]{6,}[0-9]/", "[a-f]{6,}[0-9]"),
+    query("every line", "/[0-9]{2}:[0-9]{2}:[0-9]{2}/", "[0-9]{2}:[0-9]{2}:[0-9]{2}"),
+];
+
+/// The questions for the logs in this file.
+pub(crate) fn of(file: &Path) -> &'static [Query] {
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    match name.split(['_', '-', '.']).next().unwrap_or_default() {
+        "web" => &WEB,
+        "json" => &JSON,
+        "java" => &JAVA,
+        "db" => &DB,
+        _ => &GENERATED,
+    }
+}
