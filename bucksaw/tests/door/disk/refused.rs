@@ -76,12 +76,15 @@ fn a_damaged_identity_is_refused() {
 }
 
 /// Files of both kinds carry their version at byte 8, and at byte 12 a checksum over what stands before it and the id.
-fn raise_version(path: &Path) {
+/// Gives what is told of the file then.
+fn raise_version(path: &Path) -> String {
     let mut bytes = fs::read(path).unwrap();
     bytes[8] += 1;
     let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..32]);
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    let told = format!("has format {}; this program knows formats up to {}", bytes[8], bytes[8] - 1);
     fs::write(path, bytes).unwrap();
+    told
 }
 
 fn lower_version(path: &Path, before: &[u8]) {
@@ -96,9 +99,9 @@ fn segments_of_a_newer_version_are_refused() {
     assert!(node.terminate().success());
     let stored = shelf_files(&node, "seg").remove(0);
     let before = fs::read(&stored).unwrap();
-    raise_version(&stored);
+    let told = raise_version(&stored);
     let name = stored.file_name().unwrap().to_str().unwrap();
-    assert_says(&refusal(node.dir()), &[name, "format 2", "use the newer program"]);
+    assert_says(&refusal(node.dir()), &[name, &told, "use the newer program"]);
     lower_version(&stored, &before);
 
     node.restart();
@@ -106,9 +109,9 @@ fn segments_of_a_newer_version_are_refused() {
     node.kill();
     let queued = files(&node.dir().join("queue"), "active").remove(0);
     let before = fs::read(&queued).unwrap();
-    raise_version(&queued);
+    let told = raise_version(&queued);
     let name = queued.file_name().unwrap().to_str().unwrap();
-    assert_says(&refusal(node.dir()), &[name, "format 2", "use the newer program"]);
+    assert_says(&refusal(node.dir()), &[name, &told, "use the newer program"]);
     lower_version(&queued, &before);
 
     node.restart();
