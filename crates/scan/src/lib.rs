@@ -4,6 +4,9 @@
 //! Text and regexes are searched for over a whole chunk at once, never record by record: a hit is found first, and then
 //! the record around it. Searches of the parts of an expression are cursors that leap over each other.
 //!
+//! Where text is kept as columns, [`Bound::lines`] asks these, and builds only the lines of which they do not tell.
+//! [`Bound::may_match`] asks the filter of a block before it is opened.
+//!
 //! What a filter means is what `grep` in the C locale means when it is given each record alone:
 //!
 //! - Text is contained byte for byte; with `i`, ASCII letters match in either case.
