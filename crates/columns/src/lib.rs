@@ -21,6 +21,7 @@
 //!
 //! What it does not do: no file, no checksum, no record and no id: `segment` keeps blocks, `scan` asks them.
 
+mod automaton;
 mod bits;
 mod cut;
 mod decimal;
@@ -39,6 +40,7 @@ mod numeric;
 mod open;
 mod pack;
 mod rebuild;
+mod run;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ mod values;
 mod ways;
 mod write;
 
+pub use automaton::{Automaton, Step};
 pub use bits::{Bits, Rows};
 pub use filter::Filter;
 pub use open::Block;

@@ -140,8 +140,7 @@ impl Bound {
             Self::All => return Some(wanted),
             Self::Lines(matcher) => matcher,
         };
-        let Judged { sure, may } = judge(&matcher.node, block)?;
-        let (sure, may) = (sure & wanted.clone(), may & wanted);
+        let Judged { sure, may } = judge(&matcher.node, block, wanted)?;
         let (open, text) = match may & !sure.clone() {
             Rows::None => return Some(sure),
             Rows::All => (Bits::all(block.rows()), block.text()?),

@@ -2,10 +2,10 @@
 //!
 //! Reading fields is slow beside searching bytes, so records are read only where bytes say that they may pass: the
 //! last part of the name must be there, and the value if it is compared with one. Escapes may hide either, so a record
-//! with a backslash is always read.
+//! with an escape that can is always read.
 
 use bucksaw_record::expr::{self, Test};
-use memchr::{memchr, memmem};
+use memchr::memmem;
 use regex_automata::meta;
 
 use crate::error::CompileError;
@@ -18,8 +18,10 @@ use crate::regex::for_values;
 pub(crate) struct Field {
     name: String,
     check: Check,
-    /// What a record without a backslash must contain, the rarer first.
+    /// What a record must contain unless something hides it, the rarer first.
     needles: Vec<memmem::Finder<'static>>,
+    /// What can hide a needle: the beginning of an escape.
+    hidden_by: memmem::Finder<'static>,
     /// Whether a value is among the needles.
     by_value: bool,
 }
@@ -35,7 +37,7 @@ enum Check {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ahead {
     needle: Next,
-    backslash: Next,
+    escape: Next,
 }
 
 /// Where something stands next; `usize::MAX` when nowhere, `None` when not looked for yet.
@@ -71,14 +73,20 @@ impl Field {
         };
         let by_value = value.is_some();
         // Names recur in record after record, values do so less.
-        let needles = value.into_iter().chain(name_needle(&field.name));
-        let needles = needles.map(|needle| memmem::Finder::new(needle).into_owned()).collect();
-        Ok((Self { name: field.name.clone(), check, needles, by_value }, negated))
+        let needles: Vec<&[u8]> = value.into_iter().chain(name_needle(&field.name)).collect();
+        let hidden_by = memmem::Finder::new(escape_in(&needles)).into_owned();
+        let needles = needles.into_iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
+        Ok((Self { name: field.name.clone(), check, needles, hidden_by, by_value }, negated))
     }
 
-    /// What a record without a backslash must contain, the rarer first.
+    /// What a record must contain unless it contains [what may hide it](Self::hidden_by), the rarer first.
     pub(crate) fn needles(&self) -> impl Iterator<Item = &[u8]> {
         self.needles.iter().map(memmem::Finder::needle)
+    }
+
+    /// What a record contains in which a needle is written with escapes.
+    pub(crate) fn hidden_by(&self) -> &[u8] {
+        self.hidden_by.needle()
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -105,7 +113,7 @@ impl Field {
 
     pub(crate) fn is_in(&self, record: &[u8]) -> bool {
         let candidate =
-            self.needles.iter().all(|needle| needle.find(record).is_some()) || memchr(b'\\', record).is_some();
+            self.needles.iter().all(|needle| needle.find(record).is_some()) || self.hidden_by.find(record).is_some();
         candidate && lookup(record, &self.name).is_some_and(|value| self.passes(&value))
     }
 
@@ -116,7 +124,7 @@ impl Field {
         };
         while let Some(rest) = span.records.text.get(from..span.end).filter(|rest| !rest.is_empty()) {
             let needle = ahead.needle.after(from, || needle.find(rest));
-            let hit = needle.min(ahead.backslash.after(from, || memchr(b'\\', rest)));
+            let hit = needle.min(ahead.escape.after(from, || self.hidden_by.find(rest)));
             if hit == usize::MAX {
                 return None;
             }
@@ -127,6 +135,19 @@ impl Field {
             from = span.records.next(start);
         }
         None
+    }
+}
+
+/// What every escape in which one of these may be written begins with. JSON has escapes of one letter for few bytes, and
+/// can write all others as `\u` and their code; logfmt has some of the former.
+fn escape_in(needles: &[&[u8]]) -> &'static [u8] {
+    let mut bytes = needles.iter().copied().flatten();
+    if bytes.clone().any(|byte| matches!(byte, b'"' | b'\\' | b'/') || *byte < b' ') {
+        b"\\"
+    } else if bytes.all(u8::is_ascii) {
+        b"\\u00"
+    } else {
+        b"\\u"
     }
 }
 

@@ -1,11 +1,12 @@
 //! What the columns of a block say of a plan, before any line is built: which lines match for sure, and which may.
 //!
-//! Texts are found exactly. Of a regex the texts are found that a match must have, of a field its name and value; those
-//! lines may match. Logic joins both bounds, and what is left between them is settled by looking at the lines themselves.
+//! Texts are found exactly, and so are most regexes: in lines that have the texts that a match must have, the automaton
+//! is run over the columns. Of a field its name and value are found; those lines may match. Logic joins both bounds, and what is left between them is settled by looking at the lines themselves.
 
 use bucksaw_columns::{Block, Filter, Needle, Rows};
 
 use crate::node::Node;
+use crate::regex::Regex;
 
 /// Two sets of lines, one within the other.
 #[derive(Clone, Debug)]
@@ -34,33 +35,25 @@ pub(crate) fn may_match(node: &Node, filter: Filter<'_>) -> bool {
         Node::Nothing => false,
         Node::Text(text) => filter.may_contain(text.bytes(), false),
         Node::Regex(regex) => regex.needles().clauses.iter().all(|clause| clause.iter().any(contains)),
-        Node::Field(field) => filter.may_have(b'\\') || field.needles().all(|needle| filter.may_contain(needle, false)),
+        Node::Field(field) => {
+            filter.may_contain(field.hidden_by(), false)
+                || field.needles().all(|needle| filter.may_contain(needle, false))
+        }
         Node::And(members) => members.iter().all(|member| may_match(member, filter)),
         Node::Or(members) => members.iter().any(|member| may_match(member, filter)),
     }
 }
 
-/// Judges all lines of a block; `None` when it is damaged.
-pub(crate) fn judge(node: &Node, block: &Block) -> Option<Judged> {
+/// Judges some lines of a block; `None` when it is damaged.
+pub(crate) fn judge(node: &Node, block: &Block, among: Rows) -> Option<Judged> {
+    if among == Rows::None {
+        return Some(Judged::exactly(Rows::None));
+    }
     Some(match node {
-        Node::All => Judged::exactly(Rows::All),
+        Node::All => Judged::exactly(among),
         Node::Nothing => Judged::exactly(Rows::None),
-        Node::Text(text) => Judged::exactly(block.find(&Needle::new(text.bytes(), false))?),
-        Node::Regex(regex) => {
-            let needles = regex.needles();
-            let mut rows = Rows::All;
-            for clause in &needles.clauses {
-                let mut any = Rows::None;
-                for needle in clause {
-                    any = any | block.find(needle)?;
-                }
-                rows = rows & any;
-                if rows == Rows::None {
-                    break;
-                }
-            }
-            if needles.exact { Judged::exactly(rows) } else { Judged::at_most(rows) }
-        }
+        Node::Text(text) => Judged::exactly(among & block.find(&Needle::new(text.bytes(), false))?),
+        Node::Regex(regex) => judge_regex(regex, block, among)?,
         Node::Field(field) => {
             let mut rows = Rows::All;
             for needle in field.needles() {
@@ -70,36 +63,50 @@ pub(crate) fn judge(node: &Node, block: &Block) -> Option<Judged> {
                 }
             }
             // Escapes may hide a name or a value.
-            Judged::at_most(rows | block.find(&Needle::new(b"\\", false))?)
+            Judged::at_most(among & (rows | block.find(&Needle::new(field.hidden_by(), false))?))
         }
         Node::And(members) => {
-            let mut all = Judged::exactly(Rows::All);
+            let mut all = Judged::exactly(among);
             // The cheapest first: what it leaves out need not be asked.
             let mut members: Vec<&Node> = members.iter().collect();
             members.sort_by_key(|member| member.weight());
             for member in members {
-                let judged = judge(member, block)?;
-                all = Judged { sure: all.sure & judged.sure, may: all.may & judged.may };
-                if all.may == Rows::None {
-                    break;
-                }
+                let judged = judge(member, block, all.may.clone())?;
+                all = Judged { sure: all.sure & judged.sure, may: judged.may };
             }
             all
         }
         Node::Or(members) => {
             let mut any = Judged::exactly(Rows::None);
             for member in members {
-                let judged = judge(member, block)?;
+                let judged = judge(member, block, among.clone() & !any.sure.clone())?;
                 any = Judged { sure: any.sure | judged.sure, may: any.may | judged.may };
-                if any.sure == Rows::All {
-                    break;
-                }
             }
             any
         }
         Node::Not(inner) => {
-            let judged = judge(inner, block)?;
-            Judged { sure: !judged.may, may: !judged.sure }
+            let judged = judge(inner, block, among.clone())?;
+            Judged { sure: among.clone() & !judged.may, may: among & !judged.sure }
         }
+    })
+}
+
+fn judge_regex(regex: &Regex, block: &Block, among: Rows) -> Option<Judged> {
+    let needles = regex.needles();
+    let mut rows = among;
+    for clause in &needles.clauses {
+        let mut any = Rows::None;
+        for needle in clause {
+            any = any | block.find(needle)?;
+        }
+        rows = rows & any;
+        if rows == Rows::None {
+            break;
+        }
+    }
+    Some(match regex.columns() {
+        _ if needles.exact => Judged::exactly(rows),
+        Some(automaton) => Judged::exactly(block.accepted(automaton, &rows)?),
+        None => Judged::at_most(rows),
     })
 }

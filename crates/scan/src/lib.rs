@@ -40,6 +40,7 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod automaton;
 mod bound;
 mod cursor;
 mod error;

@@ -1,9 +1,10 @@
 //! Regexes: from the source to automata, within bounds.
 //!
-//! A regex has up to two automata: one for a record alone, and one for the text of many lines, from which the LF was
-//! [taken out](crate::strip). Both are searched in the manner of the `regex` crate: literals that every match must have
+//! A regex has up to three automata: one for a record alone, one for the text of many lines, from which the LF was
+//! [taken out](crate::strip), and [one for columns](crate::automaton). The first two are searched in the manner of the `regex` crate: literals that every match must have
 //! are looked for first, and a lazily built DFA does the rest.
 
+use bucksaw_columns::Automaton;
 use bucksaw_record::expr::Pattern;
 use regex_automata::meta;
 use regex_automata::nfa::thompson::WhichCaptures;
@@ -12,6 +13,7 @@ use regex_syntax::hir::{self, Hir, HirKind};
 use regex_syntax::{Error as SyntaxError, ParserBuilder};
 
 use crate::CompileError;
+use crate::automaton::automaton;
 use crate::error::shown;
 use crate::needles::Needles;
 use crate::records::Span;
@@ -42,6 +44,8 @@ pub(crate) struct Regex {
     lines: Lines,
     /// Texts that are in every match.
     needles: Needles,
+    /// For columns; there is none where the needles say all, or where it would be too large.
+    columns: Option<Automaton>,
 }
 
 #[derive(Debug)]
@@ -93,20 +97,26 @@ impl Regex {
     fn from_hir(hir: Hir) -> Result<Self, String> {
         let alone = build(&hir)?;
         let needles = Needles::of(&hir);
+        let columns = if needles.exact { None } else { automaton(&hir) };
         if !is_possible(&hir) {
-            return Ok(Self { alone, lines: Lines::Never, needles });
+            return Ok(Self { alone, lines: Lines::Never, needles, columns });
         }
         let lines = match strip(hir) {
             (_, false) => Lines::Same,
             (hir, true) => Lines::Own(build(&hir)?),
         };
-        Ok(Self { alone, lines, needles })
+        Ok(Self { alone, lines, needles, columns })
     }
 
     /// Bytes of memory, without the caches of searches.
     pub(crate) fn memory(&self) -> usize {
         let own = if let Lines::Own(regex) = &self.lines { regex.memory_usage() } else { 0 };
-        self.alone.memory_usage() + own
+        self.alone.memory_usage() + own + self.columns.as_ref().map_or(0, Automaton::memory)
+    }
+
+    /// For the columns of lines.
+    pub(crate) fn columns(&self) -> Option<&Automaton> {
+        self.columns.as_ref()
     }
 
     /// Texts that are in every match.

@@ -1,0 +1,41 @@
+//! From a regex to the table that columns are searched with.
+
+use bucksaw_columns::{Automaton, Step};
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::{Compiler, Config as NfaConfig, WhichCaptures};
+use regex_automata::util::start;
+use regex_automata::{Anchored, MatchKind};
+use regex_syntax::hir::Hir;
+
+/// Bytes of states while the table is made: more than a table that is small enough ever needs.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// The automaton of a regex over one line without its LF; `None` where it would be too large, or cannot be one.
+pub(crate) fn automaton(hir: &Hir) -> Option<Automaton> {
+    let captures = NfaConfig::new().which_captures(WhichCaptures::None).utf8(false);
+    let nfa = Compiler::new().configure(captures).build_from_hir(hir).ok()?;
+    let config = DFA::config()
+        .match_kind(MatchKind::LeftmostFirst)
+        .cache_capacity(CACHE_BYTES)
+        .skip_cache_capacity_check(true);
+    let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
+    let cache = std::cell::RefCell::new(Cache::new(&dfa));
+    let mut classes = [0; 256];
+    (0..=255_u8).for_each(|byte| classes[byte as usize] = dfa.byte_classes().get(byte));
+    let start = dfa.start_state(&mut cache.borrow_mut(), &start::Config::new().anchored(Anchored::No)).ok()?;
+    // What a search finds at a byte is told with the byte after it, or at the end.
+    let step = |state: LazyStateID, byte: u8| {
+        let to = dfa.next_state(&mut cache.borrow_mut(), state, byte).ok()?;
+        match to {
+            _ if to.is_match() => Some(Step::Matched),
+            _ if to.is_dead() => Some(Step::Dead),
+            _ if to.is_quit() => None,
+            to => Some(Step::To(to)),
+        }
+    };
+    let at_end = |state| Some(dfa.next_eoi_state(&mut cache.borrow_mut(), state).ok()?.is_match());
+    let automaton = Automaton::explore(classes, start, step, at_end)?;
+    // States have other names after the cache was cleared.
+    (cache.borrow().clear_count() == 0).then_some(automaton)
+}
