@@ -2,7 +2,7 @@
 //!
 //! All indices here are bounded by what a number of 64 bits can be.
 
-use crate::rebuild::SLACK;
+use crate::open::SLACK;
 
 /// The longest number: a sign and 19 digits.
 pub(crate) const NUMBER_BYTES_MAX: usize = 20;

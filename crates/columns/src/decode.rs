@@ -2,27 +2,61 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::numbers;
-use crate::open::{Block, Ids, Kind, NumbersAt};
-use crate::rebuild::SLACK;
+use crate::open::Block;
+use crate::rebuild::texts;
+use crate::tree::{Ids, Kind, NumbersAt, Payload};
+use std::sync::OnceLock;
 
 /// A column in a form that gives any row at once.
 #[derive(Debug)]
 pub(crate) enum Decoded {
-    /// Texts one after the other and where each starts; the last place is the end.
-    Text {
-        bytes: Vec<u8>,
-        starts: Vec<u32>,
-        gap: u32,
-    },
+    /// Where each text of a raw column starts; the last place is the end.
+    Starts(Vec<u32>),
     Numbers(Vec<u64>),
     Fixed(Vec<Vec<u64>>),
-    Ids(Vec<u32>),
+    /// Numbers of the values of a dictionary, and these when they are not raw.
+    Ids {
+        ids: Vec<u32>,
+        texts: OnceLock<Option<Texts>>,
+    },
     /// For each value its table + 1 or 0, the row in there, and for each table the values.
     Order {
         tables: Vec<u32>,
         rows: Vec<u32>,
         values: Vec<Vec<u32>>,
     },
+}
+
+/// Texts one after the other.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    pub(crate) bytes: Vec<u8>,
+    /// Where each starts; the last place is the end.
+    pub(crate) starts: Vec<u32>,
+}
+
+/// Texts one after the other, and some bytes behind them.
+#[derive(Clone, Copy)]
+pub(crate) struct TextsAt<'b> {
+    pub(crate) bytes: &'b [u8],
+    pub(crate) starts: &'b [u32],
+    /// Bytes between two.
+    pub(crate) gap: u32,
+}
+
+impl Decoded {
+    fn of_ids(ids: Vec<u32>) -> Self {
+        Self::Ids { ids, texts: OnceLock::new() }
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Self::Starts(list) | Self::Ids { ids: list, .. } => list.len() * 4,
+            Self::Numbers(list) => list.len() * 8,
+            Self::Fixed(lists) => lists.iter().map(|list| list.len() * 8).sum(),
+            Self::Order { tables, .. } => tables.len() * 12,
+        }
+    }
 }
 
 impl Block {
@@ -42,35 +76,68 @@ impl Block {
 
     /// The column in a form that gives any row at once; `None` when it is damaged.
     pub(crate) fn decoded(&self, at: usize) -> Option<&Decoded> {
-        self.decoded.get(at)?.get_or_init(|| self.decode(at)).as_ref()
+        let decoded = self.decoded.get(at)?.get_or_init(|| {
+            let decoded = Box::new(self.decode(at)?);
+            self.add_memory(decoded.memory());
+            Some(decoded)
+        });
+        decoded.as_deref()
+    }
+
+    /// The numbers of values of a dictionary.
+    pub(crate) fn ids_of(&self, at: usize) -> Option<&[u32]> {
+        match self.decoded(at)? {
+            Decoded::Ids { ids, .. } => Some(ids),
+            _ => None,
+        }
+    }
+
+    /// The texts of a raw column.
+    pub(crate) fn raw_texts(&self, at: usize, payload: Payload) -> Option<TextsAt<'_>> {
+        let Decoded::Starts(starts) = self.decoded(at)? else { return None };
+        Some(TextsAt { bytes: self.bytes_on(payload)?, starts, gap: 1 })
+    }
+
+    /// The values of the dictionary `at`.
+    pub(crate) fn values_of(&self, at: usize, values: usize) -> Option<TextsAt<'_>> {
+        if let Kind::Raw(payload) = self.node(values)?.kind {
+            return self.raw_texts(values, payload);
+        }
+        let Decoded::Ids { texts: known, .. } = self.decoded(at)? else { return None };
+        let made = known.get_or_init(|| {
+            let made = texts(self, values)?;
+            self.add_memory(made.bytes.len() + made.starts.len() * 4);
+            Some(made)
+        });
+        made.as_ref().map(|texts| TextsAt { bytes: &texts.bytes, starts: &texts.starts, gap: 0 })
     }
 
     fn decode(&self, at: usize) -> Option<Decoded> {
-        let node = self.nodes.get(at)?;
-        Some(match &node.kind {
+        let node = self.node(at)?;
+        Some(match node.kind {
             Kind::Same(_) | Kind::Copy(_) => return None,
-            Kind::Raw(payload) => text(self.bytes(*payload)?, node.rows)?,
-            Kind::Integers(numbers) => Decoded::Numbers(self.numbers(numbers, node.rows)?),
+            Kind::Raw(payload) => Decoded::Starts(starts(self.bytes(payload)?, node.rows)?),
+            Kind::Integers(numbers) => Decoded::Numbers(self.numbers(&numbers, node.rows)?),
             Kind::Fixed { numbers, .. } => {
-                let lists: Option<Vec<Vec<u64>>> =
-                    numbers.iter().map(|numbers| self.numbers(numbers, node.rows)).collect();
+                let numbers = self.tree.numbers(numbers).iter();
+                let lists: Option<Vec<Vec<u64>>> = numbers.map(|numbers| self.numbers(numbers, node.rows)).collect();
                 Decoded::Fixed(lists?)
             }
-            Kind::Dictionary { ids, .. } => Decoded::Ids(self.ids(ids)?),
+            Kind::Dictionary { ids, .. } => Decoded::of_ids(self.ids(&ids)?),
             Kind::Mapped { leader, map, .. } => {
-                let Decoded::Ids(leader) = self.decoded(*leader)? else { return None };
+                let leader = self.ids_of(leader)?;
                 match map {
-                    None => Decoded::Ids(leader.clone()),
+                    None => Decoded::of_ids(leader.to_vec()),
                     Some(map) => {
-                        let map = self.ids(map)?;
+                        let map = self.ids(&map)?;
                         let ids: Option<Vec<u32>> = leader.iter().map(|id| map.get(*id as usize).copied()).collect();
-                        Decoded::Ids(ids?)
+                        Decoded::of_ids(ids?)
                     }
                 }
             }
             Kind::Split { order, tables, .. } => {
                 let order = order.as_ref()?;
-                let numbers = self.ids(order)?;
+                let (numbers, tables) = (self.ids(order)?, self.tree.tables(tables));
                 let mut values: Vec<Vec<u32>> = vec![Vec::new(); tables.len() + 1];
                 let mut rows = Vec::with_capacity(numbers.len());
                 for (value, table) in numbers.iter().enumerate() {
@@ -88,17 +155,10 @@ impl Block {
     }
 }
 
-/// Texts with an LF after each.
-pub(crate) fn text(raw: &[u8], rows: usize) -> Option<Decoded> {
-    let mut bytes = Vec::with_capacity(raw.len() + SLACK);
-    bytes.extend_from_slice(raw);
-    bytes.resize(raw.len() + SLACK, 0);
+/// Where the texts start that have an LF after each.
+fn starts(raw: &[u8], rows: usize) -> Option<Vec<u32>> {
     let mut starts = Vec::with_capacity(rows + 1);
     starts.push(0);
     starts.extend(memchr::memchr_iter(b'\n', raw).map(|end| end as u32 + 1));
-    (starts.len() == rows + 1 && starts.last().is_some_and(|end| *end as usize == raw.len())).then_some(Decoded::Text {
-        bytes,
-        starts,
-        gap: 1,
-    })
+    (starts.len() == rows + 1 && starts.last().is_some_and(|end| *end as usize == raw.len())).then_some(starts)
 }

@@ -32,6 +32,7 @@ mod filter;
 mod fixed;
 mod groups;
 mod hash;
+mod hits;
 mod lines;
 mod link;
 mod meta;
@@ -44,6 +45,7 @@ mod run;
 mod search;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod values;
 mod ways;
 mod write;

@@ -9,11 +9,8 @@ use crate::search::{Ask, Where};
 /// Less text than this is looked at value by value, in bytes: to prepare a search takes longer.
 const SMALL: usize = 512;
 
-/// The rows whose value is what is asked for.
+/// The rows whose value begins with what is asked for, ends with it or is it.
 pub(crate) fn find(text: &[u8], rows: usize, ask: &Ask<'_>) -> Rows {
-    if ask.place == Where::Anywhere {
-        return hits(text, rows, |from| ask.needle.find(text, from));
-    }
     if ask.needle.any_case() || ask.text.is_empty() || text.len() < SMALL {
         let mut values = text.split(|byte| *byte == b'\n');
         return Rows::by(rows, |_| values.next().is_some_and(|value| ask.matches(value)));

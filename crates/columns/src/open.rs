@@ -1,97 +1,41 @@
-//! Reading the tree of columns back. All that is said in it is checked before it is used.
+//! Opening a packed block: its frames, which are unpacked when they are asked for, and its tree.
 #![deny(clippy::indexing_slicing)]
 
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::cut::TOKEN;
 use crate::decode::Decoded;
-use crate::fixed::{self, Place};
 use crate::meta::Meta;
-use crate::write::{COPY, DICTIONARY, FIXED, INTEGERS, MAPPED, RAW, SAME, SPLIT};
-
-/// Trees are this deep at most.
-const DEPTH_MAX: usize = 12;
+use crate::tree::{List, Node, Payload, Tree};
 
 /// What a block unpacks to, its columns and what is said of them, against its text, at most; and what is allowed to the
 /// smallest. Also the sum of the rows of all columns: a token has a byte of text, and columns within columns have fewer.
 const UNPACKED_MAX: usize = 8;
 const UNPACKED_MIN: usize = 64 << 10;
 
-/// A packed block of lines that can be searched.
+/// Bytes behind what was unpacked, so that a copy of fixed size may begin anywhere in it.
+pub(crate) const SLACK: usize = 32;
+
+/// A packed block of lines that can be searched. What was unpacked of it stays with it.
 #[derive(Debug)]
 pub struct Block {
     packed: Vec<u8>,
     frames: Vec<Frame>,
     meta: Vec<u8>,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) decoded: Vec<OnceLock<Option<Decoded>>>,
+    pub(crate) tree: Tree,
+    pub(crate) decoded: Vec<OnceLock<Option<Box<Decoded>>>>,
     rows: usize,
     text_len: usize,
-    /// Rows that further columns may have together.
-    budget: usize,
+    memory: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Frame {
     range: Range<usize>,
     raw_len: usize,
-    raw: OnceLock<Vec<u8>>,
-}
-
-/// Where the bytes of a column are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Payload {
-    frame: u32,
-    offset: u32,
-    len: u32,
-}
-
-#[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) rows: usize,
-    pub(crate) kind: Kind,
-}
-
-#[derive(Debug)]
-pub(crate) enum Kind {
-    Same(Range<usize>),
-    Raw(Payload),
-    Integers(NumbersAt),
-    Fixed { places: Vec<Place>, numbers: Vec<NumbersAt>, nibbles: Payload },
-    Dictionary { ids: Ids, values: usize },
-    Mapped { leader: usize, map: Option<Ids>, values: usize },
-    Copy(usize),
-    Split { order: Option<Ids>, rest: Option<usize>, tables: Vec<Table> },
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NumbersAt {
-    pub(crate) width: u8,
-    pub(crate) steps: bool,
-    pub(crate) base: u64,
-    pub(crate) planes: Payload,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ids {
-    pub(crate) width: u8,
-    /// All are below this.
-    pub(crate) below: u32,
-    pub(crate) planes: Payload,
-}
-
-#[derive(Debug)]
-pub(crate) struct Table {
-    pub(crate) rows: usize,
-    pub(crate) parts: Vec<Part>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Part {
-    Literal(Range<usize>),
-    Column(usize),
+    raw: OnceLock<Option<Vec<u8>>>,
 }
 
 impl Block {
@@ -105,41 +49,30 @@ impl Block {
             return None;
         }
         let sizes: Option<Vec<(usize, usize)>> = (0..count).map(|_| Some((head.size()?, head.size()?))).collect();
+        let sizes = sizes?;
         let mut at = head.at.checked_add(meta_len)?;
-        let meta = unpack(packed.get(head.at..at)?, meta_raw)?;
+        let mut meta = unpack(packed.get(head.at..at)?, meta_raw)?;
+        meta.truncate(meta_raw);
         let mut frames = Vec::with_capacity(count);
         let mut unpacked = meta_raw;
-        for (len, raw_len) in sizes? {
-            let range = at..at.checked_add(len)?;
+        for (len, raw_len) in &sizes {
+            let range = at..at.checked_add(*len)?;
             at = range.end;
             unpacked += raw_len;
             if unpacked > most {
                 return None;
             }
-            frames.push(Frame { range, raw_len, raw: OnceLock::new() });
+            frames.push(Frame { range, raw_len: *raw_len, raw: OnceLock::new() });
         }
         if at != packed.len() {
             return None;
         }
-        let mut block = Self {
-            packed,
-            frames,
-            meta: Vec::new(),
-            nodes: Vec::new(),
-            decoded: Vec::new(),
-            rows,
-            text_len,
-            budget: most,
-        };
-        let mut reader = Meta { bytes: &meta, at: 0 };
-        let root = block.read_split(&mut reader, rows, 0)?;
-        block.nodes.push(Node { rows, kind: root });
-        if reader.at != meta.len() {
-            return None;
-        }
-        block.decoded.resize_with(block.nodes.len(), OnceLock::new);
-        block.meta = meta;
-        Some(block)
+        let raw_lens: Vec<usize> = sizes.into_iter().map(|(_, raw_len)| raw_len).collect();
+        let tree = Tree::read(&meta, rows, &raw_lens, most)?;
+        let mut decoded = Vec::new();
+        decoded.resize_with(tree.len(), OnceLock::new);
+        let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
+        Some(Self { packed, frames, meta, tree, decoded, rows, text_len, memory: AtomicUsize::new(own) })
     }
 
     /// How many lines.
@@ -148,195 +81,70 @@ impl Block {
         self.rows
     }
 
+    /// Bytes of memory that it has by now: what is unpacked of it comes to it.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_memory(&self, bytes: usize) {
+        self.memory.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn text_len(&self) -> usize {
         self.text_len
     }
 
     pub(crate) fn root(&self) -> usize {
-        self.nodes.len() - 1
+        self.tree.root()
     }
 
     pub(crate) fn node(&self, at: usize) -> Option<&Node> {
-        self.nodes.get(at)
+        self.tree.node(at)
     }
 
-    pub(crate) fn literal(&self, range: &Range<usize>) -> &[u8] {
-        self.meta.get(range.clone()).unwrap_or_default()
+    pub(crate) fn literal(&self, list: List) -> &[u8] {
+        list.of(&self.meta)
     }
 
-    fn read_payload(&self, meta: &mut Meta<'_>) -> Option<Payload> {
-        let payload = Payload { frame: meta.size()? as u32, offset: meta.size()? as u32, len: meta.size()? as u32 };
-        let frame = self.frames.get(payload.frame as usize)?;
-        (payload.offset as usize + payload.len as usize <= frame.raw_len).then_some(payload)
+    /// The text that all literals are pieces of.
+    pub(crate) fn literals(&self) -> &[u8] {
+        &self.meta
     }
 
-    fn read_ids(&self, meta: &mut Meta<'_>, rows: usize, below: usize) -> Option<Ids> {
-        let width = meta.byte().filter(|width| (1..=4).contains(width))?;
-        let planes = self.read_payload(meta)?;
-        let below = u32::try_from(below).ok()?;
-        (planes.len as usize == rows * width as usize).then_some(Ids { width, below, planes })
-    }
-
-    fn read_numbers(&self, meta: &mut Meta<'_>, rows: usize) -> Option<NumbersAt> {
-        let head = meta.byte()?;
-        let (width, steps) = (head & 0x7f, head >> 7 == 1);
-        let base = meta.varint()?;
-        let planes = self.read_payload(meta)?;
-        (width <= 8 && planes.len as usize == rows * width as usize).then_some(NumbersAt { width, steps, base, planes })
-    }
-
-    fn read_node(&mut self, meta: &mut Meta<'_>, rows: usize, depth: usize) -> Option<usize> {
-        if depth > DEPTH_MAX {
-            return None;
-        }
-        self.budget = self.budget.checked_sub(rows + 1)?;
-        let kind = match meta.byte()? {
-            SAME => Kind::Same(meta.range()?),
-            RAW => Kind::Raw(self.read_payload(meta)?),
-            INTEGERS => Kind::Integers(self.read_numbers(meta, rows)?),
-            FIXED => {
-                let places: Option<Vec<Place>> = (0..meta.size().filter(|count| *count <= 64)?)
-                    .map(|_| match meta.byte()? {
-                        0 => Some(Place::Same(meta.byte()?)),
-                        1 => Some(Place::Digit),
-                        2 => Some(Place::Lower),
-                        3 => Some(Place::Upper),
-                        _ => None,
-                    })
-                    .collect();
-                let places = places?;
-                let numbers: Option<Vec<NumbersAt>> =
-                    (0..fixed::number_count(&places)).map(|_| self.read_numbers(meta, rows)).collect();
-                let nibbles = self.read_payload(meta)?;
-                if nibbles.len as usize != rows * fixed::nibble_bytes(&places) {
-                    return None;
-                }
-                Kind::Fixed { places, numbers: numbers?, nibbles }
-            }
-            DICTIONARY => {
-                let distinct = meta.size().filter(|distinct| *distinct <= rows)?;
-                let ids = self.read_ids(meta, rows, distinct)?;
-                Kind::Dictionary { ids, values: self.read_node(meta, distinct, depth + 1)? }
-            }
-            MAPPED => {
-                // The place among the columns of the table, until all of them are read.
-                let leader = meta.size()?;
-                let distinct = meta.size().filter(|distinct| *distinct <= rows)?;
-                let map = match meta.byte()? {
-                    0 => {
-                        let width = meta.byte().filter(|width| (1..=4).contains(width))?;
-                        Some(Ids { width, below: distinct as u32, planes: self.read_payload(meta)? })
-                    }
-                    1 => None,
-                    _ => return None,
-                };
-                Kind::Mapped { leader, map, values: self.read_node(meta, distinct, depth + 1)? }
-            }
-            COPY => Kind::Copy(meta.size()?),
-            SPLIT => self.read_split(meta, rows, depth + 1)?,
-            _ => return None,
-        };
-        self.nodes.push(Node { rows, kind });
-        Some(self.nodes.len() - 1)
-    }
-
-    fn read_split(&mut self, meta: &mut Meta<'_>, rows: usize, depth: usize) -> Option<Kind> {
-        let count = meta.size().filter(|count| *count <= meta.bytes.len())?;
-        let one = meta.byte()? == 1;
-        if one && count != 1 {
-            return None;
-        }
-        let order = if one { None } else { Some(self.read_ids(meta, rows, count + 1)?) };
-        let rest = if one { None } else { Some(self.read_payload(meta)?) };
-        let mut tables = Vec::with_capacity(count);
-        let mut sum = 0_usize;
-        for _ in 0..count {
-            let table_rows = meta.size()?;
-            self.budget = self.budget.checked_sub(1)?;
-            sum += table_rows;
-            if sum > rows || (one && table_rows != rows) {
-                return None;
-            }
-            let layout = meta.range()?;
-            let mut parts = Vec::new();
-            let mut columns = Vec::new();
-            let mut from = layout.start;
-            let marks: Vec<usize> = layout.clone().filter(|at| meta.bytes.get(*at) == Some(&TOKEN)).collect();
-            for mark in marks {
-                if from < mark {
-                    parts.push(Part::Literal(from..mark));
-                }
-                from = mark + 1;
-                let node = self.read_node(meta, table_rows, depth)?;
-                columns.push(node);
-                parts.push(Part::Column(node));
-            }
-            if from < layout.end {
-                parts.push(Part::Literal(from..layout.end));
-            }
-            self.refer(&columns)?;
-            tables.push(Table { rows: table_rows, parts });
-        }
-        let rest = rest.map(|payload| {
-            self.nodes.push(Node { rows: rows - sum, kind: Kind::Raw(payload) });
-            self.nodes.len() - 1
+    /// A frame, unpacked, and [`SLACK`] bytes behind it.
+    fn frame(&self, frame: u32) -> Option<&[u8]> {
+        let frame = self.frames.get(frame as usize)?;
+        let raw = frame.raw.get_or_init(|| {
+            self.add_memory(frame.raw_len);
+            unpack(self.packed.get(frame.range.clone())?, frame.raw_len)
         });
-        if one && sum != rows {
-            return None;
-        }
-        Some(Kind::Split { order, rest, tables })
+        raw.as_deref()
     }
 
-    /// Turns places among the columns of a table into nodes. What is referred to stands for itself, so there are no
-    /// circles.
-    fn refer(&mut self, columns: &[usize]) -> Option<()> {
-        for column in columns {
-            let target = match &self.nodes.get(*column)?.kind {
-                Kind::Copy(place) | Kind::Mapped { leader: place, .. } => *columns.get(*place)?,
-                _ => continue,
-            };
-            let below = match &self.nodes.get(target)?.kind {
-                Kind::Dictionary { ids, .. } => Some(ids.below),
-                Kind::Copy(_) | Kind::Mapped { .. } => return None,
-                _ => None,
-            };
-            let values = match &self.nodes.get(*column)?.kind {
-                Kind::Mapped { values, .. } => self.nodes.get(*values)?.rows,
-                _ => 0,
-            };
-            match &mut self.nodes.get_mut(*column)?.kind {
-                Kind::Copy(place) => *place = target,
-                Kind::Mapped { leader, map, .. } => {
-                    let below = below?;
-                    let fits = match map {
-                        None => below as usize <= values,
-                        Some(map) => u64::from(map.planes.len) == u64::from(below) * u64::from(map.width),
-                    };
-                    if !fits {
-                        return None;
-                    }
-                    *leader = target;
-                }
-                _ => {}
-            }
-        }
-        Some(())
-    }
-
+    /// The bytes of a column.
     pub(crate) fn bytes(&self, payload: Payload) -> Option<&[u8]> {
-        let frame = self.frames.get(payload.frame as usize)?;
-        let raw = match frame.raw.get() {
-            Some(raw) => raw,
-            None => {
-                let packed = self.packed.get(frame.range.clone())?;
-                let raw = unpack(packed, frame.raw_len)?;
-                frame.raw.get_or_init(|| raw)
-            }
-        };
-        raw.get(payload.offset as usize..payload.offset as usize + payload.len as usize)
+        let start = payload.offset as usize;
+        self.frame(payload.frame)?.get(start..start + payload.len as usize)
+    }
+
+    /// The bytes of a column and all behind them: [`SLACK`] bytes or more.
+    pub(crate) fn bytes_on(&self, payload: Payload) -> Option<&[u8]> {
+        self.frame(payload.frame)?.get(payload.offset as usize..)
+    }
+
+    /// All bytes of the frame that a column is in.
+    pub(crate) fn frame_of(&self, payload: Payload) -> Option<&[u8]> {
+        let frame = self.frame(payload.frame)?;
+        frame.get(..frame.len() - SLACK)
+    }
+
+    pub(crate) fn frame_count(&self) -> usize {
+        self.frames.len()
     }
 }
 
+/// Unpacks, and adds [`SLACK`] bytes.
 fn unpack(packed: &[u8], raw_len: usize) -> Option<Vec<u8>> {
     thread_local! {
         /// Making one takes longer than to unpack a small frame.
@@ -347,6 +155,9 @@ fn unpack(packed: &[u8], raw_len: usize) -> Option<Vec<u8>> {
             Some(unpacker) => unpacker,
             none => none.insert(zstd::bulk::Decompressor::new().ok()?),
         };
-        unpacker.decompress(packed, raw_len).ok().filter(|raw| raw.len() == raw_len)
+        let mut raw = Vec::with_capacity(raw_len + SLACK);
+        let len = unpacker.decompress_to_buffer(packed, &mut raw).ok()?;
+        raw.resize(raw_len + SLACK, 0);
+        (len == raw_len).then_some(raw)
     })
 }

@@ -1,13 +1,13 @@
 //! Lines from columns.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decimal::{NUMBER_BYTES_MAX, decimal};
-use crate::decode::{Decoded, text};
-use crate::fixed::Place;
-use crate::open::{Block, Kind, Part, Table};
+use std::cell::OnceCell;
 
-/// Bytes behind a text, so that a copy of fixed size may begin anywhere in it.
-pub(crate) const SLACK: usize = 32;
+use crate::decimal::{NUMBER_BYTES_MAX, decimal};
+use crate::decode::{Decoded, Texts, TextsAt};
+use crate::fixed::Place;
+use crate::open::{Block, SLACK};
+use crate::tree::{Kind, Part, Table};
 
 /// Room for lines before it is known how many there are, in bytes.
 const FIRST_ROOM: usize = 64 << 10;
@@ -97,11 +97,7 @@ impl Out {
 /// What gives the values of a column.
 pub(crate) enum Source<'b> {
     Literal(&'b [u8]),
-    Text {
-        bytes: &'b [u8],
-        starts: &'b [u32],
-        gap: u32,
-    },
+    Text(TextsAt<'b>),
     Numbers(&'b [u64]),
     Fixed {
         places: &'b [Place],
@@ -112,14 +108,16 @@ pub(crate) enum Source<'b> {
     },
     Dictionary {
         ids: &'b [u32],
-        bytes: Vec<u8>,
-        starts: Vec<u32>,
-        gap: u32,
+        texts: TextsAt<'b>,
     },
     Split {
-        tables: &'b [u32],
+        block: &'b Block,
+        numbers: &'b [u32],
         rows: &'b [u32],
-        sources: Vec<Vec<Self>>,
+        rest: Option<usize>,
+        tables: &'b [Table],
+        /// Of `rest` and the tables, made when one of their rows is asked for.
+        sources: Vec<OnceCell<Option<Vec<Self>>>>,
     },
     /// All in one table.
     Table(Vec<Self>),
@@ -127,20 +125,17 @@ pub(crate) enum Source<'b> {
 
 impl<'b> Source<'b> {
     pub(crate) fn of(block: &'b Block, at: usize) -> Option<Self> {
-        let node = block.node(at)?;
-        Some(match &node.kind {
-            Kind::Same(range) => Self::Literal(block.literal(range)),
-            Kind::Copy(of) => return Self::of(block, *of),
-            Kind::Raw(_) => match block.decoded(at)? {
-                Decoded::Text { bytes, starts, gap } => Self::Text { bytes, starts, gap: *gap },
-                _ => return None,
-            },
+        Some(match block.node(at)?.kind {
+            Kind::Same(list) => Self::Literal(block.literal(list)),
+            Kind::Copy(of) => return Self::of(block, of),
+            Kind::Raw(payload) => Self::Text(block.raw_texts(at, payload)?),
             Kind::Integers(_) => match block.decoded(at)? {
                 Decoded::Numbers(numbers) => Self::Numbers(numbers),
                 _ => return None,
             },
             Kind::Fixed { places, nibbles, .. } => match block.decoded(at)? {
                 Decoded::Fixed(numbers) => {
+                    let places = block.tree.places(places);
                     let mut template = [0; 64];
                     let mut digits = Vec::new();
                     let mut seen = 0;
@@ -155,29 +150,22 @@ impl<'b> Source<'b> {
                         }
                     }
                     digits.reverse();
-                    Self::Fixed { places, digits, numbers, nibbles: block.bytes(*nibbles)?, template }
+                    Self::Fixed { places, digits, numbers, nibbles: block.bytes(nibbles)?, template }
                 }
                 _ => return None,
             },
             Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
-                let Decoded::Ids(ids) = block.decoded(at)? else { return None };
-                let (bytes, starts, gap) = texts(block, *values)?;
-                Self::Dictionary { ids, bytes, starts, gap }
+                Self::Dictionary { ids: block.ids_of(at)?, texts: block.values_of(at, values)? }
             }
-            Kind::Split { order, rest, tables } => {
-                if order.is_none() {
-                    return Self::of_table(block, tables.first()?);
-                }
+            Kind::Split { order: None, tables, .. } => {
+                return Self::of_table(block, block.tree.tables(tables).first()?);
+            }
+            Kind::Split { rest, tables, .. } => {
                 let Decoded::Order { tables: numbers, rows, .. } = block.decoded(at)? else { return None };
-                let rest = rest.map(|rest| Self::of(block, rest));
-                let mut sources = vec![match rest {
-                    Some(rest) => vec![rest?],
-                    None => Vec::new(),
-                }];
-                for one in tables {
-                    sources.push(Self::parts(block, one)?);
-                }
-                Self::Split { tables: numbers, rows, sources }
+                let tables = block.tree.tables(tables);
+                let mut sources = Vec::new();
+                sources.resize_with(tables.len() + 1, OnceCell::new);
+                Self::Split { block, numbers, rows, rest, tables, sources }
             }
         })
     }
@@ -189,10 +177,10 @@ impl<'b> Source<'b> {
 
     fn parts(block: &'b Block, table: &Table) -> Option<Vec<Self>> {
         let part = |part: &Part| match part {
-            Part::Literal(range) => Some(Self::Literal(block.literal(range))),
+            Part::Literal(list) => Some(Self::Literal(block.literal(*list))),
             Part::Column(node) => Self::of(block, *node),
         };
-        table.parts.iter().map(part).collect()
+        block.tree.parts(table).iter().map(part).collect()
     }
 
     /// Appends the value of a row.
@@ -200,7 +188,7 @@ impl<'b> Source<'b> {
     pub(crate) fn push(&self, row: usize, out: &mut Out) -> Option<()> {
         match self {
             Self::Literal(bytes) => out.push(bytes),
-            Self::Text { bytes, starts, gap } => push_text(bytes, starts, *gap, row, out),
+            Self::Text(texts) => push_text(texts, row, out),
             Self::Numbers(numbers) => out.push_number(*numbers.get(row)?),
             Self::Fixed { places, digits, numbers, nibbles, template } => {
                 let mut value = *template;
@@ -220,12 +208,14 @@ impl<'b> Source<'b> {
                 }
                 out.push(value.get(..places.len())?)
             }
-            Self::Dictionary { ids, bytes, starts, gap } => {
-                push_text(bytes, starts, *gap, *ids.get(row)? as usize, out)
-            }
-            Self::Split { tables, rows, sources } => {
-                let row_in = *rows.get(row)? as usize;
-                push_all(sources.get(*tables.get(row)? as usize)?, row_in, out)
+            Self::Dictionary { ids, texts } => push_text(texts, *ids.get(row)? as usize, out),
+            Self::Split { block, numbers, rows, rest, tables, sources } => {
+                let number = *numbers.get(row)? as usize;
+                let parts = sources.get(number)?.get_or_init(|| match number.checked_sub(1) {
+                    None => Some(vec![Self::of(block, (*rest)?)?]),
+                    Some(table) => Self::parts(block, tables.get(table)?),
+                });
+                push_all(parts.as_ref()?, *rows.get(row)? as usize, out)
             }
             Self::Table(sources) => push_all(sources, row, out),
         }
@@ -241,9 +231,9 @@ fn push_all(sources: &[Source<'_>], row: usize, out: &mut Out) -> Option<()> {
 }
 
 #[inline]
-fn push_text(bytes: &[u8], starts: &[u32], gap: u32, row: usize, out: &mut Out) -> Option<()> {
-    let [start, end] = starts.get(row..row + 2)? else { return None };
-    out.push_slack(bytes, *start as usize, (end - gap).checked_sub(*start)? as usize)
+fn push_text(texts: &TextsAt<'_>, row: usize, out: &mut Out) -> Option<()> {
+    let [start, end] = texts.starts.get(row..row + 2)? else { return None };
+    out.push_slack(texts.bytes, *start as usize, (end - texts.gap).checked_sub(*start)? as usize)
 }
 
 fn put_nibbles(places: &[Place], nibbles: &[u8], value: &mut [u8; 64]) {
@@ -264,13 +254,9 @@ fn put_nibbles(places: &[Place], nibbles: &[u8], value: &mut [u8; 64]) {
     }
 }
 
-/// All values of a column.
-pub(crate) fn texts(block: &Block, at: usize) -> Option<(Vec<u8>, Vec<u32>, u32)> {
+/// All values of a column, and [`SLACK`] bytes behind them.
+pub(crate) fn texts(block: &Block, at: usize) -> Option<Texts> {
     let rows = block.node(at)?.rows;
-    if let Kind::Raw(payload) = &block.node(at)?.kind {
-        let Decoded::Text { bytes, starts, gap } = text(block.bytes(*payload)?, rows)? else { return None };
-        return Some((bytes, starts, gap));
-    }
     let source = Source::of(block, at)?;
     let mut starts = vec![0];
     let mut out = Out::new((rows * 64).min(block.text_len()));
@@ -280,7 +266,7 @@ pub(crate) fn texts(block: &Block, at: usize) -> Option<(Vec<u8>, Vec<u32>, u32)
     }
     let mut bytes = out.into_text();
     bytes.resize(bytes.len() + SLACK, 0);
-    Some((bytes, starts, 0))
+    Some(Texts { bytes, starts })
 }
 
 impl Block {

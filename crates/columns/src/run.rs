@@ -15,8 +15,9 @@ use crate::bits::{Bits, Rows};
 use crate::decimal::{NUMBER_BYTES_MAX, decimal};
 use crate::decode::Decoded;
 use crate::fixed::Place;
-use crate::open::{Block, Kind, Part, Table};
+use crate::open::Block;
 use crate::rebuild::{Out, Source};
+use crate::tree::{Kind, Part, Table};
 
 /// Room for a value that is built to be walked, in bytes; it grows.
 const VALUE_ROOM: usize = 256;
@@ -163,11 +164,11 @@ impl<'b> Run<'b> {
         if fronts.are_settled() || fronts.len == 0 || self.does_not_move(at, fronts)? {
             return Some(());
         }
-        match &node.kind {
-            Kind::Same(range) => self.literal(self.block.literal(range), fronts),
-            Kind::Copy(of) => return self.column(*of, chosen, fronts),
-            Kind::Raw(payload) if chosen.is_none() => self.text(self.block.bytes(*payload)?, fronts),
-            Kind::Fixed { places, .. } => match self.alike(places, fronts) {
+        match node.kind {
+            Kind::Same(list) => self.literal(self.block.literal(list), fronts),
+            Kind::Copy(of) => return self.column(of, chosen, fronts),
+            Kind::Raw(payload) if chosen.is_none() => self.text(self.block.bytes(payload)?, fronts),
+            Kind::Fixed { places, .. } => match self.alike(self.block.tree.places(places), fronts) {
                 Some(state) => fronts.set_all(state),
                 None => self.values(&Source::of(self.block, at)?, chosen, fronts)?,
             },
@@ -180,22 +181,26 @@ impl<'b> Run<'b> {
             }
             Kind::Raw(_) => self.values(&Source::of(self.block, at)?, chosen, fronts)?,
             Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
-                self.dictionary(at, *values, chosen, fronts)?;
+                self.dictionary(at, values, chosen, fronts)?;
             }
-            Kind::Split { order: None, tables, .. } => self.table(tables.first()?, chosen, fronts)?,
-            Kind::Split { rest, tables, .. } => self.tables(at, *rest, tables, chosen, fronts)?,
+            Kind::Split { order: None, tables, .. } => {
+                self.table(self.block.tree.tables(tables).first()?, chosen, fronts)?;
+            }
+            Kind::Split { rest, tables, .. } => {
+                self.tables(at, rest, self.block.tree.tables(tables), chosen, fronts)?;
+            }
         }
         fronts.tidy();
         Some(())
     }
 
     fn table(&self, table: &Table, chosen: Chosen<'_>, fronts: &mut Fronts) -> Option<()> {
-        for part in &table.parts {
+        for part in self.block.tree.parts(table) {
             if fronts.are_settled() {
                 break;
             }
             match part {
-                Part::Literal(range) => self.literal(self.block.literal(range), fronts),
+                Part::Literal(list) => self.literal(self.block.literal(*list), fronts),
                 Part::Column(node) => self.column(*node, chosen, fronts)?,
             }
         }
@@ -307,7 +312,7 @@ impl<'b> Run<'b> {
                 return Some(());
             }
             [only] => {
-                let Decoded::Ids(ids) = self.block.decoded(at)? else { return None };
+                let ids = self.block.ids_of(at)?;
                 for (at, state) in fronts.each().iter_mut().enumerate() {
                     *state = *only.each.get(*ids.get(row_at(chosen, at)?)? as usize)?;
                 }
@@ -318,7 +323,7 @@ impl<'b> Run<'b> {
                 }
             }
             several => {
-                let Decoded::Ids(ids) = self.block.decoded(at)? else { return None };
+                let ids = self.block.ids_of(at)?;
                 for (at, state) in fronts.each().iter_mut().enumerate() {
                     let inner = several.get(*from.get(*state as usize)?)?;
                     *state = inner.get(*ids.get(row_at(chosen, at)?)? as usize);
@@ -357,19 +362,19 @@ impl<'b> Run<'b> {
                 }
             }
         };
-        match &self.block.node(at)?.kind {
+        match self.block.node(at)?.kind {
             Kind::Integers(_) => {
                 add(DIGITS);
                 add(b"-");
             }
-            Kind::Fixed { places, .. } => places.iter().for_each(|place| match place {
+            Kind::Fixed { places, .. } => self.block.tree.places(places).iter().for_each(|place| match place {
                 Place::Same(byte) => add(&[*byte]),
                 Place::Digit => add(DIGITS),
                 Place::Lower => add(LOWER),
                 Place::Upper => add(UPPER),
             }),
-            Kind::Copy(of) => return self.bytes_of(*of, set),
-            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => return self.bytes_of(*values, set),
+            Kind::Copy(of) => return self.bytes_of(of, set),
+            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => return self.bytes_of(values, set),
             Kind::Same(_) | Kind::Raw(_) | Kind::Split { .. } => return Some(false),
         }
         Some(true)

@@ -12,8 +12,10 @@ use crate::decimal::NUMBER_BYTES_MAX;
 use crate::decode::Decoded;
 use crate::fixed::{self, Place};
 use crate::lines;
-use crate::open::{Block, Kind, Part, Table};
+use crate::hits::Hits;
+use crate::open::Block;
 use crate::rebuild::{Out, Source};
+use crate::tree::{Kind, List, Part, Table};
 use crate::ways::Ways;
 
 /// Room for a value that is built to be looked at, in bytes; it grows.
@@ -25,6 +27,8 @@ pub struct Needle {
     text: Vec<u8>,
     any_case: bool,
     finder: memmem::Finder<'static>,
+    /// The bytes that are in it.
+    bytes: [u64; 4],
 }
 
 impl Needle {
@@ -34,7 +38,20 @@ impl Needle {
         let any_case = any_case && text.iter().any(u8::is_ascii_alphabetic);
         let text = if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
         let finder = memmem::Finder::new(&text).into_owned();
-        Self { text, any_case, finder }
+        let mut bytes = [0; 4];
+        let mut add = |byte: u8| bytes.iter_mut().nth(byte as usize / 64).map(|word| *word |= 1 << (byte % 64));
+        for byte in &text {
+            add(*byte);
+            if any_case {
+                add(byte.to_ascii_uppercase());
+            }
+        }
+        Self { text, any_case, finder, bytes }
+    }
+
+    /// Whether the byte may be a part of what is found.
+    pub(crate) fn has(&self, byte: u8) -> bool {
+        self.bytes.get(byte as usize / 64).is_some_and(|word| word >> (byte % 64) & 1 == 1)
     }
 
     /// What is looked for; in lower case when any case will do.
@@ -90,6 +107,12 @@ pub(crate) struct Ask<'n> {
 }
 
 impl Ask<'_> {
+    /// The byte that the text begins with, in both its cases; twice the same when there is but one.
+    pub(crate) fn first(&self) -> (u8, u8) {
+        let first = self.text.first().copied().unwrap_or_default();
+        (first, if self.needle.any_case { first.to_ascii_uppercase() } else { first })
+    }
+
     /// Whether two texts are the same as far as it matters.
     pub(crate) fn same(&self, a: &[u8], b: &[u8]) -> bool {
         if self.needle.any_case { a.eq_ignore_ascii_case(b) } else { a == b }
@@ -116,36 +139,56 @@ impl Block {
         if needle.text.is_empty() {
             return Some(Rows::All);
         }
-        self.ask(self.root(), Ask { needle, text: &needle.text, place: Where::Anywhere })
+        let search = Search { block: self, hits: Hits::new(self, needle) };
+        search.ask(self.root(), Ask { needle, text: &needle.text, place: Where::Anywhere })
     }
+}
 
+/// A search for one text in one block.
+pub(crate) struct Search<'b> {
+    pub(crate) block: &'b Block,
+    pub(crate) hits: Hits<'b>,
+}
+
+impl Search<'_> {
     /// The rows of a column that are what is asked for.
     pub(crate) fn ask(&self, at: usize, ask: Ask<'_>) -> Option<Rows> {
-        let node = self.node(at)?;
+        let node = self.block.node(at)?;
         if !self.may(at, &ask) {
             return Some(Rows::None);
         }
-        Some(match &node.kind {
-            Kind::Same(range) if ask.matches(self.literal(range)) => Rows::All,
+        Some(match node.kind {
+            Kind::Same(list) if self.is_in_all(list, &ask) => Rows::All,
             Kind::Same(_) => Rows::None,
-            Kind::Copy(of) => self.ask(*of, ask)?,
-            Kind::Raw(payload) => lines::find(self.bytes(*payload)?, node.rows, &ask),
+            Kind::Copy(of) => self.ask(of, ask)?,
+            Kind::Raw(payload) if ask.place == Where::Anywhere => self.hits.rows(payload, node.rows)?,
+            Kind::Raw(payload) => lines::find(self.block.bytes(payload)?, node.rows, &ask),
             Kind::Integers(_) if ask.place == Where::Whole => {
-                let Decoded::Numbers(numbers) = self.decoded(at)? else { return None };
+                let Decoded::Numbers(numbers) = self.block.decoded(at)? else { return None };
                 let wanted = fixed::integer(ask.text);
                 Rows::by(node.rows, |row| wanted.is_some() && numbers.get(row).copied() == wanted)
             }
-            Kind::Integers(_) | Kind::Fixed { .. } => self.look(node.rows, &Source::of(self, at)?, &ask)?,
-            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => match self.ask(*values, ask)? {
+            Kind::Integers(_) | Kind::Fixed { .. } => self.look(node.rows, &Source::of(self.block, at)?, &ask)?,
+            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => match self.ask(values, ask)? {
                 Rows::Some(bits) => {
-                    let Decoded::Ids(ids) = self.decoded(at)? else { return None };
+                    let ids = self.block.ids_of(at)?;
                     Rows::by(node.rows, |row| ids.get(row).is_some_and(|id| bits.has(*id as usize)))
                 }
                 all_or_none => all_or_none,
             },
-            Kind::Split { order: None, tables, .. } => self.ask_table(tables.first()?, ask)?,
-            Kind::Split { rest, tables, .. } => self.ask_tables(at, node.rows, *rest, tables, ask)?,
+            Kind::Split { order: None, tables, .. } => self.ask_table(self.block.tree.tables(tables).first()?, ask)?,
+            Kind::Split { rest, tables, .. } => {
+                self.ask_tables(at, node.rows, rest, self.block.tree.tables(tables), ask)?
+            }
         })
+    }
+
+    /// Whether a literal is what is asked for.
+    pub(crate) fn is_in_all(&self, literal: List, ask: &Ask<'_>) -> bool {
+        match ask.place {
+            Where::Anywhere => self.hits.is_in(literal),
+            _ => ask.matches(self.block.literal(literal)),
+        }
     }
 
     fn ask_tables(&self, at: usize, rows: usize, rest: Option<usize>, tables: &[Table], ask: Ask<'_>) -> Option<Rows> {
@@ -158,7 +201,7 @@ impl Block {
             if hits == Rows::None {
                 continue;
             }
-            let Decoded::Order { values, .. } = self.decoded(at)? else { return None };
+            let Decoded::Order { values, .. } = self.block.decoded(at)? else { return None };
             let values = values.get(number)?;
             match hits {
                 Rows::None => {}
@@ -174,10 +217,10 @@ impl Block {
     }
 
     fn ask_table(&self, table: &Table, ask: Ask<'_>) -> Option<Rows> {
-        match Ways::follow_all(self, &table.parts, ask)? {
+        match Ways::follow_all(self, self.block.tree.parts(table), ask)? {
             Some(rows) => Some(rows),
             // Too many ways: the rows themselves are looked at.
-            None => self.look(table.rows, &Source::of_table(self, table)?, &ask),
+            None => self.look(table.rows, &Source::of_table(self.block, table)?, &ask),
         }
     }
 
@@ -187,7 +230,7 @@ impl Block {
         let mut whole = true;
         let found = Rows::by(rows, |row| {
             out.shrink_to(0);
-            whole &= out.push_growing(self.text_len(), |out| source.push(row, out)).is_some();
+            whole &= out.push_growing(self.block.text_len(), |out| source.push(row, out)).is_some();
             ask.matches(out.text())
         });
         whole.then_some(found)
@@ -195,24 +238,24 @@ impl Block {
 
     /// Whether a value of the column may be what is asked for, as far as that is known without unpacking it.
     pub(crate) fn may(&self, at: usize, ask: &Ask<'_>) -> bool {
-        match self.node(at).map(|node| &node.kind) {
+        match self.block.node(at).map(|node| node.kind) {
             Some(Kind::Integers(_)) => {
                 let digits = ask.text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
                 digits && ask.text.len() <= NUMBER_BYTES_MAX
             }
-            Some(Kind::Fixed { places, .. }) => fits_somewhere(places, ask),
-            Some(Kind::Copy(of)) => self.may(*of, ask),
-            Some(Kind::Dictionary { values, .. } | Kind::Mapped { values, .. }) => self.may(*values, ask),
+            Some(Kind::Fixed { places, .. }) => fits_somewhere(self.block.tree.places(places), ask),
+            Some(Kind::Copy(of)) => self.may(of, ask),
+            Some(Kind::Dictionary { values, .. } | Kind::Mapped { values, .. }) => self.may(values, ask),
             _ => true,
         }
     }
 
     /// The text of a part that is the same in all rows.
-    pub(crate) fn same_in_all(&self, part: &Part) -> Option<&[u8]> {
+    pub(crate) fn same_in_all(&self, part: &Part) -> Option<List> {
         match part {
-            Part::Literal(range) => Some(self.literal(range)),
-            Part::Column(node) => match &self.node(*node)?.kind {
-                Kind::Same(range) => Some(self.literal(range)),
+            Part::Literal(list) => Some(*list),
+            Part::Column(node) => match self.block.node(*node)?.kind {
+                Kind::Same(list) => Some(list),
                 _ => None,
             },
         }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::pack::lines as spans;
-use crate::{Block, Encoder, Filter, Needle};
+use crate::{Automaton, Block, Encoder, Filter, Needle, Rows, Step};
 
 fn encode(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut encoder = Encoder::eager();
@@ -80,8 +80,65 @@ fn log() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Where each state leads at each of [`class`]'s classes, and whether a line may end there. Of the numbers of states, the
+/// two highest stand for "not accepted" and "accepted".
+type Table = Vec<([u8; 6], bool)>;
+
+fn table() -> impl Strategy<Value = Table> {
+    let states = 1_u8..6;
+    states.prop_flat_map(|states| prop::collection::vec((prop::array::uniform6(0..states + 2), any::<bool>()), states as usize))
+}
+
+fn class(byte: u8) -> usize {
+    match byte {
+        b'0'..=b'4' => 0,
+        b'5'..=b'9' => 1,
+        b'a' | b'A' => 2,
+        b'b' | b'/' | b'[' => 3,
+        b' ' | b'-' | b'"' => 4,
+        _ => 5,
+    }
+}
+
+fn step(table: &Table, state: u8, byte: u8) -> Step<u8> {
+    let to = table[state as usize].0[class(byte)];
+    match (to as usize).checked_sub(table.len()) {
+        None => Step::To(to),
+        Some(0) => Step::Dead,
+        Some(_) => Step::Matched,
+    }
+}
+
+fn is_accepted(table: &Table, line: &[u8]) -> bool {
+    let mut state = 0;
+    for byte in line {
+        match step(table, state, *byte) {
+            Step::To(to) => state = to,
+            end => return end == Step::Matched,
+        }
+    }
+    table[state as usize].1
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn automata_accept_what_they_accept_line_by_line(text in log(), table in table(), among in any::<[bool; 7]>()) {
+        let (packed, _) = encode(&text);
+        let block = Block::open(packed, lines(&text).len(), text.len()).unwrap();
+        let classes = std::array::from_fn(|byte| class(byte as u8) as u8);
+        let at_end = |state: u8| Some(table[state as usize].1);
+        let automaton = Automaton::explore(classes, 0, |state, byte| Some(step(&table, state, byte)), at_end).unwrap();
+        let all = block.accepted(&automaton, &Rows::All).unwrap();
+        let some = Rows::by(block.rows(), |row| among[row % 7]);
+        let of_some = block.accepted(&automaton, &some).unwrap();
+        for (row, line) in lines(&text).into_iter().enumerate() {
+            let want = is_accepted(&table, line);
+            prop_assert_eq!(all.has(row), want, "{:?} of {:?}", shown(line), shown(&text));
+            prop_assert_eq!(of_some.has(row), want && some.has(row), "{:?} among some of {:?}", shown(line), shown(&text));
+        }
+    }
 
     #[test]
     fn logs_come_back_and_are_searched(text in log(), places in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..12, any::<bool>(), any::<u8>()), 8)) {
@@ -121,8 +178,20 @@ proptest! {
             let _ = block.text();
             let _ = block.find(&Needle::new(b"a", false));
             let _ = block.find(&Needle::new(b"1-", true));
+            let _ = block.accepted(&digits(), &Rows::All);
         }
     }
+}
+
+/// Accepts lines with three digits one after the other.
+fn digits() -> Automaton {
+    let classes = std::array::from_fn(|byte| u8::from((byte as u8).is_ascii_digit()));
+    let step = |state: u8, byte: u8| match (state, byte.is_ascii_digit()) {
+        (2, true) => Some(Step::Matched),
+        (_, true) => Some(Step::To(state + 1)),
+        _ => Some(Step::To(0)),
+    };
+    Automaton::explore(classes, 0, step, |_| Some(false)).unwrap()
 }
 
 #[test]

@@ -13,8 +13,8 @@
 use std::ops::Range;
 
 use crate::bits::Rows;
-use crate::open::{Block, Part};
-use crate::search::{Ask, Where};
+use crate::search::{Ask, Search, Where};
+use crate::tree::Part;
 
 /// Steps and questions to columns for each part of a table and byte of text, at most. Texts such as `1 1 1 1` can lie
 /// over a row of numbers in more ways than it takes to look at the rows.
@@ -23,7 +23,7 @@ const QUESTIONS_MAX: usize = 4;
 
 /// Follows all ways over one table.
 pub(crate) struct Ways<'w> {
-    block: &'w Block,
+    search: &'w Search<'w>,
     parts: &'w [Part],
     ask: Ask<'w>,
     /// What the way so far asks of which columns: the part of the text, and where it must be.
@@ -41,10 +41,10 @@ enum Stop {
 
 impl<'w> Ways<'w> {
     /// The rows that match in some way; `None` inside when there are too many ways, outside when the block is damaged.
-    pub(crate) fn follow_all(block: &'w Block, parts: &'w [Part], ask: Ask<'w>) -> Option<Option<Rows>> {
+    pub(crate) fn follow_all(search: &'w Search<'w>, parts: &'w [Part], ask: Ask<'w>) -> Option<Option<Rows>> {
         let size = parts.len() + ask.text.len();
         let (steps_left, questions_left) = (size * STEPS_MAX, size * QUESTIONS_MAX);
-        let mut ways = Self { block, parts, ask, path: Vec::new(), found: Rows::None, steps_left, questions_left };
+        let mut ways = Self { search, parts, ask, path: Vec::new(), found: Rows::None, steps_left, questions_left };
         let done = match ask.place {
             Where::Start | Where::Whole => ways.follow(0, 0),
             Where::Anywhere | Where::End => (0..parts.len()).try_for_each(|at| ways.begin(at)),
@@ -62,16 +62,20 @@ impl<'w> Ways<'w> {
         let text = self.ask.text;
         let anywhere = self.ask.place == Where::Anywhere;
         let last = at + 1 == self.parts.len();
-        match (self.block.same_in_all(part), part) {
-            (Some(literal), _) => {
-                if anywhere && self.ask.matches(literal) {
+        match (self.search.same_in_all(part), part) {
+            (Some(list), _) => {
+                if anywhere && self.search.is_in_all(list, &self.ask) {
                     self.found = Rows::All;
                     return Ok(());
                 }
-                for taken in 1..=literal.len().min(text.len()) {
-                    let end = literal.get(literal.len() - taken..).unwrap_or_default();
-                    if self.ask.same(end, text.get(..taken).unwrap_or_default()) {
-                        self.follow(at + 1, taken)?;
+                let literal = self.search.block.literal(list);
+                let tail = literal.get(literal.len().saturating_sub(text.len())..).unwrap_or_default();
+                // What begins the text is seldom in the gap between two columns.
+                let (first, other) = self.ask.first();
+                for start in memchr::memchr2_iter(first, other, tail) {
+                    let end = tail.get(start..).unwrap_or_default();
+                    if self.ask.same(end, text.get(..end.len()).unwrap_or_default()) {
+                        self.follow(at + 1, end.len())?;
                     }
                 }
                 Ok(())
@@ -82,7 +86,8 @@ impl<'w> Ways<'w> {
                 }
                 // A text that ends with the value is found in it, unless it must end the row.
                 let most = if anywhere { text.len().saturating_sub(1) } else { text.len() };
-                for taken in 1..=if last && anywhere { 0 } else { most } {
+                let most = if last && anywhere || !self.may_go_on(at + 1) { 0 } else { most };
+                for taken in 1..=most {
                     if self.may_follow(at + 1, taken) {
                         self.question(*node, 0..taken, Where::End, |ways| ways.follow(at + 1, taken))?;
                     }
@@ -105,14 +110,17 @@ impl<'w> Ways<'w> {
         let Some(part) = self.parts.get(at) else {
             return if rest.is_empty() { self.answer() } else { Ok(()) };
         };
-        match (self.block.same_in_all(part), part) {
-            (Some(literal), _) => match rest.get(..literal.len()) {
-                Some(over) if self.ask.same(literal, over) => self.follow(at + 1, taken + literal.len()),
-                None if !to_end && literal.get(..rest.len()).is_some_and(|start| self.ask.same(start, rest)) => {
-                    self.answer()
+        match (self.search.same_in_all(part), part) {
+            (Some(list), _) => {
+                let literal = self.search.block.literal(list);
+                match rest.get(..literal.len()) {
+                    Some(over) if self.ask.same(literal, over) => self.follow(at + 1, taken + literal.len()),
+                    None if !to_end && literal.get(..rest.len()).is_some_and(|start| self.ask.same(start, rest)) => {
+                        self.answer()
+                    }
+                    _ => Ok(()),
                 }
-                _ => Ok(()),
-            },
+            }
             (None, Part::Column(node)) => {
                 if !to_end {
                     self.question(*node, taken..text.len(), Where::Start, Self::answer)?;
@@ -129,11 +137,20 @@ impl<'w> Ways<'w> {
         }
     }
 
+    /// Whether the text may go on in part `at` from anywhere in it.
+    fn may_go_on(&self, at: usize) -> bool {
+        let literal = self.parts.get(at).and_then(|part| self.search.same_in_all(part));
+        let first = literal.and_then(|list| self.search.block.literal(list).first());
+        // A text that must end the row may also end where the part begins.
+        self.ask.place != Where::Anywhere || first.is_none_or(|first| self.ask.needle.has(*first))
+    }
+
     /// Whether the text from `taken` on may go on in part `at`.
     fn may_follow(&self, at: usize, taken: usize) -> bool {
         let rest = self.ask.text.get(taken..).unwrap_or_default();
         let Some(part) = self.parts.get(at) else { return rest.is_empty() };
-        self.block.same_in_all(part).is_none_or(|literal| {
+        self.search.same_in_all(part).is_none_or(|list| {
+            let literal = self.search.block.literal(list);
             let both = literal.len().min(rest.len());
             self.ask.same(literal.get(..both).unwrap_or_default(), rest.get(..both).unwrap_or_default())
         })
@@ -148,7 +165,7 @@ impl<'w> Ways<'w> {
         go_on: impl FnOnce(&mut Self) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let ask = Ask { text: self.ask.text.get(text.clone()).unwrap_or_default(), place, ..self.ask };
-        if self.found == Rows::All || !self.block.may(node, &ask) {
+        if self.found == Rows::All || !self.search.may(node, &ask) {
             return Ok(());
         }
         self.path.push((node, text, place));
@@ -163,7 +180,7 @@ impl<'w> Ways<'w> {
         for (node, text, place) in &self.path {
             self.questions_left = self.questions_left.checked_sub(1).ok_or(Stop::TooMany)?;
             let ask = Ask { text: self.ask.text.get(text.clone()).unwrap_or_default(), place: *place, ..self.ask };
-            rows = rows & self.block.ask(*node, ask).ok_or(Stop::Damaged)?;
+            rows = rows & self.search.ask(*node, ask).ok_or(Stop::Damaged)?;
             if rows == Rows::None {
                 return Ok(());
             }
