@@ -94,6 +94,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub(crate) query_memory_bytes: ByteSize,
 
+    /// Memory for what was unpacked of stored blocks, so that the same hours are searched faster again
+    ///
+    /// With 0 nothing is kept.
+    #[arg(long, value_name = "SIZE", default_value = "512MB")]
+    pub(crate) query_cache_bytes: ByteSize,
+
     /// What the node tells on standard error: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(crate) log_level: String,

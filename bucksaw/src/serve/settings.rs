@@ -51,7 +51,11 @@ pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
 }
 
 pub(super) fn query(args: &ServeArgs) -> bucksaw_query::Config {
-    bucksaw_query::Config { held_bytes_max: args.query_memory_bytes.0, ..bucksaw_query::Config::default() }
+    bucksaw_query::Config {
+        held_bytes_max: args.query_memory_bytes.0,
+        opened_bytes_max: args.query_cache_bytes.0,
+        ..bucksaw_query::Config::default()
+    }
 }
 
 pub(super) fn sources(args: &ServeArgs) -> bucksaw_sources::Config {

@@ -86,7 +86,7 @@ pub(crate) fn run(
     let started = engine.doors.clock.uptime();
     let plan = Arc::new(Plan::compile(&request.expr)?);
     let mut stats = Stats::default();
-    let units = units(&engine.queue, &engine.shelf, request, &plan, &mut stats);
+    let units = units(engine, request, &plan, &mut stats);
     let grid = Grid::new(request, buckets);
     let shared = shared(&units);
     let request = Arc::new(request.clone());

@@ -13,6 +13,7 @@ use crate::count::{self, Histogram};
 use crate::fields::Fields;
 use crate::hits::Record;
 use crate::metrics::Metrics;
+use crate::opened::Opened;
 use crate::pool::Pool;
 use crate::request::{Cancel, Request, RequestError};
 use crate::search::Search;
@@ -30,11 +31,14 @@ pub struct Config {
     /// many large answers be read at once without being searched for twice. None holds more than it leaves to the others,
     /// but each may hold a 128th, or one record, however much the others hold.
     pub held_bytes_max: u64,
+    /// Memory, in bytes, for blocks that were opened and may be searched again; 0 keeps none. What a query has at work
+    /// comes to it.
+    pub opened_bytes_max: u64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { fields_records_max: 10_000, tail_lag_bytes_max: 64 << 20, held_bytes_max: 128 << 20 }
+        Self { fields_records_max: 10_000, tail_lag_bytes_max: 64 << 20, held_bytes_max: 128 << 20, opened_bytes_max: 512 << 20 }
     }
 }
 
@@ -47,6 +51,7 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) opened: Arc<Opened>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -67,7 +72,8 @@ impl Engine {
         metrics: Metrics,
     ) -> Self {
         let budget = Budget::new(config.held_bytes_max, metrics.held_bytes.clone());
-        Self { queue, shelf, pool, doors, config, metrics, budget }
+        let opened = metrics.opened(config.opened_bytes_max).into();
+        Self { queue, shelf, pool, doors, config, metrics, budget, opened }
     }
 
     /// Begins a search over what is there now.

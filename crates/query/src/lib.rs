@@ -14,6 +14,7 @@
 //! its source.
 //! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
 
+mod block;
 mod budget;
 mod columned;
 mod context;
@@ -23,6 +24,7 @@ mod engine;
 mod fields;
 mod hits;
 mod metrics;
+mod opened;
 mod part;
 mod pool;
 mod request;

@@ -5,6 +5,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::opened::Opened;
 use crate::stats::Stats;
 
 /// Counters and gauges of queries.
@@ -12,6 +13,9 @@ use crate::stats::Stats;
 pub struct Metrics {
     pub(crate) in_flight: Gauge,
     pub(crate) held_bytes: Gauge,
+    opened_bytes: Gauge,
+    opened_found: Counter,
+    opened_missed: Counter,
     pub(crate) queries: Counter,
     pub(crate) cancelled: Counter,
     pub(crate) partial: Counter,
@@ -30,6 +34,9 @@ impl Metrics {
         let metrics = Self {
             in_flight: Gauge::default(),
             held_bytes: Gauge::default(),
+            opened_bytes: Gauge::default(),
+            opened_found: Counter::default(),
+            opened_missed: Counter::default(),
             queries: Counter::default(),
             cancelled: Counter::default(),
             partial: Counter::default(),
@@ -44,6 +51,9 @@ impl Metrics {
         let query = registry.sub_registry_with_prefix("query");
         query.register("in_flight", "Queries being answered", all.in_flight);
         query.register("held_bytes", "Memory for what was found and is not yet read, of all queries", all.held_bytes);
+        query.register("opened_bytes", "Memory for blocks that were opened and may be searched again", all.opened_bytes);
+        query.register("opened_found", "Blocks that were searched and still open", all.opened_found);
+        query.register("opened_missed", "Blocks that had to be read and opened", all.opened_missed);
         query.register("answers", "Queries answered, whole or in part", all.queries);
         query.register("cancelled", "Queries given up because nobody wanted the answer", all.cancelled);
         query.register("partial", "Answers from which records may be missing", all.partial);
@@ -54,6 +64,11 @@ impl Metrics {
         query.register("tails", "Clients that follow new records", all.tails);
         query.register("tail_skipped_bytes", "Bytes that clients were too slow to follow", all.tail_skipped_bytes);
         metrics
+    }
+
+    /// A cache of opened blocks that is counted here.
+    pub(crate) fn opened(&self, bytes_max: u64) -> Opened {
+        Opened::new(bytes_max, self.opened_bytes.clone(), self.opened_found.clone(), self.opened_missed.clone())
     }
 
     pub(crate) fn answered(&self, stats: &Stats, seconds: f64, cancelled: bool) {

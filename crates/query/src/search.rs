@@ -73,7 +73,7 @@ impl std::fmt::Debug for Search {
 impl Search {
     pub(crate) fn start(engine: Arc<Engine>, request: Request, plan: Plan, cancel: Cancel) -> Self {
         let mut stats = Stats::default();
-        let units = units(&engine.queue, &engine.shelf, &request, &plan, &mut stats);
+        let units = units(&engine, &request, &plan, &mut stats);
         let (order, limit, request) = (request.order, request.limit, Arc::new(request));
         let task = |unit: Unit| {
             let first = match order {

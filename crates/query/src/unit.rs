@@ -5,16 +5,16 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_columns::Filter;
 use bucksaw_ingest::{Queue, View};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_scan::{Bound, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_segment::shelf::SearchForm;
 use bucksaw_segment::{Chunk, Reach, ReadError};
-use bucksaw_store::{Shelf, Stored};
+use bucksaw_store::Shelf;
 
-use crate::columned::{self, Want};
+use crate::block::BlockUnit;
+use crate::columned::Want;
+use crate::engine::Engine;
 use crate::request::{Cancel, Request};
 use crate::stats::Stats;
 
@@ -29,14 +29,14 @@ pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Chunk<'_>, &mut Bound) -> Control
 #[derive(Clone, Debug)]
 pub(crate) enum Unit {
     Queue(Box<View>),
-    Block(Arc<Stored>, usize),
+    Block(BlockUnit),
 }
 
 impl Unit {
     pub(crate) fn reach(&self) -> Option<&Reach> {
         match self {
             Self::Queue(view) => Some(&view.reach),
-            Self::Block(segment, block) => segment.footer().blocks.get(*block).map(|entry| &entry.reach),
+            Self::Block(unit) => unit.reach(),
         }
     }
 
@@ -58,7 +58,7 @@ impl Unit {
     pub(crate) fn visit(&self, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
         match self {
             Self::Queue(view) => visit_queue(view, damaged, each),
-            Self::Block(segment, block) => match segment.block(*block) {
+            Self::Block(BlockUnit { segment, block, .. }) => match segment.block(*block) {
                 Ok(read) => {
                     let _ = read.chunks().try_for_each(|chunk| each(&chunk));
                 }
@@ -103,7 +103,8 @@ fn file_name(path: &std::path::Path) -> String {
 }
 
 /// The units that may hold records of the request. Their number, what was left out and what is damaged go into the stats.
-pub(crate) fn units(queue: &Queue, shelf: &Shelf, request: &Request, plan: &Plan, stats: &mut Stats) -> Vec<Unit> {
+pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut Stats) -> Vec<Unit> {
+    let (queue, shelf) = (&engine.queue, &engine.shelf);
     // The queue first: what moves meanwhile is then seen twice, which the sources of the shelf's segments tell, rather
     // than not at all.
     let waiting = queue.segments();
@@ -123,7 +124,11 @@ pub(crate) fn units(queue: &Queue, shelf: &Shelf, request: &Request, plan: &Plan
             for (block, entry) in footer.blocks.iter().enumerate() {
                 let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
                 take(
-                    Unit::Block(Arc::clone(segment), block),
+                    Unit::Block(BlockUnit {
+                        segment: Arc::clone(segment),
+                        block,
+                        opened: Arc::clone(&engine.opened),
+                    }),
                     stream && wants(request, &entry.reach),
                     &mut units,
                     stats,
@@ -189,10 +194,10 @@ pub(crate) fn scan(
     each: Visit<'_>,
 ) -> u64 {
     match unit {
-        Unit::Block(segment, block) => match scan_block(segment, *block, request, plan, cancel, want, each) {
+        Unit::Block(block) => match block.scan(request, plan, cancel, want, each) {
             Ok(scanned) => scanned,
             Err(error) => {
-                damaged.push(name_of(&error, segment.reader().path()));
+                damaged.push(name_of(&error, block.segment.reader().path()));
                 0
             }
         },
@@ -200,48 +205,10 @@ pub(crate) fn scan(
     }
 }
 
-fn scan_block(
-    segment: &Stored,
-    block: usize,
-    request: &Request,
-    plan: &Plan,
-    cancel: &Cancel,
-    want: Want,
-    each: Visit<'_>,
-) -> Result<u64, ReadError> {
-    if !may_match_block(segment, block, request, plan) {
-        return Ok(0);
-    }
-    match segment.search_form(block)? {
-        SearchForm::Text(read) => Ok(scan_text(request, plan, cancel, each, &mut |each| {
-            let _ = read.chunks().try_for_each(|chunk| each(&chunk));
-        })),
-        SearchForm::Columns(columned) => columned::scan(&columned, request, plan, cancel, want, each)
-            .ok_or_else(|| segment.is_damaged(block, "the columns of the block do not unpack")),
-    }
-}
-
-/// Whether the filter of the block lets the question through for one of its streams.
-fn may_match_block(segment: &Stored, block: usize, request: &Request, plan: &Plan) -> bool {
-    let footer = segment.footer();
-    let streams = footer.blocks.get(block).map(|entry| entry.streams.as_slice()).unwrap_or_default();
-    let labels = streams.iter().filter_map(|stream| footer.streams.get(*stream as usize));
-    let bounds: Vec<Bound> =
-        labels.filter(|labels| request.of_stream(labels)).map(|labels| plan.bind(labels)).collect();
-    if bounds.iter().any(|bound| matches!(bound, Bound::All)) {
-        return true;
-    }
-    // A filter that cannot be read leaves nothing out; the block itself says whether it is damaged.
-    segment
-        .reader()
-        .filter(block)
-        .map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(Filter::new(&filter))))
-}
-
 /// Hands over chunks of text.
-type Chunks<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>);
+pub(crate) type Chunks<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>);
 
-fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: Visit<'_>, chunks: Chunks<'_>) -> u64 {
+pub(crate) fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: Visit<'_>, chunks: Chunks<'_>) -> u64 {
     let mut scanned = 0;
     let mut bound: Option<(Labels, Bound)> = None;
     chunks(&mut |chunk| {

@@ -278,6 +278,13 @@ pub struct Columned {
 }
 
 impl Columned {
+    /// Bytes of memory that it has by now, about: what is unpacked of it comes to it.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let rows = |stretch: &Stretch| size_of::<Stretch>() + stretch.rows.memory();
+        self.stretches.iter().map(rows).sum::<usize>() + self.columns.memory()
+    }
+
     /// Opens packed columns; `None` when they are damaged.
     pub(crate) fn open(stretches: Vec<Stretch>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
         if stretches.iter().any(|stretch| stretch.rows.lengths.is_some()) {

@@ -52,6 +52,13 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Bytes of memory, about.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let lengths = self.lengths.as_ref().map_or(0, Vec::len);
+        size_of::<Self>() + self.runs.len() * size_of::<Run>() + self.nanos.len() * 8 + lengths * 4
+    }
+
     /// The id of a row; `None` beyond the last.
     #[must_use]
     pub fn id(&self, row: u32) -> Option<Id> {

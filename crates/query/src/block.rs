@@ -1,0 +1,74 @@
+//! A block of a shelf segment as a unit of work: whether it may have what is asked for, and how it is searched.
+
+use std::sync::Arc;
+
+use bucksaw_columns::Filter;
+use bucksaw_scan::{Bound, Plan};
+use bucksaw_segment::shelf::SearchForm;
+use bucksaw_segment::{Reach, ReadError};
+use bucksaw_store::Stored;
+
+use crate::columned::{self, Want};
+use crate::opened::Opened;
+use crate::request::{Cancel, Request};
+use crate::unit::{Visit, scan_text};
+
+/// A block of a segment.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockUnit {
+    pub(crate) segment: Arc<Stored>,
+    pub(crate) block: usize,
+    pub(crate) opened: Arc<Opened>,
+}
+
+impl BlockUnit {
+    pub(crate) fn reach(&self) -> Option<&Reach> {
+        self.segment.footer().blocks.get(self.block).map(|entry| &entry.reach)
+    }
+
+    /// Hands over what may match. Returns bytes of text that were searched.
+    pub(crate) fn scan(
+        &self,
+        request: &Request,
+        plan: &Plan,
+        cancel: &Cancel,
+        want: Want,
+        each: Visit<'_>,
+    ) -> Result<u64, ReadError> {
+        if !self.may_match(request, plan) {
+            return Ok(0);
+        }
+        let key = (self.segment.id(), self.block);
+        let columned = match self.opened.block(key) {
+            Some(columned) => columned,
+            None => match self.segment.search_form(self.block)? {
+                SearchForm::Text(read) => {
+                    return Ok(scan_text(request, plan, cancel, each, &mut |each| {
+                        let _ = read.chunks().try_for_each(|chunk| each(&chunk));
+                    }));
+                }
+                SearchForm::Columns(columned) => Arc::new(columned),
+            },
+        };
+        let scanned = columned::scan(&columned, request, plan, cancel, want, each)
+            .ok_or_else(|| self.segment.is_damaged(self.block, "the columns of the block do not unpack"))?;
+        self.opened.keep(key, &columned);
+        Ok(scanned)
+    }
+
+    /// Whether the filter of the block lets the question through for one of its streams.
+    fn may_match(&self, request: &Request, plan: &Plan) -> bool {
+        let footer = self.segment.footer();
+        let streams = footer.blocks.get(self.block).map(|entry| entry.streams.as_slice()).unwrap_or_default();
+        let labels = streams.iter().filter_map(|stream| footer.streams.get(*stream as usize));
+        let bounds: Vec<Bound> =
+            labels.filter(|labels| request.of_stream(labels)).map(|labels| plan.bind(labels)).collect();
+        if bounds.iter().any(|bound| matches!(bound, Bound::All)) {
+            return true;
+        }
+        // A filter that cannot be read leaves nothing out; the block itself says whether it is damaged.
+        let key = (self.segment.id(), self.block);
+        let filter = self.opened.filter(key, || self.segment.reader().filter(self.block));
+        filter.map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(Filter::new(&filter))))
+    }
+}
