@@ -44,6 +44,15 @@ pub(crate) struct TextsAt<'b> {
     pub(crate) gap: u32,
 }
 
+impl<'b> TextsAt<'b> {
+    /// One of the texts.
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<&'b [u8]> {
+        let [start, end] = self.starts.get(at..at + 2)? else { return None };
+        self.bytes.get(*start as usize..end.checked_sub(self.gap)? as usize)
+    }
+}
+
 impl Decoded {
     fn of_ids(ids: Vec<u32>) -> Self {
         Self::Ids { ids, texts: OnceLock::new() }

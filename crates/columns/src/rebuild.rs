@@ -183,6 +183,17 @@ impl<'b> Source<'b> {
         block.tree.parts(table).iter().map(part).collect()
     }
 
+    /// The value of a row, where it lies somewhere as it is.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<&'b [u8]> {
+        match self {
+            Self::Literal(bytes) => Some(bytes),
+            Self::Text(texts) => texts.get(row),
+            Self::Dictionary { ids, texts } => texts.get(*ids.get(row)? as usize),
+            _ => None,
+        }
+    }
+
     /// Appends the value of a row.
     #[inline]
     pub(crate) fn push(&self, row: usize, out: &mut Out) -> Option<()> {

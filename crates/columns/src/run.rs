@@ -22,6 +22,9 @@ use crate::tree::{Kind, Part, Table};
 /// Room for a value that is built to be walked, in bytes; it grows.
 const VALUE_ROOM: usize = 256;
 
+/// One row in so many must be settled for the others to go on alone while they are at several states.
+const LEAVES: usize = 8;
+
 const DIGITS: &[u8] = b"0123456789";
 const LOWER: &[u8] = b"0123456789abcdef";
 const UPPER: &[u8] = b"0123456789ABCDEF";
@@ -114,6 +117,38 @@ impl Fronts {
     }
 }
 
+/// Rows of a table that are not settled.
+struct Left {
+    /// Their places among all that were chosen.
+    places: Vec<u32>,
+    /// The rows themselves.
+    rows: Vec<u32>,
+    fronts: Fronts,
+}
+
+impl Left {
+    /// Those that are left of `fronts`, if it pays to go on with them alone. `places` and `chosen` are those of `fronts`.
+    fn of(fronts: &Fronts, places: Option<&[u32]>, chosen: Chosen<'_>) -> Option<Self> {
+        if fronts.one.is_some() {
+            return None;
+        }
+        let open: Vec<u32> =
+            fronts.each.iter().enumerate().filter(|(_, state)| **state > MATCHED).map(|(at, _)| at as u32).collect();
+        if open.len() == fronts.len {
+            return None;
+        }
+        let picked = fronts.pick(&open);
+        if picked.one.is_none() && open.len() * LEAVES > fronts.len * (LEAVES - 1) {
+            return None;
+        }
+        let of = |list: Option<&[u32]>| match list {
+            None => open.clone(),
+            Some(list) => open.iter().filter_map(|at| list.get(*at as usize).copied()).collect(),
+        };
+        Some(Self { places: of(places), rows: of(chosen), fronts: picked })
+    }
+}
+
 /// Which rows of a column are gone through: all, or these.
 type Chosen<'c> = Option<&'c [u32]>;
 
@@ -194,15 +229,35 @@ impl<'b> Run<'b> {
         Some(())
     }
 
+    /// Goes through the rows of a table, part by part. Rows that are settled are left behind: those that are not are then
+    /// often all at the same state again.
     fn table(&self, table: &Table, chosen: Chosen<'_>, fronts: &mut Fronts) -> Option<()> {
-        for part in self.block.tree.parts(table) {
-            if fronts.are_settled() {
+        let mut parts = self.block.tree.parts(table).iter();
+        let mut left = loop {
+            let Some(part) = parts.next().filter(|_| !fronts.are_settled()) else { return Some(()) };
+            self.part(part, chosen, fronts)?;
+            if let Some(left) = Left::of(fronts, None, chosen) {
+                break left;
+            }
+        };
+        for part in parts {
+            if left.fronts.are_settled() {
                 break;
             }
-            match part {
-                Part::Literal(list) => self.literal(self.block.literal(*list), fronts),
-                Part::Column(node) => self.column(*node, chosen, fronts)?,
+            self.part(part, Some(&left.rows), &mut left.fronts)?;
+            if let Some(fewer) = Left::of(&left.fronts, Some(&left.places), Some(&left.rows)) {
+                fronts.put(&left.places, &left.fronts);
+                left = fewer;
             }
+        }
+        fronts.put(&left.places, &left.fronts);
+        Some(())
+    }
+
+    fn part(&self, part: &Part, chosen: Chosen<'_>, fronts: &mut Fronts) -> Option<()> {
+        match part {
+            Part::Literal(list) => self.literal(self.block.literal(*list), fronts),
+            Part::Column(node) => self.column(*node, chosen, fronts)?,
         }
         Some(())
     }
@@ -279,11 +334,15 @@ impl<'b> Run<'b> {
         }
     }
 
-    /// Builds the values and walks them.
+    /// Walks the values, built where they do not lie somewhere.
     fn values(&self, source: &Source<'_>, chosen: Chosen<'_>, fronts: &mut Fronts) -> Option<()> {
         let mut out = Out::new(VALUE_ROOM);
         for (at, state) in fronts.each().iter_mut().enumerate().filter(|(_, state)| **state > MATCHED) {
             let row = row_at(chosen, at)?;
+            if let Some(value) = source.get(row) {
+                *state = self.automaton.run(*state, value);
+                continue;
+            }
             out.shrink_to(0);
             out.push_growing(self.block.text_len(), |out| source.push(row, out))?;
             *state = self.automaton.run(*state, out.text());

@@ -1,7 +1,7 @@
 //! Tests of fields that are read from records.
 //!
 //! Reading fields is slow beside searching bytes, so records are read only where bytes say that they may pass: the
-//! last part of the name must be there, and the value if it is compared with one. Escapes may hide either, so a record
+//! parts of the name must be there, and the value if it is compared with one. Escapes may hide either, so a record
 //! with an escape that can is always read.
 
 use bucksaw_record::expr::{self, Test};
@@ -73,7 +73,7 @@ impl Field {
         };
         let by_value = value.is_some();
         // Names recur in record after record, values do so less.
-        let needles: Vec<&[u8]> = value.into_iter().chain(name_needle(&field.name)).collect();
+        let needles: Vec<&[u8]> = value.into_iter().chain(name_needles(&field.name)).collect();
         let hidden_by = memmem::Finder::new(escape_in(&needles)).into_owned();
         let needles = needles.into_iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
         Ok((Self { name: field.name.clone(), check, needles, hidden_by, by_value }, negated))
@@ -151,13 +151,17 @@ fn escape_in(needles: &[&[u8]]) -> &'static [u8] {
     }
 }
 
-/// What stands in every record, not counting escapes, that has a field of this name: a part of it between dots. Not a
-/// number, because that may be the place of an array's element, which is written nowhere; but all that is numbers starts
-/// with a key.
-fn name_needle(name: &str) -> Option<&[u8]> {
-    let numeric = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let longest = name.split('.').filter(|part| !numeric(part)).max_by_key(|part| part.len());
-    longest.or(name.split('.').next()).filter(|part| !part.is_empty()).map(str::as_bytes)
+/// What stands in every record, not counting escapes, that has a field of this name, the longest first: the parts of it
+/// between dots. No numbers, because these may be the places of an array's elements, which are written nowhere; but what
+/// is all numbers starts with a key.
+fn name_needles(name: &str) -> Vec<&[u8]> {
+    let numeric = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let first = name.split('.').next().filter(|_| name.split('.').all(numeric));
+    let words = name.split('.').filter(|part| !numeric(part)).chain(first);
+    let mut needles: Vec<&[u8]> = words.filter(|part| !part.is_empty()).map(str::as_bytes).collect();
+    needles.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    needles.dedup();
+    needles
 }
 
 /// What stands in every record, not counting escapes, that has a field of this value. The text of an object or array

@@ -12,6 +12,9 @@ const TEXTS_MAX: usize = 64;
 /// A shorter text is nearly everywhere, in bytes.
 const TEXT_BYTES_MIN: usize = 2;
 
+/// A shorter text leaves hardly a line out that a longer one has not left out.
+const FURTHER_BYTES_MIN: usize = 4;
+
 /// What a regex asks for at least.
 #[derive(Debug, Default)]
 pub(crate) struct Needles {
@@ -27,10 +30,15 @@ impl Needles {
         walk.hir(hir);
         walk.end_text();
         let exact = walk.exact && walk.clauses.len() == 1;
-        let long = |clause: &Vec<Text>| exact || clause.iter().all(|text| text.bytes.len() >= TEXT_BYTES_MIN);
-        let clauses = walk.clauses.iter().filter(|clause| long(clause));
+        let shortest = |clause: &Vec<Text>| clause.iter().map(|text| text.bytes.len()).min().unwrap_or_default();
+        let mut clauses = walk.clauses;
+        // The longest first: it is thought to be the rarest.
+        clauses.sort_by_key(|clause| std::cmp::Reverse(shortest(clause)));
+        let longest = clauses.first().map_or(0, shortest);
+        let min = if longest < FURTHER_BYTES_MIN { TEXT_BYTES_MIN } else { FURTHER_BYTES_MIN };
+        clauses.retain(|clause| exact || shortest(clause) >= min);
         let needle = |text: &Text| Needle::new(&text.bytes, text.any_case);
-        Self { clauses: clauses.map(|clause| clause.iter().map(needle).collect()).collect(), exact }
+        Self { clauses: clauses.iter().map(|clause| clause.iter().map(needle).collect()).collect(), exact }
     }
 }
 
@@ -164,6 +172,7 @@ mod tests {
         check("(?i)abc", "abc/i !");
         check("a(?i)bc1", "abc1/i");
         check("x(ab|cd.*efg)y", "ab|efg");
+        check("ab.*cdef.*gh.*ijklm", "ijklm & cdef");
         check("(ab|.)", "");
         check("[0-9]{3}", "");
         check("ab\\ncd", "ab\ncd");
