@@ -2,8 +2,6 @@
 //!
 //! All indices here are bounded by what a number of 64 bits can be.
 
-use crate::open::SLACK;
-
 /// The longest number: a sign and 19 digits.
 pub(crate) const NUMBER_BYTES_MAX: usize = 20;
 
@@ -18,29 +16,26 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Bytes of which those from the returned place up to [`NUMBER_BYTES_MAX`] are the number.
+/// Writes a number to the beginning of some room; gives its bytes.
 #[inline]
-pub(crate) fn decimal(number: i64) -> ([u8; NUMBER_BYTES_MAX + SLACK], usize) {
-    let mut bytes = [0; NUMBER_BYTES_MAX + SLACK];
+pub(crate) fn write<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
+    const { assert!(ROOM >= NUMBER_BYTES_MAX) };
     let mut rest = number.unsigned_abs();
-    let mut at = NUMBER_BYTES_MAX;
+    let sign = usize::from(number < 0);
+    to[0] = b'-';
+    let len = sign + rest.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let mut at = len;
     while rest >= 100 {
         at -= 2;
-        bytes[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        to[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
         rest /= 100;
     }
     if rest >= 10 {
-        at -= 2;
-        bytes[at..at + 2].copy_from_slice(&PAIRS[rest as usize]);
+        to[at - 2..at].copy_from_slice(&PAIRS[rest as usize]);
     } else {
-        at -= 1;
-        bytes[at] = b'0' + rest as u8;
+        to[at - 1] = b'0' + rest as u8;
     }
-    if number < 0 {
-        at -= 1;
-        bytes[at] = b'-';
-    }
-    (bytes, at)
+    len
 }
 
 #[cfg(test)]
@@ -50,8 +45,9 @@ mod tests {
     #[test]
     fn numbers_are_written_as_anybody_would() {
         for number in [0, 9, 10, 99, 100, 12_345, -1, -10, i64::MAX, i64::MIN] {
-            let (bytes, at) = decimal(number);
-            assert_eq!(str::from_utf8(&bytes[at..NUMBER_BYTES_MAX]).unwrap(), number.to_string());
+            let mut bytes = [0; NUMBER_BYTES_MAX];
+            let len = write(number, &mut bytes);
+            assert_eq!(str::from_utf8(&bytes[..len]).unwrap(), number.to_string());
         }
     }
 }

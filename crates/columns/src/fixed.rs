@@ -15,7 +15,7 @@ pub(crate) enum Place {
 pub(crate) const DIGITS_MAX: usize = 18;
 
 /// Longer values are not looked at.
-const LENGTH_MAX: usize = 64;
+pub(crate) const LENGTH_MAX: usize = 64;
 
 const DIGIT: u8 = 1;
 const LOWER: u8 = 2;

@@ -43,6 +43,7 @@ mod pack;
 mod rebuild;
 mod run;
 mod search;
+mod spell;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -23,6 +23,7 @@ pub(crate) const SLACK: usize = 32;
 pub struct Block {
     packed: Vec<u8>,
     frames: Vec<Frame>,
+    /// What is said of the columns, and [`SLACK`] bytes behind it.
     meta: Vec<u8>,
     pub(crate) tree: Tree,
     pub(crate) decoded: Vec<OnceLock<Option<Box<Decoded>>>>,
@@ -51,8 +52,7 @@ impl Block {
         let sizes: Option<Vec<(usize, usize)>> = (0..count).map(|_| Some((head.size()?, head.size()?))).collect();
         let sizes = sizes?;
         let mut at = head.at.checked_add(meta_len)?;
-        let mut meta = unpack(packed.get(head.at..at)?, meta_raw)?;
-        meta.truncate(meta_raw);
+        let meta = unpack(packed.get(head.at..at)?, meta_raw)?;
         let mut frames = Vec::with_capacity(count);
         let mut unpacked = meta_raw;
         for (len, raw_len) in &sizes {
@@ -68,7 +68,7 @@ impl Block {
             return None;
         }
         let raw_lens: Vec<usize> = sizes.into_iter().map(|(_, raw_len)| raw_len).collect();
-        let tree = Tree::read(&meta, rows, &raw_lens, most)?;
+        let tree = Tree::read(meta.get(..meta_raw)?, rows, &raw_lens, most)?;
         let mut decoded = Vec::new();
         decoded.resize_with(tree.len(), OnceLock::new);
         let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
@@ -109,7 +109,12 @@ impl Block {
 
     /// The text that all literals are pieces of.
     pub(crate) fn literals(&self) -> &[u8] {
-        &self.meta
+        self.meta.get(..self.meta.len() - SLACK).unwrap_or_default()
+    }
+
+    /// That text from a place on, and [`SLACK`] bytes behind it.
+    pub(crate) fn literals_on(&self, start: usize) -> Option<&[u8]> {
+        self.meta.get(start..)
     }
 
     /// A frame, unpacked, and [`SLACK`] bytes behind it.

@@ -3,16 +3,16 @@
 
 use std::cell::OnceCell;
 
-use crate::decimal::{NUMBER_BYTES_MAX, decimal};
+use crate::decimal;
 use crate::decode::{Decoded, Texts, TextsAt};
-use crate::fixed::Place;
 use crate::open::{Block, SLACK};
-use crate::tree::{Kind, Part, Table};
+use crate::spell::{ROOM, Spelling};
+use crate::tree::{Kind, List, Part, Table};
 
 /// Room for lines before it is known how many there are, in bytes.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// Text that grows up to a bound.
+/// Text that grows up to a bound. Behind it there is room for a value of fixed size.
 pub(crate) struct Out {
     bytes: Vec<u8>,
     len: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Out {
 
 impl Out {
     pub(crate) fn new(max: usize) -> Self {
-        Self { bytes: vec![0; max.saturating_add(SLACK)], len: 0, max }
+        Self { bytes: vec![0; max.saturating_add(ROOM)], len: 0, max }
     }
 
     /// `source` has [`SLACK`] bytes behind `len`.
@@ -39,11 +39,10 @@ impl Out {
         (self.len <= self.max).then_some(())
     }
 
+    /// Where the next bytes go.
     #[inline]
-    pub(crate) fn push(&mut self, source: &[u8]) -> Option<()> {
-        self.bytes.get_mut(self.len..self.len + source.len())?.copy_from_slice(source);
-        self.len += source.len();
-        (self.len <= self.max).then_some(())
+    fn room(&mut self) -> Option<&mut [u8; ROOM]> {
+        self.bytes.get_mut(self.len..)?.first_chunk_mut()
     }
 
     #[inline]
@@ -55,8 +54,8 @@ impl Out {
 
     #[inline]
     fn push_number(&mut self, number: u64) -> Option<()> {
-        let (digits, start) = decimal(number as i64);
-        self.push_slack(&digits, start, NUMBER_BYTES_MAX - start)
+        self.len += decimal::write(number as i64, self.room()?);
+        (self.len <= self.max).then_some(())
     }
 
     pub(crate) fn shrink_to(&mut self, len: usize) {
@@ -66,7 +65,7 @@ impl Out {
     /// Doubles the room, up to `most` bytes.
     fn grow(&mut self, most: usize) -> Option<()> {
         self.max = (self.max.max(512) * 2).min(most);
-        let room = self.max + SLACK;
+        let room = self.max + ROOM;
         (self.bytes.len() < room).then(|| self.bytes.resize(room, 0))
     }
 
@@ -96,16 +95,11 @@ impl Out {
 
 /// What gives the values of a column.
 pub(crate) enum Source<'b> {
-    Literal(&'b [u8]),
+    /// The text of all literals from this one on, and its bytes.
+    Literal(&'b [u8], usize),
     Text(TextsAt<'b>),
     Numbers(&'b [u64]),
-    Fixed {
-        places: &'b [Place],
-        digits: Vec<(usize, usize)>,
-        numbers: &'b [Vec<u64>],
-        nibbles: &'b [u8],
-        template: [u8; 64],
-    },
+    Fixed(Box<Spelling<'b>>),
     Dictionary {
         ids: &'b [u32],
         texts: TextsAt<'b>,
@@ -126,7 +120,7 @@ pub(crate) enum Source<'b> {
 impl<'b> Source<'b> {
     pub(crate) fn of(block: &'b Block, at: usize) -> Option<Self> {
         Some(match block.node(at)?.kind {
-            Kind::Same(list) => Self::Literal(block.literal(list)),
+            Kind::Same(list) => Self::literal(block, list)?,
             Kind::Copy(of) => return Self::of(block, of),
             Kind::Raw(payload) => Self::Text(block.raw_texts(at, payload)?),
             Kind::Integers(_) => match block.decoded(at)? {
@@ -135,22 +129,8 @@ impl<'b> Source<'b> {
             },
             Kind::Fixed { places, nibbles, .. } => match block.decoded(at)? {
                 Decoded::Fixed(numbers) => {
-                    let places = block.tree.places(places);
-                    let mut template = [0; 64];
-                    let mut digits = Vec::new();
-                    let mut seen = 0;
-                    for (at, (place, byte)) in places.iter().zip(&mut template).enumerate() {
-                        match place {
-                            Place::Same(same) => *byte = *same,
-                            Place::Digit => {
-                                digits.push((seen / crate::fixed::DIGITS_MAX, at));
-                                seen += 1;
-                            }
-                            _ => {}
-                        }
-                    }
-                    digits.reverse();
-                    Self::Fixed { places, digits, numbers, nibbles: block.bytes(nibbles)?, template }
+                    let (places, nibbles) = (block.tree.places(places), block.bytes(nibbles)?);
+                    Self::Fixed(Spelling::new(places, numbers, nibbles)?.into())
                 }
                 _ => return None,
             },
@@ -170,6 +150,11 @@ impl<'b> Source<'b> {
         })
     }
 
+    fn literal(block: &'b Block, list: List) -> Option<Self> {
+        let (start, end) = list.bounds();
+        Some(Self::Literal(block.literals_on(start)?, end - start))
+    }
+
     /// The rows of a table.
     pub(crate) fn of_table(block: &'b Block, table: &Table) -> Option<Self> {
         Some(Self::Table(Self::parts(block, table)?))
@@ -177,7 +162,7 @@ impl<'b> Source<'b> {
 
     fn parts(block: &'b Block, table: &Table) -> Option<Vec<Self>> {
         let part = |part: &Part| match part {
-            Part::Literal(list) => Some(Self::Literal(block.literal(*list))),
+            Part::Literal(list) => Self::literal(block, *list),
             Part::Column(node) => Self::of(block, *node),
         };
         block.tree.parts(table).iter().map(part).collect()
@@ -187,7 +172,7 @@ impl<'b> Source<'b> {
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<&'b [u8]> {
         match self {
-            Self::Literal(bytes) => Some(bytes),
+            Self::Literal(bytes, len) => bytes.get(..*len),
             Self::Text(texts) => texts.get(row),
             Self::Dictionary { ids, texts } => texts.get(*ids.get(row)? as usize),
             _ => None,
@@ -198,26 +183,12 @@ impl<'b> Source<'b> {
     #[inline]
     pub(crate) fn push(&self, row: usize, out: &mut Out) -> Option<()> {
         match self {
-            Self::Literal(bytes) => out.push(bytes),
+            Self::Literal(bytes, len) => out.push_slack(bytes, 0, *len),
             Self::Text(texts) => push_text(texts, row, out),
             Self::Numbers(numbers) => out.push_number(*numbers.get(row)?),
-            Self::Fixed { places, digits, numbers, nibbles, template } => {
-                let mut value = *template;
-                let mut rest = 0;
-                let mut list = usize::MAX;
-                for (number, at) in digits {
-                    if *number != list {
-                        list = *number;
-                        rest = *numbers.get(list)?.get(row)?;
-                    }
-                    *value.get_mut(*at)? = b'0' + (rest % 10) as u8;
-                    rest /= 10;
-                }
-                let bytes = crate::fixed::nibble_bytes(places);
-                if bytes > 0 {
-                    put_nibbles(places, nibbles.get(row * bytes..(row + 1) * bytes)?, &mut value);
-                }
-                out.push(value.get(..places.len())?)
+            Self::Fixed(spelling) => {
+                out.len += spelling.write(row, out.room()?)?;
+                (out.len <= out.max).then_some(())
             }
             Self::Dictionary { ids, texts } => push_text(texts, *ids.get(row)? as usize, out),
             Self::Split { block, numbers, rows, rest, tables, sources } => {
@@ -245,24 +216,6 @@ fn push_all(sources: &[Source<'_>], row: usize, out: &mut Out) -> Option<()> {
 fn push_text(texts: &TextsAt<'_>, row: usize, out: &mut Out) -> Option<()> {
     let [start, end] = texts.starts.get(row..row + 2)? else { return None };
     out.push_slack(texts.bytes, *start as usize, (end - texts.gap).checked_sub(*start)? as usize)
-}
-
-fn put_nibbles(places: &[Place], nibbles: &[u8], value: &mut [u8; 64]) {
-    let count = places.iter().filter(|place| matches!(place, Place::Lower | Place::Upper)).count();
-    let mut seen = 0;
-    for (place, byte) in places.iter().zip(value) {
-        let ten = match place {
-            Place::Lower => b'a' - 10,
-            Place::Upper => b'A' - 10,
-            _ => continue,
-        };
-        let pair = nibbles.get(seen / 2).copied().unwrap_or_default();
-        // The last one of an odd number stands alone.
-        let high = seen % 2 == 0 && seen + 1 < count;
-        let nibble = if high { pair >> 4 } else { pair & 15 };
-        *byte = if nibble < 10 { b'0' + nibble } else { ten + nibble };
-        seen += 1;
-    }
 }
 
 /// All values of a column, and [`SLACK`] bytes behind them.

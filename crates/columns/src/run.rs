@@ -12,7 +12,7 @@
 
 use crate::automaton::{Automaton, MATCHED};
 use crate::bits::{Bits, Rows};
-use crate::decimal::{NUMBER_BYTES_MAX, decimal};
+use crate::decimal::{self, NUMBER_BYTES_MAX};
 use crate::decode::Decoded;
 use crate::fixed::Place;
 use crate::open::Block;
@@ -210,8 +210,9 @@ impl<'b> Run<'b> {
             Kind::Integers(_) => {
                 let Decoded::Numbers(numbers) = self.block.decoded(at)? else { return None };
                 for (at, state) in fronts.each().iter_mut().enumerate() {
-                    let (digits, start) = decimal(*numbers.get(row_at(chosen, at)?)? as i64);
-                    *state = self.automaton.run(*state, digits.get(start..NUMBER_BYTES_MAX)?);
+                    let mut digits = [0; NUMBER_BYTES_MAX];
+                    let len = decimal::write(*numbers.get(row_at(chosen, at)?)? as i64, &mut digits);
+                    *state = self.automaton.run(*state, digits.get(..len)?);
                 }
             }
             Kind::Raw(_) => self.values(&Source::of(self.block, at)?, chosen, fronts)?,
