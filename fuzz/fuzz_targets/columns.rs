@@ -1,7 +1,7 @@
 //! Blocks of columns: a tree and frames of any bytes give an error or a text, never a panic, a hang or much memory; any
 //! text comes back, and what is found in its columns is what is in its lines.
 #![no_main]
-use bucksaw_columns::{Block, Encoder, Filter, Needle};
+use bucksaw_columns::{Automaton, Block, Encoder, Filter, Needle, Rows, Step};
 use libfuzzer_sys::fuzz_target;
 
 fn put(out: &mut Vec<u8>, mut value: usize) {
@@ -34,7 +34,18 @@ fn any_bytes(data: &[u8]) {
     for (needle, any_case) in [(b"a".as_slice(), false), (b"1-2", false), (b"aB c", true)] {
         let _ = block.find(&Needle::new(needle, any_case));
     }
+    let _ = block.accepted(&two_digits(), &Rows::All);
     let _ = block.lines(0..*rows as usize + 1);
+}
+
+/// Accepts lines with two digits one after the other.
+fn two_digits() -> Automaton {
+    let classes = std::array::from_fn(|byte| u8::from((byte as u8).is_ascii_digit()));
+    let step = |after_digit: bool, byte: u8| match (after_digit, byte.is_ascii_digit()) {
+        (true, true) => Some(Step::Matched),
+        (_, is_digit) => Some(Step::To(is_digit)),
+    };
+    Automaton::explore(classes, false, step, |_| Some(false)).expect("two states")
 }
 
 fn any_text(data: &[u8]) {
@@ -53,12 +64,14 @@ fn any_text(data: &[u8]) {
     let Some(columns) = packed.columns else { return };
     let block = Block::open(columns, count, text.len()).expect("what was packed opens");
     let found = block.find(&Needle::new(needle, any_case)).expect("what was packed is whole");
+    let accepted = block.accepted(&two_digits(), &Rows::All).expect("what was packed is whole");
     let fold = |text: &[u8]| if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
     let wanted = fold(needle);
     for (row, line) in text.split(|byte| *byte == b'\n').take(count).enumerate() {
         let is_in = wanted.is_empty() || fold(line).windows(wanted.len()).any(|window| window == wanted);
         let is_found = found.has(row);
         assert_eq!(is_found, is_in);
+        assert_eq!(accepted.has(row), line.windows(2).any(|pair| pair.iter().all(u8::is_ascii_digit)));
     }
 }
 

@@ -10,5 +10,5 @@ mod verify;
 
 pub(crate) use forward::{Durability, ForwardArgs};
 pub(crate) use search::{FilterArgs, Format, QueryArgs, TailArgs};
-pub(crate) use serve::{Role, ServeArgs};
+pub(crate) use serve::{Role, ServeArgs, StoreCodec};
 pub(crate) use verify::VerifyArgs;

@@ -87,6 +87,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) min_free_bytes: Option<ByteSize>,
 
+    /// How the text of stored blocks is packed
+    #[arg(long, value_name = "CODEC", default_value = "columns")]
+    pub(crate) store_codec: StoreCodec,
+
     /// Memory for what queries have found and their readers have not yet read, all together
     ///
     /// A query may hold as much of it as it leaves to the others. With less, queries go on in smaller steps and may
@@ -114,6 +118,19 @@ pub(crate) struct ServeArgs {
     /// clients get 503. At least twice what one body may need counts: some 32MB.
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     pub(crate) max_bodies_bytes: ByteSize,
+}
+
+/// How the text of stored blocks is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreCodec {
+    /// As columns that are searched as they are; by zstd where lines have nothing in common.
+    Columns,
+    /// By zstd, to be unpacked for each search.
+    Zstd,
+    /// By LZ4: unpacked faster, and larger.
+    Lz4,
+    /// Not at all.
+    None,
 }
 
 /// One of the two tiers.

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use anyhow::bail;
 use bucksaw_doors::Doors;
+use bucksaw_segment::Codec;
 
-use crate::args::{Role, ServeArgs};
+use crate::args::{Role, ServeArgs, StoreCodec};
 
 /// So much of the disk is kept free for the store, unless it is said otherwise: a twentieth, at most this.
 const FREE_BYTES_MIN: u64 = 256 << 20;
@@ -41,12 +42,21 @@ pub(super) fn queue(args: &ServeArgs, doors: &Doors, data_dir: &Path) -> bucksaw
 }
 
 pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
+    let default = bucksaw_store::Config::default();
+    let (codec_first, codec_merge) = match args.store_codec {
+        StoreCodec::Columns => (default.codec_first, default.codec_merge),
+        StoreCodec::Zstd => (Codec::Zstd(1), Codec::Zstd(3)),
+        StoreCodec::Lz4 => (Codec::Lz4, Codec::Lz4),
+        StoreCodec::None => (Codec::Plain, Codec::Plain),
+    };
     bucksaw_store::Config {
+        codec_first,
+        codec_merge,
         segment_bytes: args.store_segment_bytes.0,
         retention_age: args.retention_age.0,
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),
         trash_age: args.trash_age,
-        ..bucksaw_store::Config::default()
+        ..default
     }
 }
 

@@ -153,6 +153,26 @@ struct Sample {
 
 #[test]
 fn two_thousand_counts_are_those_of_grep() {
+    counts_are_those_of_grep("columns");
+}
+
+#[test]
+fn two_thousand_counts_are_those_of_grep_when_zstd_packs() {
+    counts_are_those_of_grep("zstd");
+}
+
+#[test]
+fn two_thousand_counts_are_those_of_grep_when_lz4_packs() {
+    counts_are_those_of_grep("lz4");
+}
+
+#[test]
+fn two_thousand_counts_are_those_of_grep_when_nothing_is_packed() {
+    counts_are_those_of_grep("none");
+}
+
+/// Half of the patterns are compared in the queue, half where blocks are packed by `codec`.
+fn counts_are_those_of_grep(codec: &str) {
     let dir = tempfile::tempdir().unwrap();
     let texts = [special(), corpus()].concat().into_iter();
     // Grep knows no longest line.
@@ -164,7 +184,7 @@ fn two_thousand_counts_are_those_of_grep() {
             Sample { name, text, path }
         })
         .collect();
-    let mut node = Node::start(LATE);
+    let mut node = Node::start(&[LATE, &["--store-codec", codec]].concat());
     for (at, sample) in samples.iter().enumerate() {
         WAYS[at % 3].send(&node, &sample.name, &sample.text, at % 2 == 1);
     }
@@ -177,7 +197,7 @@ fn two_thousand_counts_are_those_of_grep() {
     comparison.run(&node, &samples, PATTERNS / 2);
     let Comparison { kinds, differences, .. } = comparison;
     let compared: u64 = kinds.values().map(|(compared, _)| compared).sum();
-    eprintln!("seed {SEED:#x}, {} texts: {compared} patterns, {} differences", samples.len(), differences.len());
+    eprintln!("{codec}: seed {SEED:#x}, {} texts: {compared} patterns, {} differences", samples.len(), differences.len());
     for (kind, (compared, matched)) in &kinds {
         eprintln!("  {compared:5} {kind} ({matched} matched something)");
     }
