@@ -7,6 +7,8 @@
 //! Three ways to cut ([`Way`]), from coarse to fine: a line, what is between two delimiters of a line, and that at the
 //! borders of digits.
 
+use crate::borders::Borders;
+
 /// A piece of the block's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -25,6 +27,9 @@ pub(crate) const TOKEN: u8 = 0;
 
 /// Tokens of a line, at most; a line with more is kept whole.
 pub(crate) const TOKENS_MAX: usize = 400;
+
+/// Gaps of so many bytes are copied without a call.
+const SHORT: usize = 8;
 
 /// How to cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,16 +65,18 @@ impl Way {
     }
 }
 
-/// A text that was cut.
+/// A value that was cut.
 #[derive(Debug, Default)]
 pub(crate) struct Cut {
-    /// The gaps, with [`TOKEN`] between each two.
-    pub(crate) layout: Vec<u8>,
-    pub(crate) tokens: Vec<Span>,
+    /// The first `layout_len` bytes are the layout; what follows is of earlier ones.
+    layout: Vec<u8>,
+    layout_len: usize,
+    /// Where the tokens start. Where they end follows from the layout.
+    pub(crate) starts: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
+pub(crate) enum Class {
     Digit,
     Letter,
     /// Holds a token together from inside, and is of the gap at its ends.
@@ -95,91 +102,132 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-fn class(byte: u8) -> Class {
+pub(crate) fn class(byte: u8) -> Class {
     CLASSES[byte as usize]
 }
 
 impl Cut {
-    /// Cuts `line`, which begins at `base`.
-    pub(crate) fn cut(&mut self, way: Way, line: &[u8], base: u32) {
-        self.layout.clear();
-        self.tokens.clear();
+    /// Cuts a value of `text`, to which `borders` belong; `false` when it has too many tokens.
+    pub(crate) fn cut(&mut self, way: Way, text: &[u8], borders: &Borders, value: Span) -> bool {
+        let (start, end) = (value.start as usize, (value.start + value.len) as usize);
+        self.starts.clear();
+        self.layout_len = 0;
+        // No byte is twice in a layout, and each token has one.
+        let room = 2 * (end - start) + 1 + SHORT;
+        if self.layout.len() < room {
+            self.layout.resize(room, 0);
+        }
         match way {
-            Way::Line => self.cut_line(line, base),
-            Way::Word => self.cut_fine(line, base, |a, b| !(is_word(a) && is_word(b))),
-            Way::Digits => {
-                let kind = |a: u8, b: u8| a.is_ascii_digit() != b.is_ascii_digit();
-                self.cut_fine(line, base, |a, b| !(is_word(a) && is_word(b)) || kind(a, b));
+            Way::Line => self.cut_line(text, borders, start, end),
+            Way::Word => self.cut_fine(text, start, end, |_, next| next <= Class::Letter),
+            Way::Digits => self.cut_fine(text, start, end, |first, next| first == next),
+            Way::None => {
+                self.token(text, start, start);
+                true
             }
-            Way::None => self.push(line, base, 0, 0, line.len()),
         }
     }
 
-    fn push(&mut self, line: &[u8], base: u32, gap_from: usize, start: usize, end: usize) {
-        self.layout.extend_from_slice(&line[gap_from..start]);
-        self.layout.push(TOKEN);
-        self.tokens.push(Span { start: base + start as u32, len: (end - start) as u32 });
+    /// The gaps of what was cut, with [`TOKEN`] between each two.
+    pub(crate) fn layout(&self) -> &[u8] {
+        &self.layout[..self.layout_len]
     }
 
-    fn cut_line(&mut self, line: &[u8], base: u32) {
-        let (mut at, mut gap_from) = (0, 0);
-        while let Some(byte) = line.get(at) {
-            match class(*byte) {
-                Class::Hard => at += 1,
-                Class::Quote => match closing_quote(line, at + 1) {
-                    Some(end) if line.get(end + 1) == Some(&b':') && !line[at..end].contains(&TOKEN) => at = end + 2,
-                    Some(end) => {
-                        self.push(line, base, gap_from, at + 1, end);
-                        gap_from = end;
-                        at = end + 1;
+    #[inline]
+    fn gap(&mut self, text: &[u8], from: usize, to: usize) {
+        let room = &mut self.layout[self.layout_len..];
+        match text.get(from..).and_then(<[u8]>::first_chunk::<SHORT>) {
+            // To copy a fixed number of bytes takes no call.
+            Some(chunk) if to - from <= SHORT => room[..SHORT].copy_from_slice(chunk),
+            _ => room[..to - from].copy_from_slice(&text[from..to]),
+        }
+        self.layout_len += to - from;
+    }
+
+    #[inline]
+    fn token(&mut self, text: &[u8], gap_from: usize, start: usize) {
+        self.gap(text, gap_from, start);
+        self.layout[self.layout_len] = TOKEN;
+        self.layout_len += 1;
+        self.starts.push(start as u32);
+    }
+
+    fn cut_line(&mut self, text: &[u8], borders: &Borders, start: usize, end: usize) -> bool {
+        let (mut at, mut gap_from) = (start, start);
+        while self.starts.len() <= TOKENS_MAX {
+            at = borders.begin(at);
+            if at >= end {
+                self.gap(text, gap_from, end);
+                return true;
+            }
+            match text[at] {
+                b'"' => match closing_quote(text, borders, at + 1, end) {
+                    Some(close) if is_key(text, borders, at, close, end) => at = close + 2,
+                    Some(close) => {
+                        self.token(text, gap_from, at + 1);
+                        gap_from = close;
+                        at = close + 1;
                     }
                     None => at += 1,
                 },
+                b'\\' => at += 1,
                 _ => {
-                    let start = at;
-                    let mut named = true;
-                    loop {
-                        let byte = line[at];
-                        named &= byte != TOKEN && (class(byte) < Class::Soft || byte == b'.' || byte == b'-');
-                        at += 1;
-                        match line.get(at) {
-                            Some(next) if class(*next) <= Class::Soft => {}
-                            Some(b',')
-                                if line[at - 1].is_ascii_digit()
-                                    && line.get(at + 1).is_some_and(u8::is_ascii_digit) => {}
-                            _ => break,
-                        }
+                    let from = at;
+                    at = borders.end(at).min(end);
+                    while at + 1 < end
+                        && text[at] == b','
+                        && text[at - 1].is_ascii_digit()
+                        && text[at + 1].is_ascii_digit()
+                    {
+                        at = borders.end(at + 1).min(end);
                     }
-                    if named && line.get(at) == Some(&b'=') {
+                    if at < end && text[at] == b'=' && is_name(&text[from..at]) {
                         at += 1;
                         continue;
                     }
-                    let (from, to) = trim(line, start, at);
-                    self.push(line, base, gap_from, from, to);
+                    let (from, to) = trim(text, from, at);
+                    self.token(text, gap_from, from);
                     gap_from = to;
                 }
             }
         }
-        self.layout.extend_from_slice(&line[gap_from..]);
+        false
     }
 
-    fn cut_fine(&mut self, line: &[u8], base: u32, border: impl Fn(u8, u8) -> bool) {
-        let (mut at, mut gap_from) = (0, 0);
-        while at < line.len() {
-            if !is_word(line[at]) {
+    /// Cuts at all that is neither letter nor digit, and where `joins` says that what stands there does not belong to a
+    /// token with this first byte.
+    #[inline]
+    fn cut_fine(&mut self, text: &[u8], start: usize, end: usize, joins: impl Fn(Class, Class) -> bool) -> bool {
+        let (mut at, mut gap_from) = (start, start);
+        while at < end {
+            let first = class(text[at]);
+            if first > Class::Letter {
                 at += 1;
                 continue;
             }
-            let start = at;
+            self.token(text, gap_from, at);
             at += 1;
-            while at < line.len() && !border(line[at - 1], line[at]) {
+            while at < end && joins(first, class(text[at])) {
                 at += 1;
             }
-            self.push(line, base, gap_from, start, at);
             gap_from = at;
+            if self.starts.len() > TOKENS_MAX {
+                return false;
+            }
         }
-        self.layout.extend_from_slice(&line[gap_from..]);
+        self.gap(text, gap_from, end);
+        true
     }
+}
+
+/// Whether the quoted text is the name of something.
+fn is_key(text: &[u8], borders: &Borders, open: usize, close: usize, end: usize) -> bool {
+    close + 1 < end && text[close + 1] == b':' && !(borders.has_zeros && text[open..close].contains(&TOKEN))
+}
+
+/// Whether a text before `=` is the name of something.
+fn is_name(text: &[u8]) -> bool {
+    text.iter().all(|byte| *byte != TOKEN && (class(*byte) < Class::Soft || *byte == b'.' || *byte == b'-'))
 }
 
 fn is_word(byte: u8) -> bool {
@@ -205,15 +253,24 @@ fn trim(line: &[u8], start: usize, end: usize) -> (usize, usize) {
 }
 
 /// Where the quoted text that begins at `from` ends.
-fn closing_quote(line: &[u8], from: usize) -> Option<usize> {
+#[inline]
+fn closing_quote(text: &[u8], borders: &Borders, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
     loop {
-        at += memchr::memchr2(b'"', b'\\', line.get(at..)?)?;
-        if line[at] == b'"' {
+        at = borders.quote(at);
+        if at >= end {
+            return None;
+        }
+        if text[at] == b'"' {
             return Some(at);
         }
         at += 2;
     }
+}
+
+/// Where each token ends before the next one, or the value: the bytes of the gaps of a layout, but for the first.
+pub(crate) fn gaps(layout: &[u8]) -> impl Iterator<Item = usize> {
+    layout.split(|byte| *byte == TOKEN).skip(1).map(<[u8]>::len)
 }
 
 #[cfg(test)]
@@ -221,10 +278,13 @@ mod tests {
     use super::*;
 
     fn cut(way: Way, line: &str) -> (String, Vec<&str>) {
-        let mut cut = Cut::default();
-        cut.cut(way, line.as_bytes(), 0);
-        let layout = String::from_utf8(cut.layout).unwrap().replace('\0', "_");
-        (layout, cut.tokens.iter().map(|span| str::from_utf8(span.of(line.as_bytes())).unwrap()).collect())
+        let (mut cut, mut borders) = (Cut::default(), Borders::default());
+        borders.look(line.as_bytes());
+        assert!(cut.cut(way, line.as_bytes(), &borders, Span { start: 0, len: line.len() as u32 }));
+        let layout = str::from_utf8(cut.layout()).unwrap().replace('\0', "_");
+        let nexts = cut.starts.iter().skip(1).copied().chain([line.len() as u32]);
+        let ends = nexts.zip(gaps(cut.layout())).map(|(next, gap)| next as usize - gap);
+        (layout, cut.starts.iter().zip(ends).map(|(start, end)| &line[*start as usize..end]).collect())
     }
 
     #[test]

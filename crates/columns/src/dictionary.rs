@@ -1,24 +1,41 @@
 //! Numbering the distinct values of a column in the order in which they come first.
 
 use crate::cut::Span;
-use crate::hash::{hash, same};
-use crate::values::Values;
+use crate::hash::{Key, same};
+use crate::values::{Picked, Values};
 
 /// A column as numbers of its distinct values.
 pub(crate) struct Dictionary {
     /// For each row the number of its value.
     pub(crate) ids: Vec<u32>,
     /// The distinct values.
-    pub(crate) distinct: Vec<Span>,
+    pub(crate) distinct: Picked,
 }
 
 /// A table that is used for one column after another.
 #[derive(Debug, Default)]
 pub(crate) struct Numbering {
-    /// Number + 1 of a value and its hash; 0 is free.
-    slots: Vec<(u32, u32)>,
+    slots: Vec<Slot>,
     used: Vec<u32>,
 }
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// The key, without what would be filled up.
+    bits: u64,
+    len: u32,
+    /// Number + 1 of the value; 0 is free.
+    number: u32,
+}
+
+impl Slot {
+    fn key(self) -> Key {
+        Key { bits: self.bits, len: self.len }
+    }
+}
+
+/// Slots at first, as a power of two.
+const SLOTS_LOG: u32 = 12;
 
 /// How many rows are looked at before it is asked for the first time whether values recur.
 const FIRST_LOOK: usize = 256;
@@ -27,14 +44,13 @@ impl Numbering {
     /// Numbers the values; `None` as soon as it shows that they hardly recur.
     pub(crate) fn number(&mut self, values: Values<'_>) -> Option<Dictionary> {
         let rows = values.len();
-        let text = values.text();
         if self.slots.is_empty() {
-            self.slots = vec![(0, 0); 1 << 12];
+            self.slots = vec![Slot::default(); 1 << SLOTS_LOG];
         }
-        let mut distinct: Vec<Span> = Vec::new();
+        let mut distinct = Picked::default();
         let mut ids = Vec::with_capacity(rows);
         let mut look = FIRST_LOOK;
-        let mut last = (Span { start: 0, len: u32::MAX }, 0);
+        let mut last = (Key::default(), 0);
         let mut given_up = false;
         for (row, span) in values.spans().enumerate() {
             if row == look {
@@ -44,50 +60,57 @@ impl Numbering {
                     break;
                 }
             }
-            let value = span.of(text);
-            if span.len == last.0.len && same(value, last.0.of(text)) {
-                ids.push(last.1);
-                continue;
+            let key = Key::of(values.text(), span);
+            if key != last.0 || row == 0 || !(key.is_whole() || is(&distinct, last.1, values, span)) {
+                last = (key, self.find(key, span, values, &mut distinct));
             }
-            if distinct.len() * 2 >= self.slots.len() {
-                self.grow();
-            }
-            let hash = hash(value) as u32;
-            let mask = self.slots.len() - 1;
-            let mut at = hash as usize & mask;
-            let id = loop {
-                let (entry, entry_hash) = self.slots[at];
-                if entry == 0 {
-                    distinct.push(span);
-                    self.slots[at] = (distinct.len() as u32, hash);
-                    self.used.push(at as u32);
-                    break distinct.len() as u32 - 1;
-                }
-                if entry_hash == hash && same(distinct[entry as usize - 1].of(text), value) {
-                    break entry - 1;
-                }
-                at = (at + 1) & mask;
-            };
-            last = (span, id);
-            ids.push(id);
+            ids.push(last.1);
         }
         for at in self.used.drain(..) {
-            self.slots[at as usize] = (0, 0);
+            self.slots[at as usize].number = 0;
         }
         (!given_up && distinct.len() * 2 <= rows).then_some(Dictionary { ids, distinct })
     }
 
+    /// The number of a value; a new one when it was not there before.
+    #[inline]
+    fn find(&mut self, key: Key, span: Span, values: Values<'_>, distinct: &mut Picked) -> u32 {
+        if distinct.len() * 2 >= self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = key.place() & mask;
+        loop {
+            let slot = &mut self.slots[at];
+            if slot.number == 0 {
+                distinct.push(span);
+                *slot = Slot { bits: key.bits, len: key.len, number: distinct.len() as u32 };
+                self.used.push(at as u32);
+                return distinct.len() as u32 - 1;
+            }
+            if slot.key() == key && (key.is_whole() || is(distinct, slot.number - 1, values, span)) {
+                return slot.number - 1;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
     fn grow(&mut self) {
         let size = self.slots.len() * 4;
-        let full = std::mem::replace(&mut self.slots, vec![(0, 0); size]);
+        let full = std::mem::replace(&mut self.slots, vec![Slot::default(); size]);
         for place in &mut self.used {
-            let (entry, hash) = full[*place as usize];
-            let mut at = hash as usize & (size - 1);
-            while self.slots[at].0 != 0 {
+            let slot = full[*place as usize];
+            let mut at = slot.key().place() & (size - 1);
+            while self.slots[at].number != 0 {
                 at = (at + 1) & (size - 1);
             }
-            self.slots[at] = (entry, hash);
+            self.slots[at] = slot;
             *place = at as u32;
         }
     }
+}
+
+/// Whether the value of this number is what lies at `span`.
+fn is(distinct: &Picked, number: u32, values: Values<'_>, span: Span) -> bool {
+    same(distinct.get(number as usize, values.text()), span.of(values.text()))
 }

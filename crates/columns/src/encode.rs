@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::cut::{Span, TOKEN, Way};
+use crate::borders::Borders;
+use crate::cut::{TOKEN, Way, gaps};
 use crate::dictionary::{Dictionary, Numbering};
 use crate::filter::FilterBuilder;
 use crate::fixed::Place;
@@ -79,22 +80,31 @@ const SAMPLE: usize = 512;
 pub(crate) struct Tree {
     numbering: Numbering,
     spare: Spare,
+    /// Of the text that is encoded.
+    pub(crate) borders: Borders,
     effort: Effort,
     pub(crate) filter: FilterBuilder,
 }
 
 /// A column of a table that may have been cut out of another one.
 pub(crate) struct Piece {
-    spans: Rc<Vec<Span>>,
-    width: usize,
+    places: Rc<Vec<u32>>,
+    rows: usize,
     column: usize,
+    gap: usize,
     pub(crate) node: Node,
 }
 
 impl Piece {
     pub(crate) fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
-        Values::new(text, &self.spans, self.width, self.column)
+        column(text, &self.places, self.rows, self.column, self.gap)
     }
+}
+
+/// A column of a table, by where its tokens start: column after column, the ends of the rows behind.
+fn column<'a>(text: &'a [u8], places: &'a [u32], rows: usize, column: usize, gap: usize) -> Values<'a> {
+    let (starts, nexts) = places[column * rows..(column + 2) * rows].split_at(rows);
+    Values::new(text, starts, nexts, gap)
 }
 
 /// What becomes of a column.
@@ -113,13 +123,18 @@ struct Row {
 
 impl Tree {
     pub(crate) fn new(effort: Effort) -> Self {
-        Self { numbering: Numbering::default(), spare: Spare::default(), effort, filter: FilterBuilder::new() }
+        Self {
+            numbering: Numbering::default(),
+            spare: Spare::default(),
+            borders: Borders::default(),
+            effort,
+            filter: FilterBuilder::new(),
+        }
     }
 
-    /// Encodes lines.
-    pub(crate) fn lines(&mut self, text: &[u8], lines: &[Span]) -> Split {
-        let values = Values::new(text, lines, 1, 0);
-        let groups = Groups::of(values, Way::Line, self.effort.line_rows_min, &mut self.spare);
+    /// Encodes the lines of a text; [`Self::borders`] are those of the same text.
+    pub(crate) fn lines(&mut self, values: Values<'_>) -> Split {
+        let groups = Groups::of(values, Way::Line, self.effort.line_rows_min, &self.borders, &mut self.spare);
         for (value, _) in values.iter().zip(&groups.order).filter(|(_, group)| **group == 0) {
             self.filter.add(value);
         }
@@ -146,8 +161,8 @@ impl Tree {
         link(text, &mut row.pieces);
         let mut columns = Vec::with_capacity(row.pieces.len());
         for piece in row.pieces {
-            if let Ok(spans) = Rc::try_unwrap(piece.spans) {
-                self.spare.give(finer.coarser(), spans);
+            if let Ok(places) = Rc::try_unwrap(piece.places) {
+                self.spare.give(finer.coarser(), places);
             }
             columns.push(piece.node);
         }
@@ -155,32 +170,37 @@ impl Tree {
     }
 
     /// Encodes the columns of a table; what is the same in all rows goes to the literals.
-    fn columns(&mut self, text: &[u8], group: Group, finer: Way, row: &mut Row) {
-        let (width, spans) = (group.width, Rc::new(group.tokens));
-        let mut column = 0;
-        for byte in group.layout {
+    fn columns(&mut self, text: &[u8], mut group: Group, finer: Way, row: &mut Row) {
+        let (rows, layout) = (group.rows, std::mem::take(&mut group.layout));
+        let (places, used) = group.into_columns();
+        self.spare.give(finer.coarser(), used);
+        let places = Rc::new(places);
+        let mut gaps = gaps(&layout);
+        let mut at = 0;
+        for byte in layout.iter().copied() {
             if byte != TOKEN {
                 row.literals.push(byte);
                 continue;
             }
-            let values = Values::new(text, &spans, width, column);
+            let gap = gaps.next().unwrap_or_default();
+            let values = column(text, &places, rows, at, gap);
             match self.column(values, finer) {
                 // A zero in the text is no mark of a column.
                 Shape::Node(Node::Same(value)) if !value.contains(&TOKEN) => row.literals.extend_from_slice(&value),
                 Shape::Node(node) => {
                     row.literals.push(TOKEN);
-                    row.pieces.push(Piece { spans: Rc::clone(&spans), width, column, node });
+                    row.pieces.push(Piece { places: Rc::clone(&places), rows, column: at, gap, node });
                 }
                 Shape::Inline(group) => self.columns(text, group, finer.finer(), row),
             }
-            column += 1;
+            at += 1;
         }
     }
 
     /// `finer` is the way in which the values may be cut.
     fn column(&mut self, values: Values<'_>, finer: Way) -> Shape {
         let Some(dictionary) = self.numbering.number(values) else { return self.varied(values, finer) };
-        let distinct = Values::new(values.text(), &dictionary.distinct, 1, 0);
+        let distinct = dictionary.distinct.values(values.text());
         self.note(distinct, finer);
         if distinct.len() == 1 {
             return Shape::Node(Node::Same(distinct.get(0).to_vec()));
@@ -188,7 +208,7 @@ impl Tree {
         if let Some(numeric) = Numeric::of(distinct) {
             let numeric = numeric.expand(&dictionary.ids);
             let how = numeric.estimate();
-            if how.bytes() < dictionary_bytes(&dictionary) {
+            if how.bytes() < dictionary_bytes(&dictionary, values.text()) {
                 return Shape::Node(numeric.node(&how));
             }
         }
@@ -220,10 +240,10 @@ impl Tree {
     /// Cuts values that are neither numbers nor few, where they have layouts in common.
     fn cut(&mut self, values: Values<'_>, way: Way) -> Shape {
         let sample = SAMPLE.min(values.len());
-        if layouts_of_sample(values, way, SAMPLE) * ROWS_PER_LAYOUT > sample {
+        if layouts_of_sample(values, way, &self.borders, SAMPLE) * ROWS_PER_LAYOUT > sample {
             return Shape::Node(raw(values));
         }
-        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &mut self.spare);
+        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &self.borders, &mut self.spare);
         if groups.groups.len() == 1
             && let Some(group) = groups.groups.pop_if(|group| group.rows == values.len())
         {
@@ -238,7 +258,7 @@ impl Tree {
 
     fn dictionary(&mut self, text: &[u8], dictionary: Dictionary, finer: Way) -> Node {
         let distinct = dictionary.distinct.len();
-        let values = Values::new(text, &dictionary.distinct, 1, 0);
+        let values = dictionary.distinct.values(text);
         let values = if distinct < 32 {
             raw(values)
         } else {
@@ -255,7 +275,7 @@ impl Tree {
 }
 
 fn raw(values: Values<'_>) -> Node {
-    let mut bytes = Vec::with_capacity(values.spans().map(|span| span.len as usize + 1).sum());
+    let mut bytes = Vec::with_capacity(values.bytes() + values.len());
     for value in values.iter() {
         bytes.extend_from_slice(value);
         bytes.push(b'\n');
@@ -263,11 +283,11 @@ fn raw(values: Values<'_>) -> Node {
     Node::Raw(bytes)
 }
 
-fn dictionary_bytes(dictionary: &Dictionary) -> f64 {
+fn dictionary_bytes(dictionary: &Dictionary, text: &[u8]) -> f64 {
     let mut counts = vec![0_u32; dictionary.distinct.len()];
     for id in &dictionary.ids {
         counts[*id as usize] += 1;
     }
-    let values: u32 = dictionary.distinct.iter().map(|span| span.len).sum();
-    numbers::bits(counts.into_iter(), dictionary.ids.len() as u32) / 8.0 + f64::from(values) * 0.4
+    let values = dictionary.distinct.values(text).bytes();
+    numbers::bits(counts.into_iter(), dictionary.ids.len() as u32) / 8.0 + values as f64 * 0.4
 }

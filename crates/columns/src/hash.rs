@@ -1,6 +1,8 @@
 //! A quick hash for tables that compare bytes afterwards; nothing of it goes to disk. After wyhash's mixing step (Wang
 //! Yi, public domain): multiply to 128 bits and fold.
 
+use crate::cut::Span;
+
 const K0: u64 = 0xa076_1d64_78bd_642f;
 const K1: u64 = 0xe703_7ed1_a0b4_28db;
 
@@ -34,6 +36,39 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     mix(short ^ K1, len ^ K0)
 }
 
+/// What tells values apart: the bytes of a short one, a hash of a longer one; and the length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) bits: u64,
+    pub(crate) len: u32,
+}
+
+impl Key {
+    /// The key of a piece of a text.
+    #[inline]
+    pub(crate) fn of(text: &[u8], span: Span) -> Self {
+        let bits = match text.get(span.start as usize..).and_then(<[u8]>::first_chunk::<8>) {
+            _ if span.len == 0 => 0,
+            Some(chunk) if span.len <= 8 => u64::from_le_bytes(*chunk) << (64 - span.len * 8),
+            None if span.len <= 8 => span.of(text).iter().fold(0, |bits, byte| bits >> 8 | u64::from(*byte) << 56),
+            _ => hash(span.of(text)),
+        };
+        Self { bits, len: span.len }
+    }
+
+    /// Whether the same key says that the values are the same.
+    #[inline]
+    pub(crate) fn is_whole(self) -> bool {
+        self.len <= 8
+    }
+
+    /// Where to look for it in a table.
+    #[inline]
+    pub(crate) fn place(self) -> usize {
+        mix(self.bits ^ K1, K0 ^ u64::from(self.len)) as usize
+    }
+}
+
 /// Whether two texts are the same, without a call for short ones.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
@@ -58,6 +93,18 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn keys_are_the_same_at_the_end_of_a_text() {
+        let text = b"0123456789 0123456789";
+        for len in 0..=10 {
+            for start in 0..=10 - len {
+                let (a, b) = (Span { start, len }, Span { start: start + 11, len });
+                assert!(Key::of(text, a) == Key::of(text, b), "{len} at {start}");
+                assert!(len == 0 || Key::of(text, a) != Key::of(text, Span { start: start + 1, len }));
+            }
+        }
+    }
 
     #[test]
     fn hashes_of_all_lengths_differ() {

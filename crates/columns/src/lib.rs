@@ -23,6 +23,7 @@
 
 mod automaton;
 mod bits;
+mod borders;
 mod cut;
 mod decimal;
 mod decode;

@@ -1,7 +1,7 @@
 //! The way from lines to bytes, and the choice whether columns are worth it.
 
 use crate::Block;
-use crate::cut::{Span, Way};
+use crate::cut::Way;
 use crate::encode::{Effort, Tree};
 use crate::groups::layouts_of_sample;
 use crate::values::Values;
@@ -73,10 +73,11 @@ impl Encoder {
     }
 
     fn columns(&mut self, text: &[u8], level: i32) -> Option<Vec<u8>> {
-        let lines = lines(text)?;
-        let values = Values::new(text, &lines, 1, 0);
-        let sample = SAMPLE_LINES.min(lines.len());
-        if layouts_of_sample(values, Way::Line, SAMPLE_LINES) * LINES_PER_LAYOUT > sample {
+        let lines = Lines::of(text)?;
+        self.tree.borders.look(text);
+        let sample = SAMPLE_LINES.min(lines.count());
+        let layouts = layouts_of_sample(lines.values(text), Way::Line, &self.tree.borders, SAMPLE_LINES);
+        if layouts * LINES_PER_LAYOUT > sample {
             return None;
         }
         let columns = self.whole(text, &lines, level)?;
@@ -84,27 +85,44 @@ impl Encoder {
         (clearly || columns.len() <= zstd_len(text, level)? * WORTH / 100).then_some(columns)
     }
 
+    /// Columns of any text, be they worth it or not.
+    #[cfg(test)]
+    pub(crate) fn forced(&mut self, text: &[u8], level: i32) -> Vec<u8> {
+        self.tree.borders.look(text);
+        self.whole(text, &Lines::of(text).unwrap(), level).unwrap()
+    }
+
     /// The columns, if the text comes back from them.
-    pub(crate) fn whole(&mut self, text: &[u8], lines: &[Span], level: i32) -> Option<Vec<u8>> {
-        let split = self.tree.lines(text, lines);
+    fn whole(&mut self, text: &[u8], lines: &Lines, level: i32) -> Option<Vec<u8>> {
+        let split = self.tree.lines(lines.values(text));
         let columns = Writer::new(level).and_then(|writer| writer.write(&split)).ok()?;
-        let back = Block::open(columns.clone(), lines.len(), text.len()).and_then(|block| block.text());
+        let back = Block::open(columns.clone(), lines.count(), text.len()).and_then(|block| block.text());
         let same = back.is_some_and(|back| back == text);
         debug_assert!(same, "a text does not come back from its columns");
         same.then_some(columns)
     }
 }
 
-/// The lines of a text; `None` when it does not end with one, or is too long.
-pub(crate) fn lines(text: &[u8]) -> Option<Vec<Span>> {
-    u32::try_from(text.len()).ok()?;
-    let mut lines = Vec::with_capacity(memchr::memchr_iter(b'\n', text).count());
-    let mut start = 0;
-    for end in memchr::memchr_iter(b'\n', text) {
-        lines.push(Span { start: start as u32, len: (end - start) as u32 });
-        start = end + 1;
+/// Where the lines of a text start, and at last where it ends.
+struct Lines(Vec<u32>);
+
+impl Lines {
+    /// The lines of a text; `None` when it does not end with one, or is too long.
+    fn of(text: &[u8]) -> Option<Self> {
+        u32::try_from(text.len()).ok()?;
+        let mut starts = Vec::with_capacity(memchr::memchr_iter(b'\n', text).count() + 1);
+        starts.push(0);
+        starts.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32 + 1));
+        (starts.last().is_some_and(|end| *end as usize == text.len())).then_some(Self(starts))
     }
-    (start == text.len()).then_some(lines)
+
+    fn count(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
+        Values::new(text, &self.0[..self.count()], &self.0[1..], 1)
+    }
 }
 
 /// What zstd alone makes of the text.

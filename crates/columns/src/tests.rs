@@ -2,12 +2,11 @@
 
 use proptest::prelude::*;
 
-use crate::pack::lines as spans;
 use crate::{Automaton, Block, Encoder, Filter, Needle, Rows, Step};
 
 fn encode(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut encoder = Encoder::eager();
-    let columns = encoder.whole(text, &spans(text).unwrap(), 1).unwrap();
+    let columns = encoder.forced(text, 1);
     (columns, encoder.filter())
 }
 

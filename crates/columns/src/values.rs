@@ -2,19 +2,20 @@
 
 use crate::cut::Span;
 
-/// A column of a table of spans, row by row.
+/// A column, row by row.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     text: &'a [u8],
-    spans: &'a [Span],
-    width: usize,
-    column: usize,
+    starts: &'a [u32],
+    /// Where what comes after each value starts, and how many bytes lie between.
+    nexts: &'a [u32],
+    gap: u32,
 }
 
 impl<'a> Values<'a> {
-    /// The column `column` of a table whose rows have `width` spans each.
-    pub(crate) fn new(text: &'a [u8], spans: &'a [Span], width: usize, column: usize) -> Self {
-        Self { text, spans, width, column }
+    /// Values that start at `starts`, each with `gap` bytes between it and what starts at its place in `nexts`.
+    pub(crate) fn new(text: &'a [u8], starts: &'a [u32], nexts: &'a [u32], gap: usize) -> Self {
+        Self { text, starts, nexts, gap: gap as u32 }
     }
 
     pub(crate) fn text(&self) -> &'a [u8] {
@@ -22,11 +23,11 @@ impl<'a> Values<'a> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.spans.len() / self.width
+        self.starts.len()
     }
 
     pub(crate) fn span(&self, row: usize) -> Span {
-        self.spans[row * self.width + self.column]
+        Span { start: self.starts[row], len: self.nexts[row] - self.gap - self.starts[row] }
     }
 
     pub(crate) fn get(&self, row: usize) -> &'a [u8] {
@@ -34,11 +35,43 @@ impl<'a> Values<'a> {
     }
 
     pub(crate) fn spans(self) -> impl Iterator<Item = Span> + Clone + 'a {
-        self.spans.iter().skip(self.column).step_by(self.width).copied()
+        let gap = self.gap;
+        self.starts.iter().zip(self.nexts).map(move |(start, next)| Span { start: *start, len: next - gap - start })
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = &'a [u8]> + Clone + 'a {
         let text = self.text;
         self.spans().map(move |span| span.of(text))
+    }
+
+    /// Bytes of all values.
+    pub(crate) fn bytes(self) -> usize {
+        self.spans().map(|span| span.len as usize).sum()
+    }
+}
+
+/// Values that were picked from a column.
+#[derive(Debug, Default)]
+pub(crate) struct Picked {
+    starts: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Picked {
+    pub(crate) fn push(&mut self, span: Span) {
+        self.starts.push(span.start);
+        self.ends.push(span.start + span.len);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    pub(crate) fn get<'a>(&self, at: usize, text: &'a [u8]) -> &'a [u8] {
+        text.get(self.starts[at] as usize..self.ends[at] as usize).unwrap_or_default()
+    }
+
+    pub(crate) fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
+        Values::new(text, &self.starts, &self.ends, 0)
     }
 }
