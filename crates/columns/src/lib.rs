@@ -49,6 +49,7 @@ mod spell;
 mod tests;
 mod tree;
 mod values;
+mod verify;
 mod ways;
 mod write;
 

@@ -5,6 +5,7 @@ use crate::cut::Way;
 use crate::encode::{Effort, Tree};
 use crate::groups::layouts_of_sample;
 use crate::values::Values;
+use crate::verify::is_of;
 use crate::write::Writer;
 
 /// A text that is shorter is not worth columns, in bytes.
@@ -95,9 +96,9 @@ impl Encoder {
     /// The columns, if the text comes back from them.
     fn whole(&mut self, text: &[u8], lines: &Lines, level: i32) -> Option<Vec<u8>> {
         let split = self.tree.lines(lines.values(text));
-        let columns = Writer::new(level).and_then(|writer| writer.write(&split)).ok()?;
-        let back = Block::open(columns.clone(), lines.count(), text.len()).and_then(|block| block.text());
-        let same = back.is_some_and(|back| back == text);
+        let columns = Writer::new(level).and_then(|writer| writer.write(split)).ok()?;
+        let block = Block::open(columns.clone(), lines.count(), text.len());
+        let same = block.is_some_and(|block| is_of(&block, text, lines.starts()));
         debug_assert!(same, "a text does not come back from its columns");
         same.then_some(columns)
     }
@@ -120,8 +121,12 @@ impl Lines {
         self.0.len() - 1
     }
 
+    fn starts(&self) -> &[u32] {
+        &self.0[..self.count()]
+    }
+
     fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
-        Values::new(text, &self.0[..self.count()], &self.0[1..], 1)
+        Values::new(text, self.starts(), &self.0[1..], 1)
     }
 }
 

@@ -170,8 +170,9 @@ impl Writer {
     }
 
     /// The bytes of a block.
-    pub(crate) fn write(mut self, split: &Split) -> std::io::Result<Vec<u8>> {
-        self.split(split)?;
+    pub(crate) fn write(mut self, split: Split) -> std::io::Result<Vec<u8>> {
+        self.split(&split)?;
+        drop(split);
         self.finish()
     }
 

@@ -1,0 +1,131 @@
+//! Whether the lines of a block are those of a text.
+//!
+//! Asked before a block is given away. Some lines at a time, and of these column by column, what should stand in the text is
+//! compared with what does: no line is built, and what is looked at stays in the nearest caches.
+#![deny(clippy::indexing_slicing)]
+
+use crate::hash::same;
+use crate::open::Block;
+use crate::rebuild::{Out, Source};
+
+/// Room for a value that is built to be compared, in bytes; it grows.
+const VALUE_ROOM: usize = 256;
+
+/// Lines that are compared at a time.
+const ROWS_AT_ONCE: usize = 1_024;
+
+/// Whether the block has just these lines: each starts at one of `starts` and has an LF behind it.
+pub(crate) fn is_of(block: &Block, text: &[u8], starts: &[u32]) -> bool {
+    let Some(source) = Source::of(block, block.root()).filter(|_| starts.len() == block.rows()) else { return false };
+    let mut walk = Walk { text, out: Out::new(VALUE_ROOM) };
+    let mut next = 0;
+    for (at, starts) in starts.chunks(ROWS_AT_ONCE).enumerate() {
+        let mut places = starts.to_vec();
+        if walk.over(&source, at * ROWS_AT_ONCE, &mut places).is_none() {
+            return false;
+        }
+        for (start, end) in starts.iter().zip(&places) {
+            if *start != next || text.get(*end as usize) != Some(&b'\n') {
+                return false;
+            }
+            next = end + 1;
+        }
+    }
+    next as usize == text.len()
+}
+
+/// Goes over a text.
+struct Walk<'w> {
+    text: &'w [u8],
+    out: Out,
+}
+
+impl Walk<'_> {
+    /// Moves the place of each row, of which the first is `first`, over its value; `None` when something else stands
+    /// there.
+    fn over(&mut self, source: &Source<'_>, first: usize, places: &mut [u32]) -> Option<()> {
+        match source {
+            Source::Literal(literal) => places.iter_mut().try_for_each(|place| self.step(literal, place)),
+            Source::Text { bytes, starts, gap } => places.iter_mut().enumerate().try_for_each(|(at, place)| {
+                let [start, end] = starts.get(first + at..first + at + 2)? else { return None };
+                self.step(bytes.get(*start as usize..(end - gap) as usize)?, place)
+            }),
+            Source::Dictionary { ids, bytes, starts, gap } => {
+                places.iter_mut().zip(ids.get(first..)?).try_for_each(|(place, id)| {
+                    let [start, end] = starts.get(*id as usize..*id as usize + 2)? else { return None };
+                    self.step(bytes.get(*start as usize..(end - gap) as usize)?, place)
+                })
+            }
+            Source::Numbers(_) | Source::Fixed { .. } => places.iter_mut().enumerate().try_for_each(|(at, place)| {
+                self.out.shrink_to(0);
+                self.out.push_growing(self.text.len(), |out| source.push(first + at, out))?;
+                self.step(self.out.text(), place)
+            }),
+            Source::Table(sources) => sources.iter().try_for_each(|source| self.over(source, first, places)),
+            Source::Split { tables, rows, sources } => {
+                let tables = tables.get(first..first + places.len())?;
+                // Those of a table follow each other in it.
+                let mut order: Vec<u32> = (0..places.len() as u32).collect();
+                order.sort_by_key(|at| tables.get(*at as usize));
+                let mut some = Vec::new();
+                for run in order.chunk_by(|a, b| tables.get(*a as usize) == tables.get(*b as usize)) {
+                    let at = *run.first()? as usize;
+                    let row = *rows.get(first + at)? as usize;
+                    some.clear();
+                    some.extend(run.iter().filter_map(|at| places.get(*at as usize)));
+                    let sources = sources.get(*tables.get(at)? as usize)?;
+                    sources.iter().try_for_each(|source| self.over(source, row, &mut some))?;
+                    for (at, place) in run.iter().zip(&some) {
+                        *places.get_mut(*at as usize)? = *place;
+                    }
+                }
+                Some(())
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&self, value: &[u8], place: &mut u32) -> Option<()> {
+        let start = *place as usize;
+        let is = same(self.text.get(start..start + value.len())?, value);
+        *place += value.len() as u32;
+        is.then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Encoder;
+
+    /// The text that is checked must be told from any that differs in one byte, or in where its lines are.
+    #[test]
+    fn a_text_is_told_from_others() {
+        let mut text = Vec::new();
+        for row in 0..200_u32 {
+            let line = match row % 3 {
+                0 => format!("{row:04} took {} ms [{}]\n", row * row, row % 7),
+                1 => format!("id={:06x} user=u{} \"a b\"\n", row.wrapping_mul(0x9e37_79b1) >> 8, row % 5),
+                _ => format!("rare {}\n", "x,y ".repeat(row as usize % 50)),
+            };
+            text.extend_from_slice(line.as_bytes());
+        }
+        let starts = |text: &[u8]| -> Vec<u32> {
+            [0].into_iter()
+                .chain(memchr::memchr_iter(b'\n', &text[..text.len() - 1]).map(|end| end as u32 + 1))
+                .collect()
+        };
+        let packed = Encoder::eager().forced(&text, 1);
+        let open = || Block::open(packed.clone(), 200, text.len()).unwrap();
+        assert!(is_of(&open(), &text, &starts(&text)));
+        let block = open();
+        for at in 0..text.len() {
+            let mut other = text.clone();
+            other[at] ^= 1;
+            assert!(!is_of(&block, &other, &starts(&other)), "byte {at}");
+            assert!(!is_of(&block, &other, &starts(&text)), "byte {at}");
+        }
+        let longer = [text.as_slice(), b"\n"].concat();
+        assert!(!is_of(&block, &longer, &starts(&longer)));
+    }
+}
