@@ -9,10 +9,10 @@ const WIDE: usize = 64;
 /// The bit maps of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Borders {
-    /// Bytes of tokens.
-    token: Vec<u64>,
+    /// Where a token may begin, the bytes behind where one may end, and all quotes.
+    edges: Vec<u64>,
     /// Quotes, and what takes their meaning from them.
-    quote: Vec<u64>,
+    quotes: Vec<u64>,
     /// Whether there are zero bytes.
     pub(crate) has_zeros: bool,
 }
@@ -20,53 +20,71 @@ pub(crate) struct Borders {
 impl Borders {
     /// Looks over a text; takes the place of the one before.
     pub(crate) fn look(&mut self, text: &[u8]) {
-        self.token.clear();
-        self.quote.clear();
+        self.edges.clear();
+        self.quotes.clear();
         self.has_zeros = memchr::memchr(0, text).is_some();
         let (chunks, rest) = text.as_chunks::<WIDE>();
         let mut last = [b' '; WIDE];
         last[..rest.len()].copy_from_slice(rest);
+        let mut before = 0;
         for chunk in chunks.iter().chain([&last]) {
-            self.token.push(bits(chunk, is_of_token));
-            self.quote.push(bits(chunk, |byte| byte == b'"' || byte == b'\\'));
+            let tokens = bits(chunk, is_of_token);
+            let quotes = bits(chunk, |byte| (byte == b'"') | (byte == b'\\'));
+            self.edges.push(tokens ^ (tokens << 1 | before) | quotes);
+            self.quotes.push(quotes);
+            before = tokens >> (WIDE - 1);
         }
     }
 
-    /// The first byte at or after `at` that is of a token, a quote or a backslash; beyond the text when there is none.
+    /// The edges from a place on.
     #[inline]
-    pub(crate) fn begin(&self, at: usize) -> usize {
-        first(at, self.token.len(), |word| self.token[word] | self.quote[word])
+    pub(crate) fn edges(&self, from: usize) -> Set<'_> {
+        Set::new(&self.edges, from)
     }
 
-    /// The first byte at or after `at` that is of no token.
+    /// The first quote or backslash at or after a place; beyond the text when there is none.
     #[inline]
-    pub(crate) fn end(&self, at: usize) -> usize {
-        first(at, self.token.len(), |word| !self.token[word])
-    }
-
-    /// The first quote or backslash at or after `at`; beyond the text when there is none.
-    #[inline]
-    pub(crate) fn quote(&self, at: usize) -> usize {
-        first(at, self.quote.len(), |word| self.quote[word])
+    pub(crate) fn quote(&self, from: usize) -> usize {
+        Set::new(&self.quotes, from).next()
     }
 }
 
-/// The first bit that is set at or after `at` in `words` words.
-#[inline]
-fn first(at: usize, words: usize, word: impl Fn(usize) -> u64) -> usize {
-    let mut place = at / WIDE;
-    if place >= words {
-        return usize::MAX;
+/// The bits that are set, one after the other.
+pub(crate) struct Set<'b> {
+    words: &'b [u64],
+    place: usize,
+    bits: u64,
+}
+
+impl<'b> Set<'b> {
+    #[inline]
+    fn new(words: &'b [u64], from: usize) -> Self {
+        let place = from / WIDE;
+        let bits = words.get(place).map_or(0, |word| word >> (from % WIDE) << (from % WIDE));
+        Self { words, place, bits }
     }
-    let mut bits = word(place) >> (at % WIDE) << (at % WIDE);
-    while bits == 0 {
-        place += 1;
-        if place == words {
-            return usize::MAX;
+
+    /// The next one; beyond the text when there is none.
+    #[inline]
+    pub(crate) fn next(&mut self) -> usize {
+        while self.bits == 0 {
+            self.place += 1;
+            match self.words.get(self.place) {
+                Some(word) => self.bits = *word,
+                None => return usize::MAX,
+            }
         }
-        bits = word(place);
+        let bit = self.bits.trailing_zeros() as usize;
+        self.bits &= self.bits - 1;
+        self.place * WIDE + bit
     }
-    place * WIDE + bits.trailing_zeros() as usize
+
+    /// The first one at or after a place, which is not before the last.
+    #[inline]
+    pub(crate) fn next_from(&mut self, from: usize) -> usize {
+        *self = Set::new(self.words, from);
+        self.next()
+    }
 }
 
 /// Whether a byte is of a token of a line: all but white space, quotes, brackets and such. See `cut`.
@@ -101,16 +119,28 @@ mod tests {
 
     #[test]
     fn bits_are_what_the_classes_say() {
-        let text: Vec<u8> = (0..=255).chain([b'x'; 3]).collect();
+        let text: Vec<u8> = (0..=255).chain(*b"xx  x\"\"").collect();
         let mut borders = Borders::default();
         borders.look(&text);
-        for (at, byte) in text.iter().enumerate() {
-            let token = class(*byte) <= Class::Soft;
-            assert_eq!(borders.end(at) != at, token, "{byte}");
-            assert_eq!(borders.begin(at) == at, token || *byte == b'"' || *byte == b'\\', "{byte}");
-            assert_eq!(borders.quote(at) == at, *byte == b'"' || *byte == b'\\', "{byte}");
+        let is_token = |at: usize| class(text[at]) <= Class::Soft;
+        let is_quote = |at: usize| text[at] == b'"' || text[at] == b'\\';
+        let want: Vec<usize> =
+            (0..text.len()).filter(|at| is_quote(*at) || is_token(*at) != (*at > 0 && is_token(at - 1))).collect();
+        let mut edges = borders.edges(0);
+        let mut got = Vec::new();
+        loop {
+            let at = edges.next();
+            if at >= text.len() {
+                break;
+            }
+            got.push(at);
+            assert_eq!(borders.edges(0).next_from(at), at);
+        }
+        assert_eq!(got, want);
+        for at in 0..text.len() {
+            assert_eq!(borders.quote(at) == at, is_quote(at), "{at}");
         }
         assert!(borders.has_zeros);
-        assert_eq!((borders.end(256), borders.begin(259)), (259, usize::MAX));
+        assert_eq!(borders.quote(text.len()), usize::MAX);
     }
 }

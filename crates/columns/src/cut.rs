@@ -71,8 +71,9 @@ pub(crate) struct Cut {
     /// The first `layout_len` bytes are the layout; what follows is of earlier ones.
     layout: Vec<u8>,
     layout_len: usize,
-    /// Where the tokens start. Where they end follows from the layout.
-    pub(crate) starts: Vec<u32>,
+    /// Where the first `count` tokens start. Where they end follows from the layout.
+    starts: Vec<u32>,
+    count: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +111,8 @@ impl Cut {
     /// Cuts a value of `text`, to which `borders` belong; `false` when it has too many tokens.
     pub(crate) fn cut(&mut self, way: Way, text: &[u8], borders: &Borders, value: Span) -> bool {
         let (start, end) = (value.start as usize, (value.start + value.len) as usize);
-        self.starts.clear();
+        self.starts.resize(TOKENS_MAX + 1, 0);
+        self.count = 0;
         self.layout_len = 0;
         // No byte is twice in a layout, and each token has one.
         let room = 2 * (end - start) + 1 + SHORT;
@@ -133,65 +135,87 @@ impl Cut {
         &self.layout[..self.layout_len]
     }
 
-    #[inline]
-    fn gap(&mut self, text: &[u8], from: usize, to: usize) {
-        let room = &mut self.layout[self.layout_len..];
-        match text.get(from..).and_then(<[u8]>::first_chunk::<SHORT>) {
-            // To copy a fixed number of bytes takes no call.
-            Some(chunk) if to - from <= SHORT => room[..SHORT].copy_from_slice(chunk),
-            _ => room[..to - from].copy_from_slice(&text[from..to]),
-        }
-        self.layout_len += to - from;
+    /// Where its tokens start.
+    pub(crate) fn starts(&self) -> &[u32] {
+        &self.starts[..self.count]
     }
 
-    #[inline]
+    #[inline(always)]
+    fn gap(&mut self, text: &[u8], from: usize, to: usize) {
+        let (len, at) = (to - from, self.layout_len);
+        self.layout_len = at + len;
+        // To copy a fixed number of bytes takes no call.
+        match (text.get(from..from + SHORT), self.layout.get_mut(at..at + SHORT)) {
+            (Some(short), Some(room)) if len <= SHORT => room.copy_from_slice(short),
+            _ => self.long_gap(&text[from..to], at),
+        }
+    }
+
+    #[cold]
+    fn long_gap(&mut self, gap: &[u8], at: usize) {
+        self.layout[at..at + gap.len()].copy_from_slice(gap);
+    }
+
+    #[inline(always)]
     fn token(&mut self, text: &[u8], gap_from: usize, start: usize) {
         self.gap(text, gap_from, start);
         self.layout[self.layout_len] = TOKEN;
         self.layout_len += 1;
-        self.starts.push(start as u32);
+        self.starts[self.count] = start as u32;
+        self.count += 1;
     }
 
     fn cut_line(&mut self, text: &[u8], borders: &Borders, start: usize, end: usize) -> bool {
-        let (mut at, mut gap_from) = (start, start);
-        while self.starts.len() <= TOKENS_MAX {
-            at = borders.begin(at);
-            if at >= end {
-                self.gap(text, gap_from, end);
-                return true;
-            }
+        let mut gap_from = start;
+        let mut edges = borders.edges(start);
+        let mut at = edges.next();
+        while at < end {
             match text[at] {
                 b'"' => match closing_quote(text, borders, at + 1, end) {
-                    Some(close) if is_key(text, borders, at, close, end) => at = close + 2,
+                    Some(close) if is_key(text, borders, at, close, end) => {
+                        edges = borders.edges(close + 2);
+                        // The colon is of a token that may go on behind it, or ends there.
+                        at = match text.get(close + 2).map(|byte| class(*byte)) {
+                            Some(class) if class <= Class::Soft => close + 2,
+                            Some(Class::Hard) if text[close + 2] != b'\\' => edges.next().max(edges.next()),
+                            _ => edges.next(),
+                        };
+                    }
                     Some(close) => {
                         self.token(text, gap_from, at + 1);
                         gap_from = close;
-                        at = close + 1;
+                        at = edges.next_from(close + 1);
                     }
-                    None => at += 1,
+                    None => at = edges.next(),
                 },
-                b'\\' => at += 1,
+                b'\\' => at = edges.next(),
                 _ => {
                     let from = at;
-                    at = borders.end(at).min(end);
-                    while at + 1 < end
-                        && text[at] == b','
-                        && text[at - 1].is_ascii_digit()
-                        && text[at + 1].is_ascii_digit()
+                    at = edges.next().min(end);
+                    let mut stop = text.get(at).copied().unwrap_or_default();
+                    while stop == b',' && at + 1 < end && text[at - 1].is_ascii_digit() && text[at + 1].is_ascii_digit()
                     {
-                        at = borders.end(at + 1).min(end);
+                        edges.next();
+                        at = edges.next().min(end);
+                        stop = text.get(at).copied().unwrap_or_default();
                     }
-                    if at < end && text[at] == b'=' && is_name(&text[from..at]) {
-                        at += 1;
-                        continue;
+                    if !(stop == b'=' && at < end && is_name(&text[from..at])) {
+                        let (from, to) = trim(text, from, at);
+                        self.token(text, gap_from, from);
+                        gap_from = to;
                     }
-                    let (from, to) = trim(text, from, at);
-                    self.token(text, gap_from, from);
-                    gap_from = to;
+                    // A quote is an edge of its own.
+                    if stop != b'"' && stop != b'\\' {
+                        at = edges.next();
+                    }
                 }
             }
+            if self.count > TOKENS_MAX {
+                return false;
+            }
         }
-        false
+        self.gap(text, gap_from, end);
+        true
     }
 
     /// Cuts at all that is neither letter nor digit, and where `joins` says that what stands there does not belong to a
@@ -211,7 +235,7 @@ impl Cut {
                 at += 1;
             }
             gap_from = at;
-            if self.starts.len() > TOKENS_MAX {
+            if self.count > TOKENS_MAX {
                 return false;
             }
         }
@@ -235,21 +259,18 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// Leaves soft bytes out at both ends, but for a sign; all of it when there is nothing else.
-fn trim(line: &[u8], start: usize, end: usize) -> (usize, usize) {
-    let (mut from, mut to) = (start, end);
-    while from < to && !is_word(line[from]) {
-        from += 1;
-    }
-    while to > from && !is_word(line[to - 1]) {
-        to -= 1;
-    }
-    if from == to {
-        return (start, end);
-    }
-    if from > start && line[from - 1] == b'-' && line[from].is_ascii_digit() {
+#[inline]
+fn trim(text: &[u8], start: usize, end: usize) -> (usize, usize) {
+    if is_word(text[start]) && is_word(text[end - 1]) { (start, end) } else { trim_soft(&text[start..end], start) }
+}
+
+fn trim_soft(token: &[u8], start: usize) -> (usize, usize) {
+    let Some(mut from) = token.iter().position(|byte| is_word(*byte)) else { return (start, start + token.len()) };
+    let to = token.iter().rposition(|byte| is_word(*byte)).map_or(0, |last| last + 1);
+    if from > 0 && token[from - 1] == b'-' && token[from].is_ascii_digit() {
         from -= 1;
     }
-    (from, to)
+    (start + from, start + to)
 }
 
 /// Where the quoted text that begins at `from` ends.
@@ -282,9 +303,9 @@ mod tests {
         borders.look(line.as_bytes());
         assert!(cut.cut(way, line.as_bytes(), &borders, Span { start: 0, len: line.len() as u32 }));
         let layout = str::from_utf8(cut.layout()).unwrap().replace('\0', "_");
-        let nexts = cut.starts.iter().skip(1).copied().chain([line.len() as u32]);
+        let nexts = cut.starts().iter().skip(1).copied().chain([line.len() as u32]);
         let ends = nexts.zip(gaps(cut.layout())).map(|(next, gap)| next as usize - gap);
-        (layout, cut.starts.iter().zip(ends).map(|(start, end)| &line[*start as usize..end]).collect())
+        (layout, cut.starts().iter().zip(ends).map(|(start, end)| &line[*start as usize..end]).collect())
     }
 
     #[test]
@@ -299,6 +320,7 @@ mod tests {
         check("{\"key\":\"a b\",\"n\":1}", "{\"key\":\"_\",\"n\":_}", &["a b", "1"]);
         check("x=1 y.z=/a?b=c \"", "x=_ y.z=/_=_ \"", &["1", "a?b", "c"]);
         check("\"a\0\":1 \0=1", "\"_\":_ _=_", &["a\0", "1", "\0", "1"]);
+        check("\"a\": \"b\" \"c\":\"d\" \"e\":[1,\"f\":", "\"a\": \"_\" \"c\":\"_\" \"e\":[_,\"f\":", &["b", "d", "1"]);
         check("\"\\\"\" \"\"", "\"_\" \"_\"", &["\\\"", ""]);
     }
 

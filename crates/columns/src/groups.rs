@@ -99,7 +99,7 @@ impl Groups {
                 all.order.push(0);
                 continue;
             }
-            group.places.extend_from_slice(&cut.starts);
+            group.places.extend_from_slice(cut.starts());
             group.places.push(span.start + span.len);
             group.rows += 1;
             all.order.push(at + 1);
