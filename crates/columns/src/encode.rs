@@ -218,11 +218,7 @@ impl Tree {
     /// Values that hardly recur.
     fn varied(&mut self, values: Values<'_>, finer: Way) -> Shape {
         if let Some(numeric) = Numeric::of(values) {
-            match numeric {
-                // Digits alone are not in the filter but as bytes.
-                Numeric::Integers(_) => self.filter.add_bytes(b"-0123456789"),
-                Numeric::Fixed { .. } => self.note(values, finer),
-            }
+            self.note(values, finer);
             let how = numeric.estimate();
             return Shape::Node(numeric.node(&how));
         }

@@ -48,6 +48,8 @@ fn log() -> impl Strategy<Value = Vec<u8>> {
         (0_u64..200).prop_map(|number| number.to_string().into_bytes()),
         any::<i64>().prop_map(|number| number.to_string().into_bytes()),
         "[0-9]{3}-[0-9]{2}".prop_map(String::into_bytes),
+        "[0-9]{1,3}(\\.[0-9]{1,3}){3}".prop_map(String::into_bytes),
+        "[0-9a-f]{12}".prop_map(String::into_bytes),
         "[0-9a-f]{7}".prop_map(String::into_bytes),
         "[0-9A-F]{6}".prop_map(String::into_bytes),
         "(a|b)-[0-9]{1,2}\\.[0-9]{1,3}".prop_map(String::into_bytes),
@@ -140,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn logs_come_back_and_are_searched(text in log(), places in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..12, any::<bool>(), any::<u8>()), 8)) {
+    fn logs_come_back_and_are_searched(text in log(), places in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..30, any::<bool>(), any::<u8>()), 8)) {
         let (packed, filter) = check(&text);
         let block = Block::open(packed, lines(&text).len(), text.len()).unwrap();
         for (place, len, any_case, change) in places {
