@@ -36,17 +36,23 @@ impl Borders {
         }
     }
 
-    /// The edges from a place on.
+    /// The edges from a place on. Beyond `end` it does not look far: a text of empty lines has none at all.
     #[inline]
-    pub(crate) fn edges(&self, from: usize) -> Set<'_> {
-        Set::new(&self.edges, from)
+    pub(crate) fn edges(&self, from: usize, end: usize) -> Set<'_> {
+        Set::new(until(&self.edges, end), from)
     }
 
-    /// The first quote or backslash at or after a place; beyond the text when there is none.
+    /// The first quote or backslash at or after a place; at or beyond `end` when there is none before.
     #[inline]
-    pub(crate) fn quote(&self, from: usize) -> usize {
-        Set::new(&self.quotes, from).next()
+    pub(crate) fn quote(&self, from: usize, end: usize) -> usize {
+        Set::new(until(&self.quotes, end), from).next()
     }
+}
+
+/// The words with the bits before `end`.
+#[inline]
+fn until(words: &[u64], end: usize) -> &[u64] {
+    words.get(..end / WIDE + 1).unwrap_or(words)
 }
 
 /// The bits that are set, one after the other.
@@ -64,7 +70,7 @@ impl<'b> Set<'b> {
         Self { words, place, bits }
     }
 
-    /// The next one; beyond the text when there is none.
+    /// The next one; beyond the end when there is none.
     #[inline]
     pub(crate) fn next(&mut self) -> usize {
         while self.bits == 0 {
@@ -126,7 +132,7 @@ mod tests {
         let is_quote = |at: usize| text[at] == b'"' || text[at] == b'\\';
         let want: Vec<usize> =
             (0..text.len()).filter(|at| is_quote(*at) || is_token(*at) != (*at > 0 && is_token(at - 1))).collect();
-        let mut edges = borders.edges(0);
+        let mut edges = borders.edges(0, text.len());
         let mut got = Vec::new();
         loop {
             let at = edges.next();
@@ -134,13 +140,14 @@ mod tests {
                 break;
             }
             got.push(at);
-            assert_eq!(borders.edges(0).next_from(at), at);
+            assert_eq!(borders.edges(0, text.len()).next_from(at), at);
         }
         assert_eq!(got, want);
         for at in 0..text.len() {
-            assert_eq!(borders.quote(at) == at, is_quote(at), "{at}");
+            assert_eq!(borders.quote(at, text.len()) == at, is_quote(at), "{at}");
         }
         assert!(borders.has_zeros);
-        assert_eq!(borders.quote(text.len()), usize::MAX);
+        assert_eq!(borders.quote(text.len(), text.len()), usize::MAX);
+        assert_eq!((borders.edges(129, 130).next(), borders.edges(129, text.len()).next()), (usize::MAX, 258));
     }
 }

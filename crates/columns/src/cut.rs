@@ -167,13 +167,13 @@ impl Cut {
 
     fn cut_line(&mut self, text: &[u8], borders: &Borders, start: usize, end: usize) -> bool {
         let mut gap_from = start;
-        let mut edges = borders.edges(start);
+        let mut edges = borders.edges(start, end);
         let mut at = edges.next();
         while at < end {
             match text[at] {
                 b'"' => match closing_quote(text, borders, at + 1, end) {
                     Some(close) if is_key(text, borders, at, close, end) => {
-                        edges = borders.edges(close + 2);
+                        edges = borders.edges(close + 2, end);
                         // The colon is of a token that may go on behind it, or ends there.
                         at = match text.get(close + 2).map(|byte| class(*byte)) {
                             Some(class) if class <= Class::Soft => close + 2,
@@ -278,7 +278,7 @@ fn trim_soft(token: &[u8], start: usize) -> (usize, usize) {
 fn closing_quote(text: &[u8], borders: &Borders, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
     loop {
-        at = borders.quote(at);
+        at = borders.quote(at, end);
         if at >= end {
             return None;
         }

@@ -11,6 +11,9 @@ use crate::write::Writer;
 /// A text that is shorter is not worth columns, in bytes.
 const TEXT_BYTES_MIN: usize = 16 << 10;
 
+/// Lines that are shorter on average are left to zstd, in bytes: what is done for each line takes too long for so little.
+const LINE_BYTES_MIN: usize = 8;
+
 /// Lines whose layouts are counted before anything else is done.
 const SAMPLE_LINES: usize = 2_048;
 
@@ -75,6 +78,9 @@ impl Encoder {
 
     fn columns(&mut self, text: &[u8], level: i32) -> Option<Vec<u8>> {
         let lines = Lines::of(text)?;
+        if text.len() < lines.count() * LINE_BYTES_MIN {
+            return None;
+        }
         self.tree.borders.look(text);
         let sample = SAMPLE_LINES.min(lines.count());
         let layouts = layouts_of_sample(lines.values(text), Way::Line, &self.tree.borders, SAMPLE_LINES);

@@ -200,6 +200,10 @@ fn odd_texts_come_back() {
     check(b"");
     check(b"\n");
     check(b"\n\n\n");
+    // What looks from one line far into others would take for ever.
+    check(&b"\n".repeat(1 << 20));
+    check(&b"\"\n".repeat(1 << 18));
+    check(&b"\\ \n".repeat(1 << 18));
     check(&b"the same line\n".repeat(1_000));
     check(&[b"x".repeat(1 << 20), b"\n".to_vec()].concat());
     let mut text = Vec::new();
