@@ -24,6 +24,12 @@ const LINES_PER_LAYOUT: usize = 3;
 const SAMPLES: usize = 8;
 const SAMPLE_BYTES: usize = 64 << 10;
 
+/// Bytes of lines whose columns are made before those of all. Where zstd makes as little of these lines, and not even the
+/// [`DENSE`]th part, hardly anything in them recurs: random words, or base64. Where it packs well, columns may still
+/// come out smaller in the end, because of more lines they are relatively smaller.
+const TRIAL_BYTES: usize = 256 << 10;
+const DENSE: usize = 4;
+
 /// Columns may take so many hundredths of what zstd alone takes: to be searched without being unpacked is worth a little.
 const WORTH: usize = 102;
 
@@ -87,9 +93,23 @@ impl Encoder {
         if layouts * LINES_PER_LAYOUT > sample {
             return None;
         }
+        if !self.promises(text, &lines, level)? {
+            return None;
+        }
         let columns = self.whole(text, &lines, level)?;
         let clearly = columns.len() * 3 < sampled_zstd_len(text, level)? * 2;
         (clearly || columns.len() <= zstd_len(text, level)? * WORTH / 100).then_some(columns)
+    }
+
+    /// Whether columns of the whole text may be worth it, by those of some lines.
+    fn promises(&mut self, text: &[u8], lines: &Lines, level: i32) -> Option<bool> {
+        let start = lines.0.partition_point(|start| (*start as usize) < text.len() / 2).min(lines.count());
+        let end = lines.0.partition_point(|start| (*start as usize) < text.len() / 2 + TRIAL_BYTES).min(lines.count());
+        let some = Lines(lines.0.get(start..=end)?.to_vec());
+        let part = text.get(*some.0.first()? as usize..*some.0.last()? as usize)?;
+        let columns = Writer::new(level).and_then(|writer| writer.write(self.tree.lines(some.values(text)))).ok()?;
+        let zstd = zstd_len(part, level)?;
+        Some(columns.len() < zstd || zstd * DENSE < part.len())
     }
 
     /// Columns of any text, be they worth it or not.

@@ -195,6 +195,56 @@ fn digits() -> Automaton {
     Automaton::explore(classes, 0, step, |_| Some(false)).unwrap()
 }
 
+/// What is packed and given away is either columns of the text, or nothing where zstd is as good.
+#[test]
+fn columns_are_given_where_they_are_worth_it() {
+    let mut state = 1_u64;
+    let mut next = move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        state >> 33
+    };
+    let mut text = |line: &mut dyn FnMut(&mut dyn FnMut() -> u64) -> String| {
+        let mut text = Vec::new();
+        while text.len() < 1 << 20 {
+            text.extend_from_slice(line(&mut next).as_bytes());
+            text.push(b'\n');
+        }
+        text
+    };
+    let base64 = |number: u64| {
+        char::from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[number as usize % 64])
+    };
+    let check = |name: &str, text: &[u8], want: bool| {
+        let zstd = zstd::bulk::compress(text, 1).unwrap().len();
+        let packed = Encoder::new().encode(text, 1);
+        assert_eq!(packed.columns.is_some(), want, "{name}");
+        let count = lines(text).len();
+        let block = packed.columns.map(|columns| {
+            assert!(columns.len() <= zstd * 102 / 100, "{name}: {} of {zstd}", columns.len());
+            Block::open(columns, count, text.len()).unwrap()
+        });
+        assert!(block.is_none_or(|block| block.text().unwrap() == text), "{name}");
+        assert!(lines(text).iter().all(|line| Filter::new(&packed.filter).may_contain(line, false)), "{name}");
+    };
+    check("times", &text(&mut |next| format!("2026-11-21 10:{:02}:00 took {} ms", next() % 60, next() % 500)), true);
+    check("base64", &text(&mut |next| (0..76).map(|_| base64(next())).collect()), false);
+    check("one line", &text(&mut |next| (0..1 << 20).map(|_| base64(next())).collect()), false);
+    check(
+        "words",
+        &text(&mut |next| (0..8 + next() % 20).map(|_| format!("{:x} ", next() % 5_000 * 7_919)).collect()),
+        false,
+    );
+    check("short lines", &text(&mut |next| (next() % 10).to_string()), false);
+    let layout =
+        |bits: u64| -> String { (0..17).map(|bit| if bits >> bit & 1 == 1 { "a [" } else { "b, " }).collect() };
+    check("100,000 shapes", &text(&mut |next| layout(next() % 100_000)), false);
+    check("random bytes", &text(&mut |next| (0..60).map(|_| char::from(next() as u8 | 1)).collect()), false);
+    check("the same line", &text(&mut |_| "the same line".to_owned()), true);
+    check("digits", &text(&mut |next| (next() % 100_000_000).to_string()), true);
+    let nested = |depth: usize| format!("{}1{}", "{\"a\":[".repeat(depth), "]}".repeat(depth));
+    check("nested", &text(&mut |next| nested(next() as usize % 40)), true);
+}
+
 #[test]
 fn odd_texts_come_back() {
     check(b"");
