@@ -159,7 +159,7 @@ impl FilterBuilder {
 /// The bit of a place in a filter of so many bits.
 #[inline]
 fn squeezed(place: u32, bits: usize) -> usize {
-    (u64::from(place) * bits as u64 >> BITS_LOG) as usize
+    ((u64::from(place) * bits as u64) >> BITS_LOG) as usize
 }
 
 /// A filter as it is kept. Never says wrongly that something is not there; of bytes that are no filter it says that all

@@ -24,9 +24,9 @@ const LINES_PER_LAYOUT: usize = 3;
 const SAMPLES: usize = 8;
 const SAMPLE_BYTES: usize = 64 << 10;
 
-/// Bytes of lines whose columns are made before those of all. Where zstd makes as little of these lines, and not even the
-/// [`DENSE`]th part, hardly anything in them recurs: random words, or base64. Where it packs well, columns may still
-/// come out smaller in the end, because of more lines they are relatively smaller.
+/// Bytes of lines whose columns are made before those of all, where zstd does not make a [`DENSE`]th part of them. There
+/// hardly anything recurs, as in random words or base64, and if these columns bring nothing, more would not either. Where
+/// zstd packs well, the columns of more lines are relatively smaller, so that those of few say nothing.
 const TRIAL_BYTES: usize = 256 << 10;
 const DENSE: usize = 4;
 
@@ -97,7 +97,10 @@ impl Encoder {
             return None;
         }
         let columns = self.whole(text, &lines, level)?;
-        let clearly = columns.len() * 3 < sampled_zstd_len(text, level)? * 2;
+        let sampled = sampled_zstd_len(text, level)?;
+        // Where little recurs, pieces tell well what zstd makes of all of it.
+        let clearly =
+            columns.len() * 3 < sampled * 2 || (columns.len() * 10 < sampled * 9 && sampled * DENSE > text.len());
         (clearly || columns.len() <= zstd_len(text, level)? * WORTH / 100).then_some(columns)
     }
 
@@ -107,9 +110,13 @@ impl Encoder {
         let end = lines.0.partition_point(|start| (*start as usize) < text.len() / 2 + TRIAL_BYTES).min(lines.count());
         let some = Lines(lines.0.get(start..=end)?.to_vec());
         let part = text.get(*some.0.first()? as usize..*some.0.last()? as usize)?;
-        let columns = Writer::new(level).and_then(|writer| writer.write(self.tree.lines(some.values(text)))).ok()?;
         let zstd = zstd_len(part, level)?;
-        Some(columns.len() < zstd || zstd * DENSE < part.len())
+        if zstd * DENSE < part.len() {
+            return Some(true);
+        }
+        let split = self.tree.lines(some.values(text));
+        let columns = Writer::new(level).and_then(|writer| writer.write(split)).ok()?;
+        Some(columns.len() < zstd)
     }
 
     /// Columns of any text, be they worth it or not.
