@@ -104,17 +104,33 @@ pub(crate) enum Source<'b> {
         ids: &'b [u32],
         texts: TextsAt<'b>,
     },
-    Split {
-        block: &'b Block,
-        numbers: &'b [u32],
-        rows: &'b [u32],
-        rest: Option<usize>,
-        tables: &'b [Table],
-        /// Of `rest` and the tables, made when one of their rows is asked for.
-        sources: Vec<OnceCell<Option<Vec<Self>>>>,
-    },
+    Split(Tables<'b>),
     /// All in one table.
     Table(Vec<Self>),
+}
+
+/// Values by their layout.
+pub(crate) struct Tables<'b> {
+    block: &'b Block,
+    /// Of each value.
+    pub(crate) numbers: &'b [u32],
+    /// The row of each value in its table.
+    pub(crate) rows: &'b [u32],
+    rest: Option<usize>,
+    tables: &'b [Table],
+    /// Of `rest` and the tables, made when one of their rows is asked for.
+    sources: Vec<OnceCell<Option<Vec<Source<'b>>>>>,
+}
+
+impl<'b> Tables<'b> {
+    /// The columns of the table with this number; 0 is for what is kept whole.
+    pub(crate) fn columns(&self, number: usize) -> Option<&[Source<'b>]> {
+        let columns = self.sources.get(number)?.get_or_init(|| match number.checked_sub(1) {
+            None => Some(vec![Source::of(self.block, self.rest?)?]),
+            Some(table) => Source::parts(self.block, self.tables.get(table)?),
+        });
+        columns.as_deref()
+    }
 }
 
 impl<'b> Source<'b> {
@@ -145,7 +161,7 @@ impl<'b> Source<'b> {
                 let tables = block.tree.tables(tables);
                 let mut sources = Vec::new();
                 sources.resize_with(tables.len() + 1, OnceCell::new);
-                Self::Split { block, numbers, rows, rest, tables, sources }
+                Self::Split(Tables { block, numbers, rows, rest, tables, sources })
             }
         })
     }
@@ -191,13 +207,9 @@ impl<'b> Source<'b> {
                 (out.len <= out.max).then_some(())
             }
             Self::Dictionary { ids, texts } => push_text(texts, *ids.get(row)? as usize, out),
-            Self::Split { block, numbers, rows, rest, tables, sources } => {
-                let number = *numbers.get(row)? as usize;
-                let parts = sources.get(number)?.get_or_init(|| match number.checked_sub(1) {
-                    None => Some(vec![Self::of(block, (*rest)?)?]),
-                    Some(table) => Self::parts(block, tables.get(table)?),
-                });
-                push_all(parts.as_ref()?, *rows.get(row)? as usize, out)
+            Self::Split(tables) => {
+                let columns = tables.columns(*tables.numbers.get(row)? as usize)?;
+                push_all(columns, *tables.rows.get(row)? as usize, out)
             }
             Self::Table(sources) => push_all(sources, row, out),
         }

@@ -45,35 +45,35 @@ impl Walk<'_> {
     /// there.
     fn over(&mut self, source: &Source<'_>, first: usize, places: &mut [u32]) -> Option<()> {
         match source {
-            Source::Literal(literal) => places.iter_mut().try_for_each(|place| self.step(literal, place)),
-            Source::Text { bytes, starts, gap } => places.iter_mut().enumerate().try_for_each(|(at, place)| {
-                let [start, end] = starts.get(first + at..first + at + 2)? else { return None };
-                self.step(bytes.get(*start as usize..(end - gap) as usize)?, place)
-            }),
-            Source::Dictionary { ids, bytes, starts, gap } => {
-                places.iter_mut().zip(ids.get(first..)?).try_for_each(|(place, id)| {
-                    let [start, end] = starts.get(*id as usize..*id as usize + 2)? else { return None };
-                    self.step(bytes.get(*start as usize..(end - gap) as usize)?, place)
-                })
+            Source::Literal(text, len) => {
+                let literal = text.get(..*len)?;
+                places.iter_mut().try_for_each(|place| self.step(literal, place))
             }
-            Source::Numbers(_) | Source::Fixed { .. } => places.iter_mut().enumerate().try_for_each(|(at, place)| {
+            Source::Text(texts) => {
+                places.iter_mut().enumerate().try_for_each(|(at, place)| self.step(texts.get(first + at)?, place))
+            }
+            Source::Dictionary { ids, texts } => places
+                .iter_mut()
+                .zip(ids.get(first..)?)
+                .try_for_each(|(place, id)| self.step(texts.get(*id as usize)?, place)),
+            Source::Numbers(_) | Source::Fixed(_) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
                 self.out.shrink_to(0);
                 self.out.push_growing(self.text.len(), |out| source.push(first + at, out))?;
                 self.step(self.out.text(), place)
             }),
             Source::Table(sources) => sources.iter().try_for_each(|source| self.over(source, first, places)),
-            Source::Split { tables, rows, sources } => {
-                let tables = tables.get(first..first + places.len())?;
+            Source::Split(split) => {
+                let tables = split.numbers.get(first..first + places.len())?;
                 // Those of a table follow each other in it.
                 let mut order: Vec<u32> = (0..places.len() as u32).collect();
                 order.sort_by_key(|at| tables.get(*at as usize));
                 let mut some = Vec::new();
                 for run in order.chunk_by(|a, b| tables.get(*a as usize) == tables.get(*b as usize)) {
                     let at = *run.first()? as usize;
-                    let row = *rows.get(first + at)? as usize;
+                    let row = *split.rows.get(first + at)? as usize;
                     some.clear();
                     some.extend(run.iter().filter_map(|at| places.get(*at as usize)));
-                    let sources = sources.get(*tables.get(at)? as usize)?;
+                    let sources = split.columns(*tables.get(at)? as usize)?;
                     sources.iter().try_for_each(|source| self.over(source, row, &mut some))?;
                     for (at, place) in run.iter().zip(&some) {
                         *places.get_mut(*at as usize)? = *place;
