@@ -197,7 +197,11 @@ fn counts_are_those_of_grep(codec: &str) {
     comparison.run(&node, &samples, PATTERNS / 2);
     let Comparison { kinds, differences, .. } = comparison;
     let compared: u64 = kinds.values().map(|(compared, _)| compared).sum();
-    eprintln!("{codec}: seed {SEED:#x}, {} texts: {compared} patterns, {} differences", samples.len(), differences.len());
+    eprintln!(
+        "{codec}: seed {SEED:#x}, {} texts: {compared} patterns, {} differences",
+        samples.len(),
+        differences.len()
+    );
     for (kind, (compared, matched)) in &kinds {
         eprintln!("  {compared:5} {kind} ({matched} matched something)");
     }

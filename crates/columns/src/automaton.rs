@@ -127,7 +127,9 @@ impl Automaton {
 
     /// Whether the state stays what it is at each of these bytes.
     pub(crate) fn keeps(&self, state: u16, bytes: &[u64; 4]) -> bool {
-        self.keeps.get(state as usize).is_some_and(|kept| kept.iter().zip(bytes).all(|(kept, bytes)| bytes & !kept == 0))
+        self.keeps
+            .get(state as usize)
+            .is_some_and(|kept| kept.iter().zip(bytes).all(|(kept, bytes)| bytes & !kept == 0))
     }
 
     /// Where each of these bytes leads, if that is the same for all.

@@ -4,10 +4,13 @@
 //!
 //! - four bytes, and five, of a word (letters, digits, `_`, bytes from 0x80 on) without a digit;
 //! - six bytes of a word with a digit among the last five: shorter ones of numbers and hashes are in every block;
-//! - seven bytes of digits and dots, two dots at least, that begin and end with a digit: of addresses.
+//! - seven bytes of digits and dots, two dots at least, that begin and end with a digit: of addresses;
+//! - five bytes, two of a word, one of `-./:@`, two of a word, not all digits: words may be everywhere and never stand
+//!   side by side.
 //!
-//! ASCII letters count in lower case. Other bytes are in no gram, so that it does not matter how words are put together;
-//! whatever is contained in a line has its words there, whole or in part, and so its grams. In front of them stands a bit
+//! ASCII letters count in lower case. Other bytes are in no gram, so that it does not matter how tokens are put together;
+//! whatever is contained in a line has its words there, whole or in part, and so its grams. What is between two words in
+//! a gram always belongs to one token or to one gap, as [lines are cut](crate::cut). In front of them stands a bit
 //! for each byte that occurs at all.
 //!
 //! One hash, a bit each: texts have several grams, so each may be wrongly there in four of ten times. (Bloom, "Space/time
@@ -28,7 +31,7 @@ const BITS_LOG: u32 = 21;
 const QUARTER_BITS: usize = 7;
 
 /// What a filter of this kind begins with. Those of another have an even number of bytes.
-const KIND: u8 = 1;
+const KIND: u8 = 2;
 
 /// Bytes of the set of all bytes.
 const BYTE_SET: usize = 32;
@@ -39,7 +42,11 @@ const LETTERS: u32 = 5;
 const WORD: u32 = 6;
 const ADDRESS: u32 = 7;
 
-/// The byte in lower case if it is one of a word, or a dot; else 0.
+/// Bytes of a gram of two words, and where in it, counted from its end, bytes of words stand.
+const PAIR: u32 = 5;
+const PAIR_WORDS: u32 = 0b11011;
+
+/// The byte in lower case if it is one of a word, or one that joins words; else 0.
 const FOLDED: [u8; 256] = {
     let mut folded = [0; 256];
     let mut byte = 0;
@@ -47,7 +54,7 @@ const FOLDED: [u8; 256] = {
         let at = byte as u8;
         folded[byte] = match at {
             b'A'..=b'Z' => at + 32,
-            b'0'..=b'9' | b'a'..=b'z' | b'_' | b'.' | 0x80.. => at,
+            b'0'..=b'9' | b'a'..=b'z' | b'_' | b'.' | b'-' | b'/' | b':' | b'@' | 0x80.. => at,
             _ => 0,
         };
         byte += 1;
@@ -67,23 +74,29 @@ fn grams(text: &[u8], mut each: impl FnMut(u32)) {
     let mut bytes = 0_u64;
     // Bytes of a word up to here, those without a digit, and digits and dots.
     let (mut word, mut letters, mut address) = (0_u32, 0_u32, 0_u32);
-    // A bit for each of the last bytes that is a dot.
-    let mut dots = 0_u32;
+    // A bit for each of the last bytes that is a dot, a digit, of a word, and that joins words.
+    let (mut dots, mut digits, mut words, mut joints) = (0_u32, 0_u32, 0_u32, 0_u32);
     for byte in text {
         let folded = FOLDED[*byte as usize];
         bytes = bytes << 8 | u64::from(folded);
-        dots <<= 1;
+        (dots, digits, words, joints) = (dots << 1, digits << 1, words << 1, joints << 1);
         match folded {
             0 => (word, letters, address) = (0, 0, 0),
             b'.' => {
                 (word, letters) = (0, 0);
                 address += 1;
                 dots |= 1;
+                joints |= 1;
+            }
+            b'-' | b'/' | b':' | b'@' => {
+                (word, letters, address) = (0, 0, 0);
+                joints |= 1;
             }
             b'0'..=b'9' => {
                 word += 1;
                 letters = 0;
                 address += 1;
+                (digits, words) = (digits | 1, words | 1);
                 if word >= WORD {
                     each(place(bytes, WORD));
                 }
@@ -96,6 +109,7 @@ fn grams(text: &[u8], mut each: impl FnMut(u32)) {
                 word += 1;
                 letters += 1;
                 address = 0;
+                words |= 1;
                 if letters >= SHORT {
                     each(place(bytes, SHORT));
                 }
@@ -105,6 +119,9 @@ fn grams(text: &[u8], mut each: impl FnMut(u32)) {
                     each(place(bytes, WORD));
                 }
             }
+        }
+        if word == 2 && joints & 0b100 != 0 && words & PAIR_WORDS == PAIR_WORDS && digits & PAIR_WORDS != PAIR_WORDS {
+            each(place(bytes, PAIR));
         }
     }
 }
@@ -247,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_is_no_filter_lets_all_through() {
-        for bytes in [vec![], vec![0; 32 + 64], vec![1; 33], vec![2; 33 + 8]] {
+        for bytes in [vec![], vec![0; 32 + 64], vec![2; 33], vec![1; 33 + 8], vec![3; 33 + 8]] {
             assert!(Filter::new(&bytes).may_contain(b"anything", false) && Filter::new(&bytes).may_have(0));
         }
     }

@@ -87,7 +87,9 @@ type Table = Vec<([u8; 6], bool)>;
 
 fn table() -> impl Strategy<Value = Table> {
     let states = 1_u8..6;
-    states.prop_flat_map(|states| prop::collection::vec((prop::array::uniform6(0..states + 2), any::<bool>()), states as usize))
+    states.prop_flat_map(|states| {
+        prop::collection::vec((prop::array::uniform6(0..states + 2), any::<bool>()), states as usize)
+    })
 }
 
 fn class(byte: u8) -> usize {

@@ -38,7 +38,12 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { fields_records_max: 10_000, tail_lag_bytes_max: 64 << 20, held_bytes_max: 128 << 20, opened_bytes_max: 512 << 20 }
+        Self {
+            fields_records_max: 10_000,
+            tail_lag_bytes_max: 64 << 20,
+            held_bytes_max: 128 << 20,
+            opened_bytes_max: 512 << 20,
+        }
     }
 }
 

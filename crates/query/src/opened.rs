@@ -80,7 +80,11 @@ impl Opened {
             Some(Kept::Block(block, _)) => Some(block),
             _ => None,
         };
-        if block.is_some() { self.found.inc() } else { self.missed.inc() };
+        if block.is_some() {
+            self.found.inc()
+        } else {
+            self.missed.inc()
+        };
         block
     }
 

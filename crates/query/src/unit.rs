@@ -124,11 +124,7 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
             for (block, entry) in footer.blocks.iter().enumerate() {
                 let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
                 take(
-                    Unit::Block(BlockUnit {
-                        segment: Arc::clone(segment),
-                        block,
-                        opened: Arc::clone(&engine.opened),
-                    }),
+                    Unit::Block(BlockUnit { segment: Arc::clone(segment), block, opened: Arc::clone(&engine.opened) }),
                     stream && wants(request, &entry.reach),
                     &mut units,
                     stats,

@@ -15,10 +15,8 @@ const CACHE_BYTES: usize = 8 << 20;
 pub(crate) fn automaton(hir: &Hir) -> Option<Automaton> {
     let captures = NfaConfig::new().which_captures(WhichCaptures::None).utf8(false);
     let nfa = Compiler::new().configure(captures).build_from_hir(hir).ok()?;
-    let config = DFA::config()
-        .match_kind(MatchKind::LeftmostFirst)
-        .cache_capacity(CACHE_BYTES)
-        .skip_cache_capacity_check(true);
+    let config =
+        DFA::config().match_kind(MatchKind::LeftmostFirst).cache_capacity(CACHE_BYTES).skip_cache_capacity_check(true);
     let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
     let cache = std::cell::RefCell::new(Cache::new(&dfa));
     let mut classes = [0; 256];
