@@ -72,6 +72,11 @@ impl Corpus {
         Ok(corpus)
     }
 
+    /// The name of its file without what follows the dot.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// The file, cut at line ends into batches of about `size` bytes: where each begins and ends.
     pub(crate) fn batches(&self, size: u64) -> anyhow::Result<Vec<(u64, u64)>> {
         let file = File::open(&self.path)?;

@@ -51,6 +51,19 @@ impl Client {
         self.answer().with_context(|| format!("GET {path}"))
     }
 
+    /// Reads an answer of plain text piece by piece, and keeps none of it.
+    pub(crate) fn read(&mut self, path: &str, mut each: impl FnMut(&[u8])) -> anyhow::Result<()> {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\naccept: text/plain\r\n\r\n", self.host), &[])?;
+        let (status, length) = self.head()?;
+        ensure!(status == 200 && matches!(length, Length::Chunked), "GET {path}: status {status}, not a stream");
+        let mut piece = Vec::new();
+        while self.chunk(&mut piece)? {
+            each(&piece);
+            piece.clear();
+        }
+        Ok(())
+    }
+
     /// Sends lines.
     pub(crate) fn post(&mut self, path: &str, format: &str, lines: &[u8]) -> anyhow::Result<Answer> {
         let head = format!(

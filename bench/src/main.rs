@@ -9,7 +9,9 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement prints its figures and its progress")]
 
 mod compaction;
+mod cores;
 mod corpus;
+mod encode;
 mod feed;
 mod freshness;
 mod http;
@@ -52,6 +54,8 @@ enum What {
     Compaction(compaction::CompactionArgs),
     /// How fast questions of all kinds are answered
     Search(search::SearchArgs),
+    /// How fast blocks are packed, beside zstd
+    Encode(encode::EncodeArgs),
     /// How long after it was sent a line can be found
     Freshness(freshness::FreshnessArgs),
     /// How much memory a node takes, busy and idle
@@ -69,6 +73,7 @@ fn main() -> anyhow::Result<()> {
         What::Ingest(args) => ingest::run(&args, &setting),
         What::Compaction(args) => compaction::run(&args, &setting),
         What::Search(args) => search::run(&args, &setting),
+        What::Encode(args) => encode::run(&args, &setting),
         What::Freshness(args) => freshness::run(&args, &setting),
         What::Memory(args) => memory::run(&args, &setting),
         What::Startup(args) => startup::run(&args, &setting),

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
 
 /// Clock ticks a second in `/proc`: 100 on every Linux that Bucksaw runs on, whatever the kernel's own timer does.
 const TICKS: f64 = 100.0;
@@ -26,6 +28,22 @@ pub(crate) fn cpu_nanos(pid: u32) -> anyhow::Result<u64> {
         nanos += text.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or(0);
     }
     Ok(nanos)
+}
+
+/// Seconds of CPU of all children of this process that were waited for, with all of their threads, and the kernel's for
+/// them. Fine grained, unlike [`cpu_seconds`].
+pub(crate) fn children_cpu_seconds() -> anyhow::Result<f64> {
+    usage_seconds(UsageWho::RUSAGE_CHILDREN)
+}
+
+/// Seconds of CPU that the calling thread has used.
+pub(crate) fn thread_cpu_seconds() -> anyhow::Result<f64> {
+    usage_seconds(UsageWho::RUSAGE_THREAD)
+}
+
+fn usage_seconds(who: UsageWho) -> anyhow::Result<f64> {
+    let usage = getrusage(who).context("the kernel does not say what was used")?;
+    Ok((usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6)
 }
 
 /// Whether it has ended, and only waits to be waited for.
@@ -72,6 +90,15 @@ pub(crate) fn disk_bytes(dir: &Path) -> anyhow::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_children_and_threads_used_is_counted() {
+        let (thread, children) = (thread_cpu_seconds().unwrap(), children_cpu_seconds().unwrap());
+        assert!((0..3_000_000_u64).map(std::hint::black_box).sum::<u64>() > 0);
+        assert!(thread_cpu_seconds().unwrap() > thread);
+        assert!(std::process::Command::new("true").status().unwrap().success());
+        assert!(children_cpu_seconds().unwrap() > children);
+    }
 
     #[test]
     fn this_process_is_there() {

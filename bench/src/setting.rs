@@ -77,6 +77,14 @@ impl Setting {
         Corpus::prepare(&self.options.corpus, self.options.bytes.0.min(bytes), &self.path("corpus.log"))
     }
 
+    /// The files as they are; where there are none, the lines to send.
+    pub(crate) fn corpora(&self, files: &[PathBuf]) -> anyhow::Result<Vec<Corpus>> {
+        if files.is_empty() {
+            return Ok(vec![self.corpus()?]);
+        }
+        files.iter().map(|file| Corpus::of_file(file)).collect()
+    }
+
     /// Starts a node on a directory of that name; a name may be used again.
     pub(crate) fn node(&self, name: &str, more: &[&str]) -> anyhow::Result<Node> {
         Node::start(&self.bucksaw, &self.path(name), more)

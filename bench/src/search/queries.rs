@@ -11,10 +11,24 @@ pub(crate) struct Query {
     pub(crate) expr: &'static str,
     /// A regex of ripgrep that finds the same lines.
     pub(crate) regex: &'static str,
+    /// What is wanted of the lines.
+    pub(crate) wanted: Wanted,
 }
 
+/// What is wanted of the lines that match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// How many there are.
+    Count,
+    /// All of them.
+    Lines,
+}
+
+/// The kind whose lines are printed, too.
+const PRINTED: &str = "frequent literal";
+
 const fn query(kind: &'static str, expr: &'static str, regex: &'static str) -> Query {
-    Query { kind, expr, regex }
+    Query { kind, expr, regex, wanted: Wanted::Count }
 }
 
 const ABSENT: Query = query("absent literal", "zebra-crossing-17", "zebra-crossing-17");
@@ -77,13 +91,29 @@ const GENERATED: [Query; 8] = [
 ];
 
 /// The questions for the logs in this file.
-pub(crate) fn of(file: &Path) -> &'static [Query] {
+pub(crate) fn of(file: &Path) -> Vec<Query> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    match name.split(['_', '-', '.']).next().unwrap_or_default() {
+    let counted: &[Query] = match name.split(['_', '-', '.']).next().unwrap_or_default() {
         "web" => &WEB,
         "json" => &JSON,
         "java" => &JAVA,
         "db" => &DB,
         _ => &GENERATED,
+    };
+    let printed = counted.iter().filter(|query| query.kind == PRINTED);
+    let printed = printed.map(|query| Query { kind: "printing", wanted: Wanted::Lines, ..*query });
+    counted.iter().copied().chain(printed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_log_is_printed_once() {
+        for name in ["web.log", "json.ndjson", "java.log", "db-1.log", "corpus.log"] {
+            let queries = of(Path::new(name));
+            assert_eq!(queries.iter().filter(|query| query.wanted == Wanted::Lines).count(), 1, "{name}");
+        }
     }
 }

@@ -1,21 +1,24 @@
 //! `rg` on the raw file, and on what `zstd` unpacks.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 
-use crate::{process, wait};
+use crate::process;
 
-/// How long a search may take.
-const SEARCH_MAX: Duration = Duration::from_secs(300);
+/// Bytes that are read at one go of what is printed.
+const READ: usize = 256 << 10;
 
 /// What a search found and took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Searched {
     pub(crate) lines: u64,
+    /// Of the lines, where they were printed; of their number, where they were counted.
+    pub(crate) bytes: u64,
     pub(crate) wall_seconds: f64,
     pub(crate) cpu_seconds: f64,
 }
@@ -28,50 +31,67 @@ pub(crate) fn are_there() -> bool {
 
 /// Counts lines of a file, with one thread.
 pub(crate) fn rg(regex: &str, file: &Path) -> anyhow::Result<Searched> {
-    let mut command = counting(regex);
-    run(&mut [command.arg(file).stdout(Stdio::piped()).spawn().context("cannot start rg")?])
+    counted(|| Ok(vec![started(grep(regex).args(["-c", "--include-zero"]).arg(file))?]))
+}
+
+/// Prints lines of a file, with one thread.
+pub(crate) fn rg_printing(regex: &str, file: &Path) -> anyhow::Result<Searched> {
+    run(|| Ok(vec![started(grep(regex).arg("-N").arg(file))?]), &mut Vec::new())
 }
 
 /// Counts lines of what a packed file unpacks to.
 pub(crate) fn zstd_rg(regex: &str, packed: &Path) -> anyhow::Result<Searched> {
-    let mut zstd = Command::new("zstd");
-    let mut zstd =
-        zstd.args(["-dcq", "-T1"]).arg(packed).stdout(Stdio::piped()).spawn().context("cannot start zstd")?;
-    let text = zstd.stdout.take().context("zstd has no output")?;
-    let mut command = counting(regex);
-    let rg = command.arg("-").stdin(text).stdout(Stdio::piped()).spawn().context("cannot start rg")?;
-    run(&mut [rg, zstd])
+    counted(|| {
+        let mut zstd = started(Command::new("zstd").args(["-dcq", "-T1"]).arg(packed))?;
+        let text = zstd.stdout.take().context("zstd has no output")?;
+        Ok(vec![started(grep(regex).args(["-c", "--include-zero"]).arg("-").stdin(text))?, zstd])
+    })
 }
 
-fn counting(regex: &str) -> Command {
+fn grep(regex: &str) -> Command {
     let mut command = Command::new("rg");
-    command.args(["--no-config", "-j1", "-a", "-c", "--include-zero", "--no-unicode", "--no-filename", "-e", regex]);
+    command.args(["--no-config", "-j1", "-a", "--no-unicode", "--no-filename", "-e", regex]);
     command.stdin(Stdio::null());
     command
 }
 
-/// Waits for all; the first says how many lines there are.
-fn run(children: &mut [Child]) -> anyhow::Result<Searched> {
-    let started = Instant::now();
-    let mut cpu_seconds = 0.0;
-    for child in children.iter() {
-        wait::until("a search", Duration::from_millis(1), SEARCH_MAX, || {
-            Ok(process::has_ended(child.id())?.then_some(()))
-        })?;
-        cpu_seconds += process::cpu_seconds(child.id())?;
-    }
-    let wall_seconds = started.elapsed().as_secs_f64();
-    let mut text = String::new();
-    for child in children.iter_mut() {
-        if let Some(mut out) = child.stdout.take() {
-            std::io::Read::read_to_string(&mut out, &mut text)?;
+fn started(command: &mut Command) -> anyhow::Result<Child> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {name}"))
+}
+
+/// The first child says how many lines there are.
+fn counted(start: impl FnOnce() -> anyhow::Result<Vec<Child>>) -> anyhow::Result<Searched> {
+    let mut said = Vec::new();
+    let searched = run(start, &mut said)?;
+    let said = String::from_utf8_lossy(&said);
+    let lines = said.trim().parse().with_context(|| format!("rg says `{said}`"))?;
+    Ok(Searched { lines, ..searched })
+}
+
+/// Reads what the first child prints, keeping the beginning, and waits for all. What they used is what was added to that
+/// of all children, so nobody else's child may end meanwhile: nothing else is done here at the same time.
+fn run(start: impl FnOnce() -> anyhow::Result<Vec<Child>>, kept: &mut Vec<u8>) -> anyhow::Result<Searched> {
+    let (before, began) = (process::children_cpu_seconds()?, Instant::now());
+    let mut children = start()?;
+    let (mut bytes, mut lines, mut piece) = (0, 0, vec![0; READ]);
+    let mut out = children.first_mut().and_then(|child| child.stdout.take()).context("a rival has no output")?;
+    loop {
+        let read = out.read(&mut piece)?;
+        let Some(piece) = piece.get(..read).filter(|piece| !piece.is_empty()) else { break };
+        if bytes == 0 {
+            kept.extend_from_slice(piece);
         }
+        bytes += piece.len() as u64;
+        lines += memchr::memchr_iter(b'\n', piece).count() as u64;
+    }
+    for child in &mut children {
         let status = child.wait()?;
         // 1 is "found nothing".
         ensure!(status.code().is_some_and(|code| code < 2), "a rival failed: {status}");
     }
-    let lines = text.trim().parse().with_context(|| format!("rg says `{text}`"))?;
-    Ok(Searched { lines, wall_seconds, cpu_seconds })
+    let cpu_seconds = process::children_cpu_seconds()? - before;
+    Ok(Searched { lines, bytes, wall_seconds: began.elapsed().as_secs_f64(), cpu_seconds })
 }
 
 /// Packs a file as zstd -3 does, in pieces of 4 MB that are unpacked alone. Gives the bytes.

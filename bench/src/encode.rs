@@ -1,0 +1,135 @@
+//! `encode`: what it costs to pack blocks, as the store packs them first and as it packs them when it merges, beside zstd.
+//!
+//! One thread, in this process, and nothing else: no queue, no files, no checksums. What a node takes for all of that is
+//! in `search` and `compaction`.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use bucksaw_columns::Encoder;
+use bucksaw_segment::Codec;
+use bucksaw_store::Config;
+use clap::Args;
+
+use crate::results::{Figure, Run, figure};
+use crate::setting::Setting;
+use crate::{machine, process};
+
+/// zstd packs pieces of this size alone, as in `search`, at this level.
+const ZSTD_BYTES: usize = 4 << 20;
+const ZSTD_LEVEL: i32 = 3;
+
+/// How fast blocks are packed, beside zstd
+#[derive(Debug, Args)]
+pub(crate) struct EncodeArgs {
+    /// Files of lines; left out, lines are generated
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// How often each is packed
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// How much of a file, from its beginning, is packed
+    #[arg(long, value_name = "SIZE", default_value = "256MB")]
+    sample: crate::setting::Size,
+}
+
+pub(crate) fn run(args: &EncodeArgs, setting: &Setting) -> anyhow::Result<()> {
+    let mut results = setting.results("encode")?;
+    for corpus in setting.corpora(&args.files)? {
+        let text = corpus.sample(args.sample.0)?;
+        for round in 1..=args.rounds as usize {
+            let load = machine::load();
+            eprintln!("{}, round {round}", corpus.name());
+            let subject = corpus.name();
+            results.runs.push(Run { subject, round, load, figures: measure(&text)? });
+        }
+    }
+    setting.report_in_rows(&results)
+}
+
+fn measure(text: &[u8]) -> anyhow::Result<Vec<Figure>> {
+    let config = Config::default();
+    let block_bytes = usize::try_from(config.block_bytes)?;
+    let first = timed(text, block_bytes, columns(config.codec_first))?;
+    let merge = timed(text, block_bytes, columns(config.codec_merge))?;
+    let zstd = timed(text, ZSTD_BYTES, |block| Ok(zstd::bulk::compress(block, ZSTD_LEVEL)?.len()))?;
+    let mb = text.len() as f64 / 1e6;
+    Ok(vec![
+        figure("text", "MB", mb),
+        figure("first_store", "MB per CPU second", mb / first.seconds),
+        figure("compaction", "MB per CPU second", mb / merge.seconds),
+        figure("zstd", "MB per CPU second", mb / zstd.seconds),
+        figure("first_store_against_zstd", "times", zstd.seconds / first.seconds),
+        figure("compaction_against_zstd", "times", zstd.seconds / merge.seconds),
+        figure("first_store_packed", "bytes", first.bytes as f64),
+        figure("compaction_packed", "bytes", merge.bytes as f64),
+        figure("zstd_packed", "bytes", zstd.bytes as f64),
+    ])
+}
+
+/// Packs a block as the store does with this codec, its filter with it, and tells how many bytes that makes.
+fn columns(codec: Codec) -> impl FnMut(&[u8]) -> anyhow::Result<usize> {
+    let mut encoder = Encoder::new();
+    move |block| {
+        let Codec::Columns(level) = codec else { return Ok(codec.pack(block).1.len()) };
+        let packed = encoder.encode(block, i32::from(level));
+        Ok(packed.filter.len() + packed.columns.map_or_else(|| codec.pack(block).1.len(), |columns| columns.len()))
+    }
+}
+
+/// What all blocks took.
+struct Packed {
+    seconds: f64,
+    bytes: usize,
+}
+
+fn timed(
+    text: &[u8],
+    block_bytes: usize,
+    mut pack: impl FnMut(&[u8]) -> anyhow::Result<usize>,
+) -> anyhow::Result<Packed> {
+    let before = process::thread_cpu_seconds()?;
+    let mut bytes = 0;
+    for block in blocks(text, block_bytes) {
+        bytes += pack(block).context("a block cannot be packed")?;
+    }
+    Ok(Packed { seconds: process::thread_cpu_seconds()? - before, bytes })
+}
+
+/// The text in pieces of whole lines, each at least so many bytes while there are as many: the store closes a block with
+/// the line that fills it.
+fn blocks(text: &[u8], bytes: usize) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = rest.get(bytes..).and_then(|behind| memchr::memchr(b'\n', behind)).map(|at| bytes + at + 1);
+        let (block, behind) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+        rest = behind;
+        (!block.is_empty()).then_some(block)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_whole_lines_and_cover_all() {
+        let text: Vec<u8> = (0..4_000).flat_map(|n| format!("{}\n", "x".repeat(n % 97)).into_bytes()).collect();
+        let cut: Vec<&[u8]> = blocks(&text, 10_000).collect();
+        assert_eq!(cut.concat(), text);
+        assert!(cut.len() > 10 && cut.iter().all(|block| block.ends_with(b"\n") && block.len() < 10_100));
+        assert_eq!(blocks(b"", 10).count(), 0);
+    }
+
+    #[test]
+    fn the_store_packs_smaller_than_zstd() {
+        let text: Vec<u8> =
+            (0..40_000).flat_map(|n| format!("GET /a/{} 200 {}\n", n % 31, n * 7).into_bytes()).collect();
+        let figures = measure(&text).unwrap();
+        let value = |name| figures.iter().find(|figure| figure.name == name).unwrap().value;
+        assert!(value("compaction_packed") < value("zstd_packed"));
+        assert!(figures.iter().all(|figure| figure.value > 0.0 && figure.value.is_finite()), "{figures:?}");
+    }
+}
