@@ -14,6 +14,8 @@ use bucksaw_store::{Shelf, StoreError};
 use tokio::sync::watch;
 use tracing::error;
 
+use super::priority;
+
 /// How often the queue looks at the time.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -122,7 +124,11 @@ fn tick(queue: &Queue, stop: &AtomicBool) {
 
 fn gather(queue: &Queue, shelf: &Shelf, stop: &AtomicBool) {
     while !is_stopping(stop) {
-        match shelf.gather(queue, false) {
+        if !shelf.is_gathering_due(queue, false) {
+            rest(GATHER_LOOK, stop);
+            continue;
+        }
+        match modestly(shelf, || shelf.gather(queue, false)) {
             Ok(0) => rest(GATHER_LOOK, stop),
             Ok(_) => {}
             Err(error) => {
@@ -136,7 +142,7 @@ fn gather(queue: &Queue, shelf: &Shelf, stop: &AtomicBool) {
 fn tidy(queue: &Queue, shelf: &Shelf, stop: &AtomicBool) {
     while !is_stopping(stop) {
         shelf.retain(queue.is_full());
-        match shelf.compact(&|| is_stopping(stop)) {
+        match modestly(shelf, || shelf.compact(&|| is_stopping(stop))) {
             Ok(0) => rest(TIDY_LOOK, stop),
             Ok(_) | Err(StoreError::Stopped) => {}
             Err(error) => {
@@ -145,4 +151,9 @@ fn tidy(queue: &Queue, shelf: &Shelf, stop: &AtomicBool) {
             }
         }
     }
+}
+
+/// Work that nobody waits for goes on at a lower priority, unless too much of it has piled up.
+fn modestly<T: Send>(shelf: &Shelf, work: impl Fn() -> T + Sync) -> T {
+    if shelf.is_pressed() { work() } else { priority::lower(work) }
 }

@@ -7,6 +7,7 @@ mod actors;
 mod data_dir;
 mod listen;
 mod metrics;
+mod priority;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -100,6 +101,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         let _ = http.block_on(task);
     }
     queue.close();
+    shelf.hurry();
     drain(&queue, &shelf);
     let ended = actors.stop();
     net.shutdown_timeout(Duration::from_secs(1));

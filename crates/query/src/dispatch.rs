@@ -32,7 +32,10 @@ impl<R: Send + 'static> Dispatch<R> {
 
     pub(crate) fn launch(&self, number: usize, job: impl FnOnce() -> R + Send + 'static) {
         let answer = Answer { number, result: None, sender: self.sender.clone() };
+        // From now on: a job that waits for a thread is waited for, too.
+        let busy = self.engine.shelf.foreground().enter();
         self.engine.pool.run(move || {
+            let _busy = busy;
             // Whole, so that it is dropped here and not where it was made.
             let mut answer = answer;
             answer.result = Some(job());

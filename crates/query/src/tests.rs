@@ -457,3 +457,22 @@ proptest! {
         node.wait_until_nothing_is_held();
     }
 }
+
+#[test]
+fn the_shelf_hears_of_every_scan() {
+    let mut node = Node::new();
+    let shelf = Arc::clone(node.engine.shelf());
+    node.put("a line");
+    node.pass(1_000);
+    assert!(!shelf.foreground().is_busy(), "nothing was asked");
+    let everything = || Request::new(Expr::All, Millis(0), Millis::MAX);
+    let mut search = node.engine.search(everything(), Cancel::default()).unwrap();
+    node.pass(1_000);
+    assert!(!shelf.foreground().is_busy(), "nothing was wanted yet");
+    assert_eq!(search.next_batch().len(), 1);
+    assert!(shelf.foreground().is_busy(), "another question may follow");
+    node.pass(1_000);
+    assert!(!shelf.foreground().is_busy(), "a reader who is slow holds up nobody");
+    assert_eq!(node.engine.count(&everything(), &Cancel::default()).unwrap().0, 1);
+    assert!(shelf.foreground().is_busy());
+}

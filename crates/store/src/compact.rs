@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 
 use crate::gather::{input_error, merge_error};
 use crate::merge::{Merge, MergeError, Output};
-use crate::plan::{Candidate, plan};
+use crate::plan::{Candidate, Plan, plan};
 use crate::shelf::{Draft, Shelf, StoreError};
 use crate::stored::Stored;
 use crate::unit::{Inputs, Unit};
@@ -49,7 +49,8 @@ impl Shelf {
         let segments = self.segments();
         let sound = segments.iter().filter(|segment| segment.broken_blocks() == 0 && !segment.reach().is_empty());
         let candidates: Vec<Candidate> = sound.map(|segment| candidate(segment)).collect();
-        let chosen = plan(&candidates, self.config.segment_bytes);
+        let Plan { chosen, due_bytes } = plan(&candidates, self.config.segment_bytes);
+        self.debt.set_due(due_bytes);
         let inputs: Vec<Arc<Stored>> =
             segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
         if inputs.is_empty() {
@@ -70,7 +71,9 @@ impl Shelf {
 
     fn merge(&self, inputs: &[Arc<Stored>], stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
         let units: Vec<Unit> = inputs.iter().flat_map(Unit::blocks).collect();
-        let merge = Merge { block_bytes: self.config.block_bytes, codec: self.config.codec_merge, stopped };
+        let is_pressed = || self.is_pressed();
+        let turns = &self.merge_aside.begin(&is_pressed);
+        let merge = Merge { block_bytes: self.config.block_bytes, codec: self.config.codec_merge, turns, stopped };
         let mut output = Split { shelf: self, drafts: Vec::new() };
         if let Err(failed) = merge.run(Inputs::default(), units, &mut output) {
             let path = output.drafts.last().map_or_else(|| self.dir.clone(), |draft| draft.path.clone());

@@ -19,6 +19,12 @@ pub struct Config {
     pub codec_first: Codec,
     /// How text is packed when it is merged: small.
     pub codec_merge: Codec,
+    /// Of a hundred parts of its time, so many at least are left for gathering, and as many for merging, while queries
+    /// run: 1 to 100. More keeps the store in better order under queries that never end, fewer makes these quicker.
+    pub share_min: u32,
+    /// When more text than this waits in the queue or is due to be merged, in bytes, queries are not given way to. The
+    /// default is what the largest merge reads: one merge, however large, is no reason to hurry.
+    pub debt_bytes_max: u64,
     /// Segments whose newest record, and newest arrival, are older go to the trash.
     pub retention_age: Option<Duration>,
     /// When the files take more than this together, the oldest go to the trash.
@@ -36,6 +42,8 @@ impl Default for Config {
             // Level 1 is hardly quicker: most of the time goes into the columns.
             codec_first: Codec::Columns(3),
             codec_merge: Codec::Columns(3),
+            share_min: 20,
+            debt_bytes_max: 2 << 30,
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
             retention_bytes: None,
             trash_age: Duration::from_secs(3600),

@@ -8,6 +8,7 @@ use bucksaw_segment::ReadError;
 use bucksaw_segment::shelf::{Origin, Writer};
 use tracing::{debug, error};
 
+use crate::aside::Turns;
 use crate::merge::{Merge, MergeError, Output};
 use crate::shelf::{Draft, Shelf, StoreError, lock};
 use crate::unit::{InputError, Inputs};
@@ -25,25 +26,39 @@ impl Output for Single {
 }
 
 impl Shelf {
+    /// Whether [`Self::gather`] would take something now. Costs next to nothing.
+    #[must_use]
+    pub fn is_gathering_due(&self, queue: &Queue, all: bool) -> bool {
+        let backlog = queue.backlog();
+        self.debt.set_queued(backlog.text_bytes);
+        let due = backlog.text_bytes >= self.config.segment_bytes || backlog.oldest >= self.config.gather_age;
+        backlog.segments > 0 && (due || backlog.awaited || all)
+    }
+
     /// Gathers once, when enough waits, or waits long enough, or somebody waits for it, or `all` is wanted. Returns the
     /// bytes of text taken from the queue; 0 when there was nothing to do. For one thread at a time.
     ///
     /// # Errors
     /// [`StoreError`]; the queue has its segments back then, and a later call tries again.
     pub fn gather(&self, queue: &Queue, all: bool) -> Result<u64, StoreError> {
-        let backlog = queue.backlog();
-        let due = backlog.text_bytes >= self.config.segment_bytes || backlog.oldest >= self.config.gather_age;
-        if backlog.segments == 0 || !(due || backlog.awaited || all) {
+        if !self.is_gathering_due(queue, all) {
             return Ok(0);
         }
         // What is taken should fit even where it cannot be packed. Half of the room: the last segment goes beyond it.
         let room = self.doors.fs.space(&self.dir).map_or(u64::MAX, |space| space.free_bytes);
         let views = queue.reserve(self.config.segment_bytes.min(room / 2).max(1));
         let ids: Vec<Id> = views.iter().map(|view| view.id).collect();
-        match self.store(&views) {
+        let text_bytes: u64 = views.iter().map(|view| view.reach.text_bytes).sum();
+        let is_pressed = || {
+            self.debt.set_queued(queue.backlog().text_bytes + text_bytes);
+            // What is on the shelf takes less room than in the queue.
+            queue.is_full() || self.is_pressed()
+        };
+        let stored = self.store(&views, &self.gather_aside.begin(&is_pressed));
+        match stored {
             Ok(()) => {
                 queue.commit(&ids);
-                let text_bytes = views.iter().map(|view| view.reach.text_bytes).sum();
+                self.debt.set_queued(queue.backlog().text_bytes);
                 self.metrics.gathered_bytes.inc_by(text_bytes);
                 debug!(segments = views.len(), text_bytes, "gathered from the queue");
                 Ok(text_bytes)
@@ -59,7 +74,7 @@ impl Shelf {
         }
     }
 
-    fn store(&self, views: &[View]) -> Result<(), StoreError> {
+    fn store(&self, views: &[View], turns: &Turns<'_>) -> Result<(), StoreError> {
         let (mut inputs, mut units) = (Inputs::default(), Vec::new());
         for view in views {
             inputs.add_queue(view, &mut units).map_err(input_error)?;
@@ -68,7 +83,8 @@ impl Shelf {
             return Ok(());
         }
         let origin = Origin { sources: views.iter().map(|view| view.id).collect(), keys: keys(&units), merge: None };
-        let merge = Merge { block_bytes: self.config.block_bytes, codec: self.config.codec_first, stopped: &|| false };
+        let (block_bytes, codec) = (self.config.block_bytes, self.config.codec_first);
+        let merge = Merge { block_bytes, codec, turns, stopped: &|| false };
         let mut output = Single(self.draft().map_err(StoreError::io("create a file in", &self.dir))?);
         let path = output.0.path.clone();
         if let Err(failed) = merge.run(inputs, units, &mut output) {

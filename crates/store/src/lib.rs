@@ -12,6 +12,9 @@
 //! | `*.damaged` | its footer cannot be read; kept for a person to look at, told of in answers for its span | nothing |
 //! | `trash/*` | past its retention | removed after a while, or at once when the disk is full |
 //!
+//! Gathering and merging step aside for queries, block by block (`aside`): those who answer say so by the shelf's
+//! [`Foreground`].
+//!
 //! Everything here is a plain function; who owns threads calls [`Shelf::gather`], [`Shelf::compact`] and
 //! [`Shelf::retain`] on them.
 //!
@@ -19,8 +22,11 @@
 //! Invariant: what a merge read is removed only when all that the merge made is durable and shown.
 //! Invariant: nothing damaged is ever removed.
 
+mod aside;
 mod compact;
 mod config;
+mod debt;
+mod foreground;
 mod gather;
 mod merge;
 mod metrics;
@@ -33,6 +39,7 @@ mod stored;
 mod unit;
 
 pub use config::Config;
+pub use foreground::{Busy, Foreground};
 pub use metrics::Metrics;
 pub use shelf::{Shelf, StoreError};
 pub use stored::{Broken, Stored};

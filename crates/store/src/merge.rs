@@ -12,6 +12,7 @@ use bucksaw_record::Id;
 use bucksaw_segment::shelf::{PackedBlock, Writer};
 use bucksaw_segment::{BlockBuilder, Codec};
 
+use crate::aside::Turns;
 use crate::unit::{InputError, Inputs, Piece, Unit};
 
 /// Where a merge's records go: into files of a certain size.
@@ -36,6 +37,7 @@ pub(crate) enum MergeError {
 pub(crate) struct Merge<'a> {
     pub(crate) block_bytes: u64,
     pub(crate) codec: Codec,
+    pub(crate) turns: &'a Turns<'a>,
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }
 
@@ -56,9 +58,7 @@ impl Merge<'_> {
         loop {
             while let Some(unit) = units.next_if(|unit| heap.peek().is_none_or(|Reverse((head, _))| unit.low <= *head))
             {
-                if (self.stopped)() {
-                    return Err(MergeError::Stopped);
-                }
+                self.wait_for_turn()?;
                 let alone = heap.is_empty() && units.peek().is_none_or(|next| unit.high < next.low);
                 if let Some(block) = self.as_carried(&unit, alone && last.is_none_or(|last| last < unit.low))? {
                     self.flush(&mut builder, output)?;
@@ -106,6 +106,12 @@ impl Merge<'_> {
         self.flush(&mut builder, output)
     }
 
+    /// Lets queries go first.
+    fn wait_for_turn(&self) -> Result<(), MergeError> {
+        self.turns.step_aside(self.stopped);
+        if (self.stopped)() { Err(MergeError::Stopped) } else { Ok(()) }
+    }
+
     /// The block to be carried over as it is: when it is large enough to stand by itself and nothing interleaves with it.
     fn as_carried(&self, unit: &Unit, alone: bool) -> Result<Option<PackedBlock>, MergeError> {
         match unit.as_block() {
@@ -119,6 +125,7 @@ impl Merge<'_> {
 
     fn flush(&self, builder: &mut BlockBuilder, output: &mut impl Output) -> Result<(), MergeError> {
         if !builder.is_empty() {
+            self.wait_for_turn()?;
             output.writer()?.append(builder, self.codec)?;
         }
         Ok(())

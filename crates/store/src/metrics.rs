@@ -1,5 +1,7 @@
 //! What the shelf counts.
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -20,6 +22,9 @@ pub struct Metrics {
     pub(crate) compact_failed: Counter,
     pub(crate) expired_bytes: Counter,
     pub(crate) expired_segments: Counter,
+    pub(crate) aside_seconds: Counter<f64, AtomicU64>,
+    pub(crate) debt_bytes: Gauge,
+    pub(crate) debt_overrides: Counter,
 }
 
 impl Metrics {
@@ -42,6 +47,10 @@ impl Metrics {
         store.register("compact_failed", "Merges that were given up", all.compact_failed);
         store.register("expired_bytes", "Bytes of files moved to the trash by retention", all.expired_bytes);
         store.register("expired_segments", "Segments moved to the trash by retention", all.expired_segments);
+        store.register("aside_seconds", "Time that gathering and merging let queries go first", all.aside_seconds);
+        store.register("debt_bytes", "Bytes of record text in the queue or due to be merged", all.debt_bytes);
+        let overrides = "Gatherings and merges that let no query go first because of the debt";
+        store.register("debt_overrides", overrides, all.debt_overrides);
         metrics
     }
 }

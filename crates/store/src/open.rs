@@ -11,7 +11,10 @@ use bucksaw_segment::shelf::Reader;
 use bucksaw_segment::{OpenError, ReadError};
 use tracing::{error, warn};
 
+use crate::aside::Aside;
 use crate::config::Config;
+use crate::debt::Debt;
+use crate::foreground::Foreground;
 use crate::metrics::Metrics;
 use crate::name;
 use crate::shelf::{Shelf, lock};
@@ -23,7 +26,13 @@ impl Shelf {
     /// # Errors
     /// [`OpenError`]. Damage is no error: it is logged, counted and set aside.
     pub fn open(doors: Doors, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
+        let foreground = Foreground::new(Arc::clone(&doors.clock));
+        let aside = || Aside::new(&foreground, &doors.clock, &metrics, config.share_min);
         let shelf = Self {
+            gather_aside: aside(),
+            merge_aside: aside(),
+            debt: Debt::new(config.debt_bytes_max, metrics.debt_bytes.clone()),
+            foreground,
             doors,
             dir: dir.to_owned(),
             config,

@@ -33,10 +33,23 @@ pub(crate) struct Candidate {
     pub(crate) text_bytes: u64,
 }
 
-/// The segments to merge next, or none. `segments` are sorted by `low`.
-pub(crate) fn plan(segments: &[Candidate], target_bytes: u64) -> Vec<Id> {
-    let chosen = overlap(segments).or_else(|| neighbours(segments, target_bytes)).unwrap_or_default();
-    chosen.iter().map(|segment| segment.id).collect()
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// The segments to merge next, or none.
+    pub(crate) chosen: Vec<Id>,
+    /// Bytes of text of all segments that could be merged now, with these or without. What comes out of a merge may be
+    /// merged again; that is not foreseen.
+    pub(crate) due_bytes: u64,
+}
+
+/// Plans. `segments` are sorted by `low`.
+pub(crate) fn plan(segments: &[Candidate], target_bytes: u64) -> Plan {
+    let deep = overlap(segments);
+    let (flat, due_bytes) = neighbours(segments, target_bytes);
+    let of_deep = deep.iter().flatten().map(|segment| segment.text_bytes).sum();
+    let chosen = deep.or(flat).unwrap_or_default();
+    Plan { chosen: chosen.iter().map(|segment| segment.id).collect(), due_bytes: due_bytes.max(of_deep) }
 }
 
 /// Of the segments over the moment that most of them cover, the smallest tier.
@@ -62,11 +75,12 @@ fn overlap(segments: &[Candidate]) -> Option<Vec<Candidate>> {
     })
 }
 
-/// The cheapest run of small neighbours.
-fn neighbours(segments: &[Candidate], target_bytes: u64) -> Option<Vec<Candidate>> {
+/// The cheapest run of small neighbours, and the bytes of all that are in any.
+fn neighbours(segments: &[Candidate], target_bytes: u64) -> (Option<Vec<Candidate>>, u64) {
     let mut best: Option<(u64, &[Candidate])> = None;
+    let (mut due_bytes, mut due_to) = (0, 0);
     for start in 0..segments.len() {
-        let rest = segments.get(start..)?;
+        let Some(rest) = segments.get(start..) else { break };
         let (mut sum, mut largest) = (0, 0);
         let mut longest = None;
         for (at, segment) in rest.iter().enumerate().take(INPUTS_MAX) {
@@ -76,18 +90,21 @@ fn neighbours(segments: &[Candidate], target_bytes: u64) -> Option<Vec<Candidate
                 break;
             }
             if at + 1 >= RUN_MIN && largest <= sum - largest {
-                longest = Some((sum, rest.get(..=at)?));
+                longest = rest.get(..=at).map(|run| (sum, run));
             }
         }
         if let Some((sum, run)) = longest {
             // By bytes a segment: merging many small ones gains most for the work.
             let cost = sum / run.len() as u64;
+            let fresh = run.get(due_to.max(start) - start..).unwrap_or_default();
+            due_bytes += fresh.iter().map(|segment| segment.text_bytes).sum::<u64>();
+            due_to = due_to.max(start + run.len());
             if best.is_none_or(|(least, _)| cost < least) {
                 best = Some((cost, run));
             }
         }
     }
-    best.map(|(_, run)| run.to_vec())
+    (best.map(|(_, run)| run.to_vec()), due_bytes)
 }
 
 #[cfg(test)]
@@ -113,7 +130,9 @@ mod tests {
             segments.push(candidate(number, low, high, bytes));
             loop {
                 segments.sort_by_key(|segment| segment.low);
-                let chosen = plan(&segments, TARGET);
+                let Plan { chosen, due_bytes } = plan(&segments, TARGET);
+                let of_chosen = segments.iter().filter(|segment| chosen.contains(&segment.id));
+                assert!(due_bytes >= of_chosen.map(|segment| segment.text_bytes).sum());
                 if chosen.is_empty() {
                     break;
                 }
@@ -159,13 +178,26 @@ mod tests {
         let (_, amplification) = simulate(1_000, 1 << 20, |number| (0, number * 10 + 9));
         assert!(amplification < 14.0, "{amplification}");
         let deep: Vec<Candidate> = (0..9).map(|number| candidate(number, 0, 100, TARGET)).collect();
-        assert_eq!(plan(&deep, TARGET).len(), 9);
+        assert_eq!(plan(&deep, TARGET).chosen.len(), 9);
+        assert_eq!(plan(&deep, TARGET).due_bytes, 9 * TARGET);
     }
 
     #[test]
     fn nothing_to_do_is_nothing() {
-        assert!(plan(&[], TARGET).is_empty());
+        assert_eq!(plan(&[], TARGET), Plan::default());
         let few: Vec<Candidate> = (0..3).map(|number| candidate(number, number * 10, number * 10 + 9, 5)).collect();
-        assert!(plan(&few, TARGET).is_empty());
+        assert_eq!(plan(&few, TARGET), Plan::default());
+    }
+
+    #[test]
+    fn what_is_due_counts_once() {
+        let small = |count: u64| -> Vec<Candidate> {
+            (0..count).map(|number| candidate(number, number * 10, number * 10 + 9, 1_000)).collect()
+        };
+        assert_eq!(plan(&small(100), TARGET).due_bytes, 100_000);
+        // A full one ends a run: five before it, and three behind it that are too few.
+        let mut mixed = small(9);
+        mixed[5].text_bytes = TARGET;
+        assert_eq!(plan(&mixed, TARGET).due_bytes, 5_000);
     }
 }

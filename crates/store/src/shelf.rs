@@ -9,7 +9,10 @@ use bucksaw_segment::ReadError;
 use bucksaw_segment::shelf::{Origin, Reader, Writer};
 use tracing::warn;
 
+use crate::aside::Aside;
 use crate::config::Config;
+use crate::debt::Debt;
+use crate::foreground::Foreground;
 use crate::metrics::Metrics;
 use crate::name;
 use crate::stored::{Broken, Stored};
@@ -20,6 +23,10 @@ pub struct Shelf {
     pub(crate) dir: PathBuf,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
+    pub(crate) foreground: Arc<Foreground>,
+    pub(crate) gather_aside: Aside,
+    pub(crate) merge_aside: Aside,
+    pub(crate) debt: Debt,
     /// By lowest id. Replaced whole, so that a query works on one state of it.
     pub(crate) segments: Mutex<Arc<Vec<Arc<Stored>>>>,
     pub(crate) set_aside: Mutex<Vec<Broken>>,
@@ -87,6 +94,24 @@ impl Shelf {
     #[must_use]
     pub fn segments(&self) -> Arc<Vec<Arc<Stored>>> {
         Arc::clone(&lock(&self.segments))
+    }
+
+    /// Where those who answer queries say so, so that the work of the shelf steps aside.
+    #[must_use]
+    pub fn foreground(&self) -> &Arc<Foreground> {
+        &self.foreground
+    }
+
+    /// Whether so much has piled up that the work of the shelf goes before queries.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.debt.is_over()
+    }
+
+    /// From now on no work of the shelf steps aside, and what does goes on: the node is stopping.
+    pub fn hurry(&self) {
+        self.gather_aside.end();
+        self.merge_aside.end();
     }
 
     /// Files whose footer cannot be read. Answers over their span are partial.

@@ -11,6 +11,8 @@ use prometheus_client::registry::Registry;
 
 use super::*;
 
+mod aside;
+
 /// A machine with a queue and a shelf, driven by hand.
 struct Machine {
     fs: sim::Fs,

@@ -1,0 +1,67 @@
+//! How much work has piled up: text that waits in the queue, and text that is due to be merged.
+//!
+//! A pure sum of two figures that others keep true: gathering tells of the queue each time it looks, also while it steps
+//! aside, and compaction of what is due each time it plans.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::metrics::gauge::Gauge;
+
+/// The debt of one store.
+#[derive(Debug)]
+pub(crate) struct Debt {
+    queued_bytes: AtomicU64,
+    due_bytes: AtomicU64,
+    bytes_max: u64,
+    shown: Gauge,
+}
+
+impl Debt {
+    pub(crate) fn new(bytes_max: u64, shown: Gauge) -> Self {
+        Self { queued_bytes: AtomicU64::new(0), due_bytes: AtomicU64::new(0), bytes_max, shown }
+    }
+
+    /// Bytes of text in the queue that are not on the shelf.
+    pub(crate) fn set_queued(&self, bytes: u64) {
+        self.queued_bytes.store(bytes, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Bytes of text on the shelf that should be merged.
+    pub(crate) fn set_due(&self, bytes: u64) {
+        self.due_bytes.store(bytes, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Whether there is more than may be.
+    pub(crate) fn is_over(&self) -> bool {
+        self.bytes() > self.bytes_max
+    }
+
+    fn bytes(&self) -> u64 {
+        self.queued_bytes.load(Ordering::Relaxed).saturating_add(self.due_bytes.load(Ordering::Relaxed))
+    }
+
+    fn show(&self) {
+        self.shown.set(i64::try_from(self.bytes()).unwrap_or(i64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_count() {
+        let shown = Gauge::default();
+        let debt = Debt::new(100, shown.clone());
+        debt.set_queued(60);
+        debt.set_due(40);
+        assert!(!debt.is_over());
+        debt.set_due(41);
+        assert!(debt.is_over());
+        assert_eq!(shown.get(), 101);
+        debt.set_queued(0);
+        assert!(!debt.is_over());
+    }
+}
