@@ -29,6 +29,7 @@ mod setting;
 mod spread;
 mod startup;
 mod trace;
+mod under_ingest;
 mod wait;
 
 use clap::{Parser, Subcommand};
@@ -56,6 +57,8 @@ enum What {
     Search(search::SearchArgs),
     /// How fast blocks are packed, beside zstd
     Encode(encode::EncodeArgs),
+    /// How much slower questions are while lines come in
+    UnderIngest(under_ingest::UnderIngestArgs),
     /// How long after it was sent a line can be found
     Freshness(freshness::FreshnessArgs),
     /// How much memory a node takes, busy and idle
@@ -74,6 +77,7 @@ fn main() -> anyhow::Result<()> {
         What::Compaction(args) => compaction::run(&args, &setting),
         What::Search(args) => search::run(&args, &setting),
         What::Encode(args) => encode::run(&args, &setting),
+        What::UnderIngest(args) => under_ingest::run(&args, &setting),
         What::Freshness(args) => freshness::run(&args, &setting),
         What::Memory(args) => memory::run(&args, &setting),
         What::Startup(args) => startup::run(&args, &setting),

@@ -53,7 +53,7 @@ pub(crate) fn ask(node: &Node, query: &Query) -> anyhow::Result<Asked> {
 }
 
 /// As part of a URL.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()

@@ -21,6 +21,9 @@ use crate::{feed, machine, process};
 use asking::{Asked, ask};
 use queries::{Query, Wanted};
 
+pub(crate) use asking::escaped;
+pub(crate) use queries::{frequent, rare};
+
 /// How fast questions of all kinds are answered
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {

@@ -24,8 +24,10 @@ pub(crate) enum Wanted {
     Lines,
 }
 
+const RARE: &str = "rare literal";
+
 /// The kind whose lines are printed, too.
-const PRINTED: &str = "frequent literal";
+const FREQUENT: &str = "frequent literal";
 
 const fn query(kind: &'static str, expr: &'static str, regex: &'static str) -> Query {
     Query { kind, expr, regex, wanted: Wanted::Count }
@@ -34,9 +36,9 @@ const fn query(kind: &'static str, expr: &'static str, regex: &'static str) -> Q
 const ABSENT: Query = query("absent literal", "zebra-crossing-17", "zebra-crossing-17");
 
 const WEB: [Query; 8] = [
-    query("rare literal", "needle-web-5f0a91c7", "needle-web-5f0a91c7"),
+    query(RARE, "needle-web-5f0a91c7", "needle-web-5f0a91c7"),
     ABSENT,
-    query("frequent literal", "\"/presentations/logstash\"", "/presentations/logstash"),
+    query(FREQUENT, "\"/presentations/logstash\"", "/presentations/logstash"),
     query("any-case literal", "\"GOOGLEBOT\"i", "(?i)GOOGLEBOT"),
     query("regex, literal", "/GET \\/blog\\/tags\\/[a-z]+ HTTP/", "GET /blog/tags/[a-z]+ HTTP"),
     query("alternation", "/(bingbot|YandexBot|Baiduspider)/", "(bingbot|YandexBot|Baiduspider)"),
@@ -45,9 +47,9 @@ const WEB: [Query; 8] = [
 ];
 
 const JSON: [Query; 10] = [
-    query("rare literal", "needle-json-b8e24d30", "needle-json-b8e24d30"),
+    query(RARE, "needle-json-b8e24d30", "needle-json-b8e24d30"),
     ABSENT,
-    query("frequent literal", "\"PushEvent\"", "PushEvent"),
+    query(FREQUENT, "\"PushEvent\"", "PushEvent"),
     query("any-case literal", "\"watchevent\"i", "(?i)watchevent"),
     query("regex, literal", "/\"login\":\"a[a-z]+1\"/", "\"login\":\"a[a-z]+1\""),
     query("alternation", "/(ForkEvent|GollumEvent|MemberEvent)/", "(ForkEvent|GollumEvent|MemberEvent)"),
@@ -58,9 +60,9 @@ const JSON: [Query; 10] = [
 ];
 
 const JAVA: [Query; 8] = [
-    query("rare literal", "needle-java-07d3f6aa", "needle-java-07d3f6aa"),
+    query(RARE, "needle-java-07d3f6aa", "needle-java-07d3f6aa"),
     ABSENT,
-    query("frequent literal", "StatusLogger", "StatusLogger"),
+    query(FREQUENT, "StatusLogger", "StatusLogger"),
     query("any-case literal", "\"COMPACTION\"i", "(?i)COMPACTION"),
     query("regex, literal", "/took [0-9]{3,} MILLISECONDS/", "took [0-9]{3,} MILLISECONDS"),
     query("alternation", "/(GCInspector|Gossiper|HintedHandOff)/", "(GCInspector|Gossiper|HintedHandOff)"),
@@ -69,9 +71,9 @@ const JAVA: [Query; 8] = [
 ];
 
 const DB: [Query; 8] = [
-    query("rare literal", "needle-db-c19e7b52", "needle-db-c19e7b52"),
+    query(RARE, "needle-db-c19e7b52", "needle-db-c19e7b52"),
     ABSENT,
-    query("frequent literal", "\"closing because\"", "closing because"),
+    query(FREQUENT, "\"closing because\"", "closing because"),
     query("any-case literal", "\"PGBENCH_TELLERS\"i", "(?i)PGBENCH_TELLERS"),
     query("regex, literal", "/duration: [0-9]{2,}\\.[0-9]+ ms/", "duration: [0-9]{2,}\\.[0-9]+ ms"),
     query("alternation", "/(FATAL|PANIC|deadlock)/", "(FATAL|PANIC|deadlock)"),
@@ -80,9 +82,9 @@ const DB: [Query; 8] = [
 ];
 
 const GENERATED: [Query; 8] = [
-    query("rare literal", "\"00:00:07.0\"", "00:00:07\\.0"),
+    query(RARE, "\"00:00:07.0\"", "00:00:07\\.0"),
     ABSENT,
-    query("frequent literal", "timeout", "timeout"),
+    query(FREQUENT, "timeout", "timeout"),
     query("any-case literal", "\"ERROR\"i", "(?i)ERROR"),
     query("regex, literal", "/user=[0-9]+7 /", "user=[0-9]+7 "),
     query("alternation", "/(refused|denied|expired)/", "(refused|denied|expired)"),
@@ -100,9 +102,23 @@ pub(crate) fn of(file: &Path) -> Vec<Query> {
         "db" => &DB,
         _ => &GENERATED,
     };
-    let printed = counted.iter().filter(|query| query.kind == PRINTED);
+    let printed = counted.iter().filter(|query| query.kind == FREQUENT);
     let printed = printed.map(|query| Query { kind: "printing", wanted: Wanted::Lines, ..*query });
     counted.iter().copied().chain(printed).collect()
+}
+
+/// An expression that few lines of this file match.
+pub(crate) fn rare(file: &Path) -> &'static str {
+    expr(file, RARE)
+}
+
+/// An expression that many lines of this file match.
+pub(crate) fn frequent(file: &Path) -> &'static str {
+    expr(file, FREQUENT)
+}
+
+fn expr(file: &Path, kind: &str) -> &'static str {
+    of(file).iter().find(|query| query.kind == kind).map_or("", |query| query.expr)
 }
 
 #[cfg(test)]
@@ -114,6 +130,7 @@ mod tests {
         for name in ["web.log", "json.ndjson", "java.log", "db-1.log", "corpus.log"] {
             let queries = of(Path::new(name));
             assert_eq!(queries.iter().filter(|query| query.wanted == Wanted::Lines).count(), 1, "{name}");
+            assert!(!rare(Path::new(name)).is_empty() && !frequent(Path::new(name)).is_empty(), "{name}");
         }
     }
 }

@@ -1,0 +1,261 @@
+//! `under-ingest`: what questions take while lines come in, are packed and merged, against what they take when nothing
+//! does.
+//!
+//! The questions are over lines that were there before, all of them or a small part, so that the work for an answer is the
+//! same in both cases and only what goes on beside it differs. The lines come in small bodies that wait for the store
+//! (`bulk`), as in `compaction`, so that all is going on all the time: gathering, packing, merging.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, ensure};
+use clap::Args;
+use jiff::Timestamp;
+
+use crate::corpus::Corpus;
+use crate::feed::{self, Fed};
+use crate::machine;
+use crate::node::Node;
+use crate::post::{Post, Posting};
+use crate::results::{Figure, Run, figure};
+use crate::search::{escaped, frequent, rare};
+use crate::setting::{Setting, Size};
+use crate::spread::percentile_ms;
+
+/// Bodies on their way at the same time, unpaced. Paced there are more, or one that waits would hold up the others.
+const SENDERS: usize = 4;
+const SENDERS_PACED: usize = 16;
+
+/// A narrow question is over so much of the span of the lines that were there before.
+const NARROW: u32 = 20;
+
+/// How long lines come in before the first question.
+const WARM_UP: Duration = Duration::from_secs(10);
+
+/// How much slower questions are while lines come in
+#[derive(Debug, Args)]
+pub(crate) struct UnderIngestArgs {
+    /// The lines that are asked about; left out, they are generated
+    #[arg(value_name = "FILE")]
+    files: Vec<std::path::PathBuf>,
+
+    /// How many questions are asked, each time
+    #[arg(long, value_name = "N", default_value_t = 900, value_parser = clap::value_parser!(u32).range(1..))]
+    questions: u32,
+
+    /// Milliseconds from one question to the next
+    #[arg(long, value_name = "MS", default_value_t = 100)]
+    every: u64,
+
+    /// Bytes of a body
+    #[arg(long, value_name = "SIZE", default_value = "250KB")]
+    body: Size,
+
+    /// How much is sent to find out what rate can be sustained
+    #[arg(long, value_name = "SIZE", default_value = "400MB")]
+    sustained: Size,
+
+    /// Of a hundred parts of that rate, so many come in while questions are asked
+    #[arg(long, value_name = "N", default_value_t = 50.0)]
+    percent: f64,
+}
+
+/// What is asked: a kind, and the path and query of its URL.
+struct Question {
+    kind: &'static str,
+    path: String,
+}
+
+pub(crate) fn run(args: &UnderIngestArgs, setting: &Setting) -> anyhow::Result<()> {
+    let mut results = setting.results("under-ingest")?;
+    for corpus in setting.corpora(&args.files)? {
+        results.runs.extend(one(args, setting, &corpus)?);
+    }
+    setting.report_in_rows(&results)
+}
+
+fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Result<Vec<Run>> {
+    let sustained = sustained(args, setting, corpus)?;
+    let rate = sustained * args.percent / 100.0;
+    eprintln!("{:.1} MB/s can be sustained; {:.1} MB/s come in", sustained / 1e6, rate / 1e6);
+
+    let node = setting.node("node", &["--retention-age", "none"])?;
+    let from = Timestamp::now();
+    feed::file(node.address("fast")?, corpus)?;
+    node.wait_accepted(corpus.bytes)?;
+    let to = Timestamp::now();
+    node.wait_settled(corpus.bytes)?;
+    let questions = questions(corpus, from, to)?;
+
+    let load_idle = machine::load();
+    let idle = asked(args, &questions, &node)?;
+    let before = Counters::of(&node)?;
+    let (load, done) = (machine::load(), AtomicBool::new(false));
+    let (fed, busy) = thread::scope(|scope| {
+        let fed = scope.spawn(|| send(args, corpus, &node, SENDERS_PACED, rate, &|_| !done.load(Ordering::Relaxed)));
+        thread::sleep(WARM_UP);
+        let busy = asked(args, &questions, &node);
+        done.store(true, Ordering::Relaxed);
+        anyhow::Ok((fed.join().map_err(|_| anyhow!("the sender panicked"))??, busy?))
+    })?;
+    let meanwhile = Counters::of(&node)?.since(&before);
+    ensure!(meanwhile.merges > 0.0, "nothing was merged meanwhile: let more come in, or for longer");
+    node.wait_accepted(corpus.bytes + fed.bytes)?;
+    node.must_have(corpus.lines + fed.lines)?;
+    let dir = node.dir().to_owned();
+    node.stop()?;
+    setting.clear(&dir)?;
+
+    let name = corpus.name();
+    let run = |subject: String, load, figures| Run { subject, round: 1, load, figures };
+    let mut runs = vec![run(format!("{name}: idle"), load_idle, percentiles(&all(&idle)))];
+    let mut figures = percentiles(&all(&busy));
+    figures.push(against(&all(&busy), &all(&idle)));
+    figures.extend([
+        figure("sustained_rate", "MB/s", sustained / 1e6),
+        figure("rate_meanwhile", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
+        figure("sender_behind_at_worst", "s", fed.behind),
+        figure("merged_meanwhile", "MB", meanwhile.merged / 1e6),
+        figure("merges_meanwhile", "merges", meanwhile.merges),
+        figure("stepped_aside", "s", meanwhile.aside),
+        figure("debt_overrides", "times", meanwhile.overrides),
+        figure("refused", "bodies and questions", meanwhile.refused),
+    ]);
+    runs.push(run(format!("{name}: under ingest"), load, figures));
+    for (question, (idle, busy)) in questions.iter().zip(idle.iter().zip(&busy)) {
+        runs.push(run(format!("{name}: {}, idle", question.kind), load_idle, percentiles(idle)));
+        let mut figures = percentiles(busy);
+        figures.push(against(busy, idle));
+        runs.push(run(format!("{name}: {}, under ingest", question.kind), load, figures));
+    }
+    Ok(runs)
+}
+
+/// Bytes a second that a node takes, packs and merges when it has nothing else to do.
+fn sustained(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Result<f64> {
+    let node = setting.node("sustained", &[])?;
+    let started = Instant::now();
+    let bodies = usize::try_from(args.sustained.0 / args.body.0)?;
+    let fed = send(args, corpus, &node, SENDERS, f64::INFINITY, &|number| number < bodies)?;
+    let (settled, cpu) = node.wait_settled(fed.bytes)?;
+    let seconds = (settled - started).as_secs_f64();
+    eprintln!("{:.0} MB in {seconds:.1} s with {cpu:.1} s of CPU", fed.bytes as f64 / 1e6);
+    let dir = node.dir().to_owned();
+    node.stop()?;
+    setting.clear(&dir)?;
+    Ok(fed.bytes as f64 / seconds)
+}
+
+/// Sends bodies while `go_on` says so of their numbers, at so many bytes a second.
+fn send(
+    args: &UnderIngestArgs,
+    corpus: &Corpus,
+    node: &Node,
+    senders: usize,
+    rate: f64,
+    go_on: &(dyn Fn(usize) -> bool + Sync),
+) -> anyhow::Result<Fed> {
+    let (file, batches) = (File::open(&corpus.path)?, corpus.batches(args.body.0)?);
+    let posting = Posting { address: node.address("http")?, senders, connect_anew: false };
+    posting.send(|number| {
+        let Some((start, end)) = batches.get(number % batches.len()).filter(|_| go_on(number)) else { return Ok(None) };
+        let mut body = vec![0; usize::try_from(end - start)?];
+        file.read_exact_at(&mut body, *start)?;
+        let due = Duration::from_secs_f64(number as f64 * args.body.0 as f64 / rate);
+        let target = format!("/api/v1/ingest?durability=bulk&label=client={}", number % 100);
+        Ok(Some(Post { target, format: "text/plain", body, due }))
+    })
+}
+
+fn questions(corpus: &Corpus, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Question>> {
+    let part = to.duration_since(from) / i32::try_from(NARROW)?;
+    let middle = from + to.duration_since(from) / 2;
+    let over = |from: Timestamp, to: Timestamp| format!("from={from}&to={to}");
+    let (wide, narrow) = (over(from, to), over(middle, middle + part));
+    let (rare, frequent) = (escaped(rare(&corpus.path)), escaped(frequent(&corpus.path)));
+    let question = |kind, path| Question { kind, path };
+    Ok(vec![
+        question("wide count, rare", format!("/api/v1/count?{wide}&q={rare}")),
+        question("wide count, frequent", format!("/api/v1/count?{wide}&q={frequent}")),
+        question("wide newest 100", format!("/api/v1/query?{wide}&q={frequent}&order=desc&limit=100")),
+        question("wide histogram", format!("/api/v1/histogram?{wide}&q={frequent}&buckets=60")),
+        question("narrow count, frequent", format!("/api/v1/count?{narrow}&q={frequent}")),
+        question("narrow first 100", format!("/api/v1/query?{narrow}&q={frequent}&limit=100")),
+    ])
+}
+
+/// Asks the questions in turn, and gives for each how long its answers took.
+fn asked(args: &UnderIngestArgs, questions: &[Question], node: &Node) -> anyhow::Result<Vec<Vec<Duration>>> {
+    let mut http = node.http()?;
+    let mut times = vec![Vec::new(); questions.len()];
+    // Once over everything, so that what is read first by anyone is not counted.
+    for question in questions {
+        http.get(&question.path)?;
+    }
+    let started = Instant::now();
+    for number in 0..args.questions as usize {
+        let due = Duration::from_millis(args.every * number as u64);
+        thread::sleep(due.saturating_sub(started.elapsed()));
+        let at = number % questions.len();
+        let (Some(question), Some(times)) = (questions.get(at), times.get_mut(at)) else { continue };
+        let began = Instant::now();
+        let answer = http.get(&question.path)?;
+        times.push(began.elapsed());
+        ensure!(answer.status == 200, "{}: status {}", question.path, answer.status);
+    }
+    Ok(times)
+}
+
+fn all(times: &[Vec<Duration>]) -> Vec<Duration> {
+    times.concat()
+}
+
+fn percentiles(times: &[Duration]) -> Vec<Figure> {
+    vec![
+        figure("answered_p50", "ms", percentile_ms(times, 50.0)),
+        figure("answered_p90", "ms", percentile_ms(times, 90.0)),
+        figure("answered_p99", "ms", percentile_ms(times, 99.0)),
+        figure("answered_max", "ms", percentile_ms(times, 100.0)),
+        figure("questions", "questions", times.len() as f64),
+    ]
+}
+
+fn against(busy: &[Duration], idle: &[Duration]) -> Figure {
+    figure("p99_against_idle", "times", percentile_ms(busy, 99.0) / percentile_ms(idle, 99.0))
+}
+
+/// What the node says of what it did.
+#[derive(Clone, Copy, Debug)]
+struct Counters {
+    merges: f64,
+    merged: f64,
+    aside: f64,
+    overrides: f64,
+    refused: f64,
+}
+
+impl Counters {
+    fn of(node: &Node) -> anyhow::Result<Self> {
+        let of = |name: &str| node.metric(&format!("bucksaw_{name}"));
+        Ok(Self {
+            merges: of("store_compactions_total")?,
+            merged: of("store_compacted_bytes_total")?,
+            aside: of("store_aside_seconds_total")?,
+            overrides: of("store_debt_overrides_total")?,
+            refused: of("ingest_refused_appends_total")?,
+        })
+    }
+
+    fn since(self, before: &Self) -> Self {
+        Self {
+            merges: self.merges - before.merges,
+            merged: self.merged - before.merged,
+            aside: self.aside - before.aside,
+            overrides: self.overrides - before.overrides,
+            refused: self.refused - before.refused,
+        }
+    }
+}
