@@ -25,6 +25,7 @@ mod process;
 mod program;
 mod results;
 mod search;
+mod segments;
 mod setting;
 mod spread;
 mod startup;
@@ -61,6 +62,8 @@ enum What {
     UnderIngest(under_ingest::UnderIngestArgs),
     /// How long after it was sent a line can be found
     Freshness(freshness::FreshnessArgs),
+    /// How soon the first row is there with very many segments
+    Segments(segments::SegmentsArgs),
     /// How much memory a node takes, busy and idle
     Memory(memory::MemoryArgs),
     /// How long a node with much on its shelf takes to be ready
@@ -79,6 +82,7 @@ fn main() -> anyhow::Result<()> {
         What::Encode(args) => encode::run(&args, &setting),
         What::UnderIngest(args) => under_ingest::run(&args, &setting),
         What::Freshness(args) => freshness::run(&args, &setting),
+        What::Segments(args) => segments::run(&args, &setting),
         What::Memory(args) => memory::run(&args, &setting),
         What::Startup(args) => startup::run(&args, &setting),
         What::IdleConnections(args) => idle::run(&args, &setting),

@@ -33,7 +33,7 @@ const SENDERS_PACED: usize = 16;
 const NARROW: u32 = 20;
 
 /// How long lines come in before the first question.
-const WARM_UP: Duration = Duration::from_secs(10);
+const WARM_UP: Duration = Duration::from_secs(5);
 
 /// How much slower questions are while lines come in
 #[derive(Debug, Args)]
@@ -42,8 +42,12 @@ pub(crate) struct UnderIngestArgs {
     #[arg(value_name = "FILE")]
     files: Vec<std::path::PathBuf>,
 
+    /// How often both are measured, in turn
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
     /// How many questions are asked, each time
-    #[arg(long, value_name = "N", default_value_t = 900, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     questions: u32,
 
     /// Milliseconds from one question to the next
@@ -90,20 +94,24 @@ fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Re
     node.wait_settled(corpus.bytes)?;
     let questions = questions(corpus, from, to)?;
 
-    let load_idle = machine::load();
-    let idle = asked(args, &questions, &node)?;
-    let before = Counters::of(&node)?;
-    let (load, done) = (machine::load(), AtomicBool::new(false));
-    let (fed, busy) = thread::scope(|scope| {
-        let fed = scope.spawn(|| send(args, corpus, &node, SENDERS_PACED, rate, &|_| !done.load(Ordering::Relaxed)));
-        thread::sleep(WARM_UP);
-        let busy = asked(args, &questions, &node);
-        done.store(true, Ordering::Relaxed);
-        anyhow::Ok((fed.join().map_err(|_| anyhow!("the sender panicked"))??, busy?))
-    })?;
-    let meanwhile = Counters::of(&node)?.since(&before);
+    let load = machine::load();
+    let (mut idle, mut busy) = (vec![Vec::new(); questions.len()], vec![Vec::new(); questions.len()]);
+    let (mut fed, mut meanwhile) = (Fed::default(), Counters::default());
+    for round in 1..=args.rounds {
+        eprintln!("round {round} of {}", args.rounds);
+        node.wait_settled(corpus.bytes + fed.bytes)?;
+        asked(args, &questions, &node, &mut idle)?;
+        let before = Counters::of(&node)?;
+        let sent = while_lines_come_in(args, corpus, &node, rate, || asked(args, &questions, &node, &mut busy))?;
+        meanwhile.add(&Counters::of(&node)?, &before);
+        fed = Fed {
+            bytes: fed.bytes + sent.bytes,
+            lines: fed.lines + sent.lines,
+            seconds: fed.seconds + sent.seconds,
+            behind: fed.behind.max(sent.behind),
+        };
+    }
     ensure!(meanwhile.merges > 0.0, "nothing was merged meanwhile: let more come in, or for longer");
-    node.wait_accepted(corpus.bytes + fed.bytes)?;
     node.must_have(corpus.lines + fed.lines)?;
     let dir = node.dir().to_owned();
     node.stop()?;
@@ -111,7 +119,7 @@ fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Re
 
     let name = corpus.name();
     let run = |subject: String, load, figures| Run { subject, round: 1, load, figures };
-    let mut runs = vec![run(format!("{name}: idle"), load_idle, percentiles(&all(&idle)))];
+    let mut runs = vec![run(format!("{name}: idle"), load, percentiles(&all(&idle)))];
     let mut figures = percentiles(&all(&busy));
     figures.push(against(&all(&busy), &all(&idle)));
     figures.extend([
@@ -126,12 +134,30 @@ fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Re
     ]);
     runs.push(run(format!("{name}: under ingest"), load, figures));
     for (question, (idle, busy)) in questions.iter().zip(idle.iter().zip(&busy)) {
-        runs.push(run(format!("{name}: {}, idle", question.kind), load_idle, percentiles(idle)));
+        runs.push(run(format!("{name}: {}, idle", question.kind), load, percentiles(idle)));
         let mut figures = percentiles(busy);
         figures.push(against(busy, idle));
         runs.push(run(format!("{name}: {}, under ingest", question.kind), load, figures));
     }
     Ok(runs)
+}
+
+fn while_lines_come_in(
+    args: &UnderIngestArgs,
+    corpus: &Corpus,
+    node: &Node,
+    rate: f64,
+    ask: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<Fed> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let fed = scope.spawn(|| send(args, corpus, node, SENDERS_PACED, rate, &|_| !done.load(Ordering::Relaxed)));
+        thread::sleep(WARM_UP);
+        let asked = ask();
+        done.store(true, Ordering::Relaxed);
+        let fed = fed.join().map_err(|_| anyhow!("the sender panicked"))?;
+        asked.and(fed)
+    })
 }
 
 /// Bytes a second that a node takes, packs and merges when it has nothing else to do.
@@ -187,10 +213,14 @@ fn questions(corpus: &Corpus, from: Timestamp, to: Timestamp) -> anyhow::Result<
     ])
 }
 
-/// Asks the questions in turn, and gives for each how long its answers took.
-fn asked(args: &UnderIngestArgs, questions: &[Question], node: &Node) -> anyhow::Result<Vec<Vec<Duration>>> {
+/// Asks the questions in turn, and adds for each how long its answers took.
+fn asked(
+    args: &UnderIngestArgs,
+    questions: &[Question],
+    node: &Node,
+    times: &mut [Vec<Duration>],
+) -> anyhow::Result<()> {
     let mut http = node.http()?;
-    let mut times = vec![Vec::new(); questions.len()];
     // Once over everything, so that what is read first by anyone is not counted.
     for question in questions {
         http.get(&question.path)?;
@@ -206,7 +236,7 @@ fn asked(args: &UnderIngestArgs, questions: &[Question], node: &Node) -> anyhow:
         times.push(began.elapsed());
         ensure!(answer.status == 200, "{}: status {}", question.path, answer.status);
     }
-    Ok(times)
+    Ok(())
 }
 
 fn all(times: &[Vec<Duration>]) -> Vec<Duration> {
@@ -228,7 +258,7 @@ fn against(busy: &[Duration], idle: &[Duration]) -> Figure {
 }
 
 /// What the node says of what it did.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     merges: f64,
     merged: f64,
@@ -249,13 +279,12 @@ impl Counters {
         })
     }
 
-    fn since(self, before: &Self) -> Self {
-        Self {
-            merges: self.merges - before.merges,
-            merged: self.merged - before.merged,
-            aside: self.aside - before.aside,
-            overrides: self.overrides - before.overrides,
-            refused: self.refused - before.refused,
-        }
+    /// Adds what was done from one to the other.
+    fn add(&mut self, after: &Self, before: &Self) {
+        self.merges += after.merges - before.merges;
+        self.merged += after.merged - before.merged;
+        self.aside += after.aside - before.aside;
+        self.overrides += after.overrides - before.overrides;
+        self.refused += after.refused - before.refused;
     }
 }

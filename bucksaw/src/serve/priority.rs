@@ -1,8 +1,8 @@
 //! Work at a lower priority than the rest of the process.
 //!
 //! The store steps aside only between blocks, and a block takes a fraction of a second: for so long a query that comes
-//! meanwhile would share the cores with it as with an equal. At a lower priority it has a tenth of a core that a query
-//! wants, and all of one that nobody wants.
+//! meanwhile would share the cores with it as with an equal. At a lower priority it has next to nothing of a core
+//! that a query wants, and all of one that nobody wants.
 //!
 //! Priorities are for ever: a thread may lower its own, and only a privileged process may raise it again. So the work gets
 //! a thread of its own, which ends with it; what is done so takes from a few milliseconds to minutes.
@@ -14,11 +14,11 @@ use std::thread;
 
 use tracing::debug;
 
-/// By so much the thread is nicer than the others. Each step is about a quarter in CPU time: 10 leave it a tenth of what an
-/// equal has. Less would be of little help to queries; at 19 a machine with nothing but queries would keep a block
-/// for minutes.
+/// By so much the thread is nicer than the others. Each step is a quarter in CPU time: 15 leave it some thirtieth of what
+/// an equal has, so that answers hardly feel it. At 19 it would be an eightieth, and under queries that never end a block
+/// would take minutes; when so much has piled up that this matters, the store no longer works at a lower priority.
 #[cfg(target_os = "linux")]
-const STEPS: i32 = 10;
+const STEPS: i32 = 15;
 
 /// Does the work on a thread of lower priority, and waits for it; where there is no thread to be had, on this one. A panic
 /// goes on here.

@@ -9,7 +9,7 @@
 //! one the work waits while the [`Foreground`] is busy, for as long as it has *credit*. Work earns credit and waiting
 //! spends it, so that a share of the time is always left for work, however long queries run. And while too much has piled
 //! up already ([`Debt`](crate::debt::Debt)), nothing waits: a store that falls behind makes queries slower than it could
-//! by working, and in the end the disk full.
+//! by working, and in the end the disk full. A gathering that a client waits for (`bulk`) does not wait either.
 //!
 //! It looks every few milliseconds rather than be woken: what it waits for is that nothing happens.
 
@@ -27,7 +27,7 @@ use crate::shelf::lock;
 /// How often is looked whether queries still run.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// No wait is longer than this, however much was worked before: a client may wait for a gathering.
+/// No wait is longer than this, however much was worked before: a client may come meanwhile who waits for a gathering.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Lets one kind of work step aside, which one thread at a time does.
@@ -46,7 +46,8 @@ pub(crate) struct Aside {
 /// One gathering or merge: from its making until it is dropped, all time that is not waited counts as work.
 pub(crate) struct Turns<'a> {
     aside: &'a Aside,
-    is_pressed: &'a dyn Fn() -> bool,
+    /// `None` when somebody waits for this, too, so that it never steps aside.
+    is_pressed: Option<&'a dyn Fn() -> bool>,
     /// Since when it works.
     since: Cell<Duration>,
     /// Whether it did not step aside where it would have.
@@ -69,6 +70,15 @@ impl Aside {
 
     /// Begins a piece of work of many blocks. `is_pressed` is asked while it would wait.
     pub(crate) fn begin<'a>(&'a self, is_pressed: &'a dyn Fn() -> bool) -> Turns<'a> {
+        self.turns(Some(is_pressed))
+    }
+
+    /// Begins a piece of work that somebody waits for as others do for an answer.
+    pub(crate) fn begin_awaited(&self) -> Turns<'_> {
+        self.turns(None)
+    }
+
+    fn turns<'a>(&'a self, is_pressed: Option<&'a dyn Fn() -> bool>) -> Turns<'a> {
         Turns { aside: self, is_pressed, since: Cell::new(self.clock.uptime()), overrode: Cell::new(false) }
     }
 
@@ -81,11 +91,12 @@ impl Aside {
 impl Turns<'_> {
     /// Lets queries go first, if there are any. To be called before each block; `stopped` ends the wait.
     pub(crate) fn step_aside(&self, stopped: &dyn Fn() -> bool) {
+        let Some(is_pressed) = self.is_pressed else { return };
         let aside = self.aside;
         let mut credit = self.earned();
         let mut now = self.since.get();
         while !credit.is_zero() && aside.foreground.is_busy() && !aside.ended.load(Ordering::Acquire) && !stopped() {
-            if (self.is_pressed)() {
+            if is_pressed() {
                 if !self.overrode.replace(true) {
                     aside.metrics.debt_overrides.inc();
                 }
@@ -209,6 +220,16 @@ mod tests {
         assert_eq!(bench.work(10, true, |_| {}), 10 * BLOCK + looks, "it looked, and did not wait");
         assert_eq!(bench.metrics.aside_seconds.get(), 0.0);
         assert_eq!(bench.metrics.debt_overrides.get(), 1, "a piece of work counts once");
+    }
+
+    #[test]
+    fn what_somebody_waits_for_does_not_step_aside() {
+        let bench = bench();
+        let _busy = bench.foreground.enter();
+        bench.clock.advance(BLOCK);
+        let turns = bench.aside.begin_awaited();
+        bench.clock.advance(BLOCK);
+        turns.step_aside(&|| panic!("it would have waited"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bucksaw_ingest::{Queue, View};
+use bucksaw_ingest::{Backlog, Queue, View};
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::ReadError;
 use bucksaw_segment::shelf::{Origin, Writer};
@@ -29,7 +29,10 @@ impl Shelf {
     /// Whether [`Self::gather`] would take something now. Costs next to nothing.
     #[must_use]
     pub fn is_gathering_due(&self, queue: &Queue, all: bool) -> bool {
-        let backlog = queue.backlog();
+        self.is_due(&queue.backlog(), all)
+    }
+
+    fn is_due(&self, backlog: &Backlog, all: bool) -> bool {
         self.debt.set_queued(backlog.text_bytes);
         let due = backlog.text_bytes >= self.config.segment_bytes || backlog.oldest >= self.config.gather_age;
         backlog.segments > 0 && (due || backlog.awaited || all)
@@ -41,7 +44,8 @@ impl Shelf {
     /// # Errors
     /// [`StoreError`]; the queue has its segments back then, and a later call tries again.
     pub fn gather(&self, queue: &Queue, all: bool) -> Result<u64, StoreError> {
-        if !self.is_gathering_due(queue, all) {
+        let backlog = queue.backlog();
+        if !self.is_due(&backlog, all) {
             return Ok(0);
         }
         // What is taken should fit even where it cannot be packed. Half of the room: the last segment goes beyond it.
@@ -54,7 +58,10 @@ impl Shelf {
             // What is on the shelf takes less room than in the queue.
             queue.is_full() || self.is_pressed()
         };
-        let stored = self.store(&views, &self.gather_aside.begin(&is_pressed));
+        // A client that waits is owed no less than one that asks.
+        let turns =
+            if backlog.awaited { self.gather_aside.begin_awaited() } else { self.gather_aside.begin(&is_pressed) };
+        let stored = self.store(&views, &turns);
         match stored {
             Ok(()) => {
                 queue.commit(&ids);

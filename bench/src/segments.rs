@@ -1,0 +1,128 @@
+//! `segments`: how soon the first row of a narrow question is there when the shelf has very many segments.
+//!
+//! They are made through the front door: segments of the queue and of the shelf are both set to be tiny, so that each
+//! gathering makes one, and too large for each other to be merged.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::node::Node;
+use crate::results::{Figure, Run, figure};
+use crate::setting::{Setting, Size};
+use crate::spread::percentile_ms;
+use crate::{feed, machine, wait};
+
+/// How much of the corpus is held in memory to be sent over and over.
+const SAMPLE: u64 = 64_000_000;
+
+/// How long the segments may take to be made.
+const MADE_MAX: Duration = Duration::from_secs(600);
+
+/// How soon the first row is there with very many segments
+#[derive(Debug, Args)]
+pub(crate) struct SegmentsArgs {
+    /// How many segments there are at least
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    segments: u32,
+
+    /// Bytes of text in each
+    #[arg(long, value_name = "SIZE", default_value = "16KB")]
+    each: Size,
+
+    /// How many narrow questions are asked of each kind
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    questions: u32,
+}
+
+pub(crate) fn run(args: &SegmentsArgs, setting: &Setting) -> anyhow::Result<()> {
+    let corpus = setting.corpus_up_to(SAMPLE)?;
+    let sample = corpus.sample(SAMPLE)?;
+    let mut results = setting.results("segments")?.with_corpus(&corpus);
+    let each = args.each.0.to_string();
+    let flags = ["--segment-max-bytes", &each, "--store-segment-bytes", &each, "--retention-age", "none"];
+    let node = setting.node("node", &flags)?;
+    let from = Timestamp::now();
+    let bytes = f64::from(args.segments) * args.each.0 as f64;
+    // Faster than they are made, and not so fast that all fall into the same few milliseconds.
+    let seconds = Duration::from_secs(20);
+    let fed = feed::paced(node.address("fast")?, &sample, bytes / seconds.as_secs_f64(), |passed| passed < seconds)?;
+    let to = Timestamp::now();
+    let segments = wait::until("the segments being made", Duration::from_millis(500), MADE_MAX, || {
+        let queued = node.metric("bucksaw_store_debt_bytes")?;
+        let made = node.metric("bucksaw_store_segments")?;
+        Ok((queued == 0.0 && node.metric("bucksaw_store_text_bytes")? as u64 == fed.bytes).then_some(made))
+    })?;
+    ensure!(segments >= f64::from(args.segments) * 0.9, "there are only {segments} segments");
+    // As it is found after a start, with nothing of how they were made.
+    node.stop()?;
+    let node = setting.node("node", &flags)?;
+    let load = machine::load();
+    let kinds: [(&str, &str, &dyn Fn(&Node, &str) -> anyhow::Result<Duration>); 3] = [
+        ("first row", "&limit=100", &first_row),
+        ("newest row", "&limit=1&order=desc", &first_row),
+        ("count", "", &counted),
+    ];
+    for (kind, more, ask) in kinds {
+        for (span, parts) in [("narrow", 1_000), ("wide", 2)] {
+            let times = asked(args, (from, to), parts, |range| ask(&node, &format!("{range}{more}")))?;
+            let mut figures = percentiles(&times);
+            figures.push(figure("segments", "segments", segments));
+            results.runs.push(Run { subject: format!("{span}: {kind}"), round: 1, load, figures });
+        }
+    }
+    node.must_have(fed.lines)?;
+    node.stop()?;
+    setting.report_in_rows(&results)
+}
+
+/// Asks over one part after the other of so many of the whole span, from all over it.
+fn asked(
+    args: &SegmentsArgs,
+    (from, to): (Timestamp, Timestamp),
+    parts: i64,
+    ask: impl Fn(&str) -> anyhow::Result<Duration>,
+) -> anyhow::Result<Vec<Duration>> {
+    let span_ms = to.as_millisecond() - from.as_millisecond();
+    let part_ms = (span_ms / parts).max(1);
+    let ask = |number: u32| {
+        // A stride that is no fraction of the whole, so that neighbours do not follow each other.
+        let start_ms = i64::from(number) * 7_919 % (span_ms - part_ms).max(1);
+        let start = from + SignedDuration::from_millis(start_ms);
+        ask(&format!("from={start}&to={}", start + SignedDuration::from_millis(part_ms)))
+    };
+    (0..args.questions).map(ask).collect()
+}
+
+/// Until the first row is there, over a new connection. Zero rows take until the end of the answer.
+fn first_row(node: &Node, range: &str) -> anyhow::Result<Duration> {
+    let began = Instant::now();
+    let mut follow = node.http()?.follow(&format!("/api/v1/query?{range}"))?;
+    let mut first = None;
+    while first.is_none()
+        && follow.next(|line| {
+            if line.starts_with(b"{\"id\":") {
+                first.get_or_insert_with(|| began.elapsed());
+            }
+        })?
+    {}
+    Ok(first.unwrap_or_else(|| began.elapsed()))
+}
+
+/// Until the count is there, over a new connection.
+fn counted(node: &Node, range: &str) -> anyhow::Result<Duration> {
+    let began = Instant::now();
+    let answer = node.http()?.get(&format!("/api/v1/count?{range}"))?;
+    ensure!(answer.status == 200, "count: status {}", answer.status);
+    Ok(began.elapsed())
+}
+
+fn percentiles(times: &[Duration]) -> Vec<Figure> {
+    vec![
+        figure("answered_p50", "ms", percentile_ms(times, 50.0)),
+        figure("answered_p99", "ms", percentile_ms(times, 99.0)),
+        figure("answered_max", "ms", percentile_ms(times, 100.0)),
+    ]
+}
