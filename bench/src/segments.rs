@@ -1,22 +1,33 @@
 //! `segments`: how soon the first row of a narrow question is there when the shelf has very many segments.
 //!
-//! They are made through the front door: segments of the queue and of the shelf are both set to be tiny, so that each
-//! gathering makes one, and too large for each other to be merged.
+//! They are made through the front door: segments of the queue and of the shelf are both set to be no larger than a body,
+//! so that each body becomes one of each, too large to be merged with another.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::corpus::Corpus;
+use crate::feed::Fed;
 use crate::node::Node;
+use crate::post::{Post, Posting};
 use crate::results::{Figure, Run, figure};
 use crate::setting::{Setting, Size};
 use crate::spread::percentile_ms;
-use crate::{feed, machine, wait};
+use crate::{machine, wait};
 
-/// How much of the corpus is held in memory to be sent over and over.
+/// How much of the corpus is sent, over and over.
 const SAMPLE: u64 = 64_000_000;
+
+/// From one body to the next: so that they do not all fall into the same few milliseconds.
+const APART: Duration = Duration::from_millis(2);
+
+/// Connections that bodies are sent over.
+const SENDERS: usize = 4;
 
 /// How long the segments may take to be made.
 const MADE_MAX: Duration = Duration::from_secs(600);
@@ -39,16 +50,12 @@ pub(crate) struct SegmentsArgs {
 
 pub(crate) fn run(args: &SegmentsArgs, setting: &Setting) -> anyhow::Result<()> {
     let corpus = setting.corpus_up_to(SAMPLE)?;
-    let sample = corpus.sample(SAMPLE)?;
     let mut results = setting.results("segments")?.with_corpus(&corpus);
     let each = args.each.0.to_string();
     let flags = ["--segment-max-bytes", &each, "--store-segment-bytes", &each, "--retention-age", "none"];
     let node = setting.node("node", &flags)?;
     let from = Timestamp::now();
-    let bytes = f64::from(args.segments) * args.each.0 as f64;
-    // Faster than they are made, and not so fast that all fall into the same few milliseconds.
-    let seconds = Duration::from_secs(20);
-    let fed = feed::paced(node.address("fast")?, &sample, bytes / seconds.as_secs_f64(), |passed| passed < seconds)?;
+    let fed = send(args, &corpus, &node)?;
     let to = Timestamp::now();
     let segments = wait::until("the segments being made", Duration::from_millis(500), MADE_MAX, || {
         let queued = node.metric("bucksaw_store_debt_bytes")?;
@@ -76,6 +83,20 @@ pub(crate) fn run(args: &SegmentsArgs, setting: &Setting) -> anyhow::Result<()> 
     node.must_have(fed.lines)?;
     node.stop()?;
     setting.report_in_rows(&results)
+}
+
+/// Sends a body for each segment.
+fn send(args: &SegmentsArgs, corpus: &Corpus, node: &Node) -> anyhow::Result<Fed> {
+    let (file, batches) = (File::open(&corpus.path)?, corpus.batches(args.each.0)?);
+    let posting = Posting { address: node.address("http")?, senders: SENDERS, connect_anew: false };
+    posting.send(|number| {
+        let batch = batches.get(number % batches.len()).filter(|_| number < args.segments as usize);
+        let Some((start, end)) = batch else { return Ok(None) };
+        let mut body = vec![0; usize::try_from(end - start)?];
+        file.read_exact_at(&mut body, *start)?;
+        let (due, target) = (APART.mul_f64(number as f64), "/api/v1/ingest?durability=fast".into());
+        Ok(Some(Post { target, format: "text/plain", body, due }))
+    })
 }
 
 /// Asks over one part after the other of so many of the whole span, from all over it.
