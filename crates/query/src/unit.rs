@@ -109,9 +109,15 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     // than not at all.
     let waiting = queue.segments();
     let segments = shelf.segments();
-    let taken: HashSet<Id> = segments.iter().flat_map(|segment| &segment.footer().sources).copied().collect();
+    // Few wait and many segments may lie on the shelf, each naming many: so a set of the few.
+    let mut untaken: HashSet<Id> = waiting.iter().map(|view| view.id).collect();
+    if !untaken.is_empty() {
+        for source in segments.iter().flat_map(|segment| &segment.footer().sources) {
+            untaken.remove(source);
+        }
+    }
     let mut units = Vec::new();
-    for view in waiting.into_iter().filter(|view| !taken.contains(&view.id)) {
+    for view in waiting.into_iter().filter(|view| untaken.contains(&view.id)) {
         let wanted =
             wants(request, &view.reach) && view.streams().iter().any(|labels| may_match(request, plan, labels));
         take(Unit::Queue(Box::new(view)), wanted, &mut units, stats);
