@@ -48,6 +48,9 @@ pub(crate) struct SegmentsArgs {
     questions: u32,
 }
 
+/// Asks over a range, and says how long that took.
+type Ask = fn(&Node, &str) -> anyhow::Result<Duration>;
+
 pub(crate) fn run(args: &SegmentsArgs, setting: &Setting) -> anyhow::Result<()> {
     let corpus = setting.corpus_up_to(SAMPLE)?;
     let mut results = setting.results("segments")?.with_corpus(&corpus);
@@ -67,10 +70,10 @@ pub(crate) fn run(args: &SegmentsArgs, setting: &Setting) -> anyhow::Result<()> 
     node.stop()?;
     let node = setting.node("node", &flags)?;
     let load = machine::load();
-    let kinds: [(&str, &str, &dyn Fn(&Node, &str) -> anyhow::Result<Duration>); 3] = [
-        ("first row", "&limit=100", &first_row),
-        ("newest row", "&limit=1&order=desc", &first_row),
-        ("count", "", &counted),
+    let kinds: [(&str, &str, Ask); 3] = [
+        ("first row", "&limit=100", first_row),
+        ("newest row", "&limit=1&order=desc", first_row),
+        ("count", "", counted),
     ];
     for (kind, more, ask) in kinds {
         for (span, parts) in [("narrow", 1_000), ("wide", 2)] {
