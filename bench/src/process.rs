@@ -36,7 +36,7 @@ pub(crate) fn children_cpu_seconds() -> anyhow::Result<f64> {
     usage_seconds(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// Seconds of CPU that the calling thread has used.
+/// Seconds of CPU that the calling thread has used, to some milliseconds.
 pub(crate) fn thread_cpu_seconds() -> anyhow::Result<f64> {
     usage_seconds(UsageWho::RUSAGE_THREAD)
 }
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn what_children_and_threads_used_is_counted() {
         let (thread, children) = (thread_cpu_seconds().unwrap(), children_cpu_seconds().unwrap());
-        assert!((0..3_000_000_u64).map(std::hint::black_box).sum::<u64>() > 0);
-        assert!(thread_cpu_seconds().unwrap() > thread);
+        // The kernel notes what a running thread used at each of its ticks.
+        assert!((0..10_000_000).any(|_| thread_cpu_seconds().unwrap() > thread));
         assert!(std::process::Command::new("true").status().unwrap().success());
         assert!(children_cpu_seconds().unwrap() > children);
     }
