@@ -88,6 +88,9 @@ pub(crate) struct ServeArgs {
     pub(crate) min_free_bytes: Option<ByteSize>,
 
     /// How the text of stored blocks is packed
+    ///
+    /// `columns` are searched as they are, and give way to zstd where lines have nothing in common; `zstd`, `lz4` and
+    /// `none` are unpacked for each search. Blocks that are there stay as they are until they are merged.
     #[arg(long, value_name = "CODEC", default_value = "columns")]
     pub(crate) store_codec: StoreCodec,
 
