@@ -14,6 +14,9 @@ use crate::open::Block;
 use crate::search::Needle;
 use crate::tree::{List, Payload};
 
+/// Where every such row or more have it, the starts of all rows tell faster than the ends of those in between.
+const OFTEN: usize = 16;
+
 /// Where a needle stands, as far as it was asked.
 pub(crate) struct Hits<'b> {
     block: &'b Block,
@@ -39,8 +42,8 @@ impl<'b> Hits<'b> {
         hits.get(from).is_some_and(|hit| *hit as usize + self.needle.text().len() <= end)
     }
 
-    /// The rows of a raw column that it is in.
-    pub(crate) fn rows(&self, payload: Payload, rows: usize) -> Option<Rows> {
+    /// The rows that it is in of the raw column `at`.
+    pub(crate) fn rows(&self, at: usize, payload: Payload, rows: usize) -> Option<Rows> {
         let of_frame = self.frames.get(payload.frame as usize)?;
         let hits = of_frame.get_or_init(|| Some(self.find(self.block.frame_of(payload)?, self.needle.text().len())));
         let hits = hits.as_deref()?;
@@ -50,6 +53,10 @@ impl<'b> Hits<'b> {
         let hits = hits.get(..hits.partition_point(|hit| *hit < start + payload.len))?;
         if hits.is_empty() {
             return Some(Rows::None);
+        }
+        if hits.len() * OFTEN > rows {
+            let starts = self.block.raw_texts(at, payload)?.starts;
+            return Some(rows_of_many(hits.iter().map(|hit| hit - start), starts, rows));
         }
         let text = self.block.bytes(payload)?;
         let (mut found, mut row, mut counted) = (Bits::new(rows), 0, 0);
@@ -72,4 +79,19 @@ impl<'b> Hits<'b> {
         }
         hits
     }
+}
+
+/// The rows of rising places in texts that start at `starts`.
+fn rows_of_many(places: impl Iterator<Item = u32>, starts: &[u32], rows: usize) -> Rows {
+    let mut found = Bits::new(rows);
+    let mut ends = starts.iter().skip(1);
+    let (mut row, mut end) = (0, ends.next().copied().unwrap_or(u32::MAX));
+    for place in places {
+        while place >= end {
+            row += 1;
+            end = ends.next().copied().unwrap_or(u32::MAX);
+        }
+        found.set(row);
+    }
+    Rows::tidy(found)
 }

@@ -262,7 +262,9 @@ impl Block {
     #[must_use]
     pub fn lines(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<u8>> {
         let source = Source::of(self, self.root())?;
-        let mut out = Out::new(self.text_len().min(FIRST_ROOM));
+        // Room for lines of the usual length, and an eighth more: to grow is to copy.
+        let usual = rows.size_hint().0.saturating_mul(self.text_len() / self.rows().max(1)) / 8 * 9;
+        let mut out = Out::new(usual.max(FIRST_ROOM).min(self.text_len()));
         for row in rows {
             out.push_growing(self.text_len(), |out| {
                 source.push(row, out)?;

@@ -161,7 +161,7 @@ impl Search<'_> {
             Kind::Same(list) if self.is_in_all(list, &ask) => Rows::All,
             Kind::Same(_) => Rows::None,
             Kind::Copy(of) => self.ask(of, ask)?,
-            Kind::Raw(payload) if ask.place == Where::Anywhere => self.hits.rows(payload, node.rows)?,
+            Kind::Raw(payload) if ask.place == Where::Anywhere => self.hits.rows(at, payload, node.rows)?,
             Kind::Raw(payload) => lines::find(self.block.bytes(payload)?, node.rows, &ask),
             Kind::Integers(_) if ask.place == Where::Whole => {
                 let Decoded::Numbers(numbers) = self.block.decoded(at)? else { return None };
