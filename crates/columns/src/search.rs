@@ -39,11 +39,10 @@ impl Needle {
         let text = if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
         let finder = memmem::Finder::new(&text).into_owned();
         let mut bytes = [0; 4];
-        let mut add = |byte: u8| bytes.iter_mut().nth(byte as usize / 64).map(|word| *word |= 1 << (byte % 64));
-        for byte in &text {
-            add(*byte);
-            if any_case {
-                add(byte.to_ascii_uppercase());
+        let upper = text.iter().filter(|_| any_case).map(u8::to_ascii_uppercase);
+        for byte in text.iter().copied().chain(upper) {
+            if let Some(word) = bytes.get_mut(byte as usize / 64) {
+                *word |= 1 << (byte % 64);
             }
         }
         Self { text, any_case, finder, bytes }

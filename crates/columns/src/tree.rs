@@ -333,9 +333,8 @@ impl Reader<'_> {
     fn refer(&mut self, table: &Table) -> Option<()> {
         for at in table.parts.places() {
             let Some(Part::Column(column)) = self.tree.parts.get(at).copied() else { continue };
-            let place = match self.tree.nodes.get(column)?.kind {
-                Kind::Copy(place) | Kind::Mapped { leader: place, .. } => place,
-                _ => continue,
+            let (Kind::Copy(place) | Kind::Mapped { leader: place, .. }) = self.tree.nodes.get(column)?.kind else {
+                continue;
             };
             let columns = self.tree.parts(table).iter().filter_map(|part| match part {
                 Part::Column(node) => Some(*node),

@@ -47,7 +47,7 @@ impl BlockUnit {
                         let _ = read.chunks().try_for_each(|chunk| each(&chunk));
                     }));
                 }
-                SearchForm::Columns(columned) => Arc::new(columned),
+                SearchForm::Columns(columned) => Arc::from(columned),
             },
         };
         let scanned = columned::scan(&columned, request, plan, cancel, want, each)

@@ -19,8 +19,7 @@ pub(crate) fn automaton(hir: &Hir) -> Option<Automaton> {
         DFA::config().match_kind(MatchKind::LeftmostFirst).cache_capacity(CACHE_BYTES).skip_cache_capacity_check(true);
     let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
     let cache = std::cell::RefCell::new(Cache::new(&dfa));
-    let mut classes = [0; 256];
-    (0..=255_u8).for_each(|byte| classes[byte as usize] = dfa.byte_classes().get(byte));
+    let classes = std::array::from_fn(|byte| dfa.byte_classes().get(byte as u8));
     let start = dfa.start_state(&mut cache.borrow_mut(), &start::Config::new().anchored(Anchored::No)).ok()?;
     // What a search finds at a byte is told with the byte after it, or at the end.
     let step = |state: LazyStateID, byte: u8| {

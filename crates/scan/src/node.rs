@@ -40,7 +40,7 @@ impl Node {
             }
             Expr::Regex(pattern) => match for_records(pattern)? {
                 Compiled::Text(bytes) => Self::text(&bytes),
-                Compiled::Regex(regex) => Self::Regex(regex.into()),
+                Compiled::Regex(regex) => Self::Regex(Arc::from(regex)),
             },
             Expr::Field(field) => {
                 let (field, negated) = Field::compile(field)?;

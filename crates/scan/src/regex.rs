@@ -63,7 +63,7 @@ enum Lines {
 pub(crate) enum Compiled {
     /// It has one match, these bytes.
     Text(Vec<u8>),
-    Regex(Regex),
+    Regex(Box<Regex>),
 }
 
 /// Compiles a regex that is looked for in records.
@@ -72,7 +72,7 @@ pub(crate) fn for_records(pattern: &Pattern) -> Result<Compiled, CompileError> {
     if let HirKind::Literal(literal) = hir.kind() {
         return Ok(Compiled::Text(literal.0.to_vec()));
     }
-    Regex::from_hir(hir).map(Compiled::Regex).map_err(|reason| too_large(pattern, reason))
+    Regex::from_hir(hir).map(|regex| Compiled::Regex(regex.into())).map_err(|reason| too_large(pattern, reason))
 }
 
 /// Compiles a regex that is looked for in the values of a field: `^` and `$` are the bounds of the value.

@@ -87,7 +87,7 @@ impl Reader {
         let stretches = stretches(&rows).ok_or_else(|| self.unfit(entry.at))?;
         if let Some(Codec::Columns(_)) = Codec::from_byte(entry.text.codec) {
             let columned = Columned::open(stretches, text, entry.text.raw_len as usize);
-            return columned.map(SearchForm::Columns).ok_or_else(damaged);
+            return columned.map(|columned| SearchForm::Columns(columned.into())).ok_or_else(damaged);
         }
         let text = unpack(&entry.text, &text).ok_or_else(damaged)?;
         Block::open(stretches, text).map(SearchForm::Text).ok_or_else(|| self.unfit(entry.at))
@@ -146,7 +146,7 @@ pub enum SearchForm {
     /// Its text.
     Text(Block),
     /// Its columns.
-    Columns(Columned),
+    Columns(Box<Columned>),
 }
 
 /// A block on its way from one file to another.
