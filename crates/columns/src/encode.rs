@@ -172,7 +172,8 @@ impl Tree {
     /// Encodes the columns of a table; what is the same in all rows goes to the literals.
     fn columns(&mut self, text: &[u8], mut group: Group, finer: Way, row: &mut Row) {
         let (rows, layout) = (group.rows, std::mem::take(&mut group.layout));
-        let (places, used) = group.into_columns();
+        // As many lists are taken as are given back, or there would be more of them with each block.
+        let (places, used) = group.into_columns(self.spare.take(finer.coarser()));
         self.spare.give(finer.coarser(), used);
         let places = Rc::new(places);
         let mut gaps = gaps(&layout);

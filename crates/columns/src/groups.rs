@@ -21,7 +21,7 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct Spare([VecDeque<Vec<u32>>; 3]);
 
 impl Spare {
-    fn take(&mut self, way: Way) -> Vec<u32> {
+    pub(crate) fn take(&mut self, way: Way) -> Vec<u32> {
         self.0[way as usize].pop_front().unwrap_or_default()
     }
 
@@ -40,11 +40,11 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Where the tokens of all values start, token by token, and at last where the values end; and the places as they
-    /// were, to be used again.
-    pub(crate) fn into_columns(self) -> (Vec<u32>, Vec<u32>) {
+    /// Where the tokens of all values start, token by token, and at last where the values end, in a list that is given;
+    /// and the places as they were, to be used again.
+    pub(crate) fn into_columns(self, mut columns: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
         let width = self.places.len() / self.rows.max(1);
-        let mut columns = vec![0; self.places.len()];
+        columns.resize(self.places.len(), 0);
         for (at, some) in self.places.chunks(width * ROWS_AT_ONCE).enumerate() {
             for (column, all) in columns.chunks_exact_mut(self.rows).enumerate() {
                 let places = some.iter().skip(column).step_by(width);
