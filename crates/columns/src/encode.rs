@@ -72,6 +72,9 @@ impl Default for Effort {
 /// Sampled values for each layout that they may have, for a column to be cut.
 const ROWS_PER_LAYOUT: usize = 16;
 
+/// Distinct values that are few enough to be kept as they are.
+const FEW: usize = 32;
+
 /// Values that are sampled.
 const SAMPLE: usize = 512;
 
@@ -111,7 +114,26 @@ fn column<'a>(text: &'a [u8], places: &'a [u32], rows: usize, column: usize, gap
 enum Shape {
     Node(Node),
     /// All values have the same layout: it takes the place of the column.
-    Inline(Group),
+    Inline(Group, Step),
+}
+
+/// How far values have been taken apart.
+#[derive(Clone, Copy)]
+struct Step {
+    /// The way in which they may be cut.
+    finer: Way,
+    /// Whether the filter has what is in them.
+    noted: bool,
+}
+
+impl Step {
+    fn finer(self) -> Self {
+        Self { finer: self.finer.finer(), ..self }
+    }
+
+    fn noted(self) -> Self {
+        Self { noted: true, ..self }
+    }
 }
 
 /// A table in the making: literals with [`TOKEN`] for each column, and the columns.
@@ -139,10 +161,10 @@ impl Tree {
             self.filter.add(value);
         }
         groups.groups.iter().for_each(|group| self.filter.add(&group.layout));
-        self.split(values, groups, Way::Word)
+        self.split(values, groups, Step { finer: Way::Word, noted: false })
     }
 
-    fn split(&mut self, values: Values<'_>, groups: Groups, finer: Way) -> Split {
+    fn split(&mut self, values: Values<'_>, groups: Groups, step: Step) -> Split {
         let mut rest = Vec::new();
         if groups.whole() > 0 {
             for (value, _) in values.iter().zip(&groups.order).filter(|(_, group)| **group == 0) {
@@ -150,19 +172,19 @@ impl Tree {
                 rest.push(b'\n');
             }
         }
-        let tables = groups.groups.into_iter().map(|group| self.table(values.text(), group, finer)).collect();
+        let tables = groups.groups.into_iter().map(|group| self.table(values.text(), group, step)).collect();
         Split { tables, order: groups.order, rest }
     }
 
-    fn table(&mut self, text: &[u8], group: Group, finer: Way) -> Table {
+    fn table(&mut self, text: &[u8], group: Group, step: Step) -> Table {
         let rows = group.rows;
         let mut row = Row::default();
-        self.columns(text, group, finer, &mut row);
+        self.columns(text, group, step, &mut row);
         link(text, &mut row.pieces);
         let mut columns = Vec::with_capacity(row.pieces.len());
         for piece in row.pieces {
             if let Ok(places) = Rc::try_unwrap(piece.places) {
-                self.spare.give(finer.coarser(), places);
+                self.spare.give(step.finer.coarser(), places);
             }
             columns.push(piece.node);
         }
@@ -170,11 +192,11 @@ impl Tree {
     }
 
     /// Encodes the columns of a table; what is the same in all rows goes to the literals.
-    fn columns(&mut self, text: &[u8], mut group: Group, finer: Way, row: &mut Row) {
+    fn columns(&mut self, text: &[u8], mut group: Group, step: Step, row: &mut Row) {
         let (rows, layout) = (group.rows, std::mem::take(&mut group.layout));
         // As many lists are taken as are given back, or there would be more of them with each block.
-        let (places, used) = group.into_columns(self.spare.take(finer.coarser()));
-        self.spare.give(finer.coarser(), used);
+        let (places, used) = group.into_columns(self.spare.take(step.finer.coarser()));
+        self.spare.give(step.finer.coarser(), used);
         let places = Rc::new(places);
         let mut gaps = gaps(&layout);
         let mut at = 0;
@@ -185,90 +207,119 @@ impl Tree {
             }
             let gap = gaps.next().unwrap_or_default();
             let values = column(text, &places, rows, at, gap);
-            match self.column(values, finer) {
+            match self.column(values, step) {
                 // A zero in the text is no mark of a column.
                 Shape::Node(Node::Same(value)) if !value.contains(&TOKEN) => row.literals.extend_from_slice(&value),
                 Shape::Node(node) => {
                     row.literals.push(TOKEN);
                     row.pieces.push(Piece { places: Rc::clone(&places), rows, column: at, gap, node });
                 }
-                Shape::Inline(group) => self.columns(text, group, finer.finer(), row),
+                Shape::Inline(group, step) => self.columns(text, group, step, row),
             }
             at += 1;
         }
     }
 
-    /// `finer` is the way in which the values may be cut.
-    fn column(&mut self, values: Values<'_>, finer: Way) -> Shape {
-        let Some(dictionary) = self.numbering.number(values) else { return self.varied(values, finer) };
+    fn column(&mut self, values: Values<'_>, step: Step) -> Shape {
+        let Some(dictionary) = self.numbering.number(values) else {
+            return self.varied(values, Numeric::of(values), step);
+        };
         let distinct = dictionary.distinct.values(values.text());
-        self.note(distinct, finer);
         if distinct.len() == 1 {
+            self.note(distinct, step);
             return Shape::Node(Node::Same(distinct.get(0).to_vec()));
         }
-        if let Some(numeric) = Numeric::of(distinct) {
-            let numeric = numeric.expand(&dictionary.ids);
-            let how = numeric.estimate();
+        let mut numeric = Numeric::of(distinct);
+        if let Some(some) = &numeric {
+            let all = some.expand(&dictionary.ids);
+            let how = all.estimate();
             if how.bytes() < dictionary_bytes(&dictionary, values.text()) {
-                return Shape::Node(numeric.node(&how));
+                self.note(distinct, step);
+                return Shape::Node(all.node(&how));
             }
         }
-        Shape::Node(self.dictionary(values.text(), dictionary, finer))
-    }
-
-    /// Values that hardly recur.
-    fn varied(&mut self, values: Values<'_>, finer: Way) -> Shape {
-        if let Some(numeric) = Numeric::of(values) {
-            self.note(values, finer);
-            let how = numeric.estimate();
-            return Shape::Node(numeric.node(&how));
-        }
-        self.note(values, finer);
-        if finer == Way::None { Shape::Node(raw(values)) } else { self.cut(values, finer) }
-    }
-
-    /// Takes values into the filter, if they are whole tokens of a line: parts of them are in it already.
-    fn note(&mut self, values: Values<'_>, finer: Way) {
-        if finer == Way::Word {
-            values.iter().for_each(|value| self.filter.add(value));
-        }
-    }
-
-    /// Cuts values that are neither numbers nor few, where they have layouts in common.
-    fn cut(&mut self, values: Values<'_>, way: Way) -> Shape {
-        let sample = SAMPLE.min(values.len());
-        if layouts_of_sample(values, way, &self.borders, SAMPLE) * ROWS_PER_LAYOUT > sample {
-            return Shape::Node(raw(values));
-        }
-        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &self.borders, &mut self.spare);
-        if groups.groups.len() == 1
-            && let Some(group) = groups.groups.pop_if(|group| group.rows == values.len())
-        {
-            // A layout that is one token says nothing.
-            return if group.layout == [TOKEN] { self.column(values, way.finer()) } else { Shape::Inline(group) };
-        }
-        if groups.whole() * 4 < values.len() {
-            return Shape::Node(Node::Split(self.split(values, groups, way.finer())));
-        }
-        Shape::Node(raw(values))
-    }
-
-    fn dictionary(&mut self, text: &[u8], dictionary: Dictionary, finer: Way) -> Node {
-        let distinct = dictionary.distinct.len();
-        let values = dictionary.distinct.values(text);
-        let values = if distinct < 32 {
-            raw(values)
+        let text = values.text();
+        let values = if distinct.len() < FEW {
+            self.note(distinct, step);
+            raw(distinct)
         } else {
-            match self.column(values, finer) {
+            match self.varied(distinct, numeric.take(), step) {
                 Shape::Node(node) => node,
-                Shape::Inline(group) => {
-                    let table = self.table(text, group, finer.finer());
-                    Node::Split(Split { tables: vec![table], order: vec![1; distinct], rest: Vec::new() })
+                Shape::Inline(group, step) => {
+                    let table = self.table(text, group, step);
+                    Node::Split(Split { tables: vec![table], order: vec![1; distinct.len()], rest: Vec::new() })
                 }
             }
         };
-        Node::Dictionary { ids: dictionary.ids, distinct, values: Box::new(values) }
+        let distinct = dictionary.distinct.len();
+        Shape::Node(Node::Dictionary { ids: dictionary.ids, distinct, values: Box::new(values) })
     }
+
+    /// Values that hardly recur, and their numbers if they have some.
+    fn varied(&mut self, values: Values<'_>, numeric: Option<Numeric>, step: Step) -> Shape {
+        if let Some(numeric) = numeric {
+            self.note(values, step);
+            let how = numeric.estimate();
+            return Shape::Node(numeric.node(&how));
+        }
+        self.cut(values, step)
+    }
+
+    /// Takes values into the filter, if they are not in it yet.
+    fn note(&mut self, values: Values<'_>, step: Step) {
+        if !step.noted {
+            self.filter.add_all(values.iter());
+        }
+    }
+
+    /// Takes into the filter what is not in the tokens of these values; the step from which the tokens go on.
+    ///
+    /// The tokens of a layout are often the same, where the values are not: to take them one by one spares most of the
+    /// text. No gram goes beyond them but where words are joined.
+    fn note_layouts(&mut self, values: Values<'_>, groups: &Groups, step: Step) -> Step {
+        if step.noted {
+            return step.finer();
+        }
+        if step.finer != Way::Word || groups.groups.iter().any(|group| may_join(&group.layout)) {
+            self.note(values, step);
+            return step.finer().noted();
+        }
+        groups.groups.iter().for_each(|group| self.filter.add(&group.layout));
+        if groups.whole() > 0 {
+            let whole = values.iter().zip(&groups.order).filter(|(_, group)| **group == 0);
+            self.filter.add_all(whole.map(|(value, _)| value));
+        }
+        step.finer()
+    }
+
+    /// Cuts values that are neither numbers nor few, where they have layouts in common.
+    fn cut(&mut self, values: Values<'_>, step: Step) -> Shape {
+        let way = step.finer;
+        let sample = SAMPLE.min(values.len());
+        if way == Way::None || layouts_of_sample(values, way, &self.borders, SAMPLE) * ROWS_PER_LAYOUT > sample {
+            self.note(values, step);
+            return Shape::Node(raw(values));
+        }
+        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &self.borders, &mut self.spare);
+        // A layout that is one token says nothing.
+        if groups.whole() == 0 && groups.groups.len() == 1 && groups.groups[0].layout == [TOKEN] {
+            return self.cut(values, step.finer());
+        }
+        if groups.whole() * 4 >= values.len() {
+            self.note(values, step);
+            return Shape::Node(raw(values));
+        }
+        let step = self.note_layouts(values, &groups, step);
+        match groups.groups.pop_if(|group| group.rows == values.len()) {
+            Some(group) => Shape::Inline(group, step),
+            None => Shape::Node(Node::Split(self.split(values, groups, step))),
+        }
+    }
+}
+
+/// Whether a gram may go beyond a token of this layout: of two words that are joined, or of an address.
+fn may_join(layout: &[u8]) -> bool {
+    layout.windows(3).any(|gap| matches!(gap, [TOKEN, b'-' | b'.' | b'/' | b':' | b'@', TOKEN]))
 }
 
 fn raw(values: Values<'_>) -> Node {

@@ -39,14 +39,14 @@ impl Numeric {
     }
 
     /// Those of rows that have these values.
-    pub(crate) fn expand(self, ids: &[u32]) -> Self {
-        let expand = |numbers: Vec<u64>| ids.iter().map(|id| numbers[*id as usize]).collect();
+    pub(crate) fn expand(&self, ids: &[u32]) -> Self {
+        let expand = |numbers: &Vec<u64>| ids.iter().map(|id| numbers[*id as usize]).collect();
         match self {
             Self::Integers(integers) => Self::Integers(expand(integers)),
             Self::Fixed { places, numbers, nibbles } => {
-                let width = fixed::nibble_bytes(&places);
+                let width = fixed::nibble_bytes(places);
                 let nibbles = ids.iter().flat_map(|id| &nibbles[*id as usize * width..][..width]).copied().collect();
-                Self::Fixed { places, numbers: numbers.into_iter().map(expand).collect(), nibbles }
+                Self::Fixed { places: places.clone(), numbers: numbers.iter().map(expand).collect(), nibbles }
             }
         }
     }
