@@ -198,16 +198,18 @@ impl Tree {
         let (places, used) = group.into_columns(self.spare.take(step.finer.coarser()));
         self.spare.give(step.finer.coarser(), used);
         let places = Rc::new(places);
-        let mut gaps = gaps(&layout);
+        let gaps: Vec<usize> = gaps(&layout).collect();
+        let all: Vec<Values<'_>> =
+            gaps.iter().enumerate().map(|(at, gap)| column(text, &places, rows, at, *gap)).collect();
+        let mut numbered = self.numbering.number(&all).into_iter();
         let mut at = 0;
         for byte in layout.iter().copied() {
             if byte != TOKEN {
                 row.literals.push(byte);
                 continue;
             }
-            let gap = gaps.next().unwrap_or_default();
-            let values = column(text, &places, rows, at, gap);
-            match self.column(values, step) {
+            let (values, gap) = (all[at], gaps[at]);
+            match self.column(values, numbered.next().flatten(), step) {
                 // A zero in the text is no mark of a column.
                 Shape::Node(Node::Same(value)) if !value.contains(&TOKEN) => row.literals.extend_from_slice(&value),
                 Shape::Node(node) => {
@@ -220,8 +222,9 @@ impl Tree {
         }
     }
 
-    fn column(&mut self, values: Values<'_>, step: Step) -> Shape {
-        let Some(dictionary) = self.numbering.number(values) else {
+    /// `dictionary` is that of the values, if they recur.
+    fn column(&mut self, values: Values<'_>, dictionary: Option<Dictionary>, step: Step) -> Shape {
+        let Some(dictionary) = dictionary else {
             return self.varied(values, Numeric::of(values), step);
         };
         let distinct = dictionary.distinct.values(values.text());

@@ -26,6 +26,12 @@ impl<'a> Values<'a> {
         self.starts.len()
     }
 
+    /// Some rows: `count` from `first` on, or as many as there are.
+    pub(crate) fn part(self, first: usize, count: usize) -> Self {
+        let end = self.len().min(first + count);
+        Self { starts: &self.starts[first..end], nexts: &self.nexts[first..end], ..self }
+    }
+
     pub(crate) fn span(&self, row: usize) -> Span {
         Span { start: self.starts[row], len: self.nexts[row] - self.gap - self.starts[row] }
     }
