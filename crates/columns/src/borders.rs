@@ -22,18 +22,20 @@ impl Borders {
     pub(crate) fn look(&mut self, text: &[u8]) {
         self.edges.clear();
         self.quotes.clear();
-        self.has_zeros = memchr::memchr(0, text).is_some();
         let (chunks, rest) = text.as_chunks::<WIDE>();
         let mut last = [b' '; WIDE];
         last[..rest.len()].copy_from_slice(rest);
         let mut before = 0;
+        let mut zeros = 0;
         for chunk in chunks.iter().chain([&last]) {
             let tokens = bits(chunk, is_of_token);
             let quotes = bits(chunk, |byte| (byte == b'"') | (byte == b'\\'));
             self.edges.push(tokens ^ (tokens << 1 | before) | quotes);
             self.quotes.push(quotes);
             before = tokens >> (WIDE - 1);
+            zeros |= chunk.iter().fold(0, |zeros, byte| zeros | u8::from(*byte == 0));
         }
+        self.has_zeros = zeros != 0;
     }
 
     /// The edges from a place on. Beyond `end` it does not look far: a text of empty lines has none at all.
@@ -123,11 +125,16 @@ mod tests {
     use super::*;
     use crate::cut::{Class, class};
 
+    fn borders_of(text: &[u8]) -> Borders {
+        let mut borders = Borders::default();
+        borders.look(text);
+        borders
+    }
+
     #[test]
     fn bits_are_what_the_classes_say() {
         let text: Vec<u8> = (0..=255).chain(*b"xx  x\"\"").collect();
-        let mut borders = Borders::default();
-        borders.look(&text);
+        let borders = borders_of(&text);
         let is_token = |at: usize| class(text[at]) <= Class::Soft;
         let is_quote = |at: usize| text[at] == b'"' || text[at] == b'\\';
         let want: Vec<usize> =
@@ -147,6 +154,7 @@ mod tests {
             assert_eq!(borders.quote(at, text.len()) == at, is_quote(at), "{at}");
         }
         assert!(borders.has_zeros);
+        assert!(!borders_of(b"0").has_zeros && borders_of(b"\0").has_zeros);
         assert_eq!(borders.quote(text.len(), text.len()), usize::MAX);
         assert_eq!((borders.edges(129, 130).next(), borders.edges(129, text.len()).next()), (usize::MAX, 258));
     }

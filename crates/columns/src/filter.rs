@@ -74,6 +74,9 @@ fn place(bytes: u64, len: u32) -> u32 {
 /// Calls `each` with the places of the grams of a text.
 #[inline]
 fn grams(text: &[u8], mut each: impl FnMut(u32)) {
+    if text.len() < SHORT as usize {
+        return;
+    }
     let mut bytes = 0_u64;
     // Bytes of a word up to here, those without a digit, and digits and dots.
     let (mut word, mut letters, mut address) = (0_u32, 0_u32, 0_u32);

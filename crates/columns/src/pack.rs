@@ -14,6 +14,9 @@ const TEXT_BYTES_MIN: usize = 16 << 10;
 /// Lines that are shorter on average are left to zstd, in bytes: what is done for each line takes too long for so little.
 const LINE_BYTES_MIN: usize = 8;
 
+/// A guess at the bytes of a line, for the room that is made for lines.
+const LINE_BYTES_EXPECTED: usize = 64;
+
 /// Lines whose layouts are counted before anything else is done.
 const SAMPLE_LINES: usize = 2_048;
 
@@ -144,7 +147,8 @@ impl Lines {
     /// The lines of a text; `None` when it does not end with one, or is too long.
     fn of(text: &[u8]) -> Option<Self> {
         u32::try_from(text.len()).ok()?;
-        let mut starts = Vec::with_capacity(memchr::memchr_iter(b'\n', text).count() + 1);
+        // To count them first would be one more walk over the text.
+        let mut starts = Vec::with_capacity(text.len() / LINE_BYTES_EXPECTED);
         starts.push(0);
         starts.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32 + 1));
         (starts.last().is_some_and(|end| *end as usize == text.len())).then_some(Self(starts))
