@@ -265,3 +265,22 @@ fn odd_texts_come_back() {
     }
     check(&text);
 }
+
+/// Words that are joined, in values that are cut: no token alone has what stands on both sides of what joins them.
+#[test]
+fn the_filter_knows_joined_words() {
+    let word = |number: u32| -> String {
+        let mixed = number.wrapping_mul(0x9e37_79b1);
+        (0..2 + mixed % 5).map(|at| char::from(b'a' + (mixed >> (at * 5 + 3)) as u8 % 26)).collect()
+    };
+    for joint in ['-', '.', '/', ':', '@'] {
+        let line = |row: u32| format!("get {}{joint}{} in {}\n", word(row), word(row + 7_919), row % 7);
+        let text: String = (0..3_000).map(line).collect();
+        let (_, filter) = encode(text.as_bytes());
+        for line in lines(text.as_bytes()) {
+            for part in line.windows(8) {
+                assert!(Filter::new(&filter).may_contain(part, false), "{:?} is filtered", shown(part));
+            }
+        }
+    }
+}
