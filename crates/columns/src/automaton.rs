@@ -12,6 +12,9 @@ pub(crate) const MATCHED: u16 = 1;
 /// Places of the table, at most: it stays in the cache of a core, and is made in some milliseconds at worst.
 const PLACES_MAX: usize = 1 << 15;
 
+/// Bytes that are walked before it is asked again whether many can be skipped.
+const STRIDE: usize = 16;
+
 /// What comes of a state and a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<S> {
@@ -35,7 +38,30 @@ pub struct Automaton {
     accepts: Vec<bool>,
     /// For each state the bytes that it stays in at.
     keeps: Vec<[u64; 4]>,
+    /// For each state the bytes that it does not stay in at, where they are so few that they can be looked for.
+    leaves: Vec<Option<Leaves>>,
     start: u16,
+}
+
+/// The only bytes at which a state is left; some may be the same.
+#[derive(Clone, Copy, Debug)]
+struct Leaves([u8; 3]);
+
+impl Leaves {
+    fn of(keeps: &[u64; 4]) -> Option<Self> {
+        let mut left = (0..=255_u8).filter(|byte| keeps[*byte as usize / 64] >> (byte % 64) & 1 == 0);
+        let first = left.next()?;
+        let (second, third) = (left.next().unwrap_or(first), left.next().unwrap_or(first));
+        left.next().is_none().then_some(Self([first, second, third]))
+    }
+
+    #[inline]
+    fn find(self, text: &[u8]) -> Option<usize> {
+        match self.0 {
+            [a, b, _] if a == b => memchr::memchr(a, text),
+            [a, b, c] => memchr::memchr3(a, b, c, text),
+        }
+    }
 }
 
 impl Automaton {
@@ -77,7 +103,8 @@ impl Automaton {
             }
             accepts.push(at_end(state)?);
         }
-        let mut automaton = Self { classes, shift, next, accepts, keeps: Vec::new(), start: first as u16 };
+        let (keeps, leaves) = (Vec::new(), Vec::new());
+        let mut automaton = Self { classes, shift, next, accepts, keeps, leaves, start: first as u16 };
         let keeps = |state: u16| {
             let mut set = [0; 4];
             let kept = (0..=255_u8).filter(|byte| automaton.step(state, *byte) == state);
@@ -85,13 +112,16 @@ impl Automaton {
             set
         };
         automaton.keeps = (0..automaton.accepts.len() as u16).map(keeps).collect();
+        automaton.leaves = automaton.keeps.iter().map(Leaves::of).collect();
         Some(automaton)
     }
 
     /// Bytes of memory.
     #[must_use]
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.next.len() * 2 + self.accepts.len() * (1 + size_of::<[u64; 4]>())
+        size_of::<Self>()
+            + self.next.len() * 2
+            + self.accepts.len() * (1 + size_of::<[u64; 4]>() + size_of::<Option<Leaves>>())
     }
 
     pub(crate) fn start(&self) -> u16 {
@@ -109,14 +139,25 @@ impl Automaton {
         self.next.get((state as usize) << self.shift | class as usize).copied().unwrap_or(DEAD)
     }
 
+    /// Where a text leads.
     #[inline]
-    pub(crate) fn run(&self, state: u16, text: &[u8]) -> u16 {
-        let mut state = state;
-        for byte in text {
-            if state <= MATCHED {
-                break;
+    pub(crate) fn run(&self, mut state: u16, text: &[u8]) -> u16 {
+        let mut rest = text;
+        while !rest.is_empty() && state > MATCHED {
+            // A state that is seldom left, as the start of most regexes is, is left behind as fast as memory is read.
+            if rest.len() > STRIDE
+                && let Some(leaves) = self.leaves.get(state as usize).copied().flatten()
+            {
+                match leaves.find(rest).and_then(|at| rest.get(at..)) {
+                    Some(behind) => rest = behind,
+                    None => return state,
+                }
             }
-            state = self.step(state, *byte);
+            let (some, behind) = rest.split_at(rest.len().min(STRIDE));
+            for byte in some {
+                state = self.step(state, *byte);
+            }
+            rest = behind;
         }
         state
     }
@@ -167,6 +208,10 @@ mod tests {
         let accepts = |line: &str| automaton.accepts(automaton.run(automaton.start(), line.as_bytes()));
         assert!(accepts("xaay") && accepts("axb") && accepts("aab"));
         assert!(!accepts("") && !accepts("axa") && !accepts("bx"));
+        // Nothing but `a` and `b` is looked for where a text is long.
+        let long = |end: &str| accepts(&format!("{}{end}", "xyz".repeat(50)));
+        assert!(long("aay") && long("axb") && long(&format!("aa{}", "x".repeat(99))));
+        assert!(!long("") && !long("axa") && !long(&format!("bx{}", "y".repeat(99))));
         let set = |byte: u8| {
             let mut set = [0; 4];
             set[byte as usize / 64] = 1 << (byte % 64);

@@ -318,20 +318,9 @@ impl<'b> Run<'b> {
         let mut from = 0;
         for state in fronts.each() {
             let rest = text.get(from..).unwrap_or_default();
-            let mut now = *state;
-            let mut bytes = rest.iter();
-            let read = loop {
-                if now <= MATCHED {
-                    let read = rest.len() - bytes.len();
-                    break memchr::memchr(b'\n', bytes.as_slice()).map_or(rest.len(), |end| read + end + 1);
-                }
-                match bytes.next() {
-                    Some(b'\n') | None => break rest.len() - bytes.len(),
-                    Some(byte) => now = self.automaton.step(now, *byte),
-                }
-            };
-            *state = now;
-            from += read;
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            *state = self.automaton.run(*state, rest.get(..end).unwrap_or_default());
+            from += end + 1;
         }
     }
 
@@ -353,6 +342,20 @@ impl<'b> Run<'b> {
 
     fn dictionary(&self, at: usize, values: usize, chosen: Chosen<'_>, fronts: &mut Fronts) -> Option<()> {
         let distinct = self.block.node(values)?.rows;
+        if let Some(state) = fronts.one.filter(|_| distinct <= fronts.len * 2) {
+            let mut inner = Fronts::all(state, distinct);
+            self.column(values, None, &mut inner)?;
+            match inner.one {
+                Some(state) => fronts.set_all(state),
+                None => {
+                    let ids = self.block.ids_of(at)?;
+                    for (at, state) in fronts.each().iter_mut().enumerate() {
+                        *state = *inner.each.get(*ids.get(row_at(chosen, at)?)? as usize)?;
+                    }
+                }
+            }
+            return Some(());
+        }
         let present = fronts.present(self.automaton.states());
         if present.len() * distinct > fronts.len * 2 {
             return self.values(&Source::of(self.block, at)?, chosen, fronts);
@@ -366,29 +369,16 @@ impl<'b> Run<'b> {
             *from.get_mut(state as usize)? = to.len();
             to.push(inner);
         }
-        match to.as_slice() {
-            [Fronts { one: Some(state), .. }] => {
-                fronts.set_all(*state);
-                return Some(());
+        if to.iter().all(|inner| inner.one.is_some()) {
+            for state in fronts.each() {
+                *state = to.get(*from.get(*state as usize)?)?.one?;
             }
-            [only] => {
-                let ids = self.block.ids_of(at)?;
-                for (at, state) in fronts.each().iter_mut().enumerate() {
-                    *state = *only.each.get(*ids.get(row_at(chosen, at)?)? as usize)?;
-                }
-            }
-            several if several.iter().all(|inner| inner.one.is_some()) => {
-                for state in fronts.each() {
-                    *state = several.get(*from.get(*state as usize)?)?.one?;
-                }
-            }
-            several => {
-                let ids = self.block.ids_of(at)?;
-                for (at, state) in fronts.each().iter_mut().enumerate() {
-                    let inner = several.get(*from.get(*state as usize)?)?;
-                    *state = inner.get(*ids.get(row_at(chosen, at)?)? as usize);
-                }
-            }
+            return Some(());
+        }
+        let ids = self.block.ids_of(at)?;
+        for (at, state) in fronts.each().iter_mut().enumerate() {
+            let inner = to.get(*from.get(*state as usize)?)?;
+            *state = inner.get(*ids.get(row_at(chosen, at)?)? as usize);
         }
         Some(())
     }
@@ -409,8 +399,10 @@ impl<'b> Run<'b> {
         if !self.bytes_of(at, &mut set)? {
             return Some(false);
         }
-        let states = fronts.present(self.automaton.states());
-        Some(states.iter().all(|state| self.automaton.keeps(*state, &set)))
+        Some(match fronts.one {
+            Some(state) => self.automaton.keeps(state, &set),
+            None => fronts.each.iter().all(|state| self.automaton.keeps(*state, &set)),
+        })
     }
 
     /// Adds the bytes that values of the column may have; `false` when that is not known.
