@@ -1,11 +1,12 @@
-//! Compaction: segments that are small or overlap are merged into few that are neither. What the records say stays the
-//! same; only where they lie changes.
+//! Compaction: segments that are small or overlap are merged into few that are neither, and what was packed quickly when
+//! it was first stored is packed well. What the records say stays the same; only where they lie and how changes.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_segment::Reach;
 use bucksaw_segment::shelf::{self, Origin, Writer};
 use tracing::{debug, warn};
 
@@ -18,6 +19,10 @@ use crate::unit::{Inputs, Unit};
 
 /// A key older than this need not be found any more: a day, in milliseconds.
 const KEY_AGE_MAX_MS: u64 = 24 * 3_600_000;
+
+/// A source younger than this may still be in somebody's view of the queue, in milliseconds: an hour is far longer than
+/// any view lasts.
+const SOURCE_AGE_MAX_MS: u64 = 3_600_000;
 
 /// A merge's records go into files of the target size. None is sealed before all are written: each says how many belong
 /// together.
@@ -48,7 +53,7 @@ impl Shelf {
     pub fn compact(&self, stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
         let segments = self.segments();
         let sound = segments.iter().filter(|segment| segment.broken_blocks() == 0 && !segment.reach().is_empty());
-        let candidates: Vec<Candidate> = sound.map(|segment| candidate(segment)).collect();
+        let candidates: Vec<Candidate> = sound.map(|segment| self.candidate(segment)).collect();
         let Plan { chosen, due_bytes } = plan(&candidates, self.config.segment_bytes);
         self.debt.set_due(due_bytes);
         let inputs: Vec<Arc<Stored>> =
@@ -73,7 +78,12 @@ impl Shelf {
         let units: Vec<Unit> = inputs.iter().flat_map(Unit::blocks).collect();
         let is_pressed = || self.is_pressed();
         let turns = &self.merge_aside.begin(&is_pressed);
-        let merge = Merge { block_bytes: self.config.block_bytes, codec: self.config.codec_merge, turns, stopped };
+        let text_bytes: u64 = inputs.iter().map(|input| input.reach().text_bytes).sum();
+        let (block_bytes, repacks) = (self.config.full_block(), self.config.repacks());
+        // What makes less than a block that could stay will be merged again.
+        let stays = text_bytes >= block_bytes / 2;
+        let codec = if stays { self.config.codec_merge } else { self.config.codec_first };
+        let merge = Merge { block_bytes, codec, repacks, turns, stopped };
         let mut output = Split { shelf: self, drafts: Vec::new() };
         if let Err(failed) = merge.run(Inputs::default(), units, &mut output) {
             let path = output.drafts.last().map_or_else(|| self.dir.clone(), |draft| draft.path.clone());
@@ -92,12 +102,12 @@ impl Shelf {
                 warn!(path = %input.reader().path().display(), %error, "cannot remove a segment that was merged");
             }
         }
-        Ok(inputs.iter().map(|input| input.reach().text_bytes).sum())
+        Ok(text_bytes)
     }
 
     fn seal_all(&self, drafts: Vec<Draft>, inputs: &[Arc<Stored>]) -> Result<Vec<PathBuf>, StoreError> {
         let origin = Origin {
-            sources: Vec::new(),
+            sources: self.sources_of(inputs),
             keys: self.keys_of(inputs),
             merge: Some(shelf::Merge {
                 id: self.new_id(),
@@ -126,6 +136,13 @@ impl Shelf {
         }
     }
 
+    /// The queue segments whose records are in the inputs and may still be seen in the queue as well.
+    fn sources_of(&self, inputs: &[Arc<Stored>]) -> Vec<Id> {
+        let since = self.now().minus(SOURCE_AGE_MAX_MS);
+        let sources = inputs.iter().flat_map(|input| &input.footer().sources);
+        sources.filter(|source| source.at() >= since).copied().collect()
+    }
+
     /// The keys of the inputs that a retry may still ask for.
     fn keys_of(&self, inputs: &[Arc<Stored>]) -> Vec<(Producer, Millis)> {
         let since = self.now().minus(KEY_AGE_MAX_MS);
@@ -135,9 +152,11 @@ impl Shelf {
         keys.dedup_by_key(|(producer, _)| *producer);
         keys
     }
-}
 
-fn candidate(segment: &Stored) -> Candidate {
-    let reach = segment.reach();
-    Candidate { id: segment.id(), low: reach.low, high: reach.high, text_bytes: reach.text_bytes }
+    fn candidate(&self, segment: &Stored) -> Candidate {
+        let Reach { low, high, text_bytes, .. } = *segment.reach();
+        // The blocks of a smaller one are too small to stay as they are.
+        let repack = self.config.repacks() && segment.is_first() && text_bytes >= self.config.full_block();
+        Candidate { id: segment.id(), low, high, text_bytes, repack }
+    }
 }

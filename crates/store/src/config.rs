@@ -15,9 +15,11 @@ pub struct Config {
     /// Bytes of text in a block: the unit of reading, packing and parallel search. Larger blocks pack better, smaller
     /// ones are skipped more finely.
     pub block_bytes: u64,
-    /// How text is packed when it is first stored: quick.
+    /// How text is packed when it is first stored, and as long as there is too little of it to stay so: quick. A burst
+    /// is taken from the queue as fast as it comes.
     pub codec_first: Codec,
-    /// How text is packed when it is merged: small.
+    /// How text is packed for good: small, and quick to search. If it is another codec, segments that were first stored
+    /// are packed anew in the background.
     pub codec_merge: Codec,
     /// Of a hundred parts of its time, so many at least are left for gathering, and as many for merging, while queries
     /// run: 1 to 100. More keeps the store in better order under queries that never end, fewer makes these quicker.
@@ -39,8 +41,7 @@ impl Default for Config {
             segment_bytes: 128 << 20,
             gather_age: Duration::from_secs(10),
             block_bytes: 16 << 20,
-            // Level 1 is hardly quicker: most of the time goes into the columns.
-            codec_first: Codec::Columns(3),
+            codec_first: Codec::Lz4,
             codec_merge: Codec::Columns(3),
             share_min: 20,
             debt_bytes_max: 2 << 30,
@@ -48,5 +49,17 @@ impl Default for Config {
             retention_bytes: None,
             trash_age: Duration::from_secs(3600),
         }
+    }
+}
+
+impl Config {
+    /// Bytes of text of a full block: no more than of a full segment.
+    pub(crate) fn full_block(&self) -> u64 {
+        self.block_bytes.min(self.segment_bytes)
+    }
+
+    /// Whether what was first stored is packed anew.
+    pub(crate) fn repacks(&self) -> bool {
+        self.codec_first != self.codec_merge
     }
 }

@@ -90,8 +90,8 @@ impl Shelf {
             return Ok(());
         }
         let origin = Origin { sources: views.iter().map(|view| view.id).collect(), keys: keys(&units), merge: None };
-        let (block_bytes, codec) = (self.config.block_bytes, self.config.codec_first);
-        let merge = Merge { block_bytes, codec, turns, stopped: &|| false };
+        let (block_bytes, codec) = (self.config.full_block(), self.config.codec_first);
+        let merge = Merge { block_bytes, codec, repacks: false, turns, stopped: &|| false };
         let mut output = Single(self.draft().map_err(StoreError::io("create a file in", &self.dir))?);
         let path = output.0.path.clone();
         if let Err(failed) = merge.run(inputs, units, &mut output) {

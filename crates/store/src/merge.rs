@@ -2,7 +2,7 @@
 //! drops ids that come twice.
 //!
 //! At any moment only those units are open whose spans overlap the place that the merge has come to. A large block that
-//! overlaps nothing is carried over as it is, without being unpacked.
+//! overlaps nothing is carried over as it is, without being unpacked, unless it was packed quickly.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -37,6 +37,8 @@ pub(crate) enum MergeError {
 pub(crate) struct Merge<'a> {
     pub(crate) block_bytes: u64,
     pub(crate) codec: Codec,
+    /// Whether blocks that no merge has made yet are packed anew in any case.
+    pub(crate) repacks: bool,
     pub(crate) turns: &'a Turns<'a>,
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }
@@ -115,7 +117,9 @@ impl Merge<'_> {
     /// The block to be carried over as it is: when it is large enough to stand by itself and nothing interleaves with it.
     fn as_carried(&self, unit: &Unit, alone: bool) -> Result<Option<PackedBlock>, MergeError> {
         match unit.as_block() {
-            Some((segment, block, text_bytes)) if alone && text_bytes >= self.block_bytes / 2 => {
+            Some((segment, block, text_bytes))
+                if alone && text_bytes >= self.block_bytes / 2 && !(self.repacks && segment.is_first()) =>
+            {
                 let read = segment.reader().packed_block(block);
                 Ok(Some(read.map_err(|source| InputError { segment: segment.id(), source })?))
             }

@@ -9,6 +9,11 @@
 //!   in size are merged and cut anew into segments that do not overlap. Like with like, because what comes out may be no
 //!   larger than the largest that went in: a large segment must not be written again for each small one. So records that
 //!   come late, however late, cost a few more writings and not one for each gathering.
+//!
+//! And when neither is there:
+//!
+//! * *Quickly packed*: a segment that is large enough to stand by itself, but is still packed as it was when it was first
+//!   stored, is packed anew, alone. The newest first: that is what people search.
 
 use bucksaw_record::Id;
 
@@ -31,6 +36,8 @@ pub(crate) struct Candidate {
     pub(crate) low: Id,
     pub(crate) high: Id,
     pub(crate) text_bytes: u64,
+    /// Whether it is worth to be packed anew, though it is merged with no other.
+    pub(crate) repack: bool,
 }
 
 /// What is to be done.
@@ -38,8 +45,8 @@ pub(crate) struct Candidate {
 pub(crate) struct Plan {
     /// The segments to merge next, or none.
     pub(crate) chosen: Vec<Id>,
-    /// Bytes of text of all segments that could be merged now, with these or without. What comes out of a merge may be
-    /// merged again; that is not foreseen.
+    /// Bytes of text of all segments that could be merged or packed anew now, with these or without. What comes out of a
+    /// merge may be merged again; that is not foreseen.
     pub(crate) due_bytes: u64,
 }
 
@@ -47,9 +54,12 @@ pub(crate) struct Plan {
 pub(crate) fn plan(segments: &[Candidate], target_bytes: u64) -> Plan {
     let deep = overlap(segments);
     let (flat, due_bytes) = neighbours(segments, target_bytes);
-    let of_deep = deep.iter().flatten().map(|segment| segment.text_bytes).sum();
-    let chosen = deep.or(flat).unwrap_or_default();
-    Plan { chosen: chosen.iter().map(|segment| segment.id).collect(), due_bytes: due_bytes.max(of_deep) }
+    let of_deep = deep.iter().flatten().filter(|segment| !segment.repack).map(|segment| segment.text_bytes).sum();
+    let quick = segments.iter().filter(|segment| segment.repack);
+    let due_bytes = due_bytes.max(of_deep) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
+    let newest = quick.max_by_key(|segment| segment.high).map(|segment| vec![*segment]);
+    let chosen = deep.or(flat).or(newest).unwrap_or_default();
+    Plan { chosen: chosen.iter().map(|segment| segment.id).collect(), due_bytes }
 }
 
 /// Of the segments over the moment that most of them cover, the smallest tier.
@@ -75,7 +85,7 @@ fn overlap(segments: &[Candidate]) -> Option<Vec<Candidate>> {
     })
 }
 
-/// The cheapest run of small neighbours, and the bytes of all that are in any.
+/// The cheapest run of small neighbours, and the bytes of all that are in any and would not be packed anew without it.
 fn neighbours(segments: &[Candidate], target_bytes: u64) -> (Option<Vec<Candidate>>, u64) {
     let mut best: Option<(u64, &[Candidate])> = None;
     let (mut due_bytes, mut due_to) = (0, 0);
@@ -97,7 +107,8 @@ fn neighbours(segments: &[Candidate], target_bytes: u64) -> (Option<Vec<Candidat
             // By bytes a segment: merging many small ones gains most for the work.
             let cost = sum / run.len() as u64;
             let fresh = run.get(due_to.max(start) - start..).unwrap_or_default();
-            due_bytes += fresh.iter().map(|segment| segment.text_bytes).sum::<u64>();
+            let others = fresh.iter().filter(|segment| !segment.repack);
+            due_bytes += others.map(|segment| segment.text_bytes).sum::<u64>();
             due_to = due_to.max(start + run.len());
             if best.is_none_or(|(least, _)| cost < least) {
                 best = Some((cost, run));
@@ -116,7 +127,8 @@ mod tests {
 
     fn candidate(number: u64, low: u64, high: u64, text_bytes: u64) -> Candidate {
         let at = |ms| Id::first_at(Millis(ms));
-        Candidate { id: Id::new(Millis(1), Producer::new(number), 0), low: at(low), high: at(high), text_bytes }
+        let id = Id::new(Millis(1), Producer::new(number), 0);
+        Candidate { id, low: at(low), high: at(high), text_bytes, repack: false }
     }
 
     /// Segments of `bytes` one after the other, `count` times, merged as planned. Returns how many are left and how many
@@ -199,5 +211,22 @@ mod tests {
         let mut mixed = small(9);
         mixed[5].text_bytes = TARGET;
         assert_eq!(plan(&mixed, TARGET).due_bytes, 5_000);
+    }
+
+    #[test]
+    fn what_was_packed_quickly_waits_for_merges_and_counts_once() {
+        let quick = |number, text_bytes| Candidate {
+            repack: true,
+            ..candidate(number, number * 10, number * 10 + 9, text_bytes)
+        };
+        let large = [quick(0, TARGET), quick(1, TARGET), candidate(2, 20, 29, TARGET)];
+        let all = plan(&large, TARGET);
+        assert_eq!((all.chosen, all.due_bytes), (vec![large[1].id], 2 * TARGET));
+        assert_eq!(plan(&large[2..], TARGET), Plan::default());
+        // What is merged is packed anew by that.
+        let mut run: Vec<Candidate> = (0..4).map(|number| quick(number, TARGET / 5)).collect();
+        run.push(quick(4, TARGET));
+        let first = plan(&run, TARGET);
+        assert_eq!((first.chosen.len(), first.due_bytes), (4, TARGET / 5 * 4 + TARGET));
     }
 }

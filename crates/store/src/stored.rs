@@ -52,6 +52,11 @@ impl Stored {
         self.reader.footer()
     }
 
+    /// Whether it was gathered from the queue, and not made by a merge.
+    pub(crate) fn is_first(&self) -> bool {
+        self.footer().merge.is_none()
+    }
+
     /// Bytes of its file.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {

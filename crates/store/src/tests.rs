@@ -202,8 +202,9 @@ fn merging_keeps_every_record_and_fewer_files() {
 
 #[test]
 fn large_blocks_are_carried_over_unchanged() {
-    let mut machine =
-        Machine::start(sim::Fs::new(), Config { segment_bytes: 1 << 20, block_bytes: 100, ..Config::default() });
+    let config = Config { segment_bytes: 1 << 20, block_bytes: 100, ..Config::default() };
+    let config = Config { codec_first: config.codec_merge, ..config };
+    let mut machine = Machine::start(sim::Fs::new(), config);
     for round in 0..8 {
         machine.put(Durability::Fast, &format!("{round} {}", "z".repeat(120)), 0);
         machine.gather_all();
@@ -217,6 +218,32 @@ fn large_blocks_are_carried_over_unchanged() {
     assert!(machine.shelf.compact(&|| false).unwrap() > 0);
     assert_eq!((machine.shelf.segments().len(), blocks(&machine)), (1, before));
     assert_eq!(machine.lines(), machine.sent);
+}
+
+#[test]
+fn what_was_packed_quickly_is_packed_anew_once() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    machine.put(Durability::Fast, "too little to stay", 0);
+    machine.gather_all();
+    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0);
+    for at in 0..8 {
+        machine.put(Durability::Fast, &format!("{at} {}", "z".repeat(120)), 0);
+    }
+    machine.gather_all();
+    let last = |machine: &Machine| machine.shelf.segments().last().cloned().unwrap();
+    let first = last(&machine);
+    assert_eq!(machine.shelf.compact(&|| false).unwrap(), first.reach().text_bytes);
+    let anew = last(&machine);
+    assert_eq!(anew.footer().merge.as_ref().unwrap().inputs, [first.id()]);
+    assert_ne!(anew.footer().blocks[0].packed_bytes(), first.footer().blocks[0].packed_bytes());
+    // A query that saw the queue before must not answer it from there as well.
+    assert!(!first.footer().sources.is_empty());
+    assert_eq!(anew.footer().sources, first.footer().sources);
+    assert_eq!(machine.lines(), machine.sent);
+    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0);
+    let machine = Machine::start(machine.fs.clone(), config());
+    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0, "nor after a restart");
+    assert_eq!(machine.lines().len(), 9);
 }
 
 #[test]
