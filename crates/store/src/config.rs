@@ -24,8 +24,8 @@ pub struct Config {
     /// Of a hundred parts of its time, so many at least are left for gathering, and as many for merging, while queries
     /// run: 1 to 100. More keeps the store in better order under queries that never end, fewer makes these quicker.
     pub share_min: u32,
-    /// When more text than this waits in the queue or is due to be merged, in bytes, queries are not given way to. The
-    /// default is what the largest merge reads: one merge, however large, is no reason to hurry.
+    /// When more text than this waits in the queue, is due to be merged or packed anew, in bytes, queries are not given
+    /// way to. The default is what the largest merge reads: one merge, however large, is no reason to hurry.
     pub debt_bytes_max: u64,
     /// Segments whose newest record, and newest arrival, are older go to the trash.
     pub retention_age: Option<Duration>,

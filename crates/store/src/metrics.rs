@@ -48,7 +48,11 @@ impl Metrics {
         store.register("expired_bytes", "Bytes of files moved to the trash by retention", all.expired_bytes);
         store.register("expired_segments", "Segments moved to the trash by retention", all.expired_segments);
         store.register("aside_seconds", "Time that gathering and merging let queries go first", all.aside_seconds);
-        store.register("debt_bytes", "Bytes of record text in the queue or due to be merged", all.debt_bytes);
+        store.register(
+            "debt_bytes",
+            "Bytes of record text in the queue, due to be merged or packed anew",
+            all.debt_bytes,
+        );
         let overrides = "Gatherings and merges that let no query go first because of the debt";
         store.register("debt_overrides", overrides, all.debt_overrides);
         metrics
