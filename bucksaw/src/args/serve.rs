@@ -89,9 +89,9 @@ pub(crate) struct ServeArgs {
 
     /// How the text of stored blocks is packed
     ///
-    /// `columns` are searched as they are, and give way to zstd where lines have nothing in common; what is first stored
-    /// is packed quickly by LZ4, and as columns soon after, in the background. `zstd`, `lz4` and `none` are unpacked for
-    /// each search. Blocks that are there stay as they are until they are merged.
+    /// `columns` are searched as they are, and give way to zstd where lines have nothing in common; `zstd`, `lz4` and
+    /// `none` are unpacked for each search. With the first two, small pieces and bursts are packed quickly by LZ4 first,
+    /// and anew in the background. Blocks that are there stay as they are until they are merged.
     #[arg(long, value_name = "CODEC", default_value = "columns")]
     pub(crate) store_codec: StoreCodec,
 
@@ -127,7 +127,7 @@ pub(crate) struct ServeArgs {
 /// How the text of stored blocks is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreCodec {
-    /// As columns that are searched as they are; by zstd where lines have nothing in common. At first by LZ4.
+    /// As columns that are searched as they are; by zstd where lines have nothing in common.
     Columns,
     /// By zstd, to be unpacked for each search.
     Zstd,

@@ -43,15 +43,15 @@ pub(super) fn queue(args: &ServeArgs, doors: &Doors, data_dir: &Path) -> bucksaw
 
 pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
     let default = bucksaw_store::Config::default();
-    let (codec_first, codec_merge) = match args.store_codec {
-        StoreCodec::Columns => (default.codec_first, default.codec_merge),
-        StoreCodec::Zstd => (Codec::Zstd(1), Codec::Zstd(3)),
+    let (codec_quick, codec_final) = match args.store_codec {
+        StoreCodec::Columns => (default.codec_quick, default.codec_final),
+        StoreCodec::Zstd => (Codec::Lz4, Codec::Zstd(3)),
         StoreCodec::Lz4 => (Codec::Lz4, Codec::Lz4),
         StoreCodec::None => (Codec::Plain, Codec::Plain),
     };
     bucksaw_store::Config {
-        codec_first,
-        codec_merge,
+        codec_quick,
+        codec_final,
         segment_bytes: args.store_segment_bytes.0,
         retention_age: args.retention_age.0,
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),

@@ -79,11 +79,11 @@ impl Shelf {
         let is_pressed = || self.is_pressed();
         let turns = &self.merge_aside.begin(&is_pressed);
         let text_bytes: u64 = inputs.iter().map(|input| input.reach().text_bytes).sum();
-        let (block_bytes, repacks) = (self.config.full_block(), self.config.repacks());
+        let (block_bytes, quick) = (self.config.full_block(), self.config.quick());
         // What makes less than a block that could stay will be merged again.
         let stays = text_bytes >= block_bytes / 2;
-        let codec = if stays { self.config.codec_merge } else { self.config.codec_first };
-        let merge = Merge { block_bytes, codec, repacks, turns, stopped };
+        let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
+        let merge = Merge { block_bytes, codec, quick, turns, stopped };
         let mut output = Split { shelf: self, drafts: Vec::new() };
         if let Err(failed) = merge.run(Inputs::default(), units, &mut output) {
             let path = output.drafts.last().map_or_else(|| self.dir.clone(), |draft| draft.path.clone());
@@ -156,7 +156,7 @@ impl Shelf {
     fn candidate(&self, segment: &Stored) -> Candidate {
         let Reach { low, high, text_bytes, .. } = *segment.reach();
         // The blocks of a smaller one are too small to stay as they are.
-        let repack = self.config.repacks() && segment.is_first() && text_bytes >= self.config.full_block();
+        let repack = segment.is_quick(self.config.quick()) && text_bytes >= self.config.full_block();
         Candidate { id: segment.id(), low, high, text_bytes, repack }
     }
 }

@@ -15,12 +15,11 @@ pub struct Config {
     /// Bytes of text in a block: the unit of reading, packing and parallel search. Larger blocks pack better, smaller
     /// ones are skipped more finely.
     pub block_bytes: u64,
-    /// How text is packed when it is first stored, and as long as there is too little of it to stay so: quick. A burst
-    /// is taken from the queue as fast as it comes.
-    pub codec_first: Codec,
-    /// How text is packed for good: small, and quick to search. If it is another codec, segments that were first stored
-    /// are packed anew in the background.
-    pub codec_merge: Codec,
+    /// How text is packed when that has to be quick, or when there is too little of it to stay as it is. Where this is
+    /// another codec, what is large enough is packed anew in the background.
+    pub codec_quick: Codec,
+    /// How text is packed for good: small, and quick to search.
+    pub codec_final: Codec,
     /// Of a hundred parts of its time, so many at least are left for gathering, and as many for merging, while queries
     /// run: 1 to 100. More keeps the store in better order under queries that never end, fewer makes these quicker.
     pub share_min: u32,
@@ -41,8 +40,8 @@ impl Default for Config {
             segment_bytes: 128 << 20,
             gather_age: Duration::from_secs(10),
             block_bytes: 16 << 20,
-            codec_first: Codec::Lz4,
-            codec_merge: Codec::Columns(3),
+            codec_quick: Codec::Lz4,
+            codec_final: Codec::Columns(3),
             share_min: 20,
             debt_bytes_max: 2 << 30,
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
@@ -58,8 +57,8 @@ impl Config {
         self.block_bytes.min(self.segment_bytes)
     }
 
-    /// Whether what was first stored is packed anew.
-    pub(crate) fn repacks(&self) -> bool {
-        self.codec_first != self.codec_merge
+    /// The codec whose blocks are packed anew, if there is one.
+    pub(crate) fn quick(&self) -> Option<Codec> {
+        (self.codec_quick != self.codec_final).then_some(self.codec_quick)
     }
 }

@@ -1,11 +1,15 @@
 //! Gathering: what waits in the queue becomes one segment on the shelf.
+//!
+//! It is packed for good at once, so that this is done once, but quickly where that would be in vain or too slow: when it is
+//! too little to stay as it is, when a client waits, or when the store is behind. A burst leaves the queue, which a power cut
+//! could take, as fast as it comes; what was packed quickly is packed anew when there is time.
 
 use std::io;
 
 use bucksaw_ingest::{Backlog, Queue, View};
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_segment::ReadError;
 use bucksaw_segment::shelf::{Origin, Writer};
+use bucksaw_segment::{Codec, ReadError};
 use tracing::{debug, error};
 
 use crate::aside::Turns;
@@ -15,6 +19,10 @@ use crate::unit::{InputError, Inputs};
 
 /// How often a queue segment may fail to be read before it is set aside, so that it does not hold up the others.
 const READS_MAX: u32 = 5;
+
+/// The store is behind when more waits than so many gatherings take, or for so many times the age at which it is gathered.
+const BEHIND_SEGMENTS: u64 = 4;
+const BEHIND_AGES: u32 = 2;
 
 /// All of a gathering goes into one file.
 struct Single(Draft);
@@ -61,7 +69,10 @@ impl Shelf {
         // A client that waits is owed no less than one that asks.
         let turns =
             if backlog.awaited { self.gather_aside.begin_awaited() } else { self.gather_aside.begin(&is_pressed) };
-        let stored = self.store(&views, &turns);
+        let behind = backlog.text_bytes >= BEHIND_SEGMENTS * self.config.segment_bytes
+            || backlog.oldest >= BEHIND_AGES * self.config.gather_age;
+        let quick = backlog.awaited || behind || text_bytes < self.config.full_block();
+        let stored = self.store(&views, if quick { self.config.codec_quick } else { self.config.codec_final }, &turns);
         match stored {
             Ok(()) => {
                 queue.commit(&ids);
@@ -81,7 +92,7 @@ impl Shelf {
         }
     }
 
-    fn store(&self, views: &[View], turns: &Turns<'_>) -> Result<(), StoreError> {
+    fn store(&self, views: &[View], codec: Codec, turns: &Turns<'_>) -> Result<(), StoreError> {
         let (mut inputs, mut units) = (Inputs::default(), Vec::new());
         for view in views {
             inputs.add_queue(view, &mut units).map_err(input_error)?;
@@ -90,8 +101,7 @@ impl Shelf {
             return Ok(());
         }
         let origin = Origin { sources: views.iter().map(|view| view.id).collect(), keys: keys(&units), merge: None };
-        let (block_bytes, codec) = (self.config.full_block(), self.config.codec_first);
-        let merge = Merge { block_bytes, codec, repacks: false, turns, stopped: &|| false };
+        let merge = Merge { block_bytes: self.config.full_block(), codec, quick: None, turns, stopped: &|| false };
         let mut output = Single(self.draft().map_err(StoreError::io("create a file in", &self.dir))?);
         let path = output.0.path.clone();
         if let Err(failed) = merge.run(inputs, units, &mut output) {

@@ -37,8 +37,8 @@ pub(crate) enum MergeError {
 pub(crate) struct Merge<'a> {
     pub(crate) block_bytes: u64,
     pub(crate) codec: Codec,
-    /// Whether blocks that no merge has made yet are packed anew in any case.
-    pub(crate) repacks: bool,
+    /// Segments that were packed quickly, by this codec, are packed anew in any case.
+    pub(crate) quick: Option<Codec>,
     pub(crate) turns: &'a Turns<'a>,
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }
@@ -118,7 +118,7 @@ impl Merge<'_> {
     fn as_carried(&self, unit: &Unit, alone: bool) -> Result<Option<PackedBlock>, MergeError> {
         match unit.as_block() {
             Some((segment, block, text_bytes))
-                if alone && text_bytes >= self.block_bytes / 2 && !(self.repacks && segment.is_first()) =>
+                if alone && text_bytes >= self.block_bytes / 2 && !segment.is_quick(self.quick) =>
             {
                 let read = segment.reader().packed_block(block);
                 Ok(Some(read.map_err(|source| InputError { segment: segment.id(), source })?))

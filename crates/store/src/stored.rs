@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::shelf::{Footer, Reader, SearchForm};
-use bucksaw_segment::{Block, Damage, Reach, ReadError};
+use bucksaw_segment::shelf::{BlockEntry, Footer, Reader, SearchForm};
+use bucksaw_segment::{Block, Codec, Damage, Reach, ReadError};
 use tracing::error;
 
 /// An immutable segment. Stays readable while somebody holds it, also when its file is removed.
@@ -52,9 +52,13 @@ impl Stored {
         self.reader.footer()
     }
 
-    /// Whether it was gathered from the queue, and not made by a merge.
-    pub(crate) fn is_first(&self) -> bool {
-        self.footer().merge.is_none()
+    /// Whether it was packed quickly, by this codec, when it was gathered. What a merge made was packed for good, also where
+    /// that came to the same.
+    pub(crate) fn is_quick(&self, quick: Option<Codec>) -> bool {
+        let Some(quick) = quick else { return false };
+        let footer = self.footer();
+        let is_quick = |codec: Codec| codec.byte() == quick.byte() || codec == Codec::Plain;
+        footer.merge.is_none() && footer.blocks.iter().filter_map(BlockEntry::text_codec).any(is_quick)
     }
 
     /// Bytes of its file.

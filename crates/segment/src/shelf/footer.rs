@@ -82,6 +82,12 @@ impl BlockEntry {
         self.columns_bytes() + u64::from(self.filter_len)
     }
 
+    /// How the text is packed, without the level.
+    #[must_use]
+    pub fn text_codec(&self) -> Option<Codec> {
+        Codec::from_byte(self.text.codec)
+    }
+
     /// Bytes of both packed columns.
     pub(crate) fn columns_bytes(&self) -> u64 {
         u64::from(self.rows.packed_len) + u64::from(self.text.packed_len)
