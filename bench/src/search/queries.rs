@@ -81,7 +81,7 @@ const DB: [Query; 8] = [
     query("every line", "/[0-9]{2}:[0-9]{2}:[0-9]{2}/", "[0-9]{2}:[0-9]{2}:[0-9]{2}"),
 ];
 
-const GENERATED: [Query; 8] = [
+const GENERATED: [Query; 10] = [
     query(RARE, "\"00:00:07.0\"", "00:00:07\\.0"),
     ABSENT,
     query(FREQUENT, "timeout", "timeout"),
@@ -90,6 +90,8 @@ const GENERATED: [Query; 8] = [
     query("alternation", "/(refused|denied|expired)/", "(refused|denied|expired)"),
     query("regex, none", "/[a-f]{6,}[0-9]/", "[a-f]{6,}[0-9]"),
     query("every line", "/[0-9]{2}:[0-9]{2}:[0-9]{2}/", "[0-9]{2}:[0-9]{2}:[0-9]{2}"),
+    query("field = value", "level=error", "^ts=[^ ]+ level=error "),
+    query("field >= number", "status>=500", "^ts=.* status=5[0-9]{2}( |$)"),
 ];
 
 /// The questions for the logs in this file.
