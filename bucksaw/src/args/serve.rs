@@ -104,9 +104,9 @@ pub(crate) struct ServeArgs {
 
     /// Memory for what was unpacked of stored blocks, so that the same hours are searched faster again
     ///
-    /// With 0 nothing is kept.
-    #[arg(long, value_name = "SIZE", default_value = "512MB")]
-    pub(crate) query_cache_bytes: ByteSize,
+    /// With 0 nothing is kept. Left out, it is an eighth of the memory that the node may use, at most 1GB.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) query_cache_bytes: Option<ByteSize>,
 
     /// What the node tells on standard error: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]

@@ -11,6 +11,9 @@ use crate::args::{Role, ServeArgs, StoreCodec};
 /// So much of the disk is kept free for the store, unless it is said otherwise: a twentieth, at most this.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 
+/// Opened blocks are kept in an eighth of the memory, at most in this, unless it is said otherwise.
+const OPENED_BYTES_MAX: u64 = 1 << 30;
+
 /// Bodies that are worked on at the same time, on however large a machine.
 const INGESTS_MAX: usize = 32;
 
@@ -63,9 +66,18 @@ pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
 pub(super) fn query(args: &ServeArgs) -> bucksaw_query::Config {
     bucksaw_query::Config {
         held_bytes_max: args.query_memory_bytes.0,
-        opened_bytes_max: args.query_cache_bytes.0,
+        opened_bytes_max: args.query_cache_bytes.map_or_else(opened_bytes, |bytes| bytes.0),
         ..bucksaw_query::Config::default()
     }
+}
+
+/// What is kept of opened blocks by a node that is told nothing else.
+fn opened_bytes() -> u64 {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    // A container may be given less than the machine has.
+    let memory = system.cgroup_limits().map_or(system.total_memory(), |limits| limits.total_memory);
+    OPENED_BYTES_MAX.min(memory / 8)
 }
 
 pub(super) fn sources(args: &ServeArgs) -> bucksaw_sources::Config {
