@@ -54,15 +54,6 @@ impl Way {
             Self::Digits | Self::None => Self::None,
         }
     }
-
-    /// What was cut before it was cut in this way.
-    pub(crate) fn coarser(self) -> Self {
-        match self {
-            Self::None => Self::Digits,
-            Self::Digits => Self::Word,
-            Self::Word | Self::Line => Self::Line,
-        }
-    }
 }
 
 /// A value that was cut.

@@ -1,20 +1,18 @@
 //! From the values of a column to the tree of columns that says the same in less.
 
-use std::rc::Rc;
-
 use crate::borders::Borders;
-use crate::cut::{TOKEN, Way, gaps};
-use crate::dictionary::{Dictionary, Numbering};
+use crate::cut::{TOKEN, Way};
+use crate::dictionary::{Column, Dictionary};
 use crate::filter::FilterBuilder;
 use crate::fixed::Place;
-use crate::groups::{Group, Groups, Spare, layouts_of_sample};
+use crate::groups::{Group, Groups, layouts_of_sample};
 use crate::link::link;
 use crate::numbers::{self, Numbers};
 use crate::numeric::Numeric;
-use crate::values::Values;
+use crate::values::{Listed, Values};
 
-/// A column as it is written.
-#[derive(Debug)]
+/// A column as it is written. Columns with the same values are the same.
+#[derive(Debug, PartialEq)]
 pub(crate) enum Node {
     /// All values are this.
     Same(Vec<u8>),
@@ -35,7 +33,7 @@ pub(crate) enum Node {
 }
 
 /// Values by their layout.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Split {
     pub(crate) tables: Vec<Table>,
     /// For each value its table + 1; 0 for those in `rest`.
@@ -45,7 +43,7 @@ pub(crate) struct Split {
 }
 
 /// Values of one layout: a table of its tokens.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Table {
     pub(crate) rows: usize,
     /// The literals, with [`TOKEN`] for each column.
@@ -78,36 +76,13 @@ const FEW: usize = 32;
 /// Values that are sampled.
 const SAMPLE: usize = 512;
 
-/// Makes trees of columns. Keeps lists that grew once.
+/// Makes trees of columns.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    numbering: Numbering,
-    spare: Spare,
     /// Of the text that is encoded.
     pub(crate) borders: Borders,
     effort: Effort,
     pub(crate) filter: FilterBuilder,
-}
-
-/// A column of a table that may have been cut out of another one.
-pub(crate) struct Piece {
-    places: Rc<Vec<u32>>,
-    rows: usize,
-    column: usize,
-    gap: usize,
-    pub(crate) node: Node,
-}
-
-impl Piece {
-    pub(crate) fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
-        column(text, &self.places, self.rows, self.column, self.gap)
-    }
-}
-
-/// A column of a table, by where its tokens start: column after column, the ends of the rows behind.
-fn column<'a>(text: &'a [u8], places: &'a [u32], rows: usize, column: usize, gap: usize) -> Values<'a> {
-    let (starts, nexts) = places[column * rows..(column + 2) * rows].split_at(rows);
-    Values::new(text, starts, nexts, gap)
 }
 
 /// What becomes of a column.
@@ -140,23 +115,17 @@ impl Step {
 #[derive(Default)]
 struct Row {
     literals: Vec<u8>,
-    pieces: Vec<Piece>,
+    columns: Vec<Node>,
 }
 
 impl Tree {
     pub(crate) fn new(effort: Effort) -> Self {
-        Self {
-            numbering: Numbering::default(),
-            spare: Spare::default(),
-            borders: Borders::default(),
-            effort,
-            filter: FilterBuilder::new(),
-        }
+        Self { borders: Borders::default(), effort, filter: FilterBuilder::new() }
     }
 
     /// Encodes the lines of a text; [`Self::borders`] are those of the same text.
     pub(crate) fn lines(&mut self, values: Values<'_>) -> Split {
-        let groups = Groups::of(values, Way::Line, self.effort.line_rows_min, &self.borders, &mut self.spare);
+        let groups = Groups::of(values, Way::Line, self.effort.line_rows_min, &self.borders);
         for (value, _) in values.iter().zip(&groups.order).filter(|(_, group)| **group == 0) {
             self.filter.add(value);
         }
@@ -172,62 +141,48 @@ impl Tree {
                 rest.push(b'\n');
             }
         }
-        let tables = groups.groups.into_iter().map(|group| self.table(values.text(), group, step)).collect();
+        let tables = groups.groups.into_iter().map(|group| self.table(group, step)).collect();
         Split { tables, order: groups.order, rest }
     }
 
-    fn table(&mut self, text: &[u8], group: Group, step: Step) -> Table {
+    fn table(&mut self, group: Group, step: Step) -> Table {
         let rows = group.rows;
         let mut row = Row::default();
-        self.columns(text, group, step, &mut row);
-        link(text, &mut row.pieces);
-        let mut columns = Vec::with_capacity(row.pieces.len());
-        for piece in row.pieces {
-            if let Ok(places) = Rc::try_unwrap(piece.places) {
-                self.spare.give(step.finer.coarser(), places);
-            }
-            columns.push(piece.node);
-        }
-        Table { rows, layout: row.literals, columns }
+        self.columns(group, step, &mut row);
+        link(&mut row.columns);
+        Table { rows, layout: row.literals, columns: row.columns }
     }
 
     /// Encodes the columns of a table; what is the same in all rows goes to the literals.
-    fn columns(&mut self, text: &[u8], mut group: Group, step: Step, row: &mut Row) {
-        let (rows, layout) = (group.rows, std::mem::take(&mut group.layout));
-        // As many lists are taken as are given back, or there would be more of them with each block.
-        let (places, used) = group.into_columns(self.spare.take(step.finer.coarser()));
-        self.spare.give(step.finer.coarser(), used);
-        let places = Rc::new(places);
-        let gaps: Vec<usize> = gaps(&layout).collect();
-        let all: Vec<Values<'_>> =
-            gaps.iter().enumerate().map(|(at, gap)| column(text, &places, rows, at, *gap)).collect();
-        let mut numbered = self.numbering.number(&all).into_iter();
-        let mut at = 0;
-        for byte in layout.iter().copied() {
-            if byte != TOKEN {
+    fn columns(&mut self, group: Group, step: Step, row: &mut Row) {
+        let mut columns = group.columns.into_iter();
+        for byte in group.layout {
+            let column = if byte == TOKEN { columns.next() } else { None };
+            let Some(column) = column else {
                 row.literals.push(byte);
                 continue;
-            }
-            let (values, gap) = (all[at], gaps[at]);
-            match self.column(values, numbered.next().flatten(), step) {
+            };
+            match self.column(column, step) {
                 // A zero in the text is no mark of a column.
                 Shape::Node(Node::Same(value)) if !value.contains(&TOKEN) => row.literals.extend_from_slice(&value),
                 Shape::Node(node) => {
                     row.literals.push(TOKEN);
-                    row.pieces.push(Piece { places: Rc::clone(&places), rows, column: at, gap, node });
+                    row.columns.push(node);
                 }
-                Shape::Inline(group, step) => self.columns(text, group, step, row),
+                Shape::Inline(group, step) => self.columns(group, step, row),
             }
-            at += 1;
         }
     }
 
-    /// `dictionary` is that of the values, if they recur.
-    fn column(&mut self, values: Values<'_>, dictionary: Option<Dictionary>, step: Step) -> Shape {
-        let Some(dictionary) = dictionary else {
-            return self.varied(values, Numeric::of(values), step);
+    fn column(&mut self, column: Column, step: Step) -> Shape {
+        let dictionary = match column {
+            Column::Dictionary(dictionary) => dictionary,
+            Column::Varied(values) => {
+                let numeric = Numeric::of(values.values());
+                return self.varied(values, numeric, step);
+            }
         };
-        let distinct = dictionary.distinct.values(values.text());
+        let distinct = dictionary.distinct.values();
         if distinct.len() == 1 {
             self.note(distinct, step);
             return Shape::Node(Node::Same(distinct.get(0).to_vec()));
@@ -236,32 +191,31 @@ impl Tree {
         if let Some(some) = &numeric {
             let all = some.expand(&dictionary.ids);
             let how = all.estimate();
-            if how.bytes() < dictionary_bytes(&dictionary, values.text()) {
+            if how.bytes() < dictionary_bytes(&dictionary) {
                 self.note(distinct, step);
                 return Shape::Node(all.node(&how));
             }
         }
-        let text = values.text();
-        let values = if distinct.len() < FEW {
+        let count = distinct.len();
+        let values = if count < FEW {
             self.note(distinct, step);
-            raw(distinct)
+            Node::Raw(dictionary.distinct.into_bytes())
         } else {
-            match self.varied(distinct, numeric.take(), step) {
+            match self.varied(dictionary.distinct, numeric.take(), step) {
                 Shape::Node(node) => node,
                 Shape::Inline(group, step) => {
-                    let table = self.table(text, group, step);
-                    Node::Split(Split { tables: vec![table], order: vec![1; distinct.len()], rest: Vec::new() })
+                    let table = self.table(group, step);
+                    Node::Split(Split { tables: vec![table], order: vec![1; count], rest: Vec::new() })
                 }
             }
         };
-        let distinct = dictionary.distinct.len();
-        Shape::Node(Node::Dictionary { ids: dictionary.ids, distinct, values: Box::new(values) })
+        Shape::Node(Node::Dictionary { ids: dictionary.ids, distinct: count, values: Box::new(values) })
     }
 
     /// Values that hardly recur, and their numbers if they have some.
-    fn varied(&mut self, values: Values<'_>, numeric: Option<Numeric>, step: Step) -> Shape {
+    fn varied(&mut self, values: Listed, numeric: Option<Numeric>, step: Step) -> Shape {
         if let Some(numeric) = numeric {
-            self.note(values, step);
+            self.note(values.values(), step);
             let how = numeric.estimate();
             return Shape::Node(numeric.node(&how));
         }
@@ -296,21 +250,21 @@ impl Tree {
     }
 
     /// Cuts values that are neither numbers nor few, where they have layouts in common.
-    fn cut(&mut self, values: Values<'_>, step: Step) -> Shape {
-        let way = step.finer;
+    fn cut(&mut self, listed: Listed, step: Step) -> Shape {
+        let (way, values) = (step.finer, listed.values());
         let sample = SAMPLE.min(values.len());
         if way == Way::None || layouts_of_sample(values, way, &self.borders, SAMPLE) * ROWS_PER_LAYOUT > sample {
             self.note(values, step);
-            return Shape::Node(raw(values));
+            return Shape::Node(Node::Raw(listed.into_bytes()));
         }
-        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &self.borders, &mut self.spare);
+        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &self.borders);
         // A layout that is one token says nothing.
         if groups.whole() == 0 && groups.groups.len() == 1 && groups.groups[0].layout == [TOKEN] {
-            return self.cut(values, step.finer());
+            return self.cut(listed, step.finer());
         }
         if groups.whole() * 4 >= values.len() {
             self.note(values, step);
-            return Shape::Node(raw(values));
+            return Shape::Node(Node::Raw(listed.into_bytes()));
         }
         let step = self.note_layouts(values, &groups, step);
         match groups.groups.pop_if(|group| group.rows == values.len()) {
@@ -325,20 +279,11 @@ fn may_join(layout: &[u8]) -> bool {
     layout.windows(3).any(|gap| matches!(gap, [TOKEN, b'-' | b'.' | b'/' | b':' | b'@', TOKEN]))
 }
 
-fn raw(values: Values<'_>) -> Node {
-    let mut bytes = Vec::with_capacity(values.bytes() + values.len());
-    for value in values.iter() {
-        bytes.extend_from_slice(value);
-        bytes.push(b'\n');
-    }
-    Node::Raw(bytes)
-}
-
-fn dictionary_bytes(dictionary: &Dictionary, text: &[u8]) -> f64 {
+fn dictionary_bytes(dictionary: &Dictionary) -> f64 {
     let mut counts = vec![0_u32; dictionary.distinct.len()];
     for id in &dictionary.ids {
         counts[*id as usize] += 1;
     }
-    let values = dictionary.distinct.values(text).bytes();
+    let values = dictionary.distinct.values().bytes();
     numbers::bits(counts.into_iter(), dictionary.ids.len() as u32) / 8.0 + values as f64 * 0.4
 }

@@ -1,62 +1,72 @@
 //! Values grouped by their layout.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use crate::borders::Borders;
-use crate::cut::{Cut, Way};
+use crate::cut::{Cut, Span, Way, gaps};
+use crate::dictionary::{Column, Numbering};
 use crate::hash::hash;
 use crate::values::Values;
 
 /// Layouts of a column, at most; the values of further ones are kept whole.
 const LAYOUTS_MAX: usize = 8_192;
 
-/// Rows whose places are turned at once: so many that they stay in the nearest cache.
+/// Rows of a layout whose columns are numbered at once: so few that their text is still in the nearer caches, and so many
+/// that what is known of a column is seldom fetched.
 const ROWS_AT_ONCE: usize = 128;
+
+/// Columns that are numbered while values are cut, at most. Those of further layouts wait until all are cut, so that many
+/// layouts do not take much memory at once.
+const COLUMNS_AT_ONCE: usize = 4_096;
 
 /// A value longer than this is kept whole, in bytes.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Lists that were used and can be used again: fresh memory is dear, and the next block is much like the last.
-#[derive(Debug, Default)]
-pub(crate) struct Spare([VecDeque<Vec<u32>>; 3]);
-
-impl Spare {
-    pub(crate) fn take(&mut self, way: Way) -> Vec<u32> {
-        self.0[way as usize].pop_front().unwrap_or_default()
-    }
-
-    pub(crate) fn give(&mut self, way: Way, mut list: Vec<u32>) {
-        list.clear();
-        self.0[way as usize].push_back(list);
-    }
-}
-
 /// Values of the same layout.
 pub(crate) struct Group {
     pub(crate) layout: Vec<u8>,
-    /// For each value where its tokens start, and where it ends.
-    places: Vec<u32>,
     pub(crate) rows: usize,
+    pub(crate) columns: Vec<Column>,
 }
 
-impl Group {
-    /// Where the tokens of all values start, token by token, and at last where the values end, in a list that is given;
-    /// and the places as they were, to be used again.
-    pub(crate) fn into_columns(self, mut columns: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
-        let width = self.places.len() / self.rows.max(1);
-        columns.resize(self.places.len(), 0);
-        for (at, some) in self.places.chunks(width * ROWS_AT_ONCE).enumerate() {
-            for (column, all) in columns.chunks_exact_mut(self.rows).enumerate() {
-                let places = some.iter().skip(column).step_by(width);
-                all.iter_mut().skip(at * ROWS_AT_ONCE).zip(places).for_each(|(to, from)| *to = *from);
+/// A group in the making.
+struct Open {
+    layout: Vec<u8>,
+    rows: usize,
+    /// For each value that is not yet in the columns where its tokens start, and where it ends.
+    places: Vec<u32>,
+    columns: Vec<Numbering>,
+}
+
+impl Open {
+    fn new(layout: &[u8]) -> Self {
+        Self { layout: layout.to_vec(), rows: 0, places: Vec::new(), columns: Vec::new() }
+    }
+
+    /// Takes the rows that wait into the columns.
+    fn number(&mut self, text: &[u8], width: usize) {
+        self.columns.resize_with(width, Numbering::new);
+        for some in self.places.chunks((width + 1) * ROWS_AT_ONCE) {
+            for (at, (column, gap)) in self.columns.iter_mut().zip(gaps(&self.layout)).enumerate() {
+                let spans = some.chunks_exact(width + 1).map(|row| {
+                    let (start, next) = (row[at], row[at + 1]);
+                    Span { start, len: next - gap as u32 - start }
+                });
+                column.extend(text, spans);
             }
         }
-        (columns, self.places)
+        self.places.clear();
+    }
+
+    fn finish(mut self, text: &[u8]) -> Group {
+        let width = gaps(&self.layout).count();
+        self.number(text, width);
+        let columns = self.columns.into_iter().map(Numbering::finish).collect();
+        Group { layout: self.layout, rows: self.rows, columns }
     }
 }
 
 /// All values of a column by layout.
-#[derive(Default)]
 pub(crate) struct Groups {
     pub(crate) groups: Vec<Group>,
     /// For each value its group + 1; 0 for those that are kept whole.
@@ -65,14 +75,17 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// Cuts the values. What has company of fewer than `rows_min` is kept whole.
-    pub(crate) fn of(values: Values<'_>, way: Way, rows_min: usize, borders: &Borders, spare: &mut Spare) -> Self {
-        let mut all = Self { groups: Vec::new(), order: Vec::with_capacity(values.len()) };
+    pub(crate) fn of(values: Values<'_>, way: Way, rows_min: usize, borders: &Borders) -> Self {
+        let text = values.text();
+        let mut open: Vec<Open> = Vec::new();
+        let mut order = Vec::with_capacity(values.len());
         let mut known: HashMap<u64, u32, BuildSame> = HashMap::default();
+        let mut columns_left = COLUMNS_AT_ONCE;
         let mut cut = Cut::default();
         let mut last = None;
         for span in values.spans() {
-            if span.len as usize > VALUE_BYTES_MAX || !cut.cut(way, values.text(), borders, span) {
-                all.order.push(0);
+            if span.len as usize > VALUE_BYTES_MAX || !cut.cut(way, text, borders, span) {
+                order.push(0);
                 continue;
             }
             let key = hash(cut.layout());
@@ -80,53 +93,59 @@ impl Groups {
                 Some((last_key, at)) if last_key == key => at,
                 _ => match known.get(&key) {
                     Some(at) => *at,
-                    None if all.groups.len() < LAYOUTS_MAX => {
-                        let at = all.groups.len() as u32;
+                    None if open.len() < LAYOUTS_MAX => {
+                        let at = open.len() as u32;
                         known.insert(key, at);
-                        all.groups.push(Group { layout: cut.layout().to_vec(), places: spare.take(way), rows: 0 });
+                        open.push(Open::new(cut.layout()));
                         at
                     }
                     None => {
-                        all.order.push(0);
+                        order.push(0);
                         continue;
                     }
                 },
             };
             last = Some((key, at));
-            let group = &mut all.groups[at as usize];
+            let group = &mut open[at as usize];
             // Two layouts may have the same hash, if somebody wants them to.
             if group.layout != cut.layout() {
-                all.order.push(0);
+                order.push(0);
                 continue;
             }
+            let width = cut.starts().len();
             group.places.extend_from_slice(cut.starts());
             group.places.push(span.start + span.len);
             group.rows += 1;
-            all.order.push(at + 1);
+            order.push(at + 1);
+            if group.rows.is_multiple_of(ROWS_AT_ONCE) && (!group.columns.is_empty() || width <= columns_left) {
+                if group.columns.is_empty() {
+                    columns_left -= width;
+                }
+                group.number(text, width);
+            }
         }
-        all.drop_small(rows_min, way, spare);
-        all
-    }
-
-    fn drop_small(&mut self, rows_min: usize, way: Way, spare: &mut Spare) {
-        let mut kept = 0;
-        let numbers: Vec<u32> = std::iter::once(0)
-            .chain(self.groups.iter().map(|group| {
-                kept += u32::from(group.rows >= rows_min);
-                if group.rows >= rows_min { kept } else { 0 }
-            }))
-            .collect();
-        for group in self.groups.extract_if(.., |group| group.rows < rows_min) {
-            spare.give(way, group.places);
-        }
-        for number in &mut self.order {
-            *number = numbers[*number as usize];
-        }
+        drop_small(&mut open, &mut order, rows_min);
+        Self { groups: open.into_iter().map(|group| group.finish(text)).collect(), order }
     }
 
     /// How many values are kept whole.
     pub(crate) fn whole(&self) -> usize {
         self.order.len() - self.groups.iter().map(|group| group.rows).sum::<usize>()
+    }
+}
+
+/// Leaves groups out that have few rows.
+fn drop_small(groups: &mut Vec<Open>, order: &mut [u32], rows_min: usize) {
+    let mut kept = 0;
+    let numbers: Vec<u32> = std::iter::once(0)
+        .chain(groups.iter().map(|group| {
+            kept += u32::from(group.rows >= rows_min);
+            if group.rows >= rows_min { kept } else { 0 }
+        }))
+        .collect();
+    groups.retain(|group| group.rows >= rows_min);
+    for number in order {
+        *number = numbers[*number as usize];
     }
 }
 

@@ -4,37 +4,36 @@
 //! value of one always comes with the same value of the other, only the map from one to the other is kept. That the
 //! columns of a table are looked at in pairs is cheap, because nearly all pairs part within the first rows.
 
-use crate::encode::{Node, Piece};
-use crate::hash::{hash, same};
+use crate::encode::Node;
 
 /// Rows that tell most pairs apart.
 const FIRST_ROWS: usize = 32;
 
 /// Links the columns of a table.
-pub(crate) fn link(text: &[u8], pieces: &mut [Piece]) {
-    map_dictionaries(text, pieces);
-    find_copies(text, pieces);
+pub(crate) fn link(columns: &mut [Node]) {
+    map_dictionaries(columns);
+    find_copies(columns);
 }
 
 /// The codes of a dictionary.
-fn codes(piece: &Piece) -> Option<(&[u32], usize)> {
-    match &piece.node {
+fn codes(column: &Node) -> Option<(&[u32], usize)> {
+    match column {
         Node::Dictionary { ids, distinct, .. } => Some((ids, *distinct)),
         _ => None,
     }
 }
 
-fn map_dictionaries(text: &[u8], pieces: &mut [Piece]) {
-    let distinct = |at: &usize| pieces.get(*at).and_then(codes).map(|(_, distinct)| distinct);
-    let mut order: Vec<usize> = (0..pieces.len()).filter(|at| distinct(at).is_some()).collect();
+fn map_dictionaries(columns: &mut [Node]) {
+    let distinct = |at: &usize| columns.get(*at).and_then(codes).map(|(_, distinct)| distinct);
+    let mut order: Vec<usize> = (0..columns.len()).filter(|at| distinct(at).is_some()).collect();
     // Those with more values can lead those with fewer.
     order.sort_by_key(|at| std::cmp::Reverse(distinct(at)));
     let mut leaders: Vec<usize> = Vec::new();
     for at in order {
-        let Some((ids, own)) = codes(&pieces[at]) else { continue };
+        let Some((ids, own)) = codes(&columns[at]) else { continue };
         // The last leader has the fewest values, so the map is the shortest.
         let found = leaders.iter().rev().find_map(|leader| {
-            let (from, distinct) = codes(&pieces[*leader])?;
+            let (from, distinct) = codes(&columns[*leader])?;
             let pays = distinct * 4 <= ids.len() * 3 && (distinct <= own * 16 || distinct * 8 <= ids.len());
             if pays { map(from, ids, distinct).map(|map| (*leader, map)) } else { None }
         });
@@ -42,10 +41,11 @@ fn map_dictionaries(text: &[u8], pieces: &mut [Piece]) {
             leaders.push(at);
             continue;
         };
-        let is_copy = are_same(text, &pieces[leader], &pieces[at]);
-        let node = std::mem::replace(&mut pieces[at].node, Node::Copy { column: leader });
-        if let (false, Node::Dictionary { values, .. }) = (is_copy, node) {
-            pieces[at].node = Node::Mapped { leader, map, values };
+        if columns[at] == columns[leader] {
+            columns[at] = Node::Copy { column: leader };
+        } else if let Node::Dictionary { values, .. } = &mut columns[at] {
+            let values = std::mem::replace(values, Box::new(Node::Copy { column: leader }));
+            columns[at] = Node::Mapped { leader, map, values };
         }
     }
 }
@@ -71,30 +71,17 @@ fn map(from: &[u32], to: &[u32], distinct: usize) -> Option<Vec<u32>> {
     Some(map)
 }
 
-fn find_copies(text: &[u8], pieces: &mut [Piece]) {
-    // Of the first row, so that columns are compared only where that is the same.
-    let keys: Vec<u64> = pieces.iter().map(|piece| hash(piece.values(text).get(0))).collect();
-    let is_own = |piece: &Piece| {
+fn find_copies(columns: &mut [Node]) {
+    let is_own = |column: &Node| {
         let linked =
-            matches!(piece.node, Node::Dictionary { .. } | Node::Mapped { .. } | Node::Copy { .. } | Node::Same(_));
+            matches!(column, Node::Dictionary { .. } | Node::Mapped { .. } | Node::Copy { .. } | Node::Same(_));
         !linked
     };
-    for at in 1..pieces.len() {
-        if !is_own(&pieces[at]) {
-            continue;
-        }
-        let twin = (0..at).find(|other| {
-            let other_piece = &pieces[*other];
-            keys[*other] == keys[at] && is_own(other_piece) && are_same(text, &pieces[at], other_piece)
-        });
-        if let Some(column) = twin {
-            pieces[at].node = Node::Copy { column };
+    for at in 1..columns.len() {
+        let (before, rest) = columns.split_at_mut(at);
+        let Some(mine) = rest.first_mut().filter(|mine| is_own(mine)) else { continue };
+        if let Some(column) = before.iter().position(|other| other == mine) {
+            *mine = Node::Copy { column };
         }
     }
-}
-
-/// Whether two columns have the same values.
-fn are_same(text: &[u8], mine: &Piece, other: &Piece) -> bool {
-    let (mine, others) = (mine.values(text).iter(), other.values(text).iter());
-    mine.zip(others).all(|(mine, other)| same(mine, other))
 }

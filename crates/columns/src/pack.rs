@@ -75,7 +75,7 @@ impl Encoder {
         self.tree.filter.take()
     }
 
-    /// Packs a text of lines, an LF after each; `level` is that of zstd. More than 4 GB are never columns.
+    /// Packs a text of lines, an LF after each; `level` is that of zstd. More than 2 GB are never columns.
     pub fn encode(&mut self, text: &[u8], level: i32) -> Packed {
         let columns = if text.len() < TEXT_BYTES_MIN { None } else { self.columns(text, level) };
         if columns.is_none() {
@@ -146,7 +146,8 @@ struct Lines(Vec<u32>);
 impl Lines {
     /// The lines of a text; `None` when it does not end with one, or is too long.
     fn of(text: &[u8]) -> Option<Self> {
-        u32::try_from(text.len()).ok()?;
+        // Places in a text are kept in 32 bits, also where an LF was put behind each token.
+        u32::try_from(text.len()).ok().filter(|len| *len < u32::MAX / 2)?;
         // To count them first would be one more walk over the text.
         let mut starts = Vec::with_capacity(text.len() / LINE_BYTES_EXPECTED);
         starts.push(0);

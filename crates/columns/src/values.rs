@@ -26,12 +26,6 @@ impl<'a> Values<'a> {
         self.starts.len()
     }
 
-    /// Some rows: `count` from `first` on, or as many as there are.
-    pub(crate) fn part(self, first: usize, count: usize) -> Self {
-        let end = self.len().min(first + count);
-        Self { starts: &self.starts[first..end], nexts: &self.nexts[first..end], ..self }
-    }
-
     pub(crate) fn span(&self, row: usize) -> Span {
         Span { start: self.starts[row], len: self.nexts[row] - self.gap - self.starts[row] }
     }
@@ -56,28 +50,52 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Values that were picked from a column.
+/// Values that were copied out of a text, an LF after each.
 #[derive(Debug, Default)]
-pub(crate) struct Picked {
-    starts: Vec<u32>,
+pub(crate) struct Listed {
+    bytes: Vec<u8>,
+    /// Where each ends, behind its LF. The first one is where the first value starts.
     ends: Vec<u32>,
 }
 
-impl Picked {
-    pub(crate) fn push(&mut self, span: Span) {
-        self.starts.push(span.start);
-        self.ends.push(span.start + span.len);
+/// Values of so many bytes are copied without a call.
+const SHORT: usize = 16;
+
+impl Listed {
+    /// Copies a piece of a text.
+    #[inline]
+    pub(crate) fn push(&mut self, text: &[u8], span: Span) {
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        let end = self.bytes.len() + span.len as usize;
+        match text.get(span.start as usize..).and_then(<[u8]>::first_chunk::<SHORT>) {
+            Some(short) if span.len as usize <= SHORT => {
+                self.bytes.extend_from_slice(short);
+                self.bytes.truncate(end);
+            }
+            _ => self.bytes.extend_from_slice(span.of(text)),
+        }
+        self.bytes.push(b'\n');
+        self.ends.push(end as u32 + 1);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.starts.len()
+        self.ends.len().saturating_sub(1)
     }
 
-    pub(crate) fn get<'a>(&self, at: usize, text: &'a [u8]) -> &'a [u8] {
-        text.get(self.starts[at] as usize..self.ends[at] as usize).unwrap_or_default()
+    pub(crate) fn values(&self) -> Values<'_> {
+        let (starts, ends) = (&self.ends[..self.len()], self.ends.get(1..).unwrap_or_default());
+        Values::new(&self.bytes, starts, ends, 1)
     }
 
-    pub(crate) fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
-        Values::new(text, &self.starts, &self.ends, 0)
+    /// The values, an LF after each.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The values, an LF after each.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
