@@ -126,9 +126,8 @@ impl Tree {
     /// Encodes the lines of a text; [`Self::borders`] are those of the same text.
     pub(crate) fn lines(&mut self, values: Values<'_>) -> Split {
         let groups = Groups::of(values, Way::Line, self.effort.line_rows_min, &self.borders);
-        for (value, _) in values.iter().zip(&groups.order).filter(|(_, group)| **group == 0) {
-            self.filter.add(value);
-        }
+        let whole = values.iter().zip(&groups.order).filter(|(_, group)| **group == 0);
+        self.filter.add_all(whole.map(|(value, _)| value));
         groups.groups.iter().for_each(|group| self.filter.add(&group.layout));
         self.split(values, groups, Step { finer: Way::Word, noted: false })
     }

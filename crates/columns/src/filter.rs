@@ -24,6 +24,9 @@
 //! ```
 //! Filters of another kind were written before the first release; they are let be, and let everything through.
 
+use crate::cut::Span;
+use crate::dictionary::Numbering;
+
 /// Bits while a block is encoded, as a power of two.
 const BITS_LOG: u32 = 21;
 
@@ -132,28 +135,65 @@ fn grams(text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
+/// Texts from so many bytes on are taken in piece by piece, each piece once: they are lines or parts of lines, of which
+/// some say much the same, while shorter texts are distinct values of a column.
+const LONG: usize = 64;
+
+/// Bytes of a piece that is remembered, and how many are, before they are forgotten: so few that they stay in near caches.
+const PIECE_BYTES_MAX: usize = 64;
+const PIECES_MAX: usize = 4_096;
+
 /// A filter in the making.
 #[derive(Debug)]
 pub(crate) struct FilterBuilder {
     bytes: [bool; 256],
     words: Vec<u64>,
+    /// Pieces of long texts whose grams were taken in.
+    pieces: Numbering,
 }
 
 impl FilterBuilder {
     pub(crate) fn new() -> Self {
-        Self { bytes: [false; 256], words: vec![0; 1 << (BITS_LOG - 6)] }
+        Self { bytes: [false; 256], words: vec![0; 1 << (BITS_LOG - 6)], pieces: Numbering::new() }
     }
 
     /// Starts anew.
     pub(crate) fn clear(&mut self) {
         self.bytes.fill(false);
         self.words.fill(0);
+        self.pieces = Numbering::new();
     }
 
     /// Takes in a text that stands between bytes of no word.
     pub(crate) fn add(&mut self, text: &[u8]) {
         text.iter().for_each(|byte| self.bytes[*byte as usize] = true);
+        if text.len() < LONG { self.add_grams(text) } else { self.add_pieces(text) }
+    }
+
+    fn add_pieces(&mut self, text: &[u8]) {
+        let mut from = 0;
+        while let Some(rest) = text.get(from..) {
+            // No gram has a byte that is neither of a word nor joins words.
+            let len = rest.iter().position(|byte| FOLDED[*byte as usize] == 0).unwrap_or(rest.len());
+            if len >= SHORT as usize && (len > PIECE_BYTES_MAX || self.is_new(rest, len)) {
+                self.add_grams(&rest[..len]);
+            }
+            from += len + 1;
+        }
+    }
+
+    #[inline(always)]
+    fn add_grams(&mut self, text: &[u8]) {
         grams(text, |place| self.words[place as usize / 64] |= 1 << (place % 64));
+    }
+
+    /// Whether the piece with which a text begins is not remembered. It is from now on.
+    fn is_new(&mut self, text: &[u8], len: usize) -> bool {
+        if self.pieces.len() == PIECES_MAX {
+            self.pieces = Numbering::new();
+        }
+        let known = self.pieces.len();
+        self.pieces.number(text, Span { start: 0, len: len as u32 }) as usize == known
     }
 
     /// Takes in texts, each of which stands between bytes of no word.
