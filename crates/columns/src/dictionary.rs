@@ -52,7 +52,7 @@ impl Slot {
 }
 
 /// Slots at first: most columns have few values, whose slots should lie together.
-const SLOTS: usize = 64;
+const SLOTS: usize = 16;
 
 /// How many rows are looked at before it is asked for the first time whether values recur.
 const FIRST_LOOK: usize = 256;
@@ -64,7 +64,7 @@ impl Numbering {
 
     /// Takes the next rows: pieces of a text.
     #[inline]
-    pub(crate) fn extend(&mut self, text: &[u8], rows: impl Iterator<Item = Span>) {
+    pub(crate) fn extend(&mut self, text: &[u8], rows: impl ExactSizeIterator<Item = Span>) {
         if !self.given_up && self.ids.len() >= self.look {
             self.look *= 2;
             if self.values.len() * 4 > self.ids.len() * 3 {
@@ -75,6 +75,7 @@ impl Numbering {
             rows.for_each(|span| self.values.push(text, span));
             return;
         }
+        self.ids.reserve(rows.len());
         for span in rows {
             let key = Key::of(text, span);
             let (last, number) = self.last;
