@@ -16,14 +16,19 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+/// How many bytes a number takes.
+#[inline]
+pub(crate) fn len(number: i64) -> usize {
+    usize::from(number < 0) + number.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
 /// Writes a number to the beginning of some room; gives its bytes.
 #[inline]
 pub(crate) fn write<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
     const { assert!(ROOM >= NUMBER_BYTES_MAX) };
     let mut rest = number.unsigned_abs();
-    let sign = usize::from(number < 0);
     to[0] = b'-';
-    let len = sign + rest.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let len = len(number);
     let mut at = len;
     while rest >= 100 {
         at -= 2;
@@ -46,8 +51,9 @@ mod tests {
     fn numbers_are_written_as_anybody_would() {
         for number in [0, 9, 10, 99, 100, 12_345, -1, -10, i64::MAX, i64::MIN] {
             let mut bytes = [0; NUMBER_BYTES_MAX];
-            let len = write(number, &mut bytes);
-            assert_eq!(str::from_utf8(&bytes[..len]).unwrap(), number.to_string());
+            let count = write(number, &mut bytes);
+            assert_eq!(str::from_utf8(&bytes[..count]).unwrap(), number.to_string());
+            assert_eq!(len(number), count);
         }
     }
 }

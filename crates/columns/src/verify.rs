@@ -4,12 +4,12 @@
 //! compared with what does: no line is built, and what is looked at stays in the nearest caches.
 #![deny(clippy::indexing_slicing)]
 
+use crate::decimal;
+use crate::fixed;
 use crate::hash::same;
 use crate::open::Block;
-use crate::rebuild::{Out, Source};
-
-/// Room for a value that is built to be compared, in bytes; it grows.
-const VALUE_ROOM: usize = 256;
+use crate::rebuild::Source;
+use crate::spell::ROOM;
 
 /// Lines that are compared at a time.
 const ROWS_AT_ONCE: usize = 1_024;
@@ -17,7 +17,7 @@ const ROWS_AT_ONCE: usize = 1_024;
 /// Whether the block has just these lines: each starts at one of `starts` and has an LF behind it.
 pub(crate) fn is_of(block: &Block, text: &[u8], starts: &[u32]) -> bool {
     let Some(source) = Source::of(block, block.root()).filter(|_| starts.len() == block.rows()) else { return false };
-    let mut walk = Walk { text, out: Out::new(VALUE_ROOM) };
+    let walk = Walk { text };
     let mut next = 0;
     for (at, starts) in starts.chunks(ROWS_AT_ONCE).enumerate() {
         let mut places = starts.to_vec();
@@ -37,13 +37,12 @@ pub(crate) fn is_of(block: &Block, text: &[u8], starts: &[u32]) -> bool {
 /// Goes over a text.
 struct Walk<'w> {
     text: &'w [u8],
-    out: Out,
 }
 
 impl Walk<'_> {
     /// Moves the place of each row, of which the first is `first`, over its value; `None` when something else stands
     /// there.
-    fn over(&mut self, source: &Source<'_>, first: usize, places: &mut [u32]) -> Option<()> {
+    fn over(&self, source: &Source<'_>, first: usize, places: &mut [u32]) -> Option<()> {
         match source {
             Source::Literal(text, len) => {
                 let literal = text.get(..*len)?;
@@ -56,10 +55,13 @@ impl Walk<'_> {
                 .iter_mut()
                 .zip(ids.get(first..)?)
                 .try_for_each(|(place, id)| self.step(texts.get(*id as usize)?, place)),
-            Source::Numbers(_) | Source::Fixed(_) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
-                self.out.shrink_to(0);
-                self.out.push_growing(self.text.len(), |out| source.push(first + at, out))?;
-                self.step(self.out.text(), place)
+            Source::Numbers(numbers) => {
+                places.iter_mut().zip(numbers.get(first..)?).try_for_each(|(place, number)| self.number(*number, place))
+            }
+            Source::Fixed(spelling) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
+                let mut room = [0; ROOM];
+                let len = spelling.write(first + at, &mut room)?;
+                self.step(room.get(..len)?, place)
             }),
             Source::Table(sources) => sources.iter().try_for_each(|source| self.over(source, first, places)),
             Source::Split(split) => {
@@ -82,6 +84,17 @@ impl Walk<'_> {
                 Some(())
             }
         }
+    }
+
+    /// Whether what stands there is the number, and nothing else of its length: it is read, because to read digits that
+    /// were just written would have to wait for them.
+    #[inline]
+    fn number(&self, number: u64, place: &mut u32) -> Option<()> {
+        let start = *place as usize;
+        let len = decimal::len(number as i64);
+        let digits = self.text.get(start..start + len)?;
+        *place += len as u32;
+        (fixed::integer(digits) == Some(number)).then_some(())
     }
 
     #[inline]
