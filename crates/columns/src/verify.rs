@@ -11,8 +11,8 @@ use crate::open::Block;
 use crate::rebuild::Source;
 use crate::spell::ROOM;
 
-/// Lines that are compared at a time.
-const ROWS_AT_ONCE: usize = 1_024;
+/// Lines that are compared at a time: so few that their text stays in the nearest cache.
+const ROWS_AT_ONCE: usize = 256;
 
 /// Whether the block has just these lines: each starts at one of `starts` and has an LF behind it.
 pub(crate) fn is_of(block: &Block, text: &[u8], starts: &[u32]) -> bool {
