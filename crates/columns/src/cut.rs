@@ -103,22 +103,20 @@ impl Cut {
     pub(crate) fn cut(&mut self, way: Way, text: &[u8], borders: &Borders, value: Span) -> bool {
         let (start, end) = (value.start as usize, (value.start + value.len) as usize);
         self.starts.resize(TOKENS_MAX + 1, 0);
-        self.count = 0;
-        self.layout_len = 0;
         // No byte is twice in a layout, and each token has one.
         let room = 2 * (end - start) + 1 + SHORT;
         if self.layout.len() < room {
             self.layout.resize(room, 0);
         }
-        match way {
-            Way::Line => self.cut_line(text, borders, start, end),
-            Way::Word => self.cut_fine(text, start, end, |_, next| next <= Class::Letter),
-            Way::Digits => self.cut_fine(text, start, end, |first, next| first == next),
-            Way::None => {
-                self.token(text, start, start);
-                true
-            }
-        }
+        let sheet = Sheet { text, layout: &mut self.layout, layout_len: 0, starts: &mut self.starts, count: 0 };
+        let lens = match way {
+            Way::Line => sheet.cut_line(borders, start, end),
+            Way::Word => sheet.cut_fine(start, end, |_, next| next <= Class::Letter),
+            Way::Digits => sheet.cut_fine(start, end, |first, next| first == next),
+            Way::None => sheet.whole(start, end),
+        };
+        (self.layout_len, self.count) = lens.unwrap_or_default();
+        lens.is_some()
     }
 
     /// The gaps of what was cut, with [`TOKEN`] between each two.
@@ -130,33 +128,52 @@ impl Cut {
     pub(crate) fn starts(&self) -> &[u32] {
         &self.starts[..self.count]
     }
+}
 
+/// What is written while a value is cut: apart from [`Cut`], so that the lengths stay in registers.
+struct Sheet<'c, 't> {
+    text: &'t [u8],
+    layout: &'c mut [u8],
+    layout_len: usize,
+    starts: &'c mut [u32],
+    count: usize,
+}
+
+impl Sheet<'_, '_> {
     #[inline(always)]
-    fn gap(&mut self, text: &[u8], from: usize, to: usize) {
+    fn gap(&mut self, from: usize, to: usize) {
         let (len, at) = (to - from, self.layout_len);
         self.layout_len = at + len;
         // To copy a fixed number of bytes takes no call.
-        match (text.get(from..from + SHORT), self.layout.get_mut(at..at + SHORT)) {
+        match (self.text.get(from..from + SHORT), self.layout.get_mut(at..at + SHORT)) {
             (Some(short), Some(room)) if len <= SHORT => room.copy_from_slice(short),
-            _ => self.long_gap(&text[from..to], at),
+            _ => long_gap(&self.text[from..to], &mut self.layout[at..at + len]),
         }
     }
 
-    #[cold]
-    fn long_gap(&mut self, gap: &[u8], at: usize) {
-        self.layout[at..at + gap.len()].copy_from_slice(gap);
-    }
-
     #[inline(always)]
-    fn token(&mut self, text: &[u8], gap_from: usize, start: usize) {
-        self.gap(text, gap_from, start);
+    fn token(&mut self, gap_from: usize, start: usize) {
+        self.gap(gap_from, start);
         self.layout[self.layout_len] = TOKEN;
         self.layout_len += 1;
         self.starts[self.count] = start as u32;
         self.count += 1;
     }
 
-    fn cut_line(&mut self, text: &[u8], borders: &Borders, start: usize, end: usize) -> bool {
+    /// The bytes of the layout and how many tokens there are, when all is cut but the last gap.
+    #[inline(always)]
+    fn finish(mut self, gap_from: usize, end: usize) -> Option<(usize, usize)> {
+        self.gap(gap_from, end);
+        Some((self.layout_len, self.count))
+    }
+
+    fn whole(mut self, start: usize, end: usize) -> Option<(usize, usize)> {
+        self.token(start, start);
+        self.finish(end, end)
+    }
+
+    fn cut_line(mut self, borders: &Borders, start: usize, end: usize) -> Option<(usize, usize)> {
+        let text = self.text;
         let mut gap_from = start;
         let mut edges = borders.edges(start, end);
         let mut at = edges.next();
@@ -173,7 +190,7 @@ impl Cut {
                         };
                     }
                     Some(close) => {
-                        self.token(text, gap_from, at + 1);
+                        self.token(gap_from, at + 1);
                         gap_from = close;
                         at = edges.next_from(close + 1);
                     }
@@ -192,7 +209,7 @@ impl Cut {
                     }
                     if !(stop == b'=' && at < end && is_name(&text[from..at])) {
                         let (from, to) = trim(text, from, at);
-                        self.token(text, gap_from, from);
+                        self.token(gap_from, from);
                         gap_from = to;
                     }
                     // A quote is an edge of its own.
@@ -202,17 +219,17 @@ impl Cut {
                 }
             }
             if self.count > TOKENS_MAX {
-                return false;
+                return None;
             }
         }
-        self.gap(text, gap_from, end);
-        true
+        self.finish(gap_from, end)
     }
 
     /// Cuts at all that is neither letter nor digit, and where `joins` says that what stands there does not belong to a
     /// token with this first byte.
     #[inline]
-    fn cut_fine(&mut self, text: &[u8], start: usize, end: usize, joins: impl Fn(Class, Class) -> bool) -> bool {
+    fn cut_fine(mut self, start: usize, end: usize, joins: impl Fn(Class, Class) -> bool) -> Option<(usize, usize)> {
+        let text = self.text;
         let (mut at, mut gap_from) = (start, start);
         while at < end {
             let first = class(text[at]);
@@ -220,19 +237,23 @@ impl Cut {
                 at += 1;
                 continue;
             }
-            self.token(text, gap_from, at);
+            self.token(gap_from, at);
             at += 1;
             while at < end && joins(first, class(text[at])) {
                 at += 1;
             }
             gap_from = at;
             if self.count > TOKENS_MAX {
-                return false;
+                return None;
             }
         }
-        self.gap(text, gap_from, end);
-        true
+        self.finish(gap_from, end)
     }
+}
+
+#[cold]
+fn long_gap(gap: &[u8], room: &mut [u8]) {
+    room.copy_from_slice(gap);
 }
 
 /// Whether the quoted text is the name of something.
