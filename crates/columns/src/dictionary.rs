@@ -2,7 +2,7 @@
 
 use crate::cut::Span;
 use crate::hash::{Key, same};
-use crate::values::Listed;
+use crate::values::{Listed, reserve};
 
 /// The values of a column.
 pub(crate) enum Column {
@@ -62,9 +62,10 @@ impl Numbering {
         Self { slots: vec![Slot::default(); SLOTS], look: FIRST_LOOK, ..Self::default() }
     }
 
-    /// Takes the next rows: pieces of a text.
+    /// Takes the next rows: pieces of a text. For about as many as are `expected` room is made, so that lists are seldom
+    /// moved: fresh memory is dear.
     #[inline]
-    pub(crate) fn extend(&mut self, text: &[u8], rows: impl ExactSizeIterator<Item = Span>) {
+    pub(crate) fn extend(&mut self, text: &[u8], rows: impl ExactSizeIterator<Item = Span>, expected: usize) {
         if !self.given_up && self.ids.len() >= self.look {
             self.look *= 2;
             if self.values.len() * 4 > self.ids.len() * 3 {
@@ -72,10 +73,11 @@ impl Numbering {
             }
         }
         if self.given_up {
+            self.values.reserve(rows.len(), expected);
             rows.for_each(|span| self.values.push(text, span));
             return;
         }
-        self.ids.reserve(rows.len());
+        reserve(&mut self.ids, rows.len(), expected);
         for span in rows {
             let key = Key::of(text, span);
             let (last, number) = self.last;

@@ -43,8 +43,8 @@ impl Open {
         Self { layout: layout.to_vec(), rows: 0, places: Vec::new(), columns: Vec::new() }
     }
 
-    /// Takes the rows that wait into the columns.
-    fn number(&mut self, text: &[u8], width: usize) {
+    /// Takes the rows that wait into the columns. There will be about as many rows as are `expected`.
+    fn number(&mut self, text: &[u8], width: usize, expected: usize) {
         self.columns.resize_with(width, Numbering::new);
         for some in self.places.chunks((width + 1) * ROWS_AT_ONCE) {
             for (at, (column, gap)) in self.columns.iter_mut().zip(gaps(&self.layout)).enumerate() {
@@ -52,7 +52,7 @@ impl Open {
                     let (start, next) = (row[at], row[at + 1]);
                     Span { start, len: next - gap as u32 - start }
                 });
-                column.extend(text, spans);
+                column.extend(text, spans, expected);
             }
         }
         self.places.clear();
@@ -60,7 +60,7 @@ impl Open {
 
     fn finish(mut self, text: &[u8]) -> Group {
         let width = gaps(&self.layout).count();
-        self.number(text, width);
+        self.number(text, width, self.rows);
         let columns = self.columns.into_iter().map(Numbering::finish).collect();
         Group { layout: self.layout, rows: self.rows, columns }
     }
@@ -121,7 +121,8 @@ impl Groups {
                 if group.columns.is_empty() {
                     columns_left -= width;
                 }
-                group.number(text, width);
+                let share = text.len() as f64 / f64::from(span.start + span.len);
+                group.number(text, width, (group.rows as f64 * share) as usize);
             }
         }
         drop_small(&mut open, &mut order, rows_min);

@@ -80,6 +80,13 @@ impl Listed {
         self.ends.push(end as u32 + 1);
     }
 
+    /// Makes room for some more values, of about as many as are `expected`, all like those that there are.
+    pub(crate) fn reserve(&mut self, more: usize, expected: usize) {
+        let value = self.bytes.len() / self.len().max(1) + 1;
+        reserve(&mut self.ends, more + 1, expected);
+        reserve(&mut self.bytes, more * value, expected * value);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ends.len().saturating_sub(1)
     }
@@ -97,5 +104,13 @@ impl Listed {
     /// The values, an LF after each.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
+    }
+}
+
+/// Makes room for some more items, of about as many as are `expected`.
+pub(crate) fn reserve<Item>(list: &mut Vec<Item>, more: usize, expected: usize) {
+    if list.capacity() - list.len() < more {
+        // A little more than expected, because to guess a little too low would be to move all of it in the end.
+        list.reserve_exact(more.max((expected + expected / 16).saturating_sub(list.len())).max(list.len() / 2));
     }
 }
