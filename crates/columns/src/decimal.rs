@@ -5,42 +5,68 @@
 /// The longest number: a sign and 19 digits.
 pub(crate) const NUMBER_BYTES_MAX: usize = 20;
 
-/// The digits of all numbers below a hundred: two at once halve the divisions.
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut at = 0;
-    while at < 100 {
-        pairs[at] = [b'0' + (at / 10) as u8, b'0' + (at % 10) as u8];
+/// Numbers below this have eight digits or fewer, which are made all at once.
+const EIGHT: u64 = 100_000_000;
+
+/// The powers of ten that fit in 64 bits.
+const POWERS: [u64; 20] = {
+    let mut powers = [1; 20];
+    let mut at = 1;
+    while at < 20 {
+        powers[at] = powers[at - 1] * 10;
         at += 1;
     }
-    pairs
+    powers
 };
 
-/// How many bytes a number takes.
+/// The bytes of a number.
 #[inline]
-pub(crate) fn len(number: i64) -> usize {
-    usize::from(number < 0) + number.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1)
+pub(crate) fn length(number: i64) -> usize {
+    let rest = number.unsigned_abs();
+    // The binary digits tell the decimal ones but for one: 1,233 / 4,096 is a little more than log 2.
+    let log = (64 - (rest | 1).leading_zeros() as usize) * 1_233 >> 12;
+    usize::from(number < 0) + log + usize::from(rest >= POWERS[log] || rest == 0)
 }
+
+/// Eight digits of a number below [`EIGHT`], as bytes, the first in the lowest: in each step all parts are halved at once.
+#[inline]
+pub(crate) fn eight(number: u32) -> u64 {
+    let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
+    let hundreds = (fours * 10_486 >> 20) & 0x7f_0000_007f;
+    let twos = hundreds | (fours - hundreds * 100) << 16;
+    let tens = (twos * 103 >> 10) & 0x000f_000f_000f_000f;
+    tens | (twos - tens * 10) << 8
+}
+
+/// Turns digits in bytes to text.
+pub(crate) const ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Writes a number to the beginning of some room; gives its bytes.
 #[inline]
 pub(crate) fn write<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
     const { assert!(ROOM >= NUMBER_BYTES_MAX) };
-    let mut rest = number.unsigned_abs();
+    let (mut rest, len) = (number.unsigned_abs(), length(number));
+    if rest < EIGHT && number >= 0 {
+        put_eight((eight(rest as u32) | ZEROS) >> (64 - len * 8), to, 0);
+        return len;
+    }
     to[0] = b'-';
-    let len = len(number);
-    let mut at = len;
-    while rest >= 100 {
-        at -= 2;
-        to[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
-        rest /= 100;
+    let start = usize::from(number < 0);
+    let mut end = len;
+    while rest >= EIGHT {
+        end -= 8;
+        put_eight(eight((rest % EIGHT) as u32) | ZEROS, to, end);
+        rest /= EIGHT;
     }
-    if rest >= 10 {
-        to[at - 2..at].copy_from_slice(&PAIRS[rest as usize]);
-    } else {
-        to[at - 1] = b'0' + rest as u8;
-    }
+    // What comes behind the first digits is there already.
+    let first = ((eight(rest as u32) | ZEROS) >> (64 - (end - start) * 8)).to_le_bytes();
+    to[start..end].copy_from_slice(&first[..end - start]);
     len
+}
+
+#[inline]
+fn put_eight<const ROOM: usize>(digits: u64, to: &mut [u8; ROOM], at: usize) {
+    to[at..at + 8].copy_from_slice(&digits.to_le_bytes());
 }
 
 #[cfg(test)]
@@ -49,11 +75,14 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_anybody_would() {
-        for number in [0, 9, 10, 99, 100, 12_345, -1, -10, i64::MAX, i64::MIN] {
-            let mut bytes = [0; NUMBER_BYTES_MAX];
-            let count = write(number, &mut bytes);
-            assert_eq!(str::from_utf8(&bytes[..count]).unwrap(), number.to_string());
-            assert_eq!(len(number), count);
+        let powers = POWERS.iter().filter_map(|power| i64::try_from(*power).ok());
+        let near = powers.flat_map(|power| [power - 1, power, power + 1, power / 9 * 4 + 7]);
+        let twos = (0..63).map(|bit| (1_i64 << bit) - 1);
+        for number in near.chain(twos).flat_map(|number| [number, -number]).chain([12_345, i64::MAX, i64::MIN]) {
+            let mut bytes = [0; 64];
+            let len = write(number, &mut bytes);
+            assert_eq!(str::from_utf8(&bytes[..len]).unwrap(), number.to_string());
+            assert_eq!(len, length(number));
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::numbers;
 use crate::open::Block;
-use crate::rebuild::texts;
 use crate::tree::{Ids, Kind, NumbersAt, Payload};
+use crate::weave::texts;
 use std::sync::OnceLock;
 
 /// A column in a form that gives any row at once.
@@ -50,6 +50,13 @@ impl<'b> TextsAt<'b> {
     pub(crate) fn get(&self, at: usize) -> Option<&'b [u8]> {
         let [start, end] = self.starts.get(at..at + 2)? else { return None };
         self.bytes.get(*start as usize..end.checked_sub(self.gap)? as usize)
+    }
+
+    /// Where one of the texts starts, and its length.
+    #[inline]
+    pub(crate) fn range(&self, at: usize) -> Option<(usize, usize)> {
+        let [start, end] = self.starts.get(at..at + 2)? else { return None };
+        Some((*start as usize, end.checked_sub(self.gap)?.checked_sub(*start)? as usize))
     }
 }
 

@@ -41,6 +41,7 @@ mod numbers;
 mod numeric;
 mod open;
 mod pack;
+mod parting;
 mod rebuild;
 mod run;
 mod search;
@@ -51,6 +52,7 @@ mod tree;
 mod values;
 mod verify;
 mod ways;
+mod weave;
 mod write;
 
 pub use automaton::{Automaton, Step};

@@ -1,16 +1,13 @@
-//! Lines from columns.
+//! Single values from columns. (`weave` puts many together.)
 #![deny(clippy::indexing_slicing)]
 
 use std::cell::OnceCell;
 
 use crate::decimal;
-use crate::decode::{Decoded, Texts, TextsAt};
+use crate::decode::{Decoded, TextsAt};
 use crate::open::{Block, SLACK};
 use crate::spell::{ROOM, Spelling};
 use crate::tree::{Kind, List, Part, Table};
-
-/// Room for lines before it is known how many there are, in bytes.
-const FIRST_ROOM: usize = 64 << 10;
 
 /// Text that grows up to a bound. Behind it there is room for a value of fixed size.
 pub(crate) struct Out {
@@ -46,13 +43,6 @@ impl Out {
     }
 
     #[inline]
-    fn push_byte(&mut self, byte: u8) -> Option<()> {
-        *self.bytes.get_mut(self.len)? = byte;
-        self.len += 1;
-        (self.len <= self.max).then_some(())
-    }
-
-    #[inline]
     fn push_number(&mut self, number: u64) -> Option<()> {
         self.len += decimal::write(number as i64, self.room()?);
         (self.len <= self.max).then_some(())
@@ -79,17 +69,8 @@ impl Out {
         Some(())
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     pub(crate) fn text(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
-    }
-
-    fn into_text(mut self) -> Vec<u8> {
-        self.bytes.truncate(self.len);
-        self.bytes
     }
 }
 
@@ -228,49 +209,4 @@ fn push_all(sources: &[Source<'_>], row: usize, out: &mut Out) -> Option<()> {
 fn push_text(texts: &TextsAt<'_>, row: usize, out: &mut Out) -> Option<()> {
     let [start, end] = texts.starts.get(row..row + 2)? else { return None };
     out.push_slack(texts.bytes, *start as usize, (end - texts.gap).checked_sub(*start)? as usize)
-}
-
-/// All values of a column, and [`SLACK`] bytes behind them.
-pub(crate) fn texts(block: &Block, at: usize) -> Option<Texts> {
-    let rows = block.node(at)?.rows;
-    let source = Source::of(block, at)?;
-    let mut starts = vec![0];
-    let mut out = Out::new((rows * 64).min(block.text_len()));
-    for row in 0..rows {
-        out.push_growing(block.text_len(), |out| source.push(row, out))?;
-        starts.push(out.len() as u32);
-    }
-    let mut bytes = out.into_text();
-    bytes.resize(bytes.len() + SLACK, 0);
-    Some(Texts { bytes, starts })
-}
-
-impl Block {
-    /// All lines, an LF after each; `None` when the block is damaged.
-    #[must_use]
-    pub fn text(&self) -> Option<Vec<u8>> {
-        let source = Source::of(self, self.root())?;
-        let mut out = Out::new(self.text_len());
-        for row in 0..self.rows() {
-            source.push(row, &mut out)?;
-            out.push_byte(b'\n')?;
-        }
-        (out.len() == self.text_len()).then(|| out.into_text())
-    }
-
-    /// Some of the lines, an LF after each; `None` when the block is damaged.
-    #[must_use]
-    pub fn lines(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<u8>> {
-        let source = Source::of(self, self.root())?;
-        // Room for lines of the usual length, and an eighth more: to grow is to copy.
-        let usual = rows.size_hint().0.saturating_mul(self.text_len() / self.rows().max(1)) / 8 * 9;
-        let mut out = Out::new(usual.max(FIRST_ROOM).min(self.text_len()));
-        for row in rows {
-            out.push_growing(self.text_len(), |out| {
-                source.push(row, out)?;
-                out.push_byte(b'\n')
-            })?;
-        }
-        Some(out.into_text())
-    }
 }

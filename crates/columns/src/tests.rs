@@ -163,6 +163,16 @@ proptest! {
     }
 
     #[test]
+    fn any_lines_come_back(text in log(), among in any::<[bool; 7]>()) {
+        let (packed, _) = encode(&text);
+        let block = Block::open(packed, lines(&text).len(), text.len()).unwrap();
+        let picked = || (0..block.rows()).filter(|row| among[row % 7]);
+        let want = picked().map(|row| [lines(&text)[row], b"\n"].concat());
+        prop_assert_eq!(shown(&block.lines(picked()).unwrap()), shown(&want.collect::<Vec<_>>().concat()));
+        prop_assert!(block.lines(std::iter::once(block.rows())).is_none(), "there is no such line");
+    }
+
+    #[test]
     fn any_bytes_come_back(mut text in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'"'), Just(b'1')], 0..400)) {
         if text.last().is_some_and(|last| *last != b'\n') {
             text.push(b'\n');
@@ -179,6 +189,7 @@ proptest! {
         }
         if let Some(block) = Block::open(packed, lines(&text).len(), text.len()) {
             let _ = block.text();
+            let _ = block.lines((0..block.rows()).step_by(3));
             let _ = block.find(&Needle::new(b"a", false));
             let _ = block.find(&Needle::new(b"1-", true));
             let _ = block.accepted(&digits(), &Rows::All);
@@ -264,6 +275,23 @@ fn odd_texts_come_back() {
         text.extend_from_slice(format!("{layout}{row}\n").as_bytes());
     }
     check(&text);
+}
+
+/// Lines that are put together at a time are fewer where some are very long.
+#[test]
+fn long_lines_among_short_ones_come_back() {
+    let line = |row: usize| match row % 97 {
+        5 => format!("{row} {}\n", format!("k{row}=v, ").repeat(20_000 + row)),
+        _ => format!("2026-11-21 {row:05} took {} ms at {:08x}\n", row * row % 1_009, row * 40_503),
+    };
+    let text: String = (0..1_500).map(line).collect();
+    let (packed, _) = check(text.as_bytes());
+    let block = Block::open(packed, 1_500, text.len()).unwrap();
+    for step in [2, 97] {
+        let picked = || (5..1_500).step_by(step);
+        let want: String = picked().map(line).collect();
+        assert!(block.lines(picked()).unwrap() == want.as_bytes(), "every {step}");
+    }
 }
 
 /// Words that are joined, in values that are cut: no token alone has what stands on both sides of what joins them.

@@ -91,7 +91,7 @@ impl Walk<'_> {
     #[inline]
     fn number(&self, number: u64, place: &mut u32) -> Option<()> {
         let start = *place as usize;
-        let len = decimal::len(number as i64);
+        let len = decimal::length(number as i64);
         let digits = self.text.get(start..start + len)?;
         *place += len as u32;
         (fixed::integer(digits) == Some(number)).then_some(())

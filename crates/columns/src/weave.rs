@@ -1,0 +1,364 @@
+//! Lines from columns: some lines at a time, and these column by column.
+//!
+//! First it is measured how long each line is, then every column puts its values where they belong. To build a line after
+//! the other, value by value, takes twice as long and more: each value is then another kind of column, somewhere else in
+//! memory; here that is settled once for a column and some hundred lines. There are only so many at a time that the text
+//! of all of them stays in the nearer caches.
+//!
+//! Values are copied as pieces of fixed size, which write over what is behind them. So they are put from the start of a
+//! line to its end, and behind each line is room.
+//!
+//! Invariant: there is never more text at once than the block says that it has.
+#![deny(clippy::indexing_slicing)]
+
+use crate::decimal;
+use crate::decode::{Decoded, Texts, TextsAt};
+use crate::open::{Block, SLACK};
+use crate::parting::Partings;
+use crate::spell::{ROOM, Spelling};
+use crate::tree::{Kind, List, Part, Table};
+
+/// Text that is put together at a time, in bytes, about.
+const WINDOW_BYTES: usize = 128 << 10;
+
+/// Rows that are put together at a time, at least: that columns with few rows have some of them.
+const ROWS_MIN: usize = 256;
+
+/// Rows that are put together at a time, at most.
+const ROWS_MAX: usize = 2_048;
+
+/// Room for lines before it is known how many there are, in bytes.
+const FIRST_ROOM: usize = 64 << 10;
+
+/// Puts values together.
+pub(crate) struct Weave<'b> {
+    block: &'b Block,
+    /// Bytes that may still be given.
+    left: usize,
+    text: Vec<u8>,
+    partings: Partings,
+    /// By column, made when it is asked for.
+    spellings: Vec<Option<Box<Spelling<'b>>>>,
+    /// Lists that were used.
+    spare: Vec<Vec<u32>>,
+}
+
+impl<'b> Weave<'b> {
+    pub(crate) fn new(block: &'b Block) -> Self {
+        let mut spellings = Vec::new();
+        spellings.resize_with(block.tree.len(), || None);
+        Self {
+            block,
+            left: block.text_len(),
+            text: Vec::new(),
+            partings: Partings::default(),
+            spellings,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Hands over values of a column, each with `behind` after it.
+    pub(crate) fn each(
+        &mut self,
+        at: usize,
+        mut rows: impl Iterator<Item = usize>,
+        behind: &[u8],
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Option<()> {
+        let usual = self.block.text_len() / self.block.rows().max(1) + 1;
+        let count = (WINDOW_BYTES / usual).clamp(ROWS_MIN, ROWS_MAX);
+        let there = self.block.node(at)?.rows;
+        let mut some = Vec::with_capacity(count.min(rows.size_hint().1.unwrap_or(count)));
+        loop {
+            some.clear();
+            some.extend(rows.by_ref().take(count).map(|row| row as u32));
+            if some.iter().any(|row| *row as usize >= there) {
+                return None;
+            }
+            if some.is_empty() {
+                return Some(());
+            }
+            self.some(at, &some, behind, each)?;
+        }
+    }
+
+    fn some(&mut self, at: usize, rows: &[u32], behind: &[u8], each: &mut dyn FnMut(&[u8])) -> Option<()> {
+        self.partings.begin();
+        let mut lens = self.list();
+        lens.resize(rows.len(), 0);
+        let all = self.measure(at, rows, &mut lens)?;
+        lens.iter_mut().for_each(|len| *len = len.wrapping_add(all).wrapping_add(behind.len() as u32));
+        let bytes: usize = lens.iter().map(|len| *len as usize).sum();
+        if bytes > self.left {
+            return None;
+        }
+        if let (true, Some((first, last))) = (bytes > WINDOW_BYTES * 4, rows.split_at_checked(rows.len() / 2))
+            && !first.is_empty()
+        {
+            // Some of them are much longer than others.
+            self.spare.push(lens);
+            self.some(at, first, behind, each)?;
+            return self.some(at, last, behind, each);
+        }
+        self.left -= bytes;
+        let room = u32::try_from(bytes + rows.len() * ROOM).ok()? as usize;
+        if self.text.len() < room {
+            self.text.resize(room, 0);
+        }
+        let mut places = self.list();
+        let mut next = 0;
+        for len in &lens {
+            places.push(next);
+            next += len + ROOM as u32;
+        }
+        self.partings.again();
+        self.put(at, rows, &mut places)?;
+        let mut start = 0;
+        for (len, place) in lens.iter().zip(&places) {
+            let (end, place) = (start + *len as usize, *place as usize);
+            let value = self.text.get_mut(start..end)?;
+            let rest = value.get_mut(place.checked_sub(start)?..)?;
+            (rest.len() == behind.len()).then(|| rest.copy_from_slice(behind))?;
+            each(value);
+            start = end + ROOM;
+        }
+        self.spare.extend([lens, places]);
+        Some(())
+    }
+
+    fn list(&mut self) -> Vec<u32> {
+        let mut list = self.spare.pop().unwrap_or_default();
+        list.clear();
+        list
+    }
+
+    /// Adds the lengths of values to those of their lines, but for what all of them have, which it returns.
+    fn measure(&mut self, at: usize, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
+        let block = self.block;
+        match block.node(at)?.kind {
+            Kind::Same(list) => return Some(length(list)),
+            Kind::Copy(of) => return self.measure(of, rows, lens),
+            Kind::Raw(payload) => {
+                let texts = block.raw_texts(at, payload)?;
+                for (row, len) in rows.iter().zip(lens) {
+                    *len = len.wrapping_add(texts.range(*row as usize)?.1 as u32);
+                }
+            }
+            Kind::Integers(_) => {
+                let Decoded::Numbers(numbers) = block.decoded(at)? else { return None };
+                for (row, len) in rows.iter().zip(lens) {
+                    *len = len.wrapping_add(decimal::length(*numbers.get(*row as usize)? as i64) as u32);
+                }
+            }
+            Kind::Fixed { places, .. } => return Some(length(places)),
+            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
+                let (ids, texts) = (block.ids_of(at)?, block.values_of(at, values)?);
+                for (row, len) in rows.iter().zip(lens) {
+                    *len = len.wrapping_add(texts.range(*ids.get(*row as usize)? as usize)?.1 as u32);
+                }
+            }
+            Kind::Split { order: None, tables, .. } => {
+                return self.measure_table(block.tree.tables(tables).first()?, rows, lens);
+            }
+            Kind::Split { rest, tables, .. } => {
+                let Decoded::Order { tables: numbers, rows: inner, .. } = block.decoded(at)? else { return None };
+                let tables = block.tree.tables(tables);
+                let parting = self.partings.next(rows, numbers, inner, tables.len() + 1)?;
+                let mut of_some = self.list();
+                let mut from = 0;
+                for (table, end) in &parting.1.ends {
+                    let range = from..*end as usize;
+                    from = range.end;
+                    let (order, rows) = (parting.1.order.get(range.clone())?, parting.1.rows.get(range)?);
+                    of_some.clear();
+                    of_some.resize(rows.len(), 0);
+                    let all = match table.checked_sub(1) {
+                        None => self.measure(rest?, rows, &mut of_some)?,
+                        Some(table) => self.measure_table(tables.get(table as usize)?, rows, &mut of_some)?,
+                    };
+                    for (at, more) in order.iter().zip(&of_some) {
+                        let len = lens.get_mut(*at as usize)?;
+                        *len = len.wrapping_add(*more).wrapping_add(all);
+                    }
+                }
+                self.spare.push(of_some);
+                self.partings.give_back(parting);
+            }
+        }
+        Some(0)
+    }
+
+    fn measure_table(&mut self, table: &Table, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
+        let mut all = 0_u32;
+        for part in self.block.tree.parts(table) {
+            all = all.wrapping_add(match part {
+                Part::Literal(list) => length(*list),
+                Part::Column(node) => self.measure(*node, rows, lens)?,
+            });
+        }
+        Some(all)
+    }
+
+    /// Puts values where `places` says, and moves these behind them.
+    fn put(&mut self, at: usize, rows: &[u32], places: &mut [u32]) -> Option<()> {
+        let block = self.block;
+        let text = self.text.as_mut_slice();
+        match block.node(at)?.kind {
+            Kind::Same(list) => self.put_literal(list, places)?,
+            Kind::Copy(of) => self.put(of, rows, places)?,
+            Kind::Raw(payload) => {
+                let texts = block.raw_texts(at, payload)?;
+                for (row, place) in rows.iter().zip(places) {
+                    put_text(text, &texts, *row as usize, place)?;
+                }
+            }
+            Kind::Integers(_) => {
+                let Decoded::Numbers(numbers) = block.decoded(at)? else { return None };
+                for (row, place) in rows.iter().zip(places) {
+                    let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *place += decimal::write(*numbers.get(*row as usize)? as i64, room) as u32;
+                }
+            }
+            Kind::Fixed { places: fixed, nibbles, .. } => {
+                let spelling = match self.spellings.get_mut(at)? {
+                    Some(known) => known,
+                    none => {
+                        let Decoded::Fixed(numbers) = block.decoded(at)? else { return None };
+                        let (fixed, nibbles) = (block.tree.places(fixed), block.bytes(nibbles)?);
+                        none.insert(Spelling::new(fixed, numbers, nibbles)?.into())
+                    }
+                };
+                for (row, place) in rows.iter().zip(places) {
+                    let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *place += spelling.write(*row as usize, room)? as u32;
+                }
+            }
+            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
+                let (ids, texts) = (block.ids_of(at)?, block.values_of(at, values)?);
+                for (row, place) in rows.iter().zip(places) {
+                    put_text(text, &texts, *ids.get(*row as usize)? as usize, place)?;
+                }
+            }
+            Kind::Split { order: None, tables, .. } => {
+                self.put_table(block.tree.tables(tables).first()?, rows, places)?;
+            }
+            Kind::Split { rest, tables, .. } => {
+                let Decoded::Order { tables: numbers, rows: inner, .. } = block.decoded(at)? else { return None };
+                let tables = block.tree.tables(tables);
+                let parting = self.partings.next(rows, numbers, inner, tables.len() + 1)?;
+                let mut of_some = self.list();
+                let mut from = 0;
+                for (table, end) in &parting.1.ends {
+                    let range = from..*end as usize;
+                    from = range.end;
+                    let (order, rows) = (parting.1.order.get(range.clone())?, parting.1.rows.get(range)?);
+                    of_some.clear();
+                    for at in order {
+                        of_some.push(*places.get(*at as usize)?);
+                    }
+                    match table.checked_sub(1) {
+                        None => self.put(rest?, rows, &mut of_some)?,
+                        Some(table) => self.put_table(tables.get(table as usize)?, rows, &mut of_some)?,
+                    }
+                    for (at, place) in order.iter().zip(&of_some) {
+                        *places.get_mut(*at as usize)? = *place;
+                    }
+                }
+                self.spare.push(of_some);
+                self.partings.give_back(parting);
+            }
+        }
+        Some(())
+    }
+
+    fn put_table(&mut self, table: &Table, rows: &[u32], places: &mut [u32]) -> Option<()> {
+        for part in self.block.tree.parts(table) {
+            match part {
+                Part::Literal(list) => self.put_literal(*list, places)?,
+                Part::Column(node) => self.put(*node, rows, places)?,
+            }
+        }
+        Some(())
+    }
+
+    fn put_literal(&mut self, list: List, places: &mut [u32]) -> Option<()> {
+        let source = self.block.literals_on(list.bounds().0)?;
+        let len = length(list);
+        if let Some(first) = source.first_chunk::<SLACK>().filter(|_| len as usize <= SLACK) {
+            for place in places {
+                let to: &mut [u8; SLACK] = self.text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                *to = *first;
+                *place += len;
+            }
+            return Some(());
+        }
+        places.iter_mut().try_for_each(|place| copy(&mut self.text, source, 0, len as usize, place))
+    }
+}
+
+fn length(list: List) -> u32 {
+    let (start, end) = list.bounds();
+    (end - start) as u32
+}
+
+#[inline]
+fn put_text(text: &mut [u8], texts: &TextsAt<'_>, at: usize, place: &mut u32) -> Option<()> {
+    let (start, len) = texts.range(at)?;
+    copy(text, texts.bytes, start, len, place)
+}
+
+/// `source` has [`SLACK`] bytes behind what is copied.
+#[inline]
+fn copy(text: &mut [u8], source: &[u8], start: usize, len: usize, place: &mut u32) -> Option<()> {
+    let at = *place as usize;
+    if len <= SLACK {
+        let from: &[u8; SLACK] = source.get(start..)?.first_chunk()?;
+        let to: &mut [u8; SLACK] = text.get_mut(at..)?.first_chunk_mut()?;
+        *to = *from;
+    } else {
+        let whole = len.next_multiple_of(SLACK);
+        let (from, _) = source.get(start..start + whole)?.as_chunks::<SLACK>();
+        let (to, _) = text.get_mut(at..at + whole)?.as_chunks_mut::<SLACK>();
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+    *place = place.wrapping_add(len as u32);
+    Some(())
+}
+
+/// All values of a column, and [`SLACK`] bytes behind them.
+pub(crate) fn texts(block: &Block, at: usize) -> Option<Texts> {
+    let rows = block.node(at)?.rows;
+    let (mut bytes, mut starts) = (Vec::new(), Vec::with_capacity(rows + 1));
+    starts.push(0);
+    Weave::new(block).each(at, 0..rows, b"", &mut |value| {
+        bytes.extend_from_slice(value);
+        starts.push(bytes.len() as u32);
+    })?;
+    bytes.resize(bytes.len() + SLACK, 0);
+    Some(Texts { bytes, starts })
+}
+
+impl Block {
+    /// All lines, an LF after each; `None` when the block is damaged.
+    #[must_use]
+    pub fn text(&self) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.text_len());
+        self.each_line(0..self.rows(), &mut |line| out.extend_from_slice(line))?;
+        (out.len() == self.text_len()).then_some(out)
+    }
+
+    /// Some of the lines, an LF after each; `None` when the block is damaged.
+    #[must_use]
+    pub fn lines(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<u8>> {
+        // Room for lines of the usual length, and an eighth more: to grow is to copy.
+        let usual = rows.size_hint().0.saturating_mul(self.text_len() / self.rows().max(1)) / 8 * 9;
+        let mut out = Vec::with_capacity(usual.max(FIRST_ROOM).min(self.text_len()));
+        self.each_line(rows, &mut |line| out.extend_from_slice(line))?;
+        Some(out)
+    }
+
+    /// Hands over some of the lines, each with an LF; `None` when the block is damaged.
+    pub fn each_line(&self, rows: impl Iterator<Item = usize>, each: &mut dyn FnMut(&[u8])) -> Option<()> {
+        Weave::new(self).each(self.root(), rows, b"\n", each)
+    }
+}
