@@ -91,8 +91,16 @@ impl Bits {
 
     /// The rows whose bit is set, rising.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, word)| {
-            let mut word = *word;
+        self.iter_in(0..self.len)
+    }
+
+    /// Those of a range of rows whose bit is set, rising.
+    pub fn iter_in(&self, range: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        let end = range.end.min(self.len);
+        let words = self.words.iter().enumerate().take(end.div_ceil(64)).skip(range.start / 64);
+        words.flat_map(move |(at, word)| {
+            let (from, to) = (range.start.saturating_sub(at * 64), (end - at * 64).min(64));
+            let mut word = if from < to { *word & u64::MAX >> (64 - (to - from)) << from } else { 0 };
             std::iter::from_fn(move || {
                 let bit = word.trailing_zeros();
                 (word != 0).then(|| {
@@ -210,6 +218,9 @@ mod tests {
             for row in 0..250 {
                 prop_assert_eq!(bits.has(row), row < len && (start..start + count).contains(&row));
             }
+            let inside: Vec<usize> = Bits::all(len).iter_in(start..start + count).collect();
+            prop_assert_eq!(&inside, &(start.min(len)..(start + count).min(len)).collect::<Vec<_>>());
+            prop_assert_eq!(inside, bits.iter().collect::<Vec<_>>());
             let all = Rows::Some(Bits::all(len));
             prop_assert_eq!((all & !Rows::tidy(bits.clone())).count(len), len - bits.count());
         }

@@ -24,7 +24,7 @@ const POWERS: [u64; 20] = {
 pub(crate) fn length(number: i64) -> usize {
     let rest = number.unsigned_abs();
     // The binary digits tell the decimal ones but for one: 1,233 / 4,096 is a little more than log 2.
-    let log = (64 - (rest | 1).leading_zeros() as usize) * 1_233 >> 12;
+    let log = ((64 - (rest | 1).leading_zeros() as usize) * 1_233) >> 12;
     usize::from(number < 0) + log + usize::from(rest >= POWERS[log] || rest == 0)
 }
 
@@ -32,9 +32,9 @@ pub(crate) fn length(number: i64) -> usize {
 #[inline]
 pub(crate) fn eight(number: u32) -> u64 {
     let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
-    let hundreds = (fours * 10_486 >> 20) & 0x7f_0000_007f;
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
     let twos = hundreds | (fours - hundreds * 100) << 16;
-    let tens = (twos * 103 >> 10) & 0x000f_000f_000f_000f;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
     tens | (twos - tens * 10) << 8
 }
 

@@ -11,6 +11,8 @@
 //! Invariant: there is never more text at once than the block says that it has.
 #![deny(clippy::indexing_slicing)]
 
+use std::ops::ControlFlow;
+
 use crate::decimal;
 use crate::decode::{Decoded, Texts, TextsAt};
 use crate::open::{Block, SLACK};
@@ -57,13 +59,13 @@ impl<'b> Weave<'b> {
         }
     }
 
-    /// Hands over values of a column, each with `behind` after it.
+    /// Hands over values of a column, each with `behind` after it, until `each` has enough.
     pub(crate) fn each(
         &mut self,
         at: usize,
         mut rows: impl Iterator<Item = usize>,
         behind: &[u8],
-        each: &mut dyn FnMut(&[u8]),
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Option<()> {
         let usual = self.block.text_len() / self.block.rows().max(1) + 1;
         let count = (WINDOW_BYTES / usual).clamp(ROWS_MIN, ROWS_MAX);
@@ -78,11 +80,19 @@ impl<'b> Weave<'b> {
             if some.is_empty() {
                 return Some(());
             }
-            self.some(at, &some, behind, each)?;
+            if self.some(at, &some, behind, each)?.is_break() {
+                return Some(());
+            }
         }
     }
 
-    fn some(&mut self, at: usize, rows: &[u32], behind: &[u8], each: &mut dyn FnMut(&[u8])) -> Option<()> {
+    fn some(
+        &mut self,
+        at: usize,
+        rows: &[u32],
+        behind: &[u8],
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
         self.partings.begin();
         let mut lens = self.list();
         lens.resize(rows.len(), 0);
@@ -97,8 +107,10 @@ impl<'b> Weave<'b> {
         {
             // Some of them are much longer than others.
             self.spare.push(lens);
-            self.some(at, first, behind, each)?;
-            return self.some(at, last, behind, each);
+            return match self.some(at, first, behind, each)? {
+                ControlFlow::Continue(()) => self.some(at, last, behind, each),
+                enough => Some(enough),
+            };
         }
         self.left -= bytes;
         let room = u32::try_from(bytes + rows.len() * ROOM).ok()? as usize;
@@ -119,11 +131,13 @@ impl<'b> Weave<'b> {
             let value = self.text.get_mut(start..end)?;
             let rest = value.get_mut(place.checked_sub(start)?..)?;
             (rest.len() == behind.len()).then(|| rest.copy_from_slice(behind))?;
-            each(value);
+            if each(value).is_break() {
+                return Some(ControlFlow::Break(()));
+            }
             start = end + ROOM;
         }
         self.spare.extend([lens, places]);
-        Some(())
+        Some(ControlFlow::Continue(()))
     }
 
     fn list(&mut self) -> Vec<u32> {
@@ -333,6 +347,7 @@ pub(crate) fn texts(block: &Block, at: usize) -> Option<Texts> {
     Weave::new(block).each(at, 0..rows, b"", &mut |value| {
         bytes.extend_from_slice(value);
         starts.push(bytes.len() as u32);
+        ControlFlow::Continue(())
     })?;
     bytes.resize(bytes.len() + SLACK, 0);
     Some(Texts { bytes, starts })
@@ -342,23 +357,34 @@ impl Block {
     /// All lines, an LF after each; `None` when the block is damaged.
     #[must_use]
     pub fn text(&self) -> Option<Vec<u8>> {
-        let mut out = Vec::with_capacity(self.text_len());
-        self.each_line(0..self.rows(), &mut |line| out.extend_from_slice(line))?;
+        let out = self.joined(0..self.rows(), self.text_len())?;
         (out.len() == self.text_len()).then_some(out)
     }
 
-    /// Some of the lines, an LF after each; `None` when the block is damaged.
+    /// Some of the lines, given by rising rows, an LF after each; `None` when the block is damaged.
     #[must_use]
     pub fn lines(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<u8>> {
         // Room for lines of the usual length, and an eighth more: to grow is to copy.
         let usual = rows.size_hint().0.saturating_mul(self.text_len() / self.rows().max(1)) / 8 * 9;
-        let mut out = Vec::with_capacity(usual.max(FIRST_ROOM).min(self.text_len()));
-        self.each_line(rows, &mut |line| out.extend_from_slice(line))?;
+        self.joined(rows, usual.max(FIRST_ROOM).min(self.text_len()))
+    }
+
+    fn joined(&self, rows: impl Iterator<Item = usize>, room: usize) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(room);
+        self.each_line(rows, &mut |line| {
+            out.extend_from_slice(line);
+            ControlFlow::Continue(())
+        })?;
         Some(out)
     }
 
-    /// Hands over some of the lines, each with an LF; `None` when the block is damaged.
-    pub fn each_line(&self, rows: impl Iterator<Item = usize>, each: &mut dyn FnMut(&[u8])) -> Option<()> {
+    /// Hands over some of the lines, given by rising rows, each with an LF, until `each` has enough; `None` when the block
+    /// is damaged. Some may have been handed over by then.
+    pub fn each_line(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Option<()> {
         Weave::new(self).each(self.root(), rows, b"\n", each)
     }
 }

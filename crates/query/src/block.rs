@@ -8,7 +8,7 @@ use bucksaw_segment::shelf::SearchForm;
 use bucksaw_segment::{Reach, ReadError};
 use bucksaw_store::Stored;
 
-use crate::columned::{self, Want};
+use crate::columned;
 use crate::opened::Opened;
 use crate::request::{Cancel, Request};
 use crate::unit::{Visit, scan_text};
@@ -32,7 +32,7 @@ impl BlockUnit {
         request: &Request,
         plan: &Plan,
         cancel: &Cancel,
-        want: Want,
+        most: usize,
         each: Visit<'_>,
     ) -> Result<u64, ReadError> {
         if !self.may_match(request, plan) {
@@ -50,7 +50,7 @@ impl BlockUnit {
                 SearchForm::Columns(columned) => Arc::from(columned),
             },
         };
-        let scanned = columned::scan(&columned, request, plan, cancel, want, each)
+        let scanned = columned::scan(&columned, request, plan, cancel, most, each)
             .ok_or_else(|| self.segment.is_damaged(self.block, "the columns of the block do not unpack"))?;
         self.opened.keep(key, &columned);
         Ok(scanned)

@@ -1,32 +1,23 @@
-//! Scanning blocks of columns: the columns are asked which lines match, and only those are built that are wanted.
+//! Scanning blocks of columns: the columns are asked which lines match, and these are handed over before they are built.
 
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 
 use bucksaw_columns::{Bits, Rows};
 use bucksaw_scan::{Bound, Plan};
-use bucksaw_segment::{Chunk, Columned, Stretch};
+use bucksaw_segment::{Columned, Stretch};
 
+use crate::lines::Lines;
 use crate::request::{Cancel, Order, Request};
-use crate::unit::Visit;
+use crate::unit::{Met, Visit};
 
-/// What a scan wants of the records that match.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Want {
-    /// Whether it reads their text. If not, the chunks that it is given may have none.
-    pub(crate) text: bool,
-    /// How many of a chunk are enough, from the side where the answer begins.
-    pub(crate) most: usize,
-}
-
-/// Hands over the matching records of each stream as a chunk of which all match. Returns the bytes of text that were
-/// searched; `None` when the block is damaged.
+/// Hands over the matching records of each stream, of each at most `most`, from the side where the answer begins. Returns
+/// the bytes of text that were searched; `None` when the block is damaged.
 pub(crate) fn scan(
     block: &Columned,
     request: &Request,
     plan: &Plan,
     cancel: &Cancel,
-    want: Want,
+    most: usize,
     each: Visit<'_>,
 ) -> Option<u64> {
     let wanted = wanted(block, request);
@@ -52,7 +43,7 @@ pub(crate) fn scan(
                 judged.last().map(|(_, rows)| rows)?
             }
         };
-        if hand_over(block, stretch, lines, rows, request.order, want, each)?.is_break() {
+        if hand_over(block, stretch, lines, rows, request.order, most, each)?.is_break() {
             break;
         }
     }
@@ -95,37 +86,30 @@ fn hand_over(
     lines: Range<usize>,
     rows: &Rows,
     order: Order,
-    want: Want,
+    most: usize,
     each: Visit<'_>,
 ) -> Option<ControlFlow<()>> {
     let all = *rows == Rows::All || lines.clone().all(|line| rows.has(line));
-    if all && want.most >= lines.len() {
-        return send(block, stretch, Arc::clone(&stretch.rows), lines, want, each);
-    }
-    let found = lines.clone().filter(|line| rows.has(*line));
-    let picked: Vec<usize> = match order {
-        Order::Ascending => found.take(want.most).collect(),
-        Order::Descending => {
-            let mut last: Vec<usize> = found.rev().take(want.most).collect();
-            last.reverse();
-            last
+    let first = lines.start;
+    let picked = if all && most >= lines.len() {
+        None
+    } else {
+        let row = |line: usize| (line - first) as u32;
+        let picked: Vec<u32> = match (order, rows) {
+            (Order::Descending, _) if most < lines.len() => {
+                let mut last: Vec<u32> = lines.rev().filter(|line| rows.has(*line)).take(most).map(row).collect();
+                last.reverse();
+                last
+            }
+            (_, Rows::Some(bits)) => bits.iter_in(lines).take(most).map(row).collect(),
+            _ => lines.filter(|line| rows.has(*line)).take(most).map(row).collect(),
+        };
+        if picked.is_empty() {
+            return Some(ControlFlow::Continue(()));
         }
+        Some(picked)
     };
-    if picked.is_empty() {
-        return Some(ControlFlow::Continue(()));
-    }
-    let rows = Arc::new(stretch.rows.select(picked.iter().map(|line| (line - lines.start) as u32)));
-    send(block, stretch, rows, picked.into_iter(), want, each)
-}
-
-fn send(
-    block: &Columned,
-    stretch: &Stretch,
-    rows: Arc<bucksaw_segment::Rows>,
-    lines: impl Iterator<Item = usize>,
-    want: Want,
-    each: Visit<'_>,
-) -> Option<ControlFlow<()>> {
-    let text = if want.text { block.columns.lines(lines)? } else { Vec::new() };
-    Some(each(&Chunk { labels: &stretch.labels, rows, text: &text }, &mut Bound::All))
+    let lines = Lines::new(block, stretch, first, picked);
+    let flow = each(Met::Lines(&lines));
+    (!lines.are_damaged()).then_some(flow)
 }

@@ -11,17 +11,16 @@ use std::sync::Arc;
 
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_scan::{Bound, Plan};
-use bucksaw_segment::Reach;
+use bucksaw_segment::{Chunk, Reach};
 use roaring::RoaringBitmap;
 
 use crate::budget::Share;
-use crate::columned::Want;
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
 use crate::hits::Ids;
 use crate::request::{Cancel, Request, RequestError};
 use crate::stats::Stats;
-use crate::unit::{Unit, scan, units};
+use crate::unit::{Met, Unit, scan, units};
 
 /// More stretches than any screen has columns.
 const BUCKETS_MAX: usize = 10_000;
@@ -191,8 +190,15 @@ fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid
     let (counts, seen) = (&mut counted.counts, &mut counted.seen);
     // A queue segment may hold a frame twice, after a client sent it again.
     let shared = shared || matches!(unit, Unit::Queue(_));
-    let want = Want { text: false, most: usize::MAX };
-    counted.bytes = scan(unit, request, plan, cancel, want, &mut counted.damaged, &mut |chunk, bound| {
+    counted.bytes = scan(unit, request, plan, cancel, usize::MAX, &mut counted.damaged, &mut |met| {
+        let (of_lines, mut all);
+        let (chunk, bound) = match met {
+            Met::Text(chunk, bound) => (chunk, bound),
+            Met::Lines(lines) => {
+                (of_lines, all) = (Chunk { labels: lines.labels(), rows: lines.rows(), text: &[] }, Bound::All);
+                (&of_lines, &mut all)
+            }
+        };
         let cancelled = || cancel.is_cancelled();
         let span = chunk.rows.span();
         if let Some((low, high)) = span

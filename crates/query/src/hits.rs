@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bucksaw_record::{Id, Labels};
-use bucksaw_segment::{Chunk, Rows};
+use bucksaw_segment::Rows;
 
 use crate::budget::Share;
 
@@ -78,18 +78,10 @@ impl Hits {
         self.bytes() + (slab + page) as u64
     }
 
-    pub(crate) fn push(&mut self, id: Id, row: u32, stream: u32, chunk: &Chunk<'_>, range: Range<usize>) {
-        let record = chunk.text.get(range).unwrap_or_default();
-        let hit = Hit {
-            id,
-            nanos: chunk.rows.nanos(row),
-            stream,
-            slab: 0,
-            start: 0,
-            length: 0,
-            marks: chunk.rows.marks.of(row),
-        };
-        self.push_hit(hit, record);
+    /// Adds a record: the `row` of some `rows`.
+    pub(crate) fn push(&mut self, id: Id, stream: u32, rows: &Rows, row: u32, record: &[u8]) {
+        let (nanos, marks) = (rows.nanos(row), rows.marks.of(row));
+        self.push_hit(Hit { id, nanos, stream, slab: 0, start: 0, length: 0, marks }, record);
     }
 
     fn push_hit(&mut self, hit: Hit, record: &[u8]) {

@@ -23,6 +23,7 @@ mod dispatch;
 mod engine;
 mod fields;
 mod hits;
+mod lines;
 mod metrics;
 mod opened;
 mod part;

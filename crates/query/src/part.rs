@@ -8,17 +8,16 @@
 //!
 //! Invariant: a part with a rest has a record, so every scan brings the answer on.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use bucksaw_record::Id;
 use bucksaw_scan::Plan;
-use bucksaw_segment::Chunk;
+use bucksaw_segment::Rows;
 
 use crate::budget::Share;
-use crate::columned::Want;
 use crate::hits::{Found, Hits, Ids};
 use crate::request::{Cancel, Order, Request};
-use crate::unit::{Unit, scan};
+use crate::unit::{Met, Unit, scan};
 
 /// The matches of a unit, or the first of them.
 #[derive(Debug)]
@@ -42,23 +41,35 @@ impl Part {
     ) -> Self {
         let mut nearest = Nearest { order: request.order, limit, share, hits: Hits::default(), last: 0, end: None };
         let mut damaged = Vec::new();
-        let want = Want { text: true, most: limit };
-        let scanned_bytes = scan(unit, request, plan, cancel, want, &mut damaged, &mut |chunk, bound| {
-            if nearest.is_behind(chunk) {
+        let cancelled = || cancel.is_cancelled();
+        let scanned_bytes = scan(unit, request, plan, cancel, limit, &mut damaged, &mut |records| {
+            let (labels, rows) = match &records {
+                Met::Text(chunk, _) => (chunk.labels, &*chunk.rows),
+                Met::Lines(lines) => (lines.labels(), lines.stretch_rows()),
+            };
+            if nearest.is_behind(rows) {
                 return ControlFlow::Continue(());
             }
-            let stream = nearest.hits.stream(chunk.labels);
-            let mut ids = Ids::new(&chunk.rows);
-            let sorted = chunk.rows.is_sorted();
-            bound.find(chunk, &|| cancel.is_cancelled(), &mut |found| {
-                let id = ids.of(found.row);
+            let stream = nearest.hits.stream(labels);
+            let mut ids = Ids::new(rows);
+            let sorted = rows.is_sorted();
+            let mut offer = |row: u32, record: &[u8]| {
+                let id = ids.of(row);
                 if request.wants(id) {
-                    nearest.offer(id, found.row, stream, chunk, found.start..found.end);
+                    nearest.offer(id, stream, rows, row, record);
                 }
                 // The ids of sorted rows only rise.
                 let done = id >= request.to || (request.order == Order::Ascending && !nearest.wants(id));
                 if sorted && done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
+            };
+            match records {
+                Met::Text(chunk, bound) => bound.find(chunk, &cancelled, &mut |found| {
+                    offer(found.row, chunk.text.get(found.start..found.end).unwrap_or_default())
+                }),
+                Met::Lines(lines) => lines.each(&mut |row, line| {
+                    if cancelled() { ControlFlow::Break(()) } else { offer(row, line) }
+                }),
+            }
             ControlFlow::Continue(())
         });
         let (found, rest) = nearest.finish();
@@ -95,16 +106,16 @@ impl Nearest {
         self.end.is_none_or(|end| self.key(id) < self.key(end.id))
     }
 
-    fn is_behind(&self, chunk: &Chunk<'_>) -> bool {
-        chunk.rows.span().is_some_and(|(low, high)| !self.wants(low) && !self.wants(high))
+    fn is_behind(&self, rows: &Rows) -> bool {
+        rows.span().is_some_and(|(low, high)| !self.wants(low) && !self.wants(high))
     }
 
-    fn offer(&mut self, id: Id, row: u32, stream: u32, chunk: &Chunk<'_>, range: Range<usize>) {
-        if !self.wants(id) || !self.make_room(id, range.len()) {
+    fn offer(&mut self, id: Id, stream: u32, rows: &Rows, row: u32, record: &[u8]) {
+        if !self.wants(id) || !self.make_room(id, record.len()) {
             return;
         }
         self.last = self.last.max(self.key(id));
-        self.hits.push(id, row, stream, chunk, range);
+        self.hits.push(id, stream, rows, row, record);
         if self.hits.len() / 2 >= self.limit.max(32) {
             self.sort();
             self.keep(self.limit, false);
@@ -162,10 +173,7 @@ impl Nearest {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use bucksaw_record::{Labels, Millis, Producer};
-    use bucksaw_segment::Rows;
     use prometheus_client::metrics::gauge::Gauge;
 
     use super::*;
@@ -185,8 +193,7 @@ mod tests {
         for number in numbers {
             let mut rows = Rows::default();
             rows.push_run(id(*number), 1);
-            let chunk = Chunk { labels: &labels, rows: Arc::new(rows), text: text.as_bytes() };
-            nearest.offer(id(*number), 0, stream, &chunk, 0..text.len());
+            nearest.offer(id(*number), stream, &rows, 0, text.as_bytes());
         }
         let (found, rest) = nearest.finish();
         let kept: Vec<u32> = found.map(|record| record.id.sequence()).collect();

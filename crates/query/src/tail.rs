@@ -167,7 +167,8 @@ fn match_chunk(chunk: &Chunk<'_>, plan: &Plan, bound: &mut Option<(Labels, Bound
     let stream = hits.stream(chunk.labels);
     let mut ids = Ids::new(&chunk.rows);
     bound.find(chunk, &|| false, &mut |found| {
-        hits.push(ids.of(found.row), found.row, stream, chunk, found.start..found.end);
+        let record = chunk.text.get(found.start..found.end).unwrap_or_default();
+        hits.push(ids.of(found.row), stream, &chunk.rows, found.row, record);
         ControlFlow::Continue(())
     });
 }

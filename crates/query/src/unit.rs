@@ -13,8 +13,8 @@ use bucksaw_segment::{Chunk, Reach, ReadError};
 use bucksaw_store::Shelf;
 
 use crate::block::BlockUnit;
-use crate::columned::Want;
 use crate::engine::Engine;
+use crate::lines::Lines;
 use crate::request::{Cancel, Request};
 use crate::stats::Stats;
 
@@ -22,8 +22,16 @@ use crate::stats::Stats;
 /// milliseconds.
 const QUEUE_SPAN_MS: u64 = 3_600_000;
 
-/// What is called for each chunk.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Chunk<'_>, &mut Bound) -> ControlFlow<()>;
+/// Records of one stream, as a scan meets them.
+pub(crate) enum Met<'a> {
+    /// The plan tells which of them match.
+    Text(&'a Chunk<'a>, &'a mut Bound),
+    /// All match.
+    Lines(&'a Lines<'a>),
+}
+
+/// What is called for records.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(Met<'_>) -> ControlFlow<()>;
 
 /// Something to scan.
 #[derive(Clone, Debug)]
@@ -184,19 +192,19 @@ fn note_missing(queue: &Queue, shelf: &Shelf, request: &Request, stats: &mut Sta
     }
 }
 
-/// Scans the chunks of a unit: hands over each that may hold matches, with the plan for its stream; of columns, chunks of
-/// matches alone. Returns bytes scanned. `each` may end it.
+/// Scans a unit: hands over chunks that may hold matches, with the plan for their stream; of columns, the lines that match,
+/// of each stream at most `most`, from the side where the answer begins. Returns bytes scanned. `each` may end it.
 pub(crate) fn scan(
     unit: &Unit,
     request: &Request,
     plan: &Plan,
     cancel: &Cancel,
-    want: Want,
+    most: usize,
     damaged: &mut Vec<String>,
     each: Visit<'_>,
 ) -> u64 {
     match unit {
-        Unit::Block(block) => match block.scan(request, plan, cancel, want, each) {
+        Unit::Block(block) => match block.scan(request, plan, cancel, most, each) {
             Ok(scanned) => scanned,
             Err(error) => {
                 damaged.push(name_of(&error, block.segment.reader().path()));
@@ -230,7 +238,7 @@ pub(crate) fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: V
             return ControlFlow::Continue(());
         }
         scanned += chunk.text.len() as u64;
-        each(chunk, bound)
+        each(Met::Text(chunk, bound))
     });
     scanned
 }
