@@ -230,7 +230,7 @@ impl<'b> Weave<'b> {
                 let Decoded::Numbers(numbers) = block.decoded(at)? else { return None };
                 for (row, place) in rows.iter().zip(places) {
                     let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *place += decimal::write(*numbers.get(*row as usize)? as i64, room) as u32;
+                    *place = place.wrapping_add(decimal::write(*numbers.get(*row as usize)? as i64, room) as u32);
                 }
             }
             Kind::Fixed { places: fixed, nibbles, .. } => {
@@ -244,7 +244,7 @@ impl<'b> Weave<'b> {
                 };
                 for (row, place) in rows.iter().zip(places) {
                     let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *place += spelling.write(*row as usize, room)? as u32;
+                    *place = place.wrapping_add(spelling.write(*row as usize, room)? as u32);
                 }
             }
             Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
@@ -302,7 +302,7 @@ impl<'b> Weave<'b> {
             for place in places {
                 let to: &mut [u8; SLACK] = self.text.get_mut(*place as usize..)?.first_chunk_mut()?;
                 *to = *first;
-                *place += len;
+                *place = place.wrapping_add(len);
             }
             return Some(());
         }
