@@ -1,5 +1,6 @@
 //! Questions: query, count, histogram, fields, context.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,28 +103,23 @@ fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, secon
     // With room for the record that makes it whole. All have one size: for each, the allocator keeps some for each thread.
     let piece = || Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
     loop {
-        let batch = search.next_batch();
-        let last = batch.is_empty();
         let mut out = piece();
-        for record in batch {
+        let shown = search.show_batch(&mut |record| {
             if form.is_raw() {
-                raw.push(&record, &mut out);
+                raw.push(record, &mut out);
             } else {
-                render::object(&record, &mut out);
+                render::object(record, &mut out);
                 out.push(b'\n');
             }
-            if out.len() >= PIECE_BYTES && turn.send(&mut search, pieces, std::mem::replace(&mut out, piece())).is_err()
-            {
-                return;
-            }
-        }
-        if last {
+            if out.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        if shown == 0 {
             raw.finish(&mut out);
         }
         if !out.is_empty() && turn.send(&mut search, pieces, out).is_err() {
             return;
         }
-        if last {
+        if shown == 0 {
             break;
         }
     }
@@ -196,6 +192,6 @@ pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Js
 
 fn as_value(record: &Record) -> Value {
     let mut out = Vec::new();
-    render::object(record, &mut out);
+    render::object(record.as_ref(), &mut out);
     serde_json::from_slice(&out).unwrap_or_default()
 }

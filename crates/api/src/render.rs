@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{Record, Stats};
+use bucksaw_query::{RecordRef, Stats};
 use bucksaw_record::{Id, Marks, time};
 use serde_json::{Value, json};
 
 /// `{"id","time","labels":{},"line"}`; bytes that are not UTF-8 stand in `line_base64`. What is marked says so.
-pub(crate) fn object(record: &Record, out: &mut Vec<u8>) {
+pub(crate) fn object(record: RecordRef<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"id\":\"");
     out.extend_from_slice(record.id.to_string().as_bytes());
     out.extend_from_slice(b"\",\"time\":\"");
@@ -27,14 +27,14 @@ pub(crate) fn object(record: &Record, out: &mut Vec<u8>) {
             out.extend_from_slice(format!(",\"{name}\":true").as_bytes());
         }
     }
-    match str::from_utf8(record.text()) {
+    match str::from_utf8(record.text) {
         Ok(line) => {
             out.extend_from_slice(b",\"line\":");
             string(out, line);
         }
         Err(_) => {
             out.extend_from_slice(b",\"line_base64\":\"");
-            out.extend_from_slice(BASE64_STANDARD.encode(record.text()).as_bytes());
+            out.extend_from_slice(BASE64_STANDARD.encode(record.text).as_bytes());
             out.push(b'"');
         }
     }
@@ -54,7 +54,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    pub(crate) fn push(&mut self, record: &Record, out: &mut Vec<u8>) {
+    pub(crate) fn push(&mut self, record: RecordRef<'_>, out: &mut Vec<u8>) {
         if let Some((id, marks)) = self.before {
             let goes_on = marks & Marks::CUT != 0
                 && id.producer() == record.id.producer()
@@ -63,7 +63,7 @@ impl Raw {
                 out.push(b'\n');
             }
         }
-        out.extend_from_slice(record.text());
+        out.extend_from_slice(record.text);
         self.before = Some((record.id, record.marks));
     }
 

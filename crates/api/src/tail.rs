@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use bucksaw_query::{Cancel, Tail, Tailed};
+use bucksaw_query::{Cancel, RecordRef, Tail, Tailed};
 use serde_json::json;
 
 use crate::app::App;
@@ -53,7 +53,7 @@ async fn follow(mut tail: Tail, form: Form, pieces: &Pieces) {
             () = std::future::ready(()), if more => {}
             _ = look.tick() => {}
         }
-        let Ok((back, tailed)) = tokio::task::spawn_blocking(move || {
+        let Ok((back, mut tailed)) = tokio::task::spawn_blocking(move || {
             let tailed = tail.poll();
             (tail, tailed)
         })
@@ -62,33 +62,23 @@ async fn follow(mut tail: Tail, form: Form, pieces: &Pieces) {
             return;
         };
         tail = back;
-        quiet = if tailed.records.is_empty() { quiet + LOOK } else { Duration::ZERO };
+        quiet = if tailed.is_empty() { quiet + LOOK } else { Duration::ZERO };
         let beat = quiet >= HEARTBEAT;
         if beat {
             quiet = Duration::ZERO;
         }
-        if send(&tailed, form, pieces, beat).await.is_err() {
+        if send(&mut tailed, form, pieces, beat).await.is_err() {
             return;
         }
     }
 }
 
-async fn send(tailed: &Tailed, form: Form, pieces: &Pieces, beat: bool) -> Result<(), crate::stream::Gone> {
+async fn send(tailed: &mut Tailed, form: Form, pieces: &Pieces, beat: bool) -> Result<(), crate::stream::Gone> {
     if tailed.skipped_bytes > 0 {
         pieces.notice(&json!({ "skipped_bytes": tailed.skipped_bytes })).await?;
     }
     let mut out = Vec::new();
-    for record in &tailed.records {
-        match form {
-            Form::Events => {
-                out.extend_from_slice(b"data: ");
-                render::object(record, &mut out);
-                out.push(b'\n');
-            }
-            form if form.is_raw() => out.extend_from_slice(record.text()),
-            _ => render::object(record, &mut out),
-        }
-        out.push(b'\n');
+    while tailed.show(|record| write(record, form, &mut out)).is_some() {
         if out.len() >= PIECE_BYTES {
             pieces.records_async(std::mem::take(&mut out)).await?;
         }
@@ -97,4 +87,17 @@ async fn send(tailed: &Tailed, form: Form, pieces: &Pieces, beat: bool) -> Resul
         out.extend_from_slice(b": still here\n\n");
     }
     if out.is_empty() { Ok(()) } else { pieces.records_async(out).await }
+}
+
+fn write(record: RecordRef<'_>, form: Form, out: &mut Vec<u8>) {
+    match form {
+        Form::Events => {
+            out.extend_from_slice(b"data: ");
+            render::object(record, out);
+            out.push(b'\n');
+        }
+        form if form.is_raw() => out.extend_from_slice(record.text),
+        _ => render::object(record, out),
+    }
+    out.push(b'\n');
 }

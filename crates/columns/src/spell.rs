@@ -64,6 +64,11 @@ impl<'b> Spelling<'b> {
             *to.get_mut(*at)? = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
+        self.write_hex(row, to)
+    }
+
+    #[inline]
+    fn write_hex(&self, row: usize, to: &mut [u8; ROOM]) -> Option<usize> {
         if self.nibble_bytes > 0 {
             let nibbles = self.nibbles.get(row * self.nibble_bytes..(row + 1) * self.nibble_bytes)?;
             for hex in &self.hex {
@@ -72,5 +77,77 @@ impl<'b> Spelling<'b> {
             }
         }
         Some(self.len)
+    }
+}
+
+/// The last digits of a number, which change from value to value where the others stay: of times, for one.
+const LAST: usize = 4;
+const LAST_POWER: u64 = 10_000;
+
+/// Writes values one after the other. What the first digits were is kept, from the second value on that has them.
+pub(crate) struct Speller<'b> {
+    spelling: Spelling<'b>,
+    /// A value that was written, and its number without the last digits.
+    kept: [u8; ROOM],
+    first: Option<u64>,
+    /// The same of the value before.
+    before: Option<u64>,
+}
+
+impl<'b> Speller<'b> {
+    pub(crate) fn new(spelling: Spelling<'b>) -> Self {
+        Self { spelling, kept: [0; ROOM], first: None, before: None }
+    }
+
+    /// Writes a value; gives its bytes.
+    #[inline]
+    pub(crate) fn write(&mut self, row: usize, to: &mut [u8; ROOM]) -> Option<usize> {
+        let [numbers] = self.spelling.numbers else { return self.spelling.write(row, to) };
+        let number = *numbers.get(row)?;
+        let first = Some(number / LAST_POWER);
+        if first != self.first {
+            if first != self.before {
+                self.before = first;
+                return self.spelling.write(row, to);
+            }
+            self.spelling.write(row, &mut self.kept)?;
+            self.first = first;
+        }
+        *to = self.kept;
+        let mut rest = number % LAST_POWER;
+        for (_, at) in self.spelling.digits.iter().take(LAST) {
+            *to.get_mut(*at)? = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.spelling.write_hex(row, to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_the_same_one_after_the_other() {
+        let (digit, same) = (Place::Digit, Place::Same(b':'));
+        let check = |places: &[Place], numbers: &[Vec<u64>], nibbles: &[u8], rows: usize| {
+            let spelling = || Spelling::new(places, numbers, nibbles).unwrap();
+            let mut speller = Speller::new(spelling());
+            for row in 0..rows {
+                let (mut want, mut have) = ([0; ROOM], [0; ROOM]);
+                let len = spelling().write(row, &mut want).unwrap();
+                assert_eq!(speller.write(row, &mut have), Some(len));
+                assert_eq!(have[..len], want[..len], "row {row}");
+            }
+            assert!(speller.write(rows, &mut [0; ROOM]).is_none());
+        };
+        let times = [1_234_567, 1_234_567, 1_234_999, 1_239_998, 1_240_001, 1_240_002, 9, 9, 10_009, 1_240_002];
+        let places = [digit, digit, same, digit, digit, same, digit, digit, digit];
+        check(&places, &[times.to_vec()], &[], times.len());
+        check(&[digit, same, digit], &[vec![7, 7, 12, 99, 0, 0]], &[], 6);
+        let hex = [digit, Place::Lower, digit, Place::Upper, digit, digit, digit];
+        check(&hex, &[vec![12_345, 12_346, 12_347, 1]], &[0x1a, 0xb2, 0xff, 0x00], 4);
+        let long = [digit; DIGITS_MAX + 2];
+        check(&long, &[vec![1, 1, 1, 99_999], vec![1, 2, 3, 4]], &[], 4);
     }
 }

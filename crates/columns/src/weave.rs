@@ -17,7 +17,7 @@ use crate::decimal;
 use crate::decode::{Decoded, Texts, TextsAt};
 use crate::open::{Block, SLACK};
 use crate::parting::Partings;
-use crate::spell::{ROOM, Spelling};
+use crate::spell::{ROOM, Speller, Spelling};
 use crate::tree::{Kind, List, Part, Table};
 
 /// Text that is put together at a time, in bytes, about.
@@ -40,21 +40,21 @@ pub(crate) struct Weave<'b> {
     text: Vec<u8>,
     partings: Partings,
     /// By column, made when it is asked for.
-    spellings: Vec<Option<Box<Spelling<'b>>>>,
+    spellers: Vec<Option<Box<Speller<'b>>>>,
     /// Lists that were used.
     spare: Vec<Vec<u32>>,
 }
 
 impl<'b> Weave<'b> {
     pub(crate) fn new(block: &'b Block) -> Self {
-        let mut spellings = Vec::new();
-        spellings.resize_with(block.tree.len(), || None);
+        let mut spellers = Vec::new();
+        spellers.resize_with(block.tree.len(), || None);
         Self {
             block,
             left: block.text_len(),
             text: Vec::new(),
             partings: Partings::default(),
-            spellings,
+            spellers,
             spare: Vec::new(),
         }
     }
@@ -234,17 +234,17 @@ impl<'b> Weave<'b> {
                 }
             }
             Kind::Fixed { places: fixed, nibbles, .. } => {
-                let spelling = match self.spellings.get_mut(at)? {
+                let speller = match self.spellers.get_mut(at)? {
                     Some(known) => known,
                     none => {
                         let Decoded::Fixed(numbers) = block.decoded(at)? else { return None };
                         let (fixed, nibbles) = (block.tree.places(fixed), block.bytes(nibbles)?);
-                        none.insert(Spelling::new(fixed, numbers, nibbles)?.into())
+                        none.insert(Speller::new(Spelling::new(fixed, numbers, nibbles)?).into())
                     }
                 };
                 for (row, place) in rows.iter().zip(places) {
                     let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *place = place.wrapping_add(spelling.write(*row as usize, room)? as u32);
+                    *place = place.wrapping_add(speller.write(*row as usize, room)? as u32);
                 }
             }
             Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {

@@ -1,11 +1,12 @@
 //! The records around one, in its stream.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_record::{Expr, Id};
 
 use crate::engine::Engine;
-use crate::hits::Record;
+use crate::hits::{Record, RecordRef};
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::stats::Stats;
 
@@ -26,18 +27,14 @@ pub(crate) fn run(
         let mut search = engine.search(request, cancel.clone())?;
         let mut records: Vec<Record> = Vec::new();
         let mut bytes = 0;
-        loop {
-            let batch = search.next_batch();
-            if batch.is_empty() {
-                break;
+        let mut keep = |record: RecordRef<'_>| {
+            if bytes < SIDE_BYTES_MAX {
+                bytes += record.text.len();
+                records.push(record.to_record());
             }
-            for record in batch {
-                if bytes < SIDE_BYTES_MAX {
-                    bytes += record.text().len();
-                    records.push(record);
-                }
-            }
-        }
+            ControlFlow::Continue(())
+        };
+        while search.show_batch(&mut keep) > 0 {}
         if search.is_cancelled() {
             return Err(RequestError::Cancelled);
         }

@@ -1,11 +1,13 @@
 //! Fields and labels of an answer, with their commonest values, from its newest records.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_scan::fields;
 
 use crate::engine::Engine;
+use crate::hits::RecordRef;
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::stats::Stats;
 
@@ -96,27 +98,23 @@ pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Res
     let mut search = engine.search(request, cancel)?;
     let mut tallies: BTreeMap<(bool, String), Tally> = BTreeMap::new();
     let mut room = COUNTED_BYTES_MAX;
-    loop {
-        let batch = search.next_batch();
-        if batch.is_empty() {
-            break;
-        }
-        for record in batch {
-            for (name, value) in record.labels.iter() {
-                if let Some(tally) = tally(&mut tallies, true, name) {
-                    tally.add(value.as_bytes(), &mut room);
-                }
+    let mut count = |record: RecordRef<'_>| {
+        for (name, value) in record.labels.iter() {
+            if let Some(tally) = tally(&mut tallies, true, name) {
+                tally.add(value.as_bytes(), &mut room);
             }
-            fields::each(record.text(), RECORD_FIELDS_MAX, &mut |name, value| {
-                // A label of the same name hides the field, as it does in an expression.
-                if record.labels.get(name).is_none()
-                    && let Some(tally) = tally(&mut tallies, false, name)
-                {
-                    tally.add(&value, &mut room);
-                }
-            });
         }
-    }
+        fields::each(record.text, RECORD_FIELDS_MAX, &mut |name, value| {
+            // A label of the same name hides the field, as it does in an expression.
+            if record.labels.get(name).is_none()
+                && let Some(tally) = tally(&mut tallies, false, name)
+            {
+                tally.add(&value, &mut room);
+            }
+        });
+        ControlFlow::Continue(())
+    };
+    while search.show_batch(&mut count) > 0 {}
     if search.is_cancelled() {
         return Err(RequestError::Cancelled);
     }

@@ -2,12 +2,11 @@
 //!
 //! A scan writes them to [`Hits`]: their bytes into *slabs*, and into *pages* where each lies. Both have a fixed size, so
 //! that a match costs no allocation and nothing is ever moved to grow. (One growing vector for each made the allocator
-//! keep three times what was held.) Sealed, they are [`Found`], which hands them out and lets go of each page and slab
-//! with its last record: a long answer gives its memory back while it is read.
+//! keep three times what was held.) Sealed, they are [`Found`], which shows them one by one, where they lie, and lets go
+//! of each page and slab with its last record: a long answer gives its memory back while it is read.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::Rows;
@@ -181,8 +180,8 @@ impl Hits {
             }
         }
         let slabs = self.slabs.into_iter().zip(left).map(|(text, left)| {
-            let share = share.split(text.capacity() as u64);
-            (left > 0).then(|| (Arc::new(Slab { text, _share: share }), left))
+            let _share = share.split(text.capacity() as u64);
+            (left > 0).then_some(Slab { text, left, _share })
         });
         Found { slabs: slabs.collect(), streams: self.streams, pages: self.pages.into(), at: 0, bytes, share }
     }
@@ -203,20 +202,22 @@ impl Hit {
     }
 }
 
-/// Text of matches. Held by the records of an answer.
+/// Text of matches.
 #[derive(Debug)]
 struct Slab {
     text: Vec<u8>,
+    /// How many of its records were not shown.
+    left: u32,
     _share: Share,
 }
 
-/// Matches of one unit, in the order in which they are handed out.
+/// Matches of one unit, in the order of the answer.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// With the number of their records that were not handed out; `None` when there are none.
-    slabs: Vec<Option<(Arc<Slab>, u32)>>,
+    /// `None` when all of its records were shown.
+    slabs: Vec<Option<Slab>>,
     streams: Vec<Labels>,
-    /// Those that were not handed out to their end.
+    /// Those that were not shown to their end.
     pages: VecDeque<Vec<Hit>>,
     /// Which hit of the first page is the next.
     at: usize,
@@ -239,34 +240,32 @@ impl Found {
     fn next_hit(&self) -> Option<&Hit> {
         self.pages.front()?.get(self.at)
     }
-}
 
-impl Iterator for Found {
-    type Item = Record;
-
-    fn next(&mut self) -> Option<Record> {
+    /// Shows the next record, and lets go of it; `None` when there is none.
+    pub(crate) fn show<R>(&mut self, see: impl FnOnce(RecordRef<'_>) -> R) -> Option<R> {
         let hit = *self.next_hit()?;
+        let place = self.slabs.get_mut(hit.slab as usize)?;
+        let slab = place.as_mut()?;
+        let labels = self.streams.get(hit.stream as usize)?;
+        let text = slab.text.get(hit.range())?;
+        let seen = see(RecordRef { id: hit.id, nanos: hit.nanos, marks: hit.marks, labels, text });
+        slab.left -= 1;
+        if slab.left == 0 {
+            *place = None;
+        }
         self.at += 1;
         if let Some(page) = self.pages.front().filter(|page| self.at == page.len()) {
             self.share.give_back((page.capacity() * size_of::<Hit>()) as u64);
             self.pages.pop_front();
             self.at = 0;
         }
-        let place = self.slabs.get_mut(hit.slab as usize)?;
-        let (slab, left) = place.as_mut()?;
-        let slab = Arc::clone(slab);
-        *left -= 1;
-        if *left == 0 {
-            *place = None;
-        }
-        let labels = self.streams.get(hit.stream as usize).cloned().unwrap_or_default();
-        Some(Record { id: hit.id, nanos: hit.nanos, marks: hit.marks, labels, slab, range: hit.range() })
+        Some(seen)
     }
 }
 
-/// A record of an answer.
-#[derive(Clone, Debug)]
-pub struct Record {
+/// A record of an answer, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordRef<'a> {
     /// Its id; the time is in it.
     pub id: Id,
     /// Nanoseconds below the millisecond, as far as its source stated them.
@@ -274,16 +273,41 @@ pub struct Record {
     /// [`Marks::CUT`](bucksaw_record::Marks::CUT), [`Marks::OPEN`](bucksaw_record::Marks::OPEN).
     pub marks: u8,
     /// Its stream.
+    pub labels: &'a Labels,
+    /// The bytes, without a line end.
+    pub text: &'a [u8],
+}
+
+impl RecordRef<'_> {
+    /// The record, to be kept.
+    #[must_use]
+    pub fn to_record(self) -> Record {
+        let Self { id, nanos, marks, labels, text } = self;
+        Record { id, nanos, marks, labels: labels.clone(), text: text.to_vec() }
+    }
+}
+
+/// A record that was kept from an answer; the same as a [`RecordRef`].
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Its id.
+    pub id: Id,
+    /// Nanoseconds.
+    pub nanos: u32,
+    /// Marks.
+    pub marks: u8,
+    /// Its stream.
     pub labels: Labels,
-    slab: Arc<Slab>,
-    range: Range<usize>,
+    /// The bytes.
+    pub text: Vec<u8>,
 }
 
 impl Record {
-    /// The bytes, without a line end.
+    /// The same, where it lies.
     #[must_use]
-    pub fn text(&self) -> &[u8] {
-        self.slab.text.get(self.range.clone()).unwrap_or_default()
+    pub fn as_ref(&self) -> RecordRef<'_> {
+        let Self { id, nanos, marks, labels, text } = self;
+        RecordRef { id: *id, nanos: *nanos, marks: *marks, labels, text }
     }
 }
 

@@ -195,8 +195,8 @@ mod tests {
             rows.push_run(id(*number), 1);
             nearest.offer(id(*number), stream, &rows, 0, text.as_bytes());
         }
-        let (found, rest) = nearest.finish();
-        let kept: Vec<u32> = found.map(|record| record.id.sequence()).collect();
+        let (mut found, rest) = nearest.finish();
+        let kept: Vec<u32> = std::iter::from_fn(|| found.show(|record| record.id.sequence())).collect();
         assert_eq!((kept.as_slice(), rest.map(Id::sequence)), want);
     }
 

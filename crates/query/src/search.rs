@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use bucksaw_scan::Plan;
 use crate::budget::{Account, Share};
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
-use crate::hits::{Found, Record};
+use crate::hits::{Found, RecordRef};
 use crate::part::Part;
 use crate::request::{Cancel, Order, Request};
 use crate::stats::Stats;
@@ -25,7 +26,7 @@ use crate::unit::{Unit, units};
 const BATCH_RECORDS: usize = 2_048;
 
 /// Bytes of a batch, at most but for the last record.
-const BATCH_BYTES: usize = 160 << 10;
+const BATCH_BYTES: usize = 256 << 10;
 
 /// An answer that comes as it is asked for. Dropping it stops the work.
 pub struct Search {
@@ -59,6 +60,26 @@ struct Task {
     key: u128,
     unit: Arc<Unit>,
     request: Arc<Request>,
+}
+
+/// Some records, on their way to the reader.
+struct Batch<'a> {
+    see: &'a mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>,
+    records: usize,
+    bytes: usize,
+    enough: bool,
+}
+
+impl Batch<'_> {
+    fn show(&mut self, record: RecordRef<'_>) {
+        self.records += 1;
+        self.bytes += record.text.len();
+        self.enough = (self.see)(record).is_break();
+    }
+
+    fn is_full(&self) -> bool {
+        self.enough || self.records >= BATCH_RECORDS || self.bytes >= BATCH_BYTES
+    }
 }
 
 impl std::fmt::Debug for Search {
@@ -107,15 +128,14 @@ impl Search {
         }
     }
 
-    /// The next records, in order; empty at the end, or when the search was cancelled. Waits for the first of them, not
-    /// for many.
-    pub fn next_batch(&mut self) -> Vec<Record> {
-        let mut batch = Vec::new();
-        let mut bytes = 0;
+    /// Shows the next records, in order, until there are many or `see` has enough; gives their number, which is 0 at the
+    /// end, or when the search was cancelled. Waits for the first of them, not for many.
+    pub fn show_batch(&mut self, see: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) -> usize {
+        let mut batch = Batch { see, records: 0, bytes: 0, enough: false };
         while !self.is_full() && !self.cancel.is_cancelled() {
             self.begin_units();
-            self.hand_out(&mut batch, &mut bytes);
-            if batch.len() >= BATCH_RECORDS || bytes >= BATCH_BYTES {
+            self.hand_out(&mut batch);
+            if batch.is_full() {
                 break;
             }
             if self.in_flight.is_empty() {
@@ -124,15 +144,15 @@ impl Search {
                 }
                 continue;
             }
-            if !batch.is_empty() {
+            if batch.records > 0 {
                 break;
             }
             self.wait_for_unit();
         }
-        if batch.is_empty() {
+        if batch.records == 0 {
             self.finish();
         }
-        batch
+        batch.records
     }
 
     /// Gives back all memory, at the price of searching again for what was found and not handed out: for a reader who
@@ -149,7 +169,7 @@ impl Search {
         }
     }
 
-    /// What the answer rests on so far; complete when [`Self::next_batch`] came back empty.
+    /// What the answer rests on so far; complete when [`Self::show_batch`] had none.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
@@ -207,10 +227,10 @@ impl Search {
         waiting.into_iter().chain(in_flight).min().unwrap_or(u128::MAX)
     }
 
-    fn hand_out(&mut self, batch: &mut Vec<Record>, bytes: &mut usize) {
+    fn hand_out(&mut self, batch: &mut Batch<'_>) {
         let frontier = self.frontier();
         while let Some(Reverse((first, number))) = self.heap.peek().copied() {
-            if first > frontier || self.is_full() || batch.len() >= BATCH_RECORDS || *bytes >= BATCH_BYTES {
+            if first > frontier || self.is_full() || batch.is_full() {
                 return;
             }
             self.heap.pop();
@@ -220,17 +240,20 @@ impl Search {
             while let Some(id) = found.peek() {
                 let key = self.order.key(id);
                 let full = self.limit.is_some_and(|limit| self.stats.matched >= limit);
-                if key > others || full || batch.len() >= BATCH_RECORDS || *bytes >= BATCH_BYTES {
+                if key > others || full || batch.is_full() {
                     next = Some(key);
                     break;
                 }
                 // Equal ids are the same record, from another copy.
-                if let Some(record) = found.next()
-                    && self.last.replace(id) != Some(id)
-                {
-                    *bytes += record.text().len();
-                    self.stats.matched += 1;
-                    batch.push(record);
+                let is_new = self.last.replace(id) != Some(id);
+                self.stats.matched += u64::from(is_new);
+                let shown = found.show(|record| {
+                    if is_new {
+                        batch.show(record);
+                    }
+                });
+                if shown.is_none() {
+                    break;
                 }
             }
             match next {

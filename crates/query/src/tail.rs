@@ -16,7 +16,7 @@ use bucksaw_segment::queue::HEADER_LEN;
 
 use crate::budget::Account;
 use crate::engine::Engine;
-use crate::hits::{Hits, Ids, Record};
+use crate::hits::{Found, Hits, Ids, RecordRef};
 
 /// Bytes that are read at one go, so that a follower that has much to catch up on hands out what it has, and one that
 /// stalls holds no more than this.
@@ -44,9 +44,22 @@ struct Cursor {
 #[derive(Debug, Default)]
 pub struct Tailed {
     /// Matching records, by id.
-    pub records: Vec<Record>,
+    found: Option<Found>,
     /// Bytes that were skipped because the follower was too slow.
     pub skipped_bytes: u64,
+}
+
+impl Tailed {
+    /// Whether no record is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.found.as_ref().is_none_or(|found| found.peek().is_none())
+    }
+
+    /// Shows the next record; `None` when there is none.
+    pub fn show<R>(&mut self, see: impl FnOnce(RecordRef<'_>) -> R) -> Option<R> {
+        self.found.as_mut()?.show(see)
+    }
 }
 
 impl std::fmt::Debug for Tail {
@@ -92,7 +105,7 @@ impl Tail {
         let present: Vec<Id> = readable.iter().map(|segment| segment.id()).collect();
         self.cursors.retain(|id, cursor| present.contains(id) || cursor.at < cursor.segment.end());
         hits.sort(Id::bits);
-        tailed.records = hits.seal(share).collect();
+        tailed.found = Some(hits.seal(share));
         tailed
     }
 

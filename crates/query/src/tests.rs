@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,7 +96,7 @@ impl Node {
         let mut search = self.engine.search(request, Cancel::default()).unwrap();
         let mut records = Vec::new();
         loop {
-            let batch = search.next_batch();
+            let batch = next_batch(&mut search);
             if batch.is_empty() {
                 return (records, search.stats().clone());
             }
@@ -104,7 +105,7 @@ impl Node {
     }
 
     fn lines(&self, request: Request) -> Vec<String> {
-        self.ask(request).0.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()).collect()
+        self.ask(request).0.iter().map(|record| String::from_utf8_lossy(&record.text).into_owned()).collect()
     }
 
     /// Scans of a search that has ended may still be under way.
@@ -250,7 +251,7 @@ fn a_cancelled_search_ends_and_says_so() {
     let cancel = Cancel::default();
     let mut search = node.engine.search(all(""), cancel.clone()).unwrap();
     cancel.cancel();
-    assert!(search.next_batch().is_empty() && search.is_cancelled());
+    assert!(next_batch(&mut search).is_empty() && search.is_cancelled());
     assert!(matches!(node.engine.count(&all(""), &cancel), Err(RequestError::Cancelled)));
 }
 
@@ -271,7 +272,7 @@ fn context_stays_in_the_stream() {
         }
     }
     let (records, _) = node.engine.context(middle, 2, 3, &Cancel::default()).unwrap();
-    let lines: Vec<_> = records.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()).collect();
+    let lines: Vec<_> = records.iter().map(|record| String::from_utf8_lossy(&record.text).into_owned()).collect();
     assert_eq!(lines, ["web 8", "web 9", "web 10", "web 11", "web 12", "web 13"]);
     let nothing = Id::from_bits(5);
     assert!(matches!(node.engine.context(nothing, 1, 1, &Cancel::default()), Err(RequestError::NoRecord(_))));
@@ -296,27 +297,27 @@ fn followers_see_what_is_accepted_once() {
     let mut node = Node::new();
     node.put("before");
     let mut tail = node.engine.tail(&Expr::parse(b"-quiet").unwrap()).unwrap();
-    assert!(tail.poll().records.is_empty());
+    assert!(tail.poll().is_empty());
     let mut seen = Vec::new();
     for at in 0..40 {
         node.put(&format!("line {at}"));
         node.put("quiet");
         if at % 3 == 0 {
-            seen.extend(tail.poll().records.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()));
+            seen.extend(followed(&mut tail));
         }
         if at % 10 == 0 {
             node.gather();
             node.pass(11_000);
         }
     }
-    seen.extend(tail.poll().records.iter().map(|record| String::from_utf8_lossy(record.text()).into_owned()));
+    seen.extend(followed(&mut tail));
     assert_eq!(seen, (0..40).map(|at| format!("line {at}")).collect::<Vec<_>>());
     (0..60).for_each(|_| {
         node.put(&"x".repeat(50));
     });
     assert!(tail.poll().skipped_bytes > 2_000);
     node.put("after");
-    assert_eq!(tail.poll().records.len(), 1);
+    assert_eq!(followed(&mut tail).len(), 1);
 }
 
 #[test]
@@ -334,7 +335,7 @@ fn readers_that_stall_hold_little_and_stop_nobody() {
     let held = || node.engine.budget.held();
     let begin = |order| {
         let mut search = node.engine.search(Request { order, ..all("x") }, Cancel::default()).unwrap();
-        let batch = search.next_batch();
+        let batch = next_batch(&mut search);
         assert!(!batch.is_empty());
         (search, batch)
     };
@@ -349,7 +350,7 @@ fn readers_that_stall_hold_little_and_stop_nobody() {
             search.let_go();
         }
         loop {
-            let batch = search.next_batch();
+            let batch = next_batch(&mut search);
             if batch.is_empty() {
                 break;
             }
@@ -369,7 +370,7 @@ fn an_answer_gives_its_memory_back_while_it_is_read() {
         node.put(&"x".repeat(400));
     });
     let mut search = node.engine.search(all(""), Cancel::default()).unwrap();
-    let helds: Vec<u64> = std::iter::repeat_with(|| (search.next_batch().len(), node.engine.budget.held()))
+    let helds: Vec<u64> = std::iter::repeat_with(|| (next_batch(&mut search).len(), node.engine.budget.held()))
         .take_while(|(count, _)| *count > 0)
         .map(|(_, held)| held)
         .collect();
@@ -377,11 +378,11 @@ fn an_answer_gives_its_memory_back_while_it_is_read() {
     assert!(helds[0] > 3_000_000 && helds[helds.len() - 2] < 1_000_000, "{helds:?}");
     assert_eq!(node.engine.budget.held(), 0);
     let mut search = node.engine.search(all(""), Cancel::default()).unwrap();
-    let first = search.next_batch().len();
+    let first = next_batch(&mut search).len();
     assert!(node.engine.budget.held() > 0);
     search.let_go();
     assert_eq!(node.engine.budget.held(), 0);
-    let batches = std::iter::repeat_with(|| search.next_batch().len()).take_while(|count| *count > 0);
+    let batches = std::iter::repeat_with(|| next_batch(&mut search).len()).take_while(|count| *count > 0);
     assert_eq!(first + batches.sum::<usize>(), 8_000);
 }
 
@@ -393,6 +394,22 @@ fn context_of_long_records_is_cut() {
     let found: Vec<Id> = records.iter().map(|record| record.id).collect();
     assert_eq!(found, ids[2..=10], "four megabytes before it, and four behind");
     assert_eq!(stats.matched, 9);
+}
+
+/// The next records of an answer.
+fn next_batch(search: &mut Search) -> Vec<Record> {
+    let mut records = Vec::new();
+    search.show_batch(&mut |record| {
+        records.push(record.to_record());
+        ControlFlow::Continue(())
+    });
+    records
+}
+
+/// The lines that a follower sees next.
+fn followed(tail: &mut Tail) -> Vec<String> {
+    let mut tailed = tail.poll();
+    std::iter::from_fn(|| tailed.show(|record| String::from_utf8_lossy(record.text).into_owned())).collect()
 }
 
 proptest! {
@@ -429,7 +446,7 @@ proptest! {
         let wanted = node.all.iter().filter(|(id, (labels, line))| request.wants(**id) && plan.matches(labels, line));
         let want: Vec<(Id, Vec<u8>)> = wanted.map(|(id, (_, line))| (*id, line.clone())).collect();
         let got = |request: Request| -> Vec<(Id, Vec<u8>)> {
-            node.ask(request).0.iter().map(|record| (record.id, record.text().to_vec())).collect()
+            node.ask(request).0.iter().map(|record| (record.id, record.text.clone())).collect()
         };
         prop_assert_eq!(got(request.clone()), want.clone());
         prop_assert_eq!(node.count(&request), want.len() as u64);
@@ -441,12 +458,12 @@ proptest! {
         let mut search = node.engine.search(request.clone(), Cancel::default()).unwrap();
         let mut stalling = Vec::new();
         loop {
-            let batch = search.next_batch();
+            let batch = next_batch(&mut search);
             search.let_go();
             if batch.is_empty() {
                 break;
             }
-            stalling.extend(batch.iter().map(|record| (record.id, record.text().to_vec())));
+            stalling.extend(batch.iter().map(|record| (record.id, record.text.clone())));
         }
         prop_assert_eq!(stalling, want.clone());
         let oldest = Request { limit: Some(limit), ..request.clone() };
@@ -469,7 +486,7 @@ fn the_shelf_hears_of_every_scan() {
     let mut search = node.engine.search(everything(), Cancel::default()).unwrap();
     node.pass(1_000);
     assert!(!shelf.foreground().is_busy(), "nothing was wanted yet");
-    assert_eq!(search.next_batch().len(), 1);
+    assert_eq!(next_batch(&mut search).len(), 1);
     assert!(shelf.foreground().is_busy(), "another question may follow");
     node.pass(1_000);
     assert!(!shelf.foreground().is_busy(), "a reader who is slow holds up nobody");
