@@ -50,6 +50,14 @@ impl<'b> Spelling<'b> {
         Some(Self { len: places.len(), template, digits, numbers, hex: hex.collect(), nibble_bytes, nibbles })
     }
 
+    /// Appends the same text to all values; `None`, and nothing happens, when there is no room.
+    pub(crate) fn append(&mut self, text: &[u8]) -> Option<()> {
+        let end = self.len + text.len();
+        self.template.get_mut(self.len..end)?.copy_from_slice(text);
+        self.len = end;
+        Some(())
+    }
+
     /// Writes a value; gives its bytes. They are written where they stay: to read digits again right after they were
     /// written one by one would have to wait for them.
     #[inline]

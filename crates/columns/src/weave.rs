@@ -41,6 +41,8 @@ pub(crate) struct Weave<'b> {
     partings: Partings,
     /// By column, made when it is asked for.
     spellers: Vec<Option<Box<Speller<'b>>>>,
+    /// By column: how many of its values were put, and these with what follows them, once that is worth it.
+    joined: Vec<(usize, Option<Joined<'b>>)>,
     /// Lists that were used.
     spare: Vec<Vec<u32>>,
 }
@@ -49,12 +51,15 @@ impl<'b> Weave<'b> {
     pub(crate) fn new(block: &'b Block) -> Self {
         let mut spellers = Vec::new();
         spellers.resize_with(block.tree.len(), || None);
+        let mut joined = Vec::new();
+        joined.resize_with(block.tree.len(), || (0, None));
         Self {
             block,
             left: block.text_len(),
             text: Vec::new(),
             partings: Partings::default(),
             spellers,
+            joined,
             spare: Vec::new(),
         }
     }
@@ -213,6 +218,39 @@ impl<'b> Weave<'b> {
         Some(all)
     }
 
+    /// Puts values, and with each the text that follows all of them; `false` when they are better put one after the other.
+    fn put_joined(&mut self, at: usize, rows: &[u32], places: &mut [u32], tail: List) -> Option<bool> {
+        let (seen, joined) = self.joined.get_mut(at)?;
+        *seen += rows.len();
+        let joined = match joined {
+            Some(known) => known,
+            none => match Joined::of(self.block, at, *seen, tail)? {
+                Some(made) => none.insert(made),
+                None => return Some(false),
+            },
+        };
+        let text = self.text.as_mut_slice();
+        match joined {
+            Joined::Not => return Some(false),
+            Joined::Texts(texts) => {
+                let ids = self.block.ids_of(at)?;
+                for (row, place) in rows.iter().zip(places) {
+                    let (joined, len) = texts.get(*ids.get(*row as usize)? as usize)?;
+                    let to: &mut [u8; SLACK] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *to = *joined;
+                    *place = place.wrapping_add(*len);
+                }
+            }
+            Joined::Spelled(speller) => {
+                for (row, place) in rows.iter().zip(places) {
+                    let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *place = place.wrapping_add(speller.write(*row as usize, room)? as u32);
+                }
+            }
+        }
+        Some(true)
+    }
+
     /// Puts values where `places` says, and moves these behind them.
     fn put(&mut self, at: usize, rows: &[u32], places: &mut [u32]) -> Option<()> {
         let block = self.block;
@@ -286,10 +324,18 @@ impl<'b> Weave<'b> {
     }
 
     fn put_table(&mut self, table: &Table, rows: &[u32], places: &mut [u32]) -> Option<()> {
-        for part in self.block.tree.parts(table) {
-            match part {
-                Part::Literal(list) => self.put_literal(*list, places)?,
-                Part::Column(node) => self.put(*node, rows, places)?,
+        let mut parts = self.block.tree.parts(table).iter().peekable();
+        while let Some(part) = parts.next() {
+            match (part, parts.peek()) {
+                (Part::Literal(list), _) => self.put_literal(*list, places)?,
+                (Part::Column(node), Some(Part::Literal(tail))) => {
+                    if self.put_joined(*node, rows, places, *tail)? {
+                        parts.next();
+                    } else {
+                        self.put(*node, rows, places)?;
+                    }
+                }
+                (Part::Column(node), _) => self.put(*node, rows, places)?,
             }
         }
         Some(())
@@ -308,6 +354,58 @@ impl<'b> Weave<'b> {
         }
         places.iter_mut().try_for_each(|place| copy(&mut self.text, source, 0, len as usize, place))
     }
+}
+
+/// Dictionaries with more values are not joined with what follows: these lie in the nearest cache as they are, and would not
+/// joined.
+const JOINED_MAX: usize = 256;
+
+/// So many values for each of the dictionary make it worth to join all of it.
+const JOINED_WORTH: usize = 4;
+
+/// The values of a column with the same text behind each: one copy for both.
+enum Joined<'b> {
+    /// Of a dictionary, with their bytes.
+    Texts(Vec<([u8; SLACK], u32)>),
+    Spelled(Box<Speller<'b>>),
+    /// It is another kind of column, or too long.
+    Not,
+}
+
+impl<'b> Joined<'b> {
+    /// Joins the values of a column with a text, of which `seen` were put so far; `None` when it may be worth that later.
+    fn of(block: &'b Block, at: usize, seen: usize, tail: List) -> Option<Option<Self>> {
+        let tail = block.literal(tail);
+        match block.node(at)?.kind {
+            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
+                let count = block.node(values)?.rows;
+                if count > JOINED_MAX {
+                    return Some(Some(Self::Not));
+                }
+                if seen < count * JOINED_WORTH {
+                    return Some(None);
+                }
+                let values = block.values_of(at, values)?;
+                let texts: Option<Vec<_>> = (0..count).map(|at| join(values.get(at)?, tail)).collect();
+                Some(Some(texts.map_or(Self::Not, Self::Texts)))
+            }
+            Kind::Fixed { places, nibbles, .. } => {
+                let Decoded::Fixed(numbers) = block.decoded(at)? else { return None };
+                let mut spelling = Spelling::new(block.tree.places(places), numbers, block.bytes(nibbles)?)?;
+                let joined = spelling.append(tail).map(|()| Self::Spelled(Speller::new(spelling).into()));
+                Some(Some(joined.unwrap_or(Self::Not)))
+            }
+            _ => Some(Some(Self::Not)),
+        }
+    }
+}
+
+fn join(value: &[u8], tail: &[u8]) -> Option<([u8; SLACK], u32)> {
+    let (mut text, len) = ([0; SLACK], value.len() + tail.len());
+    let (head, behind) = text.get_mut(..len)?.split_at_mut(value.len());
+    head.copy_from_slice(value);
+    behind.copy_from_slice(tail);
+    Some((text, len as u32))
 }
 
 fn length(list: List) -> u32 {
