@@ -99,7 +99,8 @@ pub(crate) fn class(byte: u8) -> Class {
 }
 
 impl Cut {
-    /// Cuts a value of `text`, to which `borders` belong; `false` when it has too many tokens.
+    /// Cuts a value of `text`; `false` when it has too many tokens. Only [`Way::Line`] asks the `borders`, which must be
+    /// those of the text then.
     pub(crate) fn cut(&mut self, way: Way, text: &[u8], borders: &Borders, value: Span) -> bool {
         let (start, end) = (value.start as usize, (value.start + value.len) as usize);
         self.starts.resize(TOKENS_MAX + 1, 0);

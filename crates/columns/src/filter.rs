@@ -328,30 +328,33 @@ mod tests {
         }
     }
 
+    /// The filters of texts, each taken in at once, and as texts are taken in.
+    fn both_ways<'t>(texts: impl Iterator<Item = &'t [u8]>) -> (Vec<u8>, Vec<u8>) {
+        let (mut at_once, mut in_pieces) = (FilterBuilder::new(), FilterBuilder::new());
+        for text in texts {
+            text.iter().for_each(|byte| at_once.bytes[*byte as usize] = true);
+            at_once.add_grams(text);
+            in_pieces.add(text);
+        }
+        (at_once.take(), in_pieces.take())
+    }
+
     proptest! {
         /// That pieces recur spares work and nothing else.
         #[test]
         fn long_texts_are_taken_in_as_well(
             texts in prop::collection::vec("([ -~äß]{0,9}| abc-def|=10\\.2\\.3\\.4| word word2|[a-z]{70}){0,24}", 0..8),
         ) {
-            let (mut at_once, mut in_pieces) = (FilterBuilder::new(), FilterBuilder::new());
-            for text in &texts {
-                text.bytes().for_each(|byte| at_once.bytes[byte as usize] = true);
-                at_once.add_grams(text.as_bytes());
-                in_pieces.add(text.as_bytes());
-            }
-            prop_assert_eq!(at_once.take(), in_pieces.take());
+            let (at_once, in_pieces) = both_ways(texts.iter().map(String::as_bytes));
+            prop_assert_eq!(at_once, in_pieces);
         }
     }
 
     #[test]
     fn more_pieces_than_are_remembered_are_taken_in() {
         let text: String = (0..PIECES_MAX * 3).map(|number| format!("n{number:x}z ")).collect();
-        let (mut at_once, mut in_pieces) = (FilterBuilder::new(), FilterBuilder::new());
-        text.bytes().for_each(|byte| at_once.bytes[byte as usize] = true);
-        at_once.add_grams(text.as_bytes());
-        in_pieces.add(text.as_bytes());
-        assert_eq!(at_once.take(), in_pieces.take());
+        let (at_once, in_pieces) = both_ways(std::iter::once(text.as_bytes()));
+        assert_eq!(at_once, in_pieces);
     }
 
     #[test]

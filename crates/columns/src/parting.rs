@@ -5,11 +5,11 @@
 #[derive(Default)]
 pub(crate) struct Parting {
     /// Which of the rows, table by table and rising within each.
-    pub(crate) order: Vec<u32>,
+    order: Vec<u32>,
     /// The rows in their tables, in that order.
-    pub(crate) rows: Vec<u32>,
+    rows: Vec<u32>,
     /// Each table of which there are rows, and where these end in that order.
-    pub(crate) ends: Vec<(u32, u32)>,
+    ends: Vec<(u32, u32)>,
 }
 
 impl Parting {
@@ -42,6 +42,16 @@ impl Parting {
             *counts.get_mut(*table as usize)? = 0;
         }
         Some(())
+    }
+
+    /// Each table of which there are rows, which of the rows these are, and which rows of the table.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u32, &[u32], &[u32])> {
+        let (mut order, mut rows) = (self.order.as_slice(), self.rows.as_slice());
+        let mut from = 0;
+        self.ends.iter().map_while(move |(table, end)| {
+            let count = (end - std::mem::replace(&mut from, *end)) as usize;
+            Some((*table, order.split_off(..count)?, rows.split_off(..count)?))
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 
 use crate::decimal;
 use crate::decode::{Decoded, Texts, TextsAt};
+use crate::join::Joined;
 use crate::open::{Block, SLACK};
 use crate::parting::Partings;
 use crate::spell::{ROOM, Speller, Spelling};
@@ -184,11 +185,7 @@ impl<'b> Weave<'b> {
                 let tables = block.tree.tables(tables);
                 let parting = self.partings.next(rows, numbers, inner, tables.len() + 1)?;
                 let mut of_some = self.list();
-                let mut from = 0;
-                for (table, end) in &parting.1.ends {
-                    let range = from..*end as usize;
-                    from = range.end;
-                    let (order, rows) = (parting.1.order.get(range.clone())?, parting.1.rows.get(range)?);
+                for (table, order, rows) in parting.1.parts() {
                     of_some.clear();
                     of_some.resize(rows.len(), 0);
                     let all = match table.checked_sub(1) {
@@ -299,11 +296,7 @@ impl<'b> Weave<'b> {
                 let tables = block.tree.tables(tables);
                 let parting = self.partings.next(rows, numbers, inner, tables.len() + 1)?;
                 let mut of_some = self.list();
-                let mut from = 0;
-                for (table, end) in &parting.1.ends {
-                    let range = from..*end as usize;
-                    from = range.end;
-                    let (order, rows) = (parting.1.order.get(range.clone())?, parting.1.rows.get(range)?);
+                for (table, order, rows) in parting.1.parts() {
                     of_some.clear();
                     for at in order {
                         of_some.push(*places.get(*at as usize)?);
@@ -354,58 +347,6 @@ impl<'b> Weave<'b> {
         }
         places.iter_mut().try_for_each(|place| copy(&mut self.text, source, 0, len as usize, place))
     }
-}
-
-/// Dictionaries with more values are not joined with what follows: these lie in the nearest cache as they are, and would not
-/// joined.
-const JOINED_MAX: usize = 256;
-
-/// So many values for each of the dictionary make it worth to join all of it.
-const JOINED_WORTH: usize = 4;
-
-/// The values of a column with the same text behind each: one copy for both.
-enum Joined<'b> {
-    /// Of a dictionary, with their bytes.
-    Texts(Vec<([u8; SLACK], u32)>),
-    Spelled(Box<Speller<'b>>),
-    /// It is another kind of column, or too long.
-    Not,
-}
-
-impl<'b> Joined<'b> {
-    /// Joins the values of a column with a text, of which `seen` were put so far; `None` when it may be worth that later.
-    fn of(block: &'b Block, at: usize, seen: usize, tail: List) -> Option<Option<Self>> {
-        let tail = block.literal(tail);
-        match block.node(at)?.kind {
-            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
-                let count = block.node(values)?.rows;
-                if count > JOINED_MAX {
-                    return Some(Some(Self::Not));
-                }
-                if seen < count * JOINED_WORTH {
-                    return Some(None);
-                }
-                let values = block.values_of(at, values)?;
-                let texts: Option<Vec<_>> = (0..count).map(|at| join(values.get(at)?, tail)).collect();
-                Some(Some(texts.map_or(Self::Not, Self::Texts)))
-            }
-            Kind::Fixed { places, nibbles, .. } => {
-                let Decoded::Fixed(numbers) = block.decoded(at)? else { return None };
-                let mut spelling = Spelling::new(block.tree.places(places), numbers, block.bytes(nibbles)?)?;
-                let joined = spelling.append(tail).map(|()| Self::Spelled(Speller::new(spelling).into()));
-                Some(Some(joined.unwrap_or(Self::Not)))
-            }
-            _ => Some(Some(Self::Not)),
-        }
-    }
-}
-
-fn join(value: &[u8], tail: &[u8]) -> Option<([u8; SLACK], u32)> {
-    let (mut text, len) = ([0; SLACK], value.len() + tail.len());
-    let (head, behind) = text.get_mut(..len)?.split_at_mut(value.len());
-    head.copy_from_slice(value);
-    behind.copy_from_slice(tail);
-    Some((text, len as u32))
 }
 
 fn length(list: List) -> u32 {
