@@ -1,9 +1,10 @@
 //! Columns in a form that gives any row at once.
 #![deny(clippy::indexing_slicing)]
 
+use crate::ids::{IdsAt, Numbering};
 use crate::numbers;
 use crate::open::Block;
-use crate::tree::{Ids, Kind, NumbersAt, Payload};
+use crate::tree::{Kind, NumbersAt, Payload};
 use crate::weave::texts;
 use std::sync::OnceLock;
 
@@ -16,12 +17,13 @@ pub(crate) enum Decoded {
     Fixed(Vec<Vec<u64>>),
     /// Numbers of the values of a dictionary, and these when they are not raw.
     Ids {
-        ids: Vec<u32>,
+        /// `None` where another column's stand for them.
+        ids: Option<Numbering>,
         texts: OnceLock<Option<Texts>>,
     },
     /// For each value its table + 1 or 0, the row in there, and for each table the values.
     Order {
-        tables: Vec<u32>,
+        tables: Numbering,
         rows: Vec<u32>,
         values: Vec<Vec<u32>>,
     },
@@ -61,16 +63,17 @@ impl<'b> TextsAt<'b> {
 }
 
 impl Decoded {
-    fn of_ids(ids: Vec<u32>) -> Self {
+    fn of_ids(ids: Option<Numbering>) -> Self {
         Self::Ids { ids, texts: OnceLock::new() }
     }
 
     fn memory(&self) -> usize {
         match self {
-            Self::Starts(list) | Self::Ids { ids: list, .. } => list.len() * 4,
+            Self::Starts(list) => list.len() * 4,
+            Self::Ids { ids, .. } => ids.as_ref().map_or(0, Numbering::memory),
             Self::Numbers(list) => list.len() * 8,
             Self::Fixed(lists) => lists.iter().map(|list| list.len() * 8).sum(),
-            Self::Order { tables, .. } => tables.len() * 12,
+            Self::Order { tables, rows, .. } => tables.memory() + rows.len() * 8,
         }
     }
 }
@@ -78,16 +81,6 @@ impl Decoded {
 impl Block {
     fn numbers(&self, at: &NumbersAt, rows: usize) -> Option<Vec<u64>> {
         numbers::decode(self.bytes(at.planes)?, rows, at.width as usize, at.steps, at.base)
-    }
-
-    pub(crate) fn ids(&self, ids: &Ids) -> Option<Vec<u32>> {
-        let planes = self.bytes(ids.planes)?;
-        let count = planes.len() / ids.width as usize;
-        let mut out: Vec<u32> = planes.iter().take(count).map(|byte| u32::from(*byte)).collect();
-        for (at, plane) in planes.chunks_exact(count.max(1)).enumerate().skip(1) {
-            out.iter_mut().zip(plane).for_each(|(id, byte)| *id |= u32::from(*byte) << (at * 8));
-        }
-        out.iter().all(|id| *id < ids.below).then_some(out)
     }
 
     /// The column in a form that gives any row at once; `None` when it is damaged.
@@ -101,10 +94,13 @@ impl Block {
     }
 
     /// The numbers of values of a dictionary.
-    pub(crate) fn ids_of(&self, at: usize) -> Option<&[u32]> {
-        match self.decoded(at)? {
-            Decoded::Ids { ids, .. } => Some(ids),
-            _ => None,
+    pub(crate) fn ids_of(&self, at: usize) -> Option<IdsAt<'_>> {
+        let Decoded::Ids { ids, .. } = self.decoded(at)? else { return None };
+        match (ids, self.node(at)?.kind) {
+            (Some(ids), _) => ids.at(self),
+            // It follows no other: what is followed stands for itself.
+            (None, Kind::Mapped { leader, .. }) => self.ids_of(leader),
+            (None, _) => None,
         }
     }
 
@@ -139,25 +135,19 @@ impl Block {
                 let lists: Option<Vec<Vec<u64>>> = numbers.map(|numbers| self.numbers(numbers, node.rows)).collect();
                 Decoded::Fixed(lists?)
             }
-            Kind::Dictionary { ids, .. } => Decoded::of_ids(self.ids(&ids)?),
-            Kind::Mapped { leader, map, .. } => {
-                let leader = self.ids_of(leader)?;
-                match map {
-                    None => Decoded::of_ids(leader.to_vec()),
-                    Some(map) => {
-                        let map = self.ids(&map)?;
-                        let ids: Option<Vec<u32>> = leader.iter().map(|id| map.get(*id as usize).copied()).collect();
-                        Decoded::of_ids(ids?)
-                    }
-                }
+            Kind::Dictionary { ids, .. } => Decoded::of_ids(Some(Numbering::read(self, &ids)?)),
+            Kind::Mapped { map: None, .. } => Decoded::of_ids(None),
+            Kind::Mapped { leader, map: Some(map), .. } => {
+                let map = Numbering::read(self, &map)?;
+                Decoded::of_ids(Some(Numbering::mapped(self.ids_of(leader)?, map.at(self)?)?))
             }
             Kind::Split { order, tables, .. } => {
                 let order = order.as_ref()?;
-                let (numbers, tables) = (self.ids(order)?, self.tree.tables(tables));
+                let (numbers, tables) = (Numbering::read(self, order)?, self.tree.tables(tables));
                 let mut values: Vec<Vec<u32>> = vec![Vec::new(); tables.len() + 1];
-                let mut rows = Vec::with_capacity(numbers.len());
-                for (value, table) in numbers.iter().enumerate() {
-                    let list = values.get_mut(*table as usize)?;
+                let mut rows = Vec::with_capacity(node.rows);
+                for (value, table) in numbers.at(self)?.iter().enumerate() {
+                    let list = values.get_mut(table)?;
                     rows.push(list.len() as u32);
                     list.push(value as u32);
                 }

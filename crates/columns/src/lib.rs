@@ -34,6 +34,7 @@ mod fixed;
 mod groups;
 mod hash;
 mod hits;
+mod ids;
 mod join;
 mod lines;
 mod link;

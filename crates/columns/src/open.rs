@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::decode::Decoded;
 use crate::meta::Meta;
@@ -27,6 +27,7 @@ pub struct Block {
     meta: Vec<u8>,
     pub(crate) tree: Tree,
     pub(crate) decoded: Vec<OnceLock<Option<Box<Decoded>>>>,
+    lengths: OnceLock<Box<[AtomicU32]>>,
     rows: usize,
     text_len: usize,
     memory: AtomicUsize,
@@ -72,7 +73,8 @@ impl Block {
         let mut decoded = Vec::new();
         decoded.resize_with(tree.len(), OnceLock::new);
         let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
-        Some(Self { packed, frames, meta, tree, decoded, rows, text_len, memory: AtomicUsize::new(own) })
+        let (lengths, memory) = (OnceLock::new(), AtomicUsize::new(own));
+        Some(Self { packed, frames, meta, tree, decoded, lengths, rows, text_len, memory })
     }
 
     /// How many lines.
@@ -89,6 +91,14 @@ impl Block {
 
     pub(crate) fn add_memory(&self, bytes: usize) {
         self.memory.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The length of each line and 1, once it was measured; 0 before.
+    pub(crate) fn lengths(&self) -> &[AtomicU32] {
+        self.lengths.get_or_init(|| {
+            self.add_memory(self.rows * size_of::<AtomicU32>());
+            (0..self.rows).map(|_| AtomicU32::new(0)).collect()
+        })
     }
 
     pub(crate) fn text_len(&self) -> usize {

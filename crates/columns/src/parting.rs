@@ -1,6 +1,8 @@
 //! Rows of a column of several tables, parted by table.
 #![deny(clippy::indexing_slicing)]
 
+use crate::ids::IdsAt;
+
 /// Some rows by table.
 #[derive(Default)]
 pub(crate) struct Parting {
@@ -14,13 +16,13 @@ pub(crate) struct Parting {
 
 impl Parting {
     /// Parts rows, of which each is the row in `inner` of the table in `tables`. All of `counts` are 0, before and after.
-    fn part(&mut self, rows: &[u32], tables: &[u32], inner: &[u32], counts: &mut [u32]) -> Option<()> {
+    fn part(&mut self, rows: &[u32], tables: IdsAt<'_>, inner: &[u32], counts: &mut [u32]) -> Option<()> {
         self.ends.clear();
         for row in rows {
-            let table = *tables.get(*row as usize)?;
-            let count = counts.get_mut(table as usize)?;
+            let table = tables.get(*row as usize)?;
+            let count = counts.get_mut(table)?;
             if *count == 0 {
-                self.ends.push((table, 0));
+                self.ends.push((table as u32, 0));
             }
             *count += 1;
         }
@@ -33,7 +35,7 @@ impl Parting {
         self.order.resize(rows.len(), 0);
         self.rows.resize(rows.len(), 0);
         for (at, row) in rows.iter().enumerate() {
-            let place = counts.get_mut(*tables.get(*row as usize)? as usize)?;
+            let place = counts.get_mut(tables.get(*row as usize)?)?;
             *self.order.get_mut(*place as usize)? = at as u32;
             *self.rows.get_mut(*place as usize)? = *inner.get(*row as usize)?;
             *place += 1;
@@ -80,7 +82,7 @@ impl Partings {
     pub(crate) fn next(
         &mut self,
         rows: &[u32],
-        tables: &[u32],
+        tables: IdsAt<'_>,
         inner: &[u32],
         table_count: usize,
     ) -> Option<(usize, Parting)> {

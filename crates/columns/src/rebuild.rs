@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 
 use crate::decimal;
 use crate::decode::{Decoded, TextsAt};
+use crate::ids::IdsAt;
 use crate::open::{Block, SLACK};
 use crate::spell::{ROOM, Spelling};
 use crate::tree::{Kind, List, Part, Table};
@@ -82,7 +83,7 @@ pub(crate) enum Source<'b> {
     Numbers(&'b [u64]),
     Fixed(Box<Spelling<'b>>),
     Dictionary {
-        ids: &'b [u32],
+        ids: IdsAt<'b>,
         texts: TextsAt<'b>,
     },
     Split(Tables<'b>),
@@ -94,7 +95,7 @@ pub(crate) enum Source<'b> {
 pub(crate) struct Tables<'b> {
     block: &'b Block,
     /// Of each value.
-    pub(crate) numbers: &'b [u32],
+    pub(crate) numbers: IdsAt<'b>,
     /// The row of each value in its table.
     pub(crate) rows: &'b [u32],
     rest: Option<usize>,
@@ -139,6 +140,7 @@ impl<'b> Source<'b> {
             }
             Kind::Split { rest, tables, .. } => {
                 let Decoded::Order { tables: numbers, rows, .. } = block.decoded(at)? else { return None };
+                let numbers = numbers.at(block)?;
                 let tables = block.tree.tables(tables);
                 let mut sources = Vec::new();
                 sources.resize_with(tables.len() + 1, OnceCell::new);
@@ -171,7 +173,7 @@ impl<'b> Source<'b> {
         match self {
             Self::Literal(bytes, len) => bytes.get(..*len),
             Self::Text(texts) => texts.get(row),
-            Self::Dictionary { ids, texts } => texts.get(*ids.get(row)? as usize),
+            Self::Dictionary { ids, texts } => texts.get(ids.get(row)?),
             _ => None,
         }
     }
@@ -187,9 +189,9 @@ impl<'b> Source<'b> {
                 out.len += spelling.write(row, out.room()?)?;
                 (out.len <= out.max).then_some(())
             }
-            Self::Dictionary { ids, texts } => push_text(texts, *ids.get(row)? as usize, out),
+            Self::Dictionary { ids, texts } => push_text(texts, ids.get(row)?, out),
             Self::Split(tables) => {
-                let columns = tables.columns(*tables.numbers.get(row)? as usize)?;
+                let columns = tables.columns(tables.numbers.get(row)?)?;
                 push_all(columns, *tables.rows.get(row)? as usize, out)
             }
             Self::Table(sources) => push_all(sources, row, out),

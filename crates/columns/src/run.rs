@@ -272,6 +272,7 @@ impl<'b> Run<'b> {
         fronts: &mut Fronts,
     ) -> Option<()> {
         let Decoded::Order { tables: numbers, rows, values } = self.block.decoded(at)? else { return None };
+        let numbers = numbers.at(self.block)?;
         let one = |number: usize, chosen: Chosen<'_>, fronts: &mut Fronts| match number.checked_sub(1) {
             None => self.column(rest?, chosen, fronts),
             Some(table) => self.table(tables.get(table)?, chosen, fronts),
@@ -285,13 +286,13 @@ impl<'b> Run<'b> {
             return Some(());
         };
         let mut places: Vec<u32> = (0..chosen.len() as u32).collect();
-        let table_of = |place: &u32| chosen.get(*place as usize).and_then(|row| numbers.get(*row as usize)).copied();
+        let table_of = |place: &u32| chosen.get(*place as usize).and_then(|row| numbers.get(*row as usize));
         places.sort_by_key(table_of);
         for places in places.chunk_by(|a, b| table_of(a) == table_of(b)) {
             let inner_rows: Option<Vec<u32>> =
                 places.iter().map(|place| rows.get(*chosen.get(*place as usize)? as usize).copied()).collect();
             let mut inner = fronts.pick(places);
-            one(places.first().and_then(table_of)? as usize, Some(&inner_rows?), &mut inner)?;
+            one(places.first().and_then(table_of)?, Some(&inner_rows?), &mut inner)?;
             fronts.put(places, &inner);
         }
         Some(())
@@ -350,7 +351,7 @@ impl<'b> Run<'b> {
                 None => {
                     let ids = self.block.ids_of(at)?;
                     for (at, state) in fronts.each().iter_mut().enumerate() {
-                        *state = *inner.each.get(*ids.get(row_at(chosen, at)?)? as usize)?;
+                        *state = *inner.each.get(ids.get(row_at(chosen, at)?)?)?;
                     }
                 }
             }
@@ -378,7 +379,7 @@ impl<'b> Run<'b> {
         let ids = self.block.ids_of(at)?;
         for (at, state) in fronts.each().iter_mut().enumerate() {
             let inner = to.get(*from.get(*state as usize)?)?;
-            *state = inner.get(*ids.get(row_at(chosen, at)?)? as usize);
+            *state = inner.get(ids.get(row_at(chosen, at)?)?);
         }
         Some(())
     }

@@ -171,7 +171,7 @@ impl Search<'_> {
             Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => match self.ask(values, ask)? {
                 Rows::Some(bits) => {
                     let ids = self.block.ids_of(at)?;
-                    Rows::by(node.rows, |row| ids.get(row).is_some_and(|id| bits.has(*id as usize)))
+                    Rows::by(node.rows, |row| ids.get(row).is_some_and(|id| bits.has(id)))
                 }
                 all_or_none => all_or_none,
             },

@@ -13,18 +13,43 @@ pub(crate) struct Spelling<'b> {
     /// For each decimal digit, the last first: which number it is of, and where it stands.
     digits: Vec<(usize, usize)>,
     numbers: &'b [Vec<u64>],
-    hex: Vec<Hex>,
+    pairs: Vec<Pair>,
+    singles: Vec<Single>,
     nibble_bytes: usize,
     nibbles: &'b [u8],
 }
 
-/// A hexadecimal digit.
-struct Hex {
+/// Each byte in two hexadecimal digits.
+type Hex = [[u8; 2]; 256];
+
+static LOWER: Hex = hex(b"0123456789abcdef");
+static UPPER: Hex = hex(b"0123456789ABCDEF");
+
+#[expect(clippy::indexing_slicing, reason = "it runs when this is compiled")]
+const fn hex(digits: &[u8; 16]) -> Hex {
+    let mut texts = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        texts[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    texts
+}
+
+/// Two hexadecimal digits, one after the other.
+struct Pair {
     at: usize,
     byte: usize,
-    /// Where its four bits are in that byte.
-    shift: u8,
-    digits: &'static [u8; 16],
+    texts: &'static Hex,
+}
+
+/// A hexadecimal digit.
+struct Single {
+    at: usize,
+    byte: usize,
+    /// Whether its bits are the higher ones of that byte.
+    high: bool,
+    texts: &'static Hex,
 }
 
 impl<'b> Spelling<'b> {
@@ -35,19 +60,28 @@ impl<'b> Spelling<'b> {
             match place {
                 Place::Same(same) => *template.get_mut(at)? = *same,
                 Place::Digit => digits.push((digits.len() / DIGITS_MAX, at)),
-                Place::Lower => hex.push((at, b"0123456789abcdef")),
-                Place::Upper => hex.push((at, b"0123456789ABCDEF")),
+                Place::Lower => hex.push((at, &LOWER)),
+                Place::Upper => hex.push((at, &UPPER)),
             }
         }
         digits.reverse();
-        let count = hex.len();
-        let hex = hex.into_iter().enumerate().map(|(seen, (at, digits))| {
-            // The last one of an odd number stands alone.
-            let high = seen % 2 == 0 && seen + 1 < count;
-            Hex { at, byte: seen / 2, shift: if high { 4 } else { 0 }, digits }
-        });
+        let (mut pairs, mut singles) = (Vec::new(), Vec::new());
+        for (byte, both) in hex.chunks(2).enumerate() {
+            match *both {
+                [(at, texts), (next, others)] if next == at + 1 && std::ptr::eq(texts, others) => {
+                    pairs.push(Pair { at, byte, texts });
+                }
+                // The last one of an odd number stands alone, in the lower bits.
+                [(at, texts), (next, others)] => {
+                    singles.push(Single { at, byte, high: true, texts });
+                    singles.push(Single { at: next, byte, high: false, texts: others });
+                }
+                [(at, texts)] => singles.push(Single { at, byte, high: false, texts }),
+                _ => {}
+            }
+        }
         let nibble_bytes = fixed::nibble_bytes(places);
-        Some(Self { len: places.len(), template, digits, numbers, hex: hex.collect(), nibble_bytes, nibbles })
+        Some(Self { len: places.len(), template, digits, numbers, pairs, singles, nibble_bytes, nibbles })
     }
 
     /// Appends the same text to all values; `None`, and nothing happens, when there is no room.
@@ -79,9 +113,12 @@ impl<'b> Spelling<'b> {
     fn write_hex(&self, row: usize, to: &mut [u8; ROOM]) -> Option<usize> {
         if self.nibble_bytes > 0 {
             let nibbles = self.nibbles.get(row * self.nibble_bytes..(row + 1) * self.nibble_bytes)?;
-            for hex in &self.hex {
-                let nibble = nibbles.get(hex.byte)? >> hex.shift & 15;
-                *to.get_mut(hex.at)? = *hex.digits.get(nibble as usize)?;
+            for Pair { at, byte, texts } in &self.pairs {
+                *to.get_mut(*at..)?.first_chunk_mut()? = *texts.get(*nibbles.get(*byte)? as usize)?;
+            }
+            for Single { at, byte, high, texts } in &self.singles {
+                let [first, last] = texts.get(*nibbles.get(*byte)? as usize)?;
+                *to.get_mut(*at)? = if *high { *first } else { *last };
             }
         }
         Some(self.len)

@@ -53,8 +53,8 @@ impl Walk<'_> {
             }
             Source::Dictionary { ids, texts } => places
                 .iter_mut()
-                .zip(ids.get(first..)?)
-                .try_for_each(|(place, id)| self.step(texts.get(*id as usize)?, place)),
+                .enumerate()
+                .try_for_each(|(at, place)| self.step(texts.get(ids.get(first + at)?)?, place)),
             Source::Numbers(numbers) => {
                 places.iter_mut().zip(numbers.get(first..)?).try_for_each(|(place, number)| self.number(*number, place))
             }
@@ -65,17 +65,17 @@ impl Walk<'_> {
             }),
             Source::Table(sources) => sources.iter().try_for_each(|source| self.over(source, first, places)),
             Source::Split(split) => {
-                let tables = split.numbers.get(first..first + places.len())?;
+                let table_of = |at: &u32| split.numbers.get(first + *at as usize);
                 // Those of a table follow each other in it.
                 let mut order: Vec<u32> = (0..places.len() as u32).collect();
-                order.sort_by_key(|at| tables.get(*at as usize));
+                order.sort_by_key(table_of);
                 let mut some = Vec::new();
-                for run in order.chunk_by(|a, b| tables.get(*a as usize) == tables.get(*b as usize)) {
-                    let at = *run.first()? as usize;
-                    let row = *split.rows.get(first + at)? as usize;
+                for run in order.chunk_by(|a, b| table_of(a) == table_of(b)) {
+                    let at = run.first()?;
+                    let row = *split.rows.get(first + *at as usize)? as usize;
                     some.clear();
                     some.extend(run.iter().filter_map(|at| places.get(*at as usize)));
-                    let sources = split.columns(*tables.get(at)? as usize)?;
+                    let sources = split.columns(table_of(at)?)?;
                     sources.iter().try_for_each(|source| self.over(source, row, &mut some))?;
                     for (at, place) in run.iter().zip(&some) {
                         *places.get_mut(*at as usize)? = *place;

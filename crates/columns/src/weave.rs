@@ -12,6 +12,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use crate::decimal;
 use crate::decode::{Decoded, Texts, TextsAt};
@@ -100,10 +101,7 @@ impl<'b> Weave<'b> {
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Option<ControlFlow<()>> {
         self.partings.begin();
-        let mut lens = self.list();
-        lens.resize(rows.len(), 0);
-        let all = self.measure(at, rows, &mut lens)?;
-        lens.iter_mut().for_each(|len| *len = len.wrapping_add(all).wrapping_add(behind.len() as u32));
+        let lens = self.lengths(at, rows, behind.len() as u32)?;
         let bytes: usize = lens.iter().map(|len| *len as usize).sum();
         if bytes > self.left {
             return None;
@@ -152,6 +150,26 @@ impl<'b> Weave<'b> {
         list
     }
 
+    /// The length of each value and what is behind it. Those of lines are kept: to measure them is an eighth of the work.
+    fn lengths(&mut self, at: usize, rows: &[u32], behind: u32) -> Option<Vec<u32>> {
+        let known = if at == self.block.root() { self.block.lengths() } else { &[] };
+        let mut lens = self.list();
+        lens.extend(rows.iter().map_while(|row| known.get(*row as usize)).map(|len| len.load(Ordering::Relaxed)));
+        if lens.len() == rows.len() && !lens.contains(&0) {
+            lens.iter_mut().for_each(|len| *len = (*len - 1).wrapping_add(behind));
+            return Some(lens);
+        }
+        lens.clear();
+        lens.resize(rows.len(), 0);
+        let all = self.measure(at, rows, &mut lens)?;
+        for (row, len) in rows.iter().zip(&mut lens) {
+            *len = len.wrapping_add(all);
+            known.get(*row as usize).inspect(|known| known.store(len.wrapping_add(1), Ordering::Relaxed));
+            *len = len.wrapping_add(behind);
+        }
+        Some(lens)
+    }
+
     /// Adds the lengths of values to those of their lines, but for what all of them have, which it returns.
     fn measure(&mut self, at: usize, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
         let block = self.block;
@@ -174,7 +192,7 @@ impl<'b> Weave<'b> {
             Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
                 let (ids, texts) = (block.ids_of(at)?, block.values_of(at, values)?);
                 for (row, len) in rows.iter().zip(lens) {
-                    *len = len.wrapping_add(texts.range(*ids.get(*row as usize)? as usize)?.1 as u32);
+                    *len = len.wrapping_add(texts.range(ids.get(*row as usize)?)?.1 as u32);
                 }
             }
             Kind::Split { order: None, tables, .. } => {
@@ -183,7 +201,7 @@ impl<'b> Weave<'b> {
             Kind::Split { rest, tables, .. } => {
                 let Decoded::Order { tables: numbers, rows: inner, .. } = block.decoded(at)? else { return None };
                 let tables = block.tree.tables(tables);
-                let parting = self.partings.next(rows, numbers, inner, tables.len() + 1)?;
+                let parting = self.partings.next(rows, numbers.at(block)?, inner, tables.len() + 1)?;
                 let mut of_some = self.list();
                 for (table, order, rows) in parting.1.parts() {
                     of_some.clear();
@@ -232,7 +250,7 @@ impl<'b> Weave<'b> {
             Joined::Texts(texts) => {
                 let ids = self.block.ids_of(at)?;
                 for (row, place) in rows.iter().zip(places) {
-                    let (joined, len) = texts.get(*ids.get(*row as usize)? as usize)?;
+                    let (joined, len) = texts.get(ids.get(*row as usize)?)?;
                     let to: &mut [u8; SLACK] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
                     *to = *joined;
                     *place = place.wrapping_add(*len);
@@ -285,7 +303,7 @@ impl<'b> Weave<'b> {
             Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
                 let (ids, texts) = (block.ids_of(at)?, block.values_of(at, values)?);
                 for (row, place) in rows.iter().zip(places) {
-                    put_text(text, &texts, *ids.get(*row as usize)? as usize, place)?;
+                    put_text(text, &texts, ids.get(*row as usize)?, place)?;
                 }
             }
             Kind::Split { order: None, tables, .. } => {
@@ -294,7 +312,7 @@ impl<'b> Weave<'b> {
             Kind::Split { rest, tables, .. } => {
                 let Decoded::Order { tables: numbers, rows: inner, .. } = block.decoded(at)? else { return None };
                 let tables = block.tree.tables(tables);
-                let parting = self.partings.next(rows, numbers, inner, tables.len() + 1)?;
+                let parting = self.partings.next(rows, numbers.at(block)?, inner, tables.len() + 1)?;
                 let mut of_some = self.list();
                 for (table, order, rows) in parting.1.parts() {
                     of_some.clear();
