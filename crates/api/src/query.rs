@@ -104,15 +104,15 @@ fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, secon
     let piece = || Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
     loop {
         let mut out = piece();
-        let shown = search.show_batch(&mut |record| {
-            if form.is_raw() {
-                raw.push(record, &mut out);
-            } else {
+        let shown = if form.is_raw() {
+            search.show_runs(&mut |run| raw.push(run, &mut out))
+        } else {
+            search.show_batch(&mut |record| {
                 render::object(record, &mut out);
                 out.push(b'\n');
-            }
-            if out.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
+                if out.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+        };
         if shown == 0 {
             raw.finish(&mut out);
         }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{RecordRef, Stats};
+use bucksaw_query::{RecordRef, Run, Stats};
 use bucksaw_record::{Id, Marks, time};
 use serde_json::{Value, json};
 
@@ -54,17 +54,18 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    pub(crate) fn push(&mut self, record: RecordRef<'_>, out: &mut Vec<u8>) {
+    pub(crate) fn push(&mut self, run: Run<'_>, out: &mut Vec<u8>) {
         if let Some((id, marks)) = self.before {
             let goes_on = marks & Marks::CUT != 0
-                && id.producer() == record.id.producer()
-                && id.sequence().checked_add(1) == Some(record.id.sequence());
+                && id.producer() == run.first.producer()
+                && id.sequence().checked_add(1) == Some(run.first.sequence());
             if !goes_on {
                 out.push(b'\n');
             }
         }
-        out.extend_from_slice(record.text);
-        self.before = Some((record.id, record.marks));
+        // Its last LF is written when it is known what follows.
+        out.extend_from_slice(run.lines.strip_suffix(b"\n").unwrap_or(run.lines));
+        self.before = Some((run.last, run.marks));
     }
 
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! Matching records, on their way from the scan to the reader.
 //!
-//! A scan writes them to [`Hits`]: their bytes into *slabs*, and into *pages* where each lies. Both have a fixed size, so
+//! A scan writes them to [`Hits`]: their bytes, with an LF behind each, into *slabs*, and into *pages* where each lies. Both have a fixed size, so
 //! that a match costs no allocation and nothing is ever moved to grow. (One growing vector for each made the allocator
 //! keep three times what was held.) Sealed, they are [`Found`], which shows them one by one, where they lie, and lets go
 //! of each page and slab with its last record: a long answer gives its memory back while it is read.
@@ -72,7 +72,7 @@ impl Hits {
 
     /// Memory that will be taken with one more record of this length.
     pub(crate) fn bytes_with(&self, length: usize) -> u64 {
-        let slab = if has_room(&self.slabs, length) { 0 } else { self.next_slab_bytes(length) };
+        let slab = if has_room(&self.slabs, length + 1) { 0 } else { self.next_slab_bytes(length + 1) };
         let page = if has_room(&self.pages, 1) { 0 } else { self.next_page_hits() * size_of::<Hit>() };
         self.bytes() + (slab + page) as u64
     }
@@ -84,8 +84,8 @@ impl Hits {
     }
 
     fn push_hit(&mut self, hit: Hit, record: &[u8]) {
-        if !has_room(&self.slabs, record.len()) {
-            let slab_bytes = self.next_slab_bytes(record.len());
+        if !has_room(&self.slabs, record.len() + 1) {
+            let slab_bytes = self.next_slab_bytes(record.len() + 1);
             self.bytes += slab_bytes;
             self.slabs.push(Vec::with_capacity(slab_bytes));
         }
@@ -93,6 +93,7 @@ impl Hits {
         let Some(slab) = self.slabs.last_mut() else { return };
         let (start, length) = (slab.len() as u32, record.len() as u32);
         slab.extend_from_slice(record);
+        slab.push(b'\n');
         self.list(Hit { slab: number, start, length, ..hit });
     }
 
@@ -244,23 +245,71 @@ impl Found {
     /// Shows the next record, and lets go of it; `None` when there is none.
     pub(crate) fn show<R>(&mut self, see: impl FnOnce(RecordRef<'_>) -> R) -> Option<R> {
         let hit = *self.next_hit()?;
-        let place = self.slabs.get_mut(hit.slab as usize)?;
-        let slab = place.as_mut()?;
         let labels = self.streams.get(hit.stream as usize)?;
-        let text = slab.text.get(hit.range())?;
+        let text = self.slabs.get(hit.slab as usize)?.as_ref()?.text.get(hit.range())?;
         let seen = see(RecordRef { id: hit.id, nanos: hit.nanos, marks: hit.marks, labels, text });
-        slab.left -= 1;
-        if slab.left == 0 {
-            *place = None;
+        self.let_go(hit.slab, 1);
+        Some(seen)
+    }
+
+    /// Shows the next records all at once, as far as they lie one behind the other, are `wanted` and not more than there is
+    /// room for, and lets go of them; `None` when there is none. The first is shown in any case.
+    pub(crate) fn show_run<R>(
+        &mut self,
+        records_max: usize,
+        bytes_max: usize,
+        wanted: impl Fn(Id) -> bool,
+        see: impl FnOnce(Run<'_>) -> R,
+    ) -> Option<R> {
+        let (first, others) = self.pages.front()?.get(self.at..)?.split_first()?;
+        let (mut last, mut count) = (first, 1);
+        for hit in others.iter().take(records_max.saturating_sub(1)) {
+            let goes_on = hit.slab == first.slab && hit.start == last.start + last.length + 1;
+            let fits = || (hit.start + hit.length - first.start) as usize <= bytes_max;
+            if !goes_on || (first.marks | hit.marks) != 0 || !fits() || !wanted(hit.id) {
+                break;
+            }
+            (last, count) = (hit, count + 1);
         }
-        self.at += 1;
+        let slab = self.slabs.get(first.slab as usize)?.as_ref()?;
+        let lines = slab.text.get(first.start as usize..(last.start + last.length + 1) as usize)?;
+        let seen = see(Run { first: first.id, last: last.id, marks: first.marks, records: count, lines });
+        self.let_go(first.slab, count);
+        Some(seen)
+    }
+
+    /// Lets go of the next records, which lie in this slab.
+    fn let_go(&mut self, slab: u32, count: usize) {
+        if let Some(place) = self.slabs.get_mut(slab as usize)
+            && let Some(slab) = place
+        {
+            slab.left = slab.left.saturating_sub(count as u32);
+            if slab.left == 0 {
+                *place = None;
+            }
+        }
+        self.at += count;
         if let Some(page) = self.pages.front().filter(|page| self.at == page.len()) {
             self.share.give_back((page.capacity() * size_of::<Hit>()) as u64);
             self.pages.pop_front();
             self.at = 0;
         }
-        Some(seen)
     }
+}
+
+/// Records of an answer that lie one behind the other: as many as there are without marks, or one with marks.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The id of the first.
+    pub first: Id,
+    /// The id of the last.
+    pub last: Id,
+    /// The marks of the only one.
+    pub marks: u8,
+    /// How many there are.
+    pub records: usize,
+    /// Their bytes, an LF behind each.
+    pub lines: &'a [u8],
 }
 
 /// A record of an answer, where it lies.

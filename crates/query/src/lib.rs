@@ -37,7 +37,7 @@ mod unit;
 pub use count::{Bucket, Histogram};
 pub use engine::{Config, Engine};
 pub use fields::{FieldValues, Fields};
-pub use hits::{Record, RecordRef};
+pub use hits::{Record, RecordRef, Run};
 pub use metrics::Metrics;
 pub use pool::Pool;
 pub use request::{Cancel, Order, Request, RequestError};

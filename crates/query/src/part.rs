@@ -183,21 +183,39 @@ mod tests {
         Id::new(Millis(5), Producer::new(1), number)
     }
 
-    /// Offers records of 2,000 bytes with these numbers; returns those that are kept, and the first of the rest.
-    fn check(order: Order, limit: usize, memory: u64, numbers: &[u32], want: (&[u32], Option<u32>)) {
+    /// What is kept of records of 2,000 bytes with these numbers.
+    fn offer(order: Order, limit: usize, memory: u64, numbers: &[u32]) -> (Found, Option<Id>) {
         let labels = Labels::default();
-        let text = "x".repeat(2_000);
         let share = Budget::new(0, Gauge::default()).account().force(memory);
         let mut nearest = Nearest { order, limit, share, hits: Hits::default(), last: 0, end: None };
         let stream = nearest.hits.stream(&labels);
         for number in numbers {
             let mut rows = Rows::default();
             rows.push_run(id(*number), 1);
-            nearest.offer(id(*number), stream, &rows, 0, text.as_bytes());
+            nearest.offer(id(*number), stream, &rows, 0, text(*number).as_bytes());
         }
-        let (mut found, rest) = nearest.finish();
+        nearest.finish()
+    }
+
+    fn text(number: u32) -> String {
+        format!("{number:2000}")
+    }
+
+    /// Offers records with these numbers; those that are kept, and the first of the rest, are these.
+    fn check(order: Order, limit: usize, memory: u64, numbers: &[u32], want: (&[u32], Option<u32>)) {
+        let (mut found, rest) = offer(order, limit, memory, numbers);
         let kept: Vec<u32> = std::iter::from_fn(|| found.show(|record| record.id.sequence())).collect();
         assert_eq!((kept.as_slice(), rest.map(Id::sequence)), want);
+    }
+
+    #[test]
+    fn a_run_stays_within_its_slab() {
+        // The second record of either slab starts where the first of the other ends.
+        let (mut found, _) = offer(Order::Ascending, usize::MAX, 1 << 20, &[1, 9, 8, 2]);
+        let mut lines = Vec::new();
+        while found.show_run(100, 1 << 20, |_| true, |run| lines.extend_from_slice(run.lines)).is_some() {}
+        let want: String = [1, 2, 8, 9].into_iter().map(|number| text(number) + "\n").collect();
+        assert_eq!(lines, want.as_bytes());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use bucksaw_scan::Plan;
 use crate::budget::{Account, Share};
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
-use crate::hits::{Found, RecordRef};
+use crate::hits::{Found, RecordRef, Run};
 use crate::part::Part;
 use crate::request::{Cancel, Order, Request};
 use crate::stats::Stats;
@@ -62,19 +62,41 @@ struct Task {
     request: Arc<Request>,
 }
 
+/// How the reader sees records.
+enum See<'a> {
+    /// One by one.
+    Records(&'a mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>),
+    /// As many at once as lie one behind the other.
+    Runs(&'a mut dyn FnMut(Run<'_>)),
+}
+
 /// Some records, on their way to the reader.
 struct Batch<'a> {
-    see: &'a mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>,
+    see: See<'a>,
     records: usize,
     bytes: usize,
     enough: bool,
 }
 
 impl Batch<'_> {
-    fn show(&mut self, record: RecordRef<'_>) {
-        self.records += 1;
-        self.bytes += record.text.len();
-        self.enough = (self.see)(record).is_break();
+    /// Shows the next records; gives the last one's id and their number, of which at most `most` are wanted.
+    fn show(&mut self, found: &mut Found, most: u64, wanted: impl Fn(Id) -> bool) -> Option<(Id, u64)> {
+        let (last, records, bytes) = match &mut self.see {
+            See::Records(see) => found.show(|record| {
+                self.enough = see(record).is_break();
+                (record.id, 1, record.text.len())
+            })?,
+            See::Runs(see) => {
+                let records_max = usize::try_from(most).unwrap_or(usize::MAX).min(BATCH_RECORDS - self.records);
+                found.show_run(records_max, BATCH_BYTES.saturating_sub(self.bytes), wanted, |run| {
+                    see(run);
+                    (run.last, run.records, run.lines.len())
+                })?
+            }
+        };
+        self.records += records;
+        self.bytes += bytes;
+        Some((last, records as u64))
     }
 
     fn is_full(&self) -> bool {
@@ -131,6 +153,15 @@ impl Search {
     /// Shows the next records, in order, until there are many or `see` has enough; gives their number, which is 0 at the
     /// end, or when the search was cancelled. Waits for the first of them, not for many.
     pub fn show_batch(&mut self, see: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) -> usize {
+        self.show_some(See::Records(see))
+    }
+
+    /// The same for who wants records as they came in: shows as many at once as it can.
+    pub fn show_runs(&mut self, see: &mut dyn FnMut(Run<'_>)) -> usize {
+        self.show_some(See::Runs(see))
+    }
+
+    fn show_some(&mut self, see: See<'_>) -> usize {
         let mut batch = Batch { see, records: 0, bytes: 0, enough: false };
         while !self.is_full() && !self.cancel.is_cancelled() {
             self.begin_units();
@@ -236,25 +267,23 @@ impl Search {
             self.heap.pop();
             let others = self.heap.peek().map_or(u128::MAX, |Reverse((key, _))| *key).min(frontier);
             let Some((_, found)) = self.found.get_mut(&number) else { continue };
+            let order = self.order;
             let mut next = None;
             while let Some(id) = found.peek() {
-                let key = self.order.key(id);
-                let full = self.limit.is_some_and(|limit| self.stats.matched >= limit);
-                if key > others || full || batch.is_full() {
+                let key = order.key(id);
+                let left = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.stats.matched));
+                if key > others || left == 0 || batch.is_full() {
                     next = Some(key);
                     break;
                 }
                 // Equal ids are the same record, from another copy.
-                let is_new = self.last.replace(id) != Some(id);
-                self.stats.matched += u64::from(is_new);
-                let shown = found.show(|record| {
-                    if is_new {
-                        batch.show(record);
-                    }
-                });
-                if shown.is_none() {
-                    break;
+                if self.last == Some(id) {
+                    found.show(|_| ());
+                    continue;
                 }
+                let Some((last, records)) = batch.show(found, left, |id| order.key(id) <= others) else { break };
+                self.last = Some(last);
+                self.stats.matched += records;
             }
             match next {
                 Some(key) => self.heap.push(Reverse((key, number))),

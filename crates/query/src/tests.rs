@@ -406,6 +406,20 @@ fn next_batch(search: &mut Search) -> Vec<Record> {
     records
 }
 
+/// All of an answer, shown in runs, and how many records that were.
+fn in_runs(mut search: Search) -> (Vec<u8>, usize) {
+    let (mut lines, mut records) = (Vec::new(), 0);
+    loop {
+        let shown = search.show_runs(&mut |run| {
+            records += run.records;
+            lines.extend_from_slice(run.lines);
+        });
+        if shown == 0 {
+            return (lines, records);
+        }
+    }
+}
+
 /// The lines that a follower sees next.
 fn followed(tail: &mut Tail) -> Vec<String> {
     let mut tailed = tail.poll();
@@ -466,10 +480,19 @@ proptest! {
             stalling.extend(batch.iter().map(|record| (record.id, record.text.clone())));
         }
         prop_assert_eq!(stalling, want.clone());
+        let runs = |request: &Request| in_runs(node.engine.search(request.clone(), Cancel::default()).unwrap());
+        let in_a_row = |records: &[(Id, Vec<u8>)]| {
+            let lines: Vec<u8> = records.iter().flat_map(|(_, line)| line.iter().copied().chain([b'\n'])).collect();
+            (lines, records.len())
+        };
+        prop_assert_eq!(runs(&request), in_a_row(&want));
         let oldest = Request { limit: Some(limit), ..request.clone() };
-        prop_assert_eq!(got(oldest), want.iter().take(limit as usize).cloned().collect::<Vec<_>>());
+        let first: Vec<_> = want.iter().take(limit as usize).cloned().collect();
+        prop_assert_eq!(runs(&oldest), in_a_row(&first));
+        prop_assert_eq!(got(oldest), first);
         let newest = Request { order: Order::Descending, limit: Some(limit), ..request };
         let reversed: Vec<_> = want.into_iter().rev().take(limit as usize).collect();
+        prop_assert_eq!(runs(&newest), in_a_row(&reversed));
         prop_assert_eq!(got(newest), reversed);
         node.wait_until_nothing_is_held();
     }
