@@ -45,11 +45,21 @@ pub(crate) const ZEROS: u64 = 0x3030_3030_3030_3030;
 #[inline]
 pub(crate) fn write<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
     const { assert!(ROOM >= NUMBER_BYTES_MAX) };
-    let (mut rest, len) = (number.unsigned_abs(), length(number));
-    if rest < EIGHT && number >= 0 {
-        put_eight((eight(rest as u32) | ZEROS) >> (64 - len * 8), to, 0);
-        return len;
+    match u32::try_from(number) {
+        Ok(small) if u64::from(small) < EIGHT => {
+            let digits = eight(small);
+            // How many zeros are in front, but for a last digit; eight bits each.
+            let front = (digits | 1 << 56).trailing_zeros() & !7;
+            put_eight((digits | ZEROS) >> front, to, 0);
+            8 - front as usize / 8
+        }
+        _ => write_long(number, to),
     }
+}
+
+#[inline(never)]
+fn write_long<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
+    let (mut rest, len) = (number.unsigned_abs(), length(number));
     to[0] = b'-';
     let start = usize::from(number < 0);
     let mut end = len;

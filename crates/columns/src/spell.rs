@@ -1,6 +1,7 @@
 //! Writing out values of fixed places: a template, and the digits that are put into it.
 #![deny(clippy::indexing_slicing)]
 
+use crate::decimal::ZEROS;
 use crate::fixed::{self, DIGITS_MAX, LENGTH_MAX, Place};
 
 /// Bytes that a value may take.
@@ -13,43 +14,72 @@ pub(crate) struct Spelling<'b> {
     /// For each decimal digit, the last first: which number it is of, and where it stands.
     digits: Vec<(usize, usize)>,
     numbers: &'b [Vec<u64>],
-    pairs: Vec<Pair>,
-    singles: Vec<Single>,
+    groups: Vec<Group>,
     nibble_bytes: usize,
     nibbles: &'b [u8],
 }
 
-/// Each byte in two hexadecimal digits.
-type Hex = [[u8; 2]; 256];
+/// Up to eight hexadecimal digits, which are made all at once.
+struct Group {
+    /// Where their bytes begin.
+    byte: usize,
+    /// What letters are above the digits, eight bits for each.
+    letters: u64,
+    to: Target,
+}
 
-static LOWER: Hex = hex(b"0123456789abcdef");
-static UPPER: Hex = hex(b"0123456789ABCDEF");
+/// Where they are put.
+enum Target {
+    /// All eight, one behind the other.
+    At(usize),
+    /// Which of them, and where.
+    Each(Vec<(usize, usize)>),
+}
 
-#[expect(clippy::indexing_slicing, reason = "it runs when this is compiled")]
-const fn hex(digits: &[u8; 16]) -> Hex {
-    let mut texts = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        texts[byte] = [digits[byte >> 4], digits[byte & 15]];
-        byte += 1;
+impl Group {
+    fn new(number: usize, places: &[(usize, u8)]) -> Self {
+        // The last one of an odd number stands alone, in the lower bits.
+        let which = |seen| seen + usize::from(places.len() % 2 == 1 && seen + 1 == places.len());
+        let mut letters = [0; 8];
+        for (seen, (_, first)) in places.iter().enumerate() {
+            letters.get_mut(which(seen)).into_iter().for_each(|letter| *letter = first - b'0' - 10);
+        }
+        let to = match places {
+            [(first, _), .., (last, _)] if places.len() == 8 && *last == first + 7 => Target::At(*first),
+            _ => Target::Each(places.iter().enumerate().map(|(seen, (at, _))| (which(seen), *at)).collect()),
+        };
+        Self { byte: number * 4, letters: u64::from_le_bytes(letters), to }
     }
-    texts
+
+    #[inline]
+    fn write(&self, nibbles: &[u8], to: &mut [u8; ROOM]) -> Option<()> {
+        let nibbles = nibbles.get(self.byte..)?;
+        match &self.to {
+            Target::At(at) => {
+                *to.get_mut(*at..)?.first_chunk_mut()? = hex(*nibbles.first_chunk()?, self.letters);
+            }
+            Target::Each(places) => {
+                let mut bytes = [0; 4];
+                bytes.iter_mut().zip(nibbles).for_each(|(to, nibble)| *to = *nibble);
+                let digits = hex(bytes, self.letters);
+                for (which, at) in places {
+                    *to.get_mut(*at)? = *digits.get(*which)?;
+                }
+            }
+        }
+        Some(())
+    }
 }
 
-/// Two hexadecimal digits, one after the other.
-struct Pair {
-    at: usize,
-    byte: usize,
-    texts: &'static Hex,
-}
-
-/// A hexadecimal digit.
-struct Single {
-    at: usize,
-    byte: usize,
-    /// Whether its bits are the higher ones of that byte.
-    high: bool,
-    texts: &'static Hex,
+/// Four bytes in hexadecimal digits.
+#[inline]
+fn hex(bytes: [u8; 4], letters: u64) -> [u8; 8] {
+    let spread = u64::from(u32::from_le_bytes(bytes));
+    let spread = (spread | spread << 16) & 0x0000_ffff_0000_ffff;
+    let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;
+    let digits = ((spread >> 4) & 0x000f_000f_000f_000f) | (spread & 0x000f_000f_000f_000f) << 8;
+    let tens = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (digits + ZEROS + ((tens * 0xff) & letters)).to_le_bytes()
 }
 
 impl<'b> Spelling<'b> {
@@ -60,28 +90,14 @@ impl<'b> Spelling<'b> {
             match place {
                 Place::Same(same) => *template.get_mut(at)? = *same,
                 Place::Digit => digits.push((digits.len() / DIGITS_MAX, at)),
-                Place::Lower => hex.push((at, &LOWER)),
-                Place::Upper => hex.push((at, &UPPER)),
+                Place::Lower => hex.push((at, b'a')),
+                Place::Upper => hex.push((at, b'A')),
             }
         }
         digits.reverse();
-        let (mut pairs, mut singles) = (Vec::new(), Vec::new());
-        for (byte, both) in hex.chunks(2).enumerate() {
-            match *both {
-                [(at, texts), (next, others)] if next == at + 1 && std::ptr::eq(texts, others) => {
-                    pairs.push(Pair { at, byte, texts });
-                }
-                // The last one of an odd number stands alone, in the lower bits.
-                [(at, texts), (next, others)] => {
-                    singles.push(Single { at, byte, high: true, texts });
-                    singles.push(Single { at: next, byte, high: false, texts: others });
-                }
-                [(at, texts)] => singles.push(Single { at, byte, high: false, texts }),
-                _ => {}
-            }
-        }
+        let groups = hex.chunks(8).enumerate().map(|(number, places)| Group::new(number, places)).collect();
         let nibble_bytes = fixed::nibble_bytes(places);
-        Some(Self { len: places.len(), template, digits, numbers, pairs, singles, nibble_bytes, nibbles })
+        Some(Self { len: places.len(), template, digits, numbers, groups, nibble_bytes, nibbles })
     }
 
     /// Appends the same text to all values; `None`, and nothing happens, when there is no room.
@@ -113,13 +129,7 @@ impl<'b> Spelling<'b> {
     fn write_hex(&self, row: usize, to: &mut [u8; ROOM]) -> Option<usize> {
         if self.nibble_bytes > 0 {
             let nibbles = self.nibbles.get(row * self.nibble_bytes..(row + 1) * self.nibble_bytes)?;
-            for Pair { at, byte, texts } in &self.pairs {
-                *to.get_mut(*at..)?.first_chunk_mut()? = *texts.get(*nibbles.get(*byte)? as usize)?;
-            }
-            for Single { at, byte, high, texts } in &self.singles {
-                let [first, last] = texts.get(*nibbles.get(*byte)? as usize)?;
-                *to.get_mut(*at)? = if *high { *first } else { *last };
-            }
+            self.groups.iter().try_for_each(|group| group.write(nibbles, to))?;
         }
         Some(self.len)
     }
@@ -194,5 +204,39 @@ mod tests {
         check(&hex, &[vec![12_345, 12_346, 12_347, 1]], &[0x1a, 0xb2, 0xff, 0x00], 4);
         let long = [digit; DIGITS_MAX + 2];
         check(&long, &[vec![1, 1, 1, 99_999], vec![1, 2, 3, 4]], &[], 4);
+    }
+    #[test]
+    fn hexadecimal_digits_are_written_where_they_belong() {
+        let check = |layout: &str, digits: &str| {
+            let place = |byte| match byte {
+                b'x' => Place::Lower,
+                b'X' => Place::Upper,
+                same => Place::Same(same),
+            };
+            let places: Vec<Place> = layout.bytes().map(place).collect();
+            let nibbles: Vec<u8> = digits.bytes().map(|digit| (digit as char).to_digit(16).unwrap() as u8).collect();
+            let packed: Vec<u8> =
+                nibbles.chunks(2).map(|pair| pair.iter().fold(0, |byte, next| byte << 4 | next)).collect();
+            let mut left = digits.bytes();
+            let want: Vec<u8> = layout
+                .bytes()
+                .map(|byte| match byte {
+                    b'x' => left.next().unwrap().to_ascii_lowercase(),
+                    b'X' => left.next().unwrap().to_ascii_uppercase(),
+                    same => same,
+                })
+                .collect();
+            let mut have = [0; ROOM];
+            let len = Spelling::new(&places, &[], &packed).unwrap().write(0, &mut have);
+            assert_eq!((len, &have[..want.len()]), (Some(want.len()), want.as_slice()), "{layout}");
+        };
+        check("xxxxxxxx", "0189abef");
+        check("XXXXXXXX", "0189ABEF");
+        check("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "d9428888122b11e1b85c61cd3cbb3210");
+        check(&"x".repeat(40), "f9d1b7f8a3c2e4d5061728394a5b6c7d8e9fa0b1");
+        check(&"X".repeat(41), "f9d1b7f8a3c2e4d5061728394a5b6c7d8e9fa0b1c");
+        check("x", "c");
+        check("[xXx]", "abc");
+        check("xxxxXXXXx:x", "0a9faf905c");
     }
 }

@@ -70,6 +70,12 @@ impl Hits {
         (self.bytes + self.streams.capacity() * size_of::<Labels>()) as u64
     }
 
+    /// Whether one more record of this length takes no more memory.
+    #[inline]
+    pub(crate) fn has_room_for(&self, length: usize) -> bool {
+        has_room(&self.slabs, length + 1) && has_room(&self.pages, 1)
+    }
+
     /// Memory that will be taken with one more record of this length.
     pub(crate) fn bytes_with(&self, length: usize) -> u64 {
         let slab = if has_room(&self.slabs, length + 1) { 0 } else { self.next_slab_bytes(length + 1) };

@@ -111,7 +111,8 @@ impl Nearest {
     }
 
     fn offer(&mut self, id: Id, stream: u32, rows: &Rows, row: u32, record: &[u8]) {
-        if !self.wants(id) || !self.make_room(id, record.len()) {
+        let there = |nearest: &mut Self| nearest.hits.has_room_for(record.len()) || nearest.make_room(id, record.len());
+        if !self.wants(id) || !there(self) {
             return;
         }
         self.last = self.last.max(self.key(id));
