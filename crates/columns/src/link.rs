@@ -2,12 +2,15 @@
 //!
 //! Logs say many things twice: an address and its name, a logger and the class it is in. Of two dictionaries, where each
 //! value of one always comes with the same value of the other, only the map from one to the other is kept. That the
-//! columns of a table are looked at in pairs is cheap, because nearly all pairs part within the first rows.
+//! columns of a table are looked at in pairs is cheap, because nearly all pairs part within the first rows. Where they do
+//! not, it is given up, so that many columns that are nearly alike take no longer than others.
 
 use crate::encode::Node;
+use crate::hash::hash;
 
-/// Rows that tell most pairs apart.
-const FIRST_ROWS: usize = 32;
+/// Rows of pairs that are looked at for each value of a table and for each column, at most.
+const STEPS_OF_VALUE: usize = 4;
+const STEPS_OF_COLUMN: usize = 1 << 10;
 
 /// Links the columns of a table.
 pub(crate) fn link(columns: &mut [Node]) {
@@ -28,6 +31,9 @@ fn map_dictionaries(columns: &mut [Node]) {
     let mut order: Vec<usize> = (0..columns.len()).filter(|at| distinct(at).is_some()).collect();
     // Those with more values can lead those with fewer.
     order.sort_by_key(|at| std::cmp::Reverse(distinct(at)));
+    let rows = columns.iter().find_map(codes).map_or(0, |(ids, _)| ids.len());
+    let mut mapper =
+        Mapper { steps_left: order.len() * (rows * STEPS_OF_VALUE + STEPS_OF_COLUMN), ..Mapper::default() };
     let mut leaders: Vec<usize> = Vec::new();
     for at in order {
         let Some((ids, own)) = codes(&columns[at]) else { continue };
@@ -35,7 +41,7 @@ fn map_dictionaries(columns: &mut [Node]) {
         let found = leaders.iter().rev().find_map(|leader| {
             let (from, distinct) = codes(&columns[*leader])?;
             let pays = distinct * 4 <= ids.len() * 3 && (distinct <= own * 16 || distinct * 8 <= ids.len());
-            if pays { map(from, ids, distinct).map(|map| (*leader, map)) } else { None }
+            if pays { mapper.map(from, ids, distinct).map(|map| (*leader, map)) } else { None }
         });
         let Some((leader, map)) = found else {
             leaders.push(at);
@@ -50,38 +56,101 @@ fn map_dictionaries(columns: &mut [Node]) {
     }
 }
 
-/// The code in `to` for each of `from`, if it follows.
-fn map(from: &[u32], to: &[u32], distinct: usize) -> Option<Vec<u32>> {
-    let first = from.len().min(FIRST_ROWS);
-    for row in 1..first {
-        let before = from[..row].iter().position(|code| *code == from[row]);
-        if before.is_some_and(|before| to[before] != to[row]) {
+/// Finds maps. Keeps its memory from pair to pair, because most pairs part soon.
+#[derive(Default)]
+struct Mapper {
+    /// For each code of the leader in which try it was seen last, and what came with it.
+    places: Vec<(u32, u32)>,
+    tries: u32,
+    steps_left: usize,
+}
+
+impl Mapper {
+    /// The code in `to` for each of the `distinct` ones of `from`, if it follows.
+    fn map(&mut self, from: &[u32], to: &[u32], distinct: usize) -> Option<Vec<u32>> {
+        self.tries += 1;
+        if self.places.len() < distinct {
+            self.places.resize(distinct, (0, 0));
+        }
+        let rows = from.len().min(self.steps_left);
+        let parts = from[..rows].iter().zip(to).position(|(from, to)| {
+            let place = &mut self.places[*from as usize];
+            if place.0 != self.tries {
+                *place = (self.tries, *to);
+            }
+            place.1 != *to
+        });
+        self.steps_left -= parts.map_or(rows, |row| row + 1);
+        if parts.is_some() || rows < from.len() {
             return None;
         }
+        Some(self.places[..distinct].iter().map(|(_, to)| *to).collect())
     }
-    let mut map = vec![u32::MAX; distinct];
-    for (from, to) in from.iter().zip(to) {
-        let place = &mut map[*from as usize];
-        if *place == u32::MAX {
-            *place = *to;
-        } else if place != to {
-            return None;
-        }
-    }
-    Some(map)
 }
 
 fn find_copies(columns: &mut [Node]) {
-    let is_own = |column: &Node| {
-        let linked =
-            matches!(column, Node::Dictionary { .. } | Node::Mapped { .. } | Node::Copy { .. } | Node::Same(_));
-        !linked
-    };
+    let marks: Vec<Option<u64>> = columns.iter().map(mark).collect();
     for at in 1..columns.len() {
+        let Some(mark) = marks[at] else { continue };
         let (before, rest) = columns.split_at_mut(at);
-        let Some(mine) = rest.first_mut().filter(|mine| is_own(mine)) else { continue };
-        if let Some(column) = before.iter().position(|other| other == mine) {
+        let Some(mine) = rest.first_mut() else { continue };
+        let same = |(other, its): (&Node, &Option<u64>)| *its == Some(mark) && other == mine;
+        if let Some(column) = before.iter().zip(&marks).position(same) {
             *mine = Node::Copy { column };
         }
+    }
+}
+
+/// What tells most columns apart; `None` of those that are linked in other ways.
+fn mark(column: &Node) -> Option<u64> {
+    match column {
+        Node::Raw(bytes) => Some(hash(bytes)),
+        Node::Integers(numbers) => Some(hash(&numbers.planes) ^ numbers.base),
+        Node::Fixed { numbers, nibbles, .. } => {
+            Some(numbers.iter().fold(hash(nibbles), |mark, numbers| mark.rotate_left(1) ^ hash(&numbers.planes)))
+        }
+        Node::Split(split) => {
+            let columns = split.tables.iter().flat_map(|table| &table.columns).filter_map(mark);
+            Some(columns.fold(hash(&split.rest), |all, mark| all.rotate_left(1) ^ mark))
+        }
+        Node::Dictionary { .. } | Node::Mapped { .. } | Node::Copy { .. } | Node::Same(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_found_and_no_others() {
+        let mut mapper = Mapper { steps_left: 100, ..Mapper::default() };
+        assert_eq!(mapper.map(&[0, 1, 2, 1], &[0, 1, 0, 1], 3), Some(vec![0, 1, 0]));
+        assert_eq!(mapper.map(&[0, 1, 2, 1], &[0, 1, 0, 0], 3), None);
+        assert_eq!(mapper.map(&[1, 0], &[0, 1], 2), Some(vec![1, 0]), "nothing is left of earlier ones");
+    }
+
+    /// Pairs that part in the last row cost the most. They are given up after so many steps, and what is not looked at to
+    /// its end is no map.
+    #[test]
+    fn pairs_are_given_up() {
+        let mut mapper = Mapper { steps_left: 25, ..Mapper::default() };
+        let codes: Vec<u32> = (0..10).collect();
+        let mut other = codes.clone();
+        other.push(3);
+        let from: Vec<u32> = codes.iter().copied().chain([2]).collect();
+        for _ in 0..2 {
+            assert_eq!(mapper.map(&from, &other, 10), None);
+        }
+        assert_eq!(mapper.steps_left, 3);
+        assert_eq!(mapper.map(&codes, &codes, 10), None);
+        assert_eq!(mapper.steps_left, 0);
+    }
+
+    #[test]
+    fn the_same_columns_are_copies() {
+        let raw = |text: &str| Node::Raw(text.as_bytes().to_vec());
+        let mut columns = vec![raw("a\nb\n"), raw("a\nc\n"), raw("a\nb\n"), raw("a\nc\n")];
+        link(&mut columns);
+        assert_eq!(columns[2..], [Node::Copy { column: 0 }, Node::Copy { column: 1 }]);
     }
 }
