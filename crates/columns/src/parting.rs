@@ -16,7 +16,7 @@ pub(crate) struct Parting {
 
 impl Parting {
     /// Parts rows, of which each is the row in `inner` of the table in `tables`. All of `counts` are 0, before and after.
-    fn part(&mut self, rows: &[u32], tables: IdsAt<'_>, inner: &[u32], counts: &mut [u32]) -> Option<()> {
+    pub(crate) fn part(&mut self, rows: &[u32], tables: IdsAt<'_>, inner: &[u32], counts: &mut [u32]) -> Option<()> {
         self.ends.clear();
         for row in rows {
             let table = tables.get(*row as usize)?;

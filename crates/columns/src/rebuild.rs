@@ -105,6 +105,11 @@ pub(crate) struct Tables<'b> {
 }
 
 impl<'b> Tables<'b> {
+    /// How many tables there are.
+    pub(crate) fn table_count(&self) -> usize {
+        self.tables.len()
+    }
+
     /// The columns of the table with this number; 0 is for what is kept whole.
     pub(crate) fn columns(&self, number: usize) -> Option<&[Source<'b>]> {
         let columns = self.sources.get(number)?.get_or_init(|| match number.checked_sub(1) {

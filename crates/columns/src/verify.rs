@@ -8,20 +8,25 @@ use crate::decimal;
 use crate::fixed;
 use crate::hash::same;
 use crate::open::Block;
+use crate::parting::Parting;
 use crate::rebuild::Source;
 use crate::spell::ROOM;
 
-/// Lines that are compared at a time: so few that their text stays in the nearest cache.
+/// Lines that are compared at a time: so few that their text stays in the nearest cache, but for each table enough, on
+/// average, that it pays to fetch its columns.
 const ROWS_AT_ONCE: usize = 256;
+const ROWS_OF_TABLE: usize = 16;
 
 /// Whether the block has just these lines: each starts at one of `starts` and has an LF behind it.
 pub(crate) fn is_of(block: &Block, text: &[u8], starts: &[u32]) -> bool {
     let Some(source) = Source::of(block, block.root()).filter(|_| starts.len() == block.rows()) else { return false };
     let walk = Walk { text };
     let mut next = 0;
-    for (at, starts) in starts.chunks(ROWS_AT_ONCE).enumerate() {
+    let rows = if let Source::Split(split) = &source { split.table_count() * ROWS_OF_TABLE } else { 0 };
+    let rows = rows.max(ROWS_AT_ONCE);
+    for (at, starts) in starts.chunks(rows).enumerate() {
         let mut places = starts.to_vec();
-        if walk.over(&source, at * ROWS_AT_ONCE, &mut places).is_none() {
+        if walk.over(&source, at * rows, &mut places).is_none() {
             return false;
         }
         for (start, end) in starts.iter().zip(&places) {
@@ -65,19 +70,18 @@ impl Walk<'_> {
             }),
             Source::Table(sources) => sources.iter().try_for_each(|source| self.over(source, first, places)),
             Source::Split(split) => {
-                let table_of = |at: &u32| split.numbers.get(first + *at as usize);
-                // Those of a table follow each other in it.
-                let mut order: Vec<u32> = (0..places.len() as u32).collect();
-                order.sort_by_key(table_of);
+                let rows: Vec<u32> = (first as u32..).take(places.len()).collect();
+                let mut parting = Parting::default();
+                parting.part(&rows, split.numbers, split.rows, &mut vec![0; split.table_count() + 1])?;
                 let mut some = Vec::new();
-                for run in order.chunk_by(|a, b| table_of(a) == table_of(b)) {
-                    let at = run.first()?;
-                    let row = *split.rows.get(first + *at as usize)? as usize;
+                for (table, order, rows) in parting.parts() {
                     some.clear();
-                    some.extend(run.iter().filter_map(|at| places.get(*at as usize)));
-                    let sources = split.columns(table_of(at)?)?;
+                    some.extend(order.iter().filter_map(|at| places.get(*at as usize)));
+                    // Those of a table follow each other in it.
+                    let row = *rows.first()? as usize;
+                    let sources = split.columns(table as usize)?;
                     sources.iter().try_for_each(|source| self.over(source, row, &mut some))?;
-                    for (at, place) in run.iter().zip(&some) {
+                    for (at, place) in order.iter().zip(&some) {
                         *places.get_mut(*at as usize)? = *place;
                     }
                 }
