@@ -1,7 +1,7 @@
 //! Blocks of columns: a tree and frames of any bytes give an error or a text, never a panic, a hang or much memory; any
 //! text comes back, and what is found in its columns is what is in its lines.
 #![no_main]
-use bucksaw_columns::{Automaton, Block, Encoder, Filter, Needle, Rows, Step};
+use bucksaw_columns::{Automaton, Block, Encoder, Filter, Needle, Rows, Step, Text};
 use libfuzzer_sys::fuzz_target;
 
 fn put(out: &mut Vec<u8>, mut value: usize) {
@@ -61,7 +61,7 @@ fn any_text(data: &[u8]) {
     let needle = text.get(start..start + *len as usize % 32).unwrap_or_default();
     let needle = needle.split(|byte| *byte == b'\n').next().unwrap_or_default();
     assert!(Filter::new(&packed.filter).may_contain(needle, any_case));
-    let Some(columns) = packed.columns else { return };
+    let Text::Columns(columns) = packed.text else { return };
     let block = Block::open(columns, count, text.len()).expect("what was packed opens");
     let found = block.find(&Needle::new(needle, any_case)).expect("what was packed is whole");
     let accepted = block.accepted(&two_digits(), &Rows::All).expect("what was packed is whole");

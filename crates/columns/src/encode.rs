@@ -10,6 +10,7 @@ use crate::link::link;
 use crate::numbers::{self, Numbers};
 use crate::numeric::Numeric;
 use crate::values::{Listed, Values};
+use crate::work::Work;
 
 /// A column as it is written. Columns with the same values are the same.
 #[derive(Debug, PartialEq)]
@@ -83,6 +84,7 @@ pub(crate) struct Tree {
     pub(crate) borders: Borders,
     effort: Effort,
     pub(crate) filter: FilterBuilder,
+    work: Work,
 }
 
 /// What becomes of a column.
@@ -120,16 +122,17 @@ struct Row {
 
 impl Tree {
     pub(crate) fn new(effort: Effort) -> Self {
-        Self { borders: Borders::default(), effort, filter: FilterBuilder::new() }
+        Self { borders: Borders::default(), effort, filter: FilterBuilder::new(), work: Work::default() }
     }
 
-    /// Encodes the lines of a text; [`Self::borders`] are those of the same text.
-    pub(crate) fn lines(&mut self, values: Values<'_>) -> Split {
-        let groups = Groups::of(values, Way::Line, self.effort.line_rows_min, &self.borders);
+    /// Encodes the lines of a text; [`Self::borders`] are those of the same text. `None` when it is more than this work.
+    pub(crate) fn lines(&mut self, values: Values<'_>, work: Work) -> Option<Split> {
+        self.work = work;
+        let groups = Groups::of(values, Way::Line, self.effort.line_rows_min, &self.borders, &mut self.work);
         let whole = values.iter().zip(&groups.order).filter(|(_, group)| **group == 0);
-        self.filter.add_all(whole.map(|(value, _)| value));
-        groups.groups.iter().for_each(|group| self.filter.add(&group.layout));
-        self.split(values, groups, Step { finer: Way::Word, noted: false })
+        self.learn(whole.map(|(value, _)| value).chain(groups.groups.iter().map(|group| group.layout.as_slice())));
+        let split = self.split(values, groups, Step { finer: Way::Word, noted: false });
+        (!self.work.is_used_up()).then_some(split)
     }
 
     fn split(&mut self, values: Values<'_>, groups: Groups, step: Step) -> Split {
@@ -154,6 +157,10 @@ impl Tree {
 
     /// Encodes the columns of a table; what is the same in all rows goes to the literals.
     fn columns(&mut self, group: Group, step: Step, row: &mut Row) {
+        // What was too much is thrown away.
+        if self.work.is_used_up() {
+            return;
+        }
         let mut columns = group.columns.into_iter();
         for byte in group.layout {
             let column = if byte == TOKEN { columns.next() } else { None };
@@ -224,8 +231,15 @@ impl Tree {
     /// Takes values into the filter, if they are not in it yet.
     fn note(&mut self, values: Values<'_>, step: Step) {
         if !step.noted {
-            self.filter.add_all(values.iter());
+            self.learn(values.iter());
         }
+    }
+
+    /// Takes texts into the filter.
+    fn learn<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) {
+        let before = self.filter.taken;
+        self.filter.add_all(texts);
+        self.work.grams(self.filter.taken - before);
     }
 
     /// Takes into the filter what is not in the tokens of these values; the step from which the tokens go on.
@@ -240,10 +254,12 @@ impl Tree {
             self.note(values, step);
             return step.finer().noted();
         }
-        groups.groups.iter().for_each(|group| self.filter.add(&group.layout));
+        let layouts = groups.groups.iter().map(|group| group.layout.as_slice());
         if groups.whole() > 0 {
             let whole = values.iter().zip(&groups.order).filter(|(_, group)| **group == 0);
-            self.filter.add_all(whole.map(|(value, _)| value));
+            self.learn(whole.map(|(value, _)| value).chain(layouts));
+        } else {
+            self.learn(layouts);
         }
         step.finer()
     }
@@ -256,7 +272,7 @@ impl Tree {
             self.note(values, step);
             return Shape::Node(Node::Raw(listed.into_bytes()));
         }
-        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &self.borders);
+        let mut groups = Groups::of(values, way, self.effort.value_rows_min, &self.borders, &mut self.work);
         // A layout that is one token says nothing.
         if groups.whole() == 0 && groups.groups.len() == 1 && groups.groups[0].layout == [TOKEN] {
             return self.cut(listed, step.finer());

@@ -143,6 +143,15 @@ const LONG: usize = 64;
 const PIECE_BYTES_MAX: usize = 64;
 const PIECES_MAX: usize = 4_096;
 
+/// Pieces that are not asked whether they are new after as many as are remembered, where not half of those before recurred:
+/// to ask takes longer then than to take them in.
+const PIECES_SKIPPED: usize = 4 * PIECES_MAX;
+
+/// Sixteenths of all bits from which on a filter is full: it tells nothing of most texts, and takes in no more grams. It is
+/// asked whenever so many bytes were taken in.
+const FULL: usize = 14;
+const FULL_LOOK: usize = 1 << 20;
+
 /// A filter in the making.
 #[derive(Debug)]
 pub(crate) struct FilterBuilder {
@@ -150,11 +159,21 @@ pub(crate) struct FilterBuilder {
     words: Vec<u64>,
     /// Pieces of long texts whose grams were taken in.
     pieces: Numbering,
+    /// How many pieces were asked for since none was remembered, and how many are not.
+    asked: usize,
+    skipped: usize,
+    /// Bytes until it is asked again whether it is full.
+    look: usize,
+    is_full: bool,
+    /// Bytes whose grams were taken in.
+    pub(crate) taken: usize,
 }
 
 impl FilterBuilder {
     pub(crate) fn new() -> Self {
-        Self { bytes: [false; 256], words: vec![0; 1 << (BITS_LOG - 6)], pieces: Numbering::new() }
+        let words = vec![0; 1 << (BITS_LOG - 6)];
+        let pieces = Numbering::new();
+        Self { bytes: [false; 256], words, pieces, asked: 0, skipped: 0, look: FULL_LOOK, is_full: false, taken: 0 }
     }
 
     /// Starts anew.
@@ -162,12 +181,18 @@ impl FilterBuilder {
         self.bytes.fill(false);
         self.words.fill(0);
         self.pieces = Numbering::new();
+        (self.asked, self.skipped, self.look, self.is_full) = (0, 0, FULL_LOOK, false);
     }
 
     /// Takes in a text that stands between bytes of no word.
     pub(crate) fn add(&mut self, text: &[u8]) {
         text.iter().for_each(|byte| self.bytes[*byte as usize] = true);
         if text.len() < LONG { self.add_grams(text) } else { self.add_pieces(text) }
+    }
+
+    /// How many bits are set.
+    fn set(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     fn add_pieces(&mut self, text: &[u8]) {
@@ -184,14 +209,33 @@ impl FilterBuilder {
 
     #[inline(always)]
     fn add_grams(&mut self, text: &[u8]) {
-        grams(text, |place| self.words[place as usize / 64] |= 1 << (place % 64));
+        match self.look.checked_sub(text.len()) {
+            Some(look) => self.look = look,
+            None => {
+                self.look = FULL_LOOK;
+                self.is_full = self.set() * 16 >= FULL << BITS_LOG;
+            }
+        }
+        if !self.is_full {
+            self.taken += text.len();
+            grams(text, |place| self.words[place as usize / 64] |= 1 << (place % 64));
+        }
     }
 
     /// Whether the piece with which a text begins is not remembered. It is from now on.
     fn is_new(&mut self, text: &[u8], len: usize) -> bool {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return true;
+        }
         if self.pieces.len() == PIECES_MAX {
             self.pieces = Numbering::new();
+            if std::mem::take(&mut self.asked) < 2 * PIECES_MAX {
+                self.skipped = PIECES_SKIPPED;
+                return true;
+            }
         }
+        self.asked += 1;
         let known = self.pieces.len();
         self.pieces.number(text, Span { start: 0, len: len as u32 }) as usize == known
     }
@@ -210,8 +254,9 @@ impl FilterBuilder {
 
     /// The filter as it is kept, in as few bytes as do; starts anew.
     pub(crate) fn take(&mut self) -> Vec<u8> {
-        let set: usize = self.words.iter().map(|word| word.count_ones() as usize).sum();
-        let words = (set * QUARTER_BITS / 4 / 64 + 1).min(self.words.len());
+        let set = self.set();
+        let is_full = set * 16 >= FULL << BITS_LOG;
+        let words = if is_full { 1 } else { (set * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()) };
         let mut out = vec![0; 1 + BYTE_SET + words * 8];
         let (head, bits) = out.split_at_mut(1 + BYTE_SET);
         head[0] = KIND;
@@ -355,6 +400,34 @@ mod tests {
         let text: String = (0..PIECES_MAX * 3).map(|number| format!("n{number:x}z ")).collect();
         let (at_once, in_pieces) = both_ways(std::iter::once(text.as_bytes()));
         assert_eq!(at_once, in_pieces);
+    }
+
+    /// A filter of random words would let everything through, and takes no room.
+    #[test]
+    fn what_is_full_is_given_up() {
+        let mut builder = FilterBuilder::new();
+        let mut number = 1_u64;
+        let text: Vec<u8> = std::iter::repeat_with(|| {
+            number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            if (number >> 33).is_multiple_of(12) { b' ' } else { 0x80 | (number >> 40) as u8 }
+        })
+        .take(8 << 20)
+        .collect();
+        builder.add(&text);
+        let taken = builder.taken;
+        assert!(taken < text.len() / 2, "{taken}");
+        builder.add(b"Z");
+        let bytes = builder.take();
+        assert!(bytes.len() < 50, "{}", bytes.len());
+        let filter = Filter::new(&bytes);
+        assert!(
+            filter.may_contain(&[0x81, 0x99, 0xa5, 0xfe, 0x90], false)
+                && filter.may_have(b'Z')
+                && !filter.may_have(b'Y')
+        );
+        builder.add(b"words");
+        let bytes = builder.take();
+        assert!(!Filter::new(&bytes).may_contain(b"other", false), "it starts anew");
     }
 
     #[test]

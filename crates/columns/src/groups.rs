@@ -7,6 +7,7 @@ use crate::cut::{Cut, Span, Way, gaps};
 use crate::dictionary::{Column, Numbering};
 use crate::hash::hash;
 use crate::values::Values;
+use crate::work::Work;
 
 /// Layouts of a column, at most; the values of further ones are kept whole.
 const LAYOUTS_MAX: usize = 8_192;
@@ -20,7 +21,7 @@ const ROWS_AT_ONCE: usize = 128;
 const COLUMNS_AT_ONCE: usize = 4_096;
 
 /// A value longer than this is kept whole, in bytes.
-const VALUE_BYTES_MAX: usize = 64 << 10;
+pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// Values of the same layout.
 pub(crate) struct Group {
@@ -74,8 +75,9 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Cuts the values. What has company of fewer than `rows_min` is kept whole.
-    pub(crate) fn of(values: Values<'_>, way: Way, rows_min: usize, borders: &Borders) -> Self {
+    /// Cuts the values. What has company of fewer than `rows_min` is kept whole, and so is what comes when the work is used
+    /// up.
+    pub(crate) fn of(values: Values<'_>, way: Way, rows_min: usize, borders: &Borders, work: &mut Work) -> Self {
         let text = values.text();
         let mut open: Vec<Open> = Vec::new();
         let mut order = Vec::with_capacity(values.len());
@@ -84,10 +86,11 @@ impl Groups {
         let mut cut = Cut::default();
         let mut last = None;
         for span in values.spans() {
-            if span.len as usize > VALUE_BYTES_MAX || !cut.cut(way, text, borders, span) {
+            if span.len as usize > VALUE_BYTES_MAX || work.is_used_up() || !cut.cut(way, text, borders, span) {
                 order.push(0);
                 continue;
             }
+            work.value(cut.starts().len());
             let key = hash(cut.layout());
             let at = match last {
                 Some((last_key, at)) if last_key == key => at,
@@ -117,6 +120,9 @@ impl Groups {
             group.places.push(span.start + span.len);
             group.rows += 1;
             order.push(at + 1);
+            if group.rows == work.rows_of_table(rows_min) {
+                work.columns(width);
+            }
             if group.rows.is_multiple_of(ROWS_AT_ONCE) && (!group.columns.is_empty() || width <= columns_left) {
                 if group.columns.is_empty() {
                     columns_left -= width;

@@ -3,16 +3,18 @@
 use crate::Block;
 use crate::cut::Way;
 use crate::encode::{Effort, Tree};
-use crate::groups::layouts_of_sample;
+use crate::groups::{VALUE_BYTES_MAX, layouts_of_sample};
+use crate::plain::{self, Sample};
 use crate::values::Values;
 use crate::verify::is_of;
+use crate::work::Work;
 use crate::write::Writer;
 
 /// A text that is shorter is not worth columns, in bytes.
 const TEXT_BYTES_MIN: usize = 16 << 10;
 
 /// Lines that are shorter on average are left to zstd, in bytes: what is done for each line takes too long for so little.
-const LINE_BYTES_MIN: usize = 8;
+const LINE_BYTES_MIN: usize = 12;
 
 /// A guess at the bytes of a line, for the room that is made for lines.
 const LINE_BYTES_EXPECTED: usize = 64;
@@ -23,18 +25,18 @@ const SAMPLE_LINES: usize = 2_048;
 /// Sampled lines for each layout, at least: else hardly two lines are alike, and columns cost much and bring nothing.
 const LINES_PER_LAYOUT: usize = 3;
 
-/// Pieces of the text that are packed with zstd alone to see what that would bring, and the bytes of each.
-const SAMPLES: usize = 8;
-const SAMPLE_BYTES: usize = 64 << 10;
+/// Pieces of the text whose columns are made before those of all, and the bytes of each: to see how much work they are, and,
+/// in dense text, what they bring. If they bring nothing there, more would not either. Where zstd packs well, the columns of
+/// more lines are relatively smaller, so that those of few say nothing.
+const TRIALS: usize = 8;
+const TRIAL_BYTES: usize = 16 << 10;
+const TRIAL_BYTES_DENSE: usize = 32 << 10;
 
-/// Bytes of lines whose columns are made before those of all, where zstd does not make a [`DENSE`]th part of them. There
-/// hardly anything recurs, as in random words or base64, and if these columns bring nothing, more would not either. Where
-/// zstd packs well, the columns of more lines are relatively smaller, so that those of few say nothing.
-const TRIAL_BYTES: usize = 256 << 10;
-const DENSE: usize = 4;
+/// The columns of these pieces may take so many hundredths of what zstd alone would make of them.
+const TRIAL_WORTH: usize = 95;
 
 /// Columns may take so many hundredths of what zstd alone takes: to be searched without being unpacked is worth a little.
-const WORTH: usize = 102;
+const WORTH: usize = 101;
 
 /// Packs lines. Keeps its memory from block to block: one for each thread.
 #[derive(Debug)]
@@ -45,10 +47,21 @@ pub struct Encoder {
 /// A packed block.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    /// The columns, for [`Block::open`]; `None` where zstd alone does better.
-    pub columns: Option<Vec<u8>>,
+    /// The text.
+    pub text: Text,
     /// For [`Filter`](crate::Filter).
     pub filter: Vec<u8>,
+}
+
+/// What became of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// The columns, for [`Block::open`].
+    Columns(Vec<u8>),
+    /// A frame of zstd, which does better alone, or would take much less time.
+    Zstd(Vec<u8>),
+    /// Nothing makes it smaller.
+    Plain,
 }
 
 impl Default for Encoder {
@@ -77,61 +90,65 @@ impl Encoder {
 
     /// Packs a text of lines, an LF after each; `level` is that of zstd. More than 2 GB are never columns.
     pub fn encode(&mut self, text: &[u8], level: i32) -> Packed {
-        let columns = if text.len() < TEXT_BYTES_MIN { None } else { self.columns(text, level) };
-        if columns.is_none() {
+        let packed = self.pack(text, level).unwrap_or(Text::Plain);
+        if !matches!(packed, Text::Columns(_)) {
             self.tree.filter.clear();
             self.tree.filter.add(text);
         }
-        Packed { columns, filter: self.tree.filter.take() }
+        Packed { text: packed, filter: self.tree.filter.take() }
     }
 
-    fn columns(&mut self, text: &[u8], level: i32) -> Option<Vec<u8>> {
-        let lines = Lines::of(text)?;
-        if text.len() < lines.count() * LINE_BYTES_MIN {
-            return None;
+    fn pack(&mut self, text: &[u8], level: i32) -> Option<Text> {
+        let zstd = |level| plain::pack(text, level).filter(|packed| packed.len() < text.len());
+        if text.len() < TEXT_BYTES_MIN {
+            return zstd(level).map(Text::Zstd);
         }
-        self.tree.borders.look(text);
-        let sample = SAMPLE_LINES.min(lines.count());
-        let layouts = layouts_of_sample(lines.values(text), Way::Line, &self.tree.borders, SAMPLE_LINES);
-        if layouts * LINES_PER_LAYOUT > sample {
-            return None;
-        }
-        if !self.promises(text, &lines, level)? {
-            return None;
-        }
-        let columns = self.whole(text, &lines, level)?;
-        let sampled = sampled_zstd_len(text, level)?;
+        let sample = Sample::of(text, level)?;
+        let Some(columns) = self.columns(text, &sample) else { return zstd(sample.level).map(Text::Zstd) };
         // Where little recurs, pieces tell well what zstd makes of all of it.
-        let clearly =
-            columns.len() * 3 < sampled * 2 || (columns.len() * 10 < sampled * 9 && sampled * DENSE > text.len());
-        (clearly || columns.len() <= zstd_len(text, level)? * WORTH / 100).then_some(columns)
+        let expected = sample.expected(text.len());
+        let clearly = columns.len() * 3 < expected * 2 || (columns.len() * 10 < expected * 9 && sample.is_dense);
+        if clearly {
+            return Some(Text::Columns(columns));
+        }
+        let zstd = zstd(sample.level);
+        let most = zstd.as_ref().map_or(text.len(), Vec::len) * WORTH / 100;
+        if columns.len() <= most { Some(Text::Columns(columns)) } else { zstd.map(Text::Zstd) }
+    }
+
+    /// The columns of a text, if they may be worth it.
+    fn columns(&mut self, text: &[u8], sample: &Sample) -> Option<Vec<u8>> {
+        let lines = Lines::of(text, text.len() / LINE_BYTES_MIN)?;
+        self.tree.borders.look(text);
+        let some = SAMPLE_LINES.min(lines.count());
+        let layouts = layouts_of_sample(lines.values(text), Way::Line, &self.tree.borders, SAMPLE_LINES);
+        if layouts * LINES_PER_LAYOUT > some || !self.promises(text, &lines, sample) {
+            return None;
+        }
+        self.whole(text, &lines, Work::of(text.len()), sample.level)
     }
 
     /// Whether columns of the whole text may be worth it, by those of some lines.
-    fn promises(&mut self, text: &[u8], lines: &Lines, level: i32) -> Option<bool> {
-        let start = lines.0.partition_point(|start| (*start as usize) < text.len() / 2).min(lines.count());
-        let end = lines.0.partition_point(|start| (*start as usize) < text.len() / 2 + TRIAL_BYTES).min(lines.count());
-        let some = Lines(lines.0.get(start..=end)?.to_vec());
-        let part = text.get(*some.0.first()? as usize..*some.0.last()? as usize)?;
-        let zstd = zstd_len(part, level)?;
-        if zstd * DENSE < part.len() {
-            return Some(true);
-        }
-        let split = self.tree.lines(some.values(text));
-        let columns = Writer::new(level).and_then(|writer| writer.write(split)).ok()?;
-        Some(columns.len() < zstd)
+    fn promises(&mut self, text: &[u8], lines: &Lines, sample: &Sample) -> bool {
+        let piece = if sample.is_dense { TRIAL_BYTES_DENSE } else { TRIAL_BYTES };
+        let (starts, ends) = lines.pieces(text.len(), piece);
+        let some = Values::new(text, &starts, &ends, 1);
+        let bytes = some.bytes() + some.len();
+        let Some(split) = self.tree.lines(some, Work::of_part(bytes, text.len())) else { return false };
+        let columns = || Writer::new(sample.level).and_then(|writer| writer.write(split));
+        !sample.is_dense || columns().is_ok_and(|columns| columns.len() * 100 < sample.expected(bytes) * TRIAL_WORTH)
     }
 
     /// Columns of any text, be they worth it or not.
     #[cfg(test)]
     pub(crate) fn forced(&mut self, text: &[u8], level: i32) -> Vec<u8> {
         self.tree.borders.look(text);
-        self.whole(text, &Lines::of(text).unwrap(), level).unwrap()
+        self.whole(text, &Lines::of(text, usize::MAX).unwrap(), Work::any(), level).unwrap()
     }
 
-    /// The columns, if the text comes back from them.
-    fn whole(&mut self, text: &[u8], lines: &Lines, level: i32) -> Option<Vec<u8>> {
-        let split = self.tree.lines(lines.values(text));
+    /// The columns, if they are no more than this work and the text comes back from them.
+    fn whole(&mut self, text: &[u8], lines: &Lines, work: Work, level: i32) -> Option<Vec<u8>> {
+        let split = self.tree.lines(lines.values(text), work)?;
         let columns = Writer::new(level).and_then(|writer| writer.write(split)).ok()?;
         let block = Block::open(columns.clone(), lines.count(), text.len());
         let same = block.is_some_and(|block| is_of(&block, text, lines.starts()));
@@ -144,14 +161,14 @@ impl Encoder {
 struct Lines(Vec<u32>);
 
 impl Lines {
-    /// The lines of a text; `None` when it does not end with one, or is too long.
-    fn of(text: &[u8]) -> Option<Self> {
+    /// The lines of a text, `most` at most; `None` when it does not end with one of these, or is too long.
+    fn of(text: &[u8], most: usize) -> Option<Self> {
         // Places in a text are kept in 32 bits, also where an LF was put behind each token.
         u32::try_from(text.len()).ok().filter(|len| *len < u32::MAX / 2)?;
         // To count them first would be one more walk over the text.
         let mut starts = Vec::with_capacity(text.len() / LINE_BYTES_EXPECTED);
         starts.push(0);
-        starts.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32 + 1));
+        starts.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32 + 1).take(most));
         (starts.last().is_some_and(|end| *end as usize == text.len())).then_some(Self(starts))
     }
 
@@ -166,16 +183,17 @@ impl Lines {
     fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
         Values::new(text, self.starts(), &self.0[1..], 1)
     }
-}
 
-/// What zstd alone makes of the text.
-fn zstd_len(text: &[u8], level: i32) -> Option<usize> {
-    zstd::bulk::compress(text, level).ok().map(|packed| packed.len())
-}
-
-/// About what zstd alone would make of the text, by pieces from all over it.
-fn sampled_zstd_len(text: &[u8], level: i32) -> Option<usize> {
-    let step = text.len().div_ceil(SAMPLES).max(1);
-    let pieces: Vec<u8> = text.chunks(step).flat_map(|part| part.iter().take(SAMPLE_BYTES)).copied().collect();
-    Some((zstd_len(&pieces, level)? as f64 * text.len() as f64 / pieces.len().max(1) as f64) as usize)
+    /// Where some lines from all over a text of so many bytes start, and what comes after each: no lines that are kept whole.
+    fn pieces(&self, bytes: usize, piece_bytes: usize) -> (Vec<u32>, Vec<u32>) {
+        let step = bytes / TRIALS;
+        let piece = |at: usize| {
+            let first = self.starts().partition_point(|start| (*start as usize) < step * at);
+            let end = step * at + piece_bytes.min(step / 2);
+            let lines = self.0[first..].iter().zip(&self.0[first + 1..]).map(|(start, next)| (*start, *next));
+            let is_cut = |(start, next): &(u32, u32)| (next - start) as usize <= VALUE_BYTES_MAX;
+            lines.take_while(move |(start, _)| (*start as usize) < end).filter(is_cut)
+        };
+        (0..TRIALS).flat_map(piece).unzip()
+    }
 }

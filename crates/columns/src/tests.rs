@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::{Automaton, Block, Encoder, Filter, Needle, Rows, Step};
+use crate::{Automaton, Block, Encoder, Filter, Needle, Rows, Step, Text};
 
 fn encode(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut encoder = Encoder::eager();
@@ -208,37 +208,52 @@ fn digits() -> Automaton {
     Automaton::explore(classes, 0, step, |_| Some(false)).unwrap()
 }
 
-/// What is packed and given away is either columns of the text, or nothing where zstd is as good.
+/// Numbers below a bound, the same ones in each run.
+pub(crate) fn random() -> impl FnMut(u64) -> u64 {
+    let mut state = 1_u64;
+    move |below| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) % below
+    }
+}
+
+/// So many bytes of lines, and what is missing of the last one.
+pub(crate) fn lines_of(bytes: usize, mut line: impl FnMut() -> String) -> Vec<u8> {
+    let mut text = Vec::new();
+    while text.len() < bytes {
+        text.extend_from_slice(line().as_bytes());
+    }
+    text
+}
+
+/// What is packed and given away is either columns of the text, or what zstd makes of it, whichever is wanted, and never
+/// larger than by zstd.
+fn check_choice(name: &str, text: &[u8], level: i32, want: bool) {
+    let zstd: usize = text.chunks(4 << 20).map(|part| zstd::bulk::compress(part, level).unwrap().len()).sum();
+    let packed = Encoder::new().encode(text, level);
+    assert_eq!(matches!(packed.text, Text::Columns(_)), want, "{name}");
+    let (bytes, back) = match packed.text {
+        Text::Columns(columns) => {
+            (columns.len(), Block::open(columns, lines(text).len(), text.len()).unwrap().text().unwrap())
+        }
+        Text::Zstd(packed) => (packed.len(), zstd::bulk::decompress(&packed, text.len()).unwrap()),
+        Text::Plain => (text.len(), text.to_vec()),
+    };
+    assert!(back == text, "{name}");
+    assert!(bytes <= (zstd * 102 / 100).min(text.len()), "{name}: {bytes} of {zstd}");
+    assert!(lines(text).iter().all(|line| Filter::new(&packed.filter).may_contain(line, false)), "{name}");
+}
+
 #[test]
 fn columns_are_given_where_they_are_worth_it() {
-    let mut state = 1_u64;
-    let mut next = move || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        state >> 33
-    };
+    let mut next = random();
     let mut text = |line: &mut dyn FnMut(&mut dyn FnMut() -> u64) -> String| {
-        let mut text = Vec::new();
-        while text.len() < 1 << 20 {
-            text.extend_from_slice(line(&mut next).as_bytes());
-            text.push(b'\n');
-        }
-        text
+        lines_of(1 << 20, || line(&mut || next(1 << 31)) + "\n")
     };
     let base64 = |number: u64| {
         char::from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[number as usize % 64])
     };
-    let check = |name: &str, text: &[u8], want: bool| {
-        let zstd = zstd::bulk::compress(text, 1).unwrap().len();
-        let packed = Encoder::new().encode(text, 1);
-        assert_eq!(packed.columns.is_some(), want, "{name}");
-        let count = lines(text).len();
-        let block = packed.columns.map(|columns| {
-            assert!(columns.len() <= zstd * 102 / 100, "{name}: {} of {zstd}", columns.len());
-            Block::open(columns, count, text.len()).unwrap()
-        });
-        assert!(block.is_none_or(|block| block.text().unwrap() == text), "{name}");
-        assert!(lines(text).iter().all(|line| Filter::new(&packed.filter).may_contain(line, false)), "{name}");
-    };
+    let check = |name: &str, text: &[u8], want: bool| check_choice(name, text, 1, want);
     check("times", &text(&mut |next| format!("2026-11-21 10:{:02}:00 took {} ms", next() % 60, next() % 500)), true);
     check("base64", &text(&mut |next| (0..76).map(|_| base64(next())).collect()), false);
     check("one line", &text(&mut |next| (0..1 << 20).map(|_| base64(next())).collect()), false);
@@ -252,10 +267,61 @@ fn columns_are_given_where_they_are_worth_it() {
         |bits: u64| -> String { (0..17).map(|bit| if bits >> bit & 1 == 1 { "a [" } else { "b, " }).collect() };
     check("100,000 shapes", &text(&mut |next| layout(next() % 100_000)), false);
     check("random bytes", &text(&mut |next| (0..60).map(|_| char::from(next() as u8 | 1)).collect()), false);
-    check("the same line", &text(&mut |_| "the same line".to_owned()), true);
-    check("digits", &text(&mut |next| (next() % 100_000_000).to_string()), true);
+    check("the same line", &text(&mut |_| "always and ever the same line".to_owned()), true);
+    check("digits", &text(&mut |next| format!("number {}", next() % 100_000_000)), true);
     let nested = |depth: usize| format!("{}1{}", "{\"a\":[".repeat(depth), "]}".repeat(depth));
+    let long = |next: &mut dyn FnMut() -> u64| {
+        (0..300).map(|at| format!("\"key{at:0>60}\": {}, ", next() % 10)).collect::<String>()
+    };
+    check("long lines", &text(&mut |next| long(next)), true);
     check("nested", &text(&mut |next| nested(next() as usize % 40)), true);
+}
+
+/// Text whose columns would be small, and would take too long: it is left to zstd before they are made, wherever in it the
+/// hostile part is. Of logs, columns are made.
+#[test]
+fn what_is_too_much_work_is_left_to_zstd() {
+    const BYTES: usize = 2 << 20;
+    let mut next = random();
+    let layouts: Vec<Vec<&str>> =
+        (0..40).map(|_| (0..100).map(|_| [" ", ",", ";", " [", "] "][next(5) as usize]).collect()).collect();
+    let mut tokens = |bytes: usize| {
+        lines_of(bytes, || {
+            let gaps = &layouts[next(40) as usize];
+            gaps.iter().map(|gap| format!("{}{gap}", next(10))).chain(["\n".to_owned()]).collect()
+        })
+    };
+    let log = |bytes: usize| {
+        let mut row = 0_u64;
+        lines_of(bytes, || {
+            row += 1;
+            let (id, page) = (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40, row * row % 97);
+            format!(
+                "2026-11-21 10:{:02}:{:02} INFO [pool-{}] GET /page/{page} took {} ms id={id:06x}\n",
+                row / 60 % 60,
+                row % 60,
+                row % 7,
+                row * 7_919 % 800
+            )
+        })
+    };
+    check_choice("tokens", &tokens(BYTES), 3, false);
+    check_choice("log", &log(BYTES), 3, true);
+    check_choice("log, then tokens", &[log(BYTES / 4), tokens(BYTES * 3 / 4)].concat(), 3, false);
+    check_choice("tokens, then log", &[tokens(BYTES * 3 / 4), log(BYTES / 4)].concat(), 3, false);
+    check_choice(
+        "a log among tokens",
+        &[tokens(BYTES * 3 / 8), log(BYTES / 4), tokens(BYTES * 3 / 8)].concat(),
+        3,
+        false,
+    );
+    check_choice("a log, and some tokens", &[log(BYTES / 2), tokens(BYTES / 1024), log(BYTES / 2)].concat(), 3, true);
+    let mut row = 0;
+    let alike = lines_of(BYTES, || {
+        row += 1;
+        (0..300).map(|at| format!("x{:03x} ", (row * 7_919 + at) % 4_000)).chain(["\n".to_owned()]).collect()
+    });
+    check_choice("columns that are alike", &alike, 3, false);
 }
 
 #[test]

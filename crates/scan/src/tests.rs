@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_columns::{Block, Encoder, Filter};
+use bucksaw_columns::{Block, Encoder, Filter, Text};
 use bucksaw_record::{Expr, Id, Labels};
 use bucksaw_segment::{Chunk, Rows};
 
@@ -55,7 +55,7 @@ fn check_columns(mut bound: Bound, records: &[&[u8]], found: &[usize]) {
     let count = text.iter().filter(|byte| **byte == b'\n').count();
     let packed = Encoder::new().encode(&text, 1);
     assert!(found.is_empty() || bound.may_match(Filter::new(&packed.filter)), "filtered");
-    let Some(columns) = packed.columns else { return };
+    let Text::Columns(columns) = packed.text else { return };
     let block = Block::open(columns, count, text.len()).unwrap();
     let lines = bound.lines(&block, bucksaw_columns::Rows::All, &|| false).unwrap();
     for row in 0..count {

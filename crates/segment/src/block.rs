@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bucksaw_columns::Encoder;
+use bucksaw_columns::{Encoder, Text};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
 use crate::chunk::text_of;
@@ -85,9 +85,10 @@ impl Column {
             return (Self::pack(codec, raw), Vec::new());
         }
         let packed = encoder.encode(&raw, level.into());
-        let text = match packed.columns {
-            Some(bytes) => Self { codec, bytes, raw_len: raw.len() },
-            None => Self::pack(codec, raw),
+        let text = match packed.text {
+            Text::Columns(bytes) => Self { codec, bytes, raw_len: raw.len() },
+            Text::Zstd(bytes) => Self { codec: Codec::Zstd(level), bytes, raw_len: raw.len() },
+            Text::Plain => Self::pack(Codec::Plain, raw),
         };
         (text, packed.filter)
     }
