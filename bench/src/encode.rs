@@ -6,11 +6,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use bucksaw_columns::Encoder;
+use bucksaw_columns::{Encoder, Text};
 use bucksaw_segment::Codec;
 use bucksaw_store::Config;
 use clap::Args;
 
+use crate::hostile::TEXTS;
 use crate::results::{Figure, Run, figure};
 use crate::setting::Setting;
 use crate::{machine, process};
@@ -33,17 +34,32 @@ pub(crate) struct EncodeArgs {
     /// How much of a file, from its beginning, is packed
     #[arg(long, value_name = "SIZE", default_value = "256MB")]
     sample: crate::setting::Size,
+
+    /// Texts that are hard to pack, generated, in place of files
+    #[arg(long, conflicts_with = "files")]
+    hostile: bool,
 }
+
+/// Bytes of a generated text: two blocks.
+const HOSTILE_BYTES: usize = 32 << 20;
 
 pub(crate) fn run(args: &EncodeArgs, setting: &Setting) -> anyhow::Result<()> {
     let mut results = setting.results("encode")?;
-    for corpus in setting.corpora(&args.files)? {
-        let text = corpus.sample(args.sample.0)?;
+    let mut measure_rounds = |subject: &str, text: &[u8]| -> anyhow::Result<()> {
         for round in 1..=args.rounds as usize {
             let load = machine::load();
-            eprintln!("{}, round {round}", corpus.name());
-            let subject = corpus.name();
-            results.runs.push(Run { subject, round, load, figures: measure(&text)? });
+            eprintln!("{subject}, round {round}");
+            results.runs.push(Run { subject: subject.to_owned(), round, load, figures: measure(text)? });
+        }
+        Ok(())
+    };
+    if args.hostile {
+        for (name, make) in TEXTS {
+            measure_rounds(name, &make(HOSTILE_BYTES))?;
+        }
+    } else {
+        for corpus in setting.corpora(&args.files)? {
+            measure_rounds(&corpus.name(), &corpus.sample(args.sample.0)?)?;
         }
     }
     setting.report_in_rows(&results)
@@ -75,7 +91,11 @@ fn columns(codec: Codec) -> impl FnMut(&[u8]) -> anyhow::Result<usize> {
     move |block| {
         let Codec::Columns(level) = codec else { return Ok(codec.pack(block).1.len()) };
         let packed = encoder.encode(block, i32::from(level));
-        Ok(packed.filter.len() + packed.columns.map_or_else(|| codec.pack(block).1.len(), |columns| columns.len()))
+        Ok(packed.filter.len()
+            + match packed.text {
+                Text::Columns(bytes) | Text::Zstd(bytes) => bytes.len(),
+                Text::Plain => block.len(),
+            })
     }
 }
 

@@ -14,6 +14,7 @@ mod corpus;
 mod encode;
 mod feed;
 mod freshness;
+mod hostile;
 mod http;
 mod idle;
 mod ingest;
