@@ -35,8 +35,10 @@ const TRIAL_BYTES_DENSE: usize = 32 << 10;
 /// The columns of these pieces may take so many hundredths of what zstd alone would make of them.
 const TRIAL_WORTH: usize = 95;
 
-/// Columns may take so many hundredths of what zstd alone takes: to be searched without being unpacked is worth a little.
-const WORTH: usize = 101;
+/// Columns may take so many hundredths of what zstd alone takes: to be searched without being unpacked is worth a little. In
+/// dense text zstd may have given a little away for its pace already.
+const WORTH: usize = 102;
+const WORTH_DENSE: usize = 100;
 
 /// Packs lines. Keeps its memory from block to block: one for each thread.
 #[derive(Debug)]
@@ -112,7 +114,8 @@ impl Encoder {
             return Some(Text::Columns(columns));
         }
         let zstd = zstd(sample.level);
-        let most = zstd.as_ref().map_or(text.len(), Vec::len) * WORTH / 100;
+        let worth = if sample.is_dense { WORTH_DENSE } else { WORTH };
+        let most = zstd.as_ref().map_or(text.len(), Vec::len) * worth / 100;
         if columns.len() <= most { Some(Text::Columns(columns)) } else { zstd.map(Text::Zstd) }
     }
 

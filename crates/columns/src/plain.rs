@@ -13,11 +13,11 @@ const PIECE_BYTES_DENSE: usize = 128 << 10;
 const DENSE: usize = 4;
 
 /// The highest level for which a lower one is tried, the bytes of the window at that level as a power of two, and the
-/// hundredths of its output that a lower one may take. In dense texts it looks long for matches of some bytes, and those
-/// bring little: 60 to 130 MB/s, where level 1 takes 200 to 900 and makes 88 to 101 hundredths.
+/// thousandths of its output that a lower one may take. In dense texts it looks long for matches of some bytes, and those
+/// bring little: 60 to 130 MB/s, where level 1 takes 200 to 900 and makes 880 to 1,010 thousandths.
 const LEVEL_MAX: i32 = 3;
 const WINDOW_LOG: u32 = 21;
-const AS_GOOD: usize = 101;
+const AS_GOOD: usize = 1_015;
 
 /// What became of the pieces of a text.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl Sample {
         let is_dense = pack(&some, level.min(1))?.len() * DENSE > some.len();
         let some = if is_dense { pieces(text, PIECE_BYTES_DENSE) } else { some };
         let packed = pack(&some, level)?.len();
-        let does = |lower: &i32| pack(&some, *lower).is_some_and(|lower| lower.len() <= packed * AS_GOOD / 100);
+        let does = |lower: &i32| pack(&some, *lower).is_some_and(|lower| lower.len() <= packed * AS_GOOD / 1_000);
         let lower = if is_dense && level <= LEVEL_MAX { (1..level).find(does) } else { None };
         Some(Self { level: lower.unwrap_or(level), is_dense, bytes: some.len(), packed })
     }
