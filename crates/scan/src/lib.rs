@@ -47,6 +47,7 @@ mod error;
 mod field;
 pub mod fields;
 mod judge;
+pub mod level;
 mod needles;
 mod node;
 mod plan;
@@ -59,4 +60,5 @@ mod text;
 
 pub use bound::{Bound, Found, Matcher};
 pub use error::CompileError;
+pub use level::Level;
 pub use plan::Plan;

@@ -1,0 +1,212 @@
+//! The level of a record, where one is found: how bad it says that it is.
+//!
+//! There is no field that all programs agree on, so a level is looked for as a reader would, in this order:
+//!
+//! 1. a label of the stream named as one of [`KEYS`], with a level's name;
+//! 2. such a key in the text, as in JSON or logfmt: `"level":"warn"`, `severity=ERROR`, or the numbers of pino and bunyan;
+//! 3. the first word that is a level's name and stands as one does: in capitals (`ERROR`), in brackets (`[error]`,
+//!    `<warn>`), or before a colon (`fatal: …`);
+//! 4. glog's letter and date at the start: `E1121 …`.
+//!
+//! Only the first bytes of a text are looked at: a level stands in front, and looking costs time for each record.
+//! The page colours records by the same rules; `cases.txt` is what both are tested with.
+//!
+//! ```
+//! use bucksaw_record::Labels;
+//! use bucksaw_scan::Level;
+//! let level = |text: &[u8]| Level::of(&Labels::default(), text);
+//! assert_eq!(level(br#"{"msg":"no ERROR at all","level":"info"}"#), Some(Level::Info));
+//! assert_eq!(level(b"2026-11-20 [error] connection refused"), Some(Level::Error));
+//! assert_eq!(level(b"GET /error 200"), None);
+//! ```
+
+use bucksaw_record::Labels;
+
+/// Bytes of a text that are looked at.
+const LOOK_BYTES: usize = 512;
+
+/// The keys that name a level, in any case of letters. Of a key with dots, such as `log.level`, the last part counts.
+pub const KEYS: [&str; 8] =
+    ["level", "severity", "lvl", "loglevel", "log_level", "levelname", "severity_text", "severitytext"];
+
+/// How bad a record says that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Steps, for who looks for a fault.
+    Trace,
+    /// Details, for who looks for a fault.
+    Debug,
+    /// What happens.
+    Info,
+    /// What may go wrong.
+    Warn,
+    /// What went wrong.
+    Error,
+    /// What ended a program, or should wake somebody.
+    Fatal,
+}
+
+impl Level {
+    /// All of them, the mildest first.
+    pub const ALL: [Self; 6] = [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error, Self::Fatal];
+
+    /// Its name: `trace`, `debug`, `info`, `warn`, `error` or `fatal`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+            Self::Fatal => "fatal",
+        }
+    }
+
+    /// The level of a record, where [one is found](self).
+    #[must_use]
+    pub fn of(labels: &Labels, text: &[u8]) -> Option<Self> {
+        Self::of_labels(labels).or_else(|| Self::of_text(text))
+    }
+
+    /// The level that the labels of a stream give to all its records.
+    #[must_use]
+    pub fn of_labels(labels: &Labels) -> Option<Self> {
+        let mut named = labels.iter().filter(|(name, _)| is_key(name.as_bytes()));
+        named.find_map(|(_, value)| Self::named(value.as_bytes()))
+    }
+
+    /// The level that stands in a text.
+    #[must_use]
+    pub fn of_text(text: &[u8]) -> Option<Self> {
+        let head = text.get(..LOOK_BYTES).unwrap_or(text);
+        let (mut found, mut at) = (None, 0);
+        while let Some(rest) = head.get(at..)
+            && let Some(first) = rest.first()
+        {
+            if *first == 0x1b {
+                at += escape_length(rest);
+                continue;
+            }
+            let length = rest.iter().take_while(|byte| is_word(**byte)).count();
+            let (word, behind) = rest.split_at(length);
+            if is_key(word)
+                && let Some(level) = value(behind)
+            {
+                return Some(level);
+            }
+            if found.is_none() && length > 2 {
+                let before = head.get(at.wrapping_sub(1)).copied();
+                found = Self::named(word).filter(|_| stands_as_level(before, word, behind.first().copied()));
+                if found.is_none() && word == b"LOG" && behind.first() == Some(&b':') {
+                    found = Some(Self::Info);
+                }
+            }
+            at += length.max(1);
+        }
+        found.or_else(|| glog(head))
+    }
+
+    /// The level of this name, in any case of letters.
+    fn named(word: &[u8]) -> Option<Self> {
+        const NAMES: [(Level, &[&str]); 6] = [
+            (Level::Info, &["info", "inf", "information", "informational", "notice"]),
+            (Level::Error, &["error", "err", "severe"]),
+            (Level::Warn, &["warn", "warning", "wrn"]),
+            (Level::Debug, &["debug", "dbg"]),
+            (Level::Trace, &["trace", "trc", "verbose", "finest"]),
+            (Level::Fatal, &["fatal", "critical", "crit", "panic", "alert", "emerg", "emergency", "ftl"]),
+        ];
+        if !(3..=13).contains(&word.len()) {
+            return None;
+        }
+        let is = |name: &&str| word.eq_ignore_ascii_case(name.as_bytes());
+        NAMES.iter().find(|(_, names)| names.iter().any(is)).map(|(level, _)| *level)
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn is_key(word: &[u8]) -> bool {
+    (3..=13).contains(&word.len()) && KEYS.iter().any(|key| word.eq_ignore_ascii_case(key.as_bytes()))
+}
+
+/// The level in what follows a key: `":"info"`, `=info`, `: 30`.
+fn value(behind: &[u8]) -> Option<Level> {
+    let rest = behind.strip_prefix(b"\"").unwrap_or(behind).trim_ascii_start();
+    let rest = match rest {
+        [b':' | b'=', rest @ ..] => rest.trim_ascii_start(),
+        _ => return None,
+    };
+    let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
+    let length = rest.iter().take_while(|byte| is_word(**byte)).count();
+    match rest.get(..length)? {
+        b"10" => Some(Level::Trace),
+        b"20" => Some(Level::Debug),
+        b"30" => Some(Level::Info),
+        b"40" => Some(Level::Warn),
+        b"50" => Some(Level::Error),
+        b"60" => Some(Level::Fatal),
+        word => Level::named(word),
+    }
+}
+
+fn stands_as_level(before: Option<u8>, word: &[u8], behind: Option<u8>) -> bool {
+    let bracketed = matches!((before, behind), (Some(b'['), Some(b']')) | (Some(b'<'), Some(b'>')));
+    // `a-error:` and `/error:` are parts of other names.
+    let starts = before.is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'm' | b']' | b'['));
+    bracketed || word.iter().all(u8::is_ascii_uppercase) || (starts && behind == Some(b':'))
+}
+
+/// Bytes of the escape sequence that colours a text, at the start of `rest`.
+fn escape_length(rest: &[u8]) -> usize {
+    match rest {
+        [_, b'[', parameters @ ..] => {
+            let end = parameters.iter().position(|byte| (0x40..=0x7e).contains(byte));
+            end.map_or(rest.len(), |end| end + 3)
+        }
+        _ => 1,
+    }
+}
+
+fn glog(head: &[u8]) -> Option<Level> {
+    let [letter, date @ ..] = head.get(..6)? else { return None };
+    let dated = matches!(date.split_last(), Some((b' ', digits)) if digits.iter().all(u8::is_ascii_digit));
+    match (dated, letter) {
+        (true, b'I') => Some(Level::Info),
+        (true, b'W') => Some(Level::Warn),
+        (true, b'E') => Some(Level::Error),
+        (true, b'F') => Some(Level::Fatal),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_found_as_the_cases_say() {
+        let mut cases = 0;
+        for case in include_str!("cases.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            let (want, text) = case.split_once(' ').unwrap();
+            let text = text.replace("\\e", "\x1b");
+            let found = Level::of(&Labels::default(), text.as_bytes()).map_or("none", Level::name);
+            assert_eq!(found, want, "{text}");
+            cases += 1;
+        }
+        assert!(cases > 40, "{cases}");
+    }
+
+    #[test]
+    fn labels_go_first_and_far_away_is_not_looked() {
+        let labels = |text: &str| Labels::parse(text).unwrap();
+        assert_eq!(Level::of(&labels("app=web,severity=Warning"), b"level=error"), Some(Level::Warn));
+        assert_eq!(Level::of(&labels("level=7"), b"level=error"), Some(Level::Error));
+        let far = |before: usize| [&b" ".repeat(before)[..], b"ERROR"].concat();
+        assert_eq!(Level::of_text(&far(LOOK_BYTES - 5)), Some(Level::Error));
+        assert_eq!(Level::of_text(&far(LOOK_BYTES - 4)), None);
+    }
+}
