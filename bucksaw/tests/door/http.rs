@@ -4,5 +4,6 @@ mod ask;
 mod follow;
 mod ingest;
 mod operate;
+mod page;
 mod retry;
 mod wrong;

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
 use crate::config::Config;
+use crate::history::History;
 use crate::ingest::{Budget, Unpacker};
 use crate::metrics::Metrics;
 
@@ -41,6 +42,7 @@ pub struct App {
     pub(crate) queries: Arc<Semaphore>,
     pub(crate) answers: Arc<Semaphore>,
     pub(crate) tails: Arc<Semaphore>,
+    pub(crate) history: Arc<History>,
     ready: Arc<AtomicBool>,
 }
 
@@ -65,6 +67,7 @@ impl App {
             queries: Arc::new(Semaphore::new(config.queries_max)),
             answers: Arc::new(Semaphore::new(config.answers_max)),
             tails: Arc::new(Semaphore::new(config.tails_max)),
+            history: Arc::default(),
             config: Arc::new(config),
             info: Arc::new(info),
             registry: Arc::new(registry),

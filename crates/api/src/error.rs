@@ -37,6 +37,10 @@ impl ApiError {
         Self { accepted: Some(accepted), ..self }
     }
 
+    pub(crate) fn nothing_here() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is nothing here: GET /api/v1 names the calls")
+    }
+
     pub(crate) fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "a bug: the node's log says more")
     }

@@ -8,9 +8,11 @@
 mod app;
 mod config;
 mod error;
+mod history;
 mod ingest;
 mod metrics;
 mod node;
+mod page;
 mod params;
 mod query;
 mod render;

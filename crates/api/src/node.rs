@@ -1,5 +1,4 @@
-//! What operators look at: the cluster as this node sees it, metrics, health, and a page for those who open the address
-//! in a browser.
+//! What operators look at: the cluster as this node sees it, metrics, health, and the names of the calls.
 
 use axum::Json;
 use axum::extract::State;
@@ -75,20 +74,20 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
     }
 }
 
-pub(crate) async fn index() -> &'static str {
+pub(crate) async fn calls() -> &'static str {
     "Bucksaw\n\
      \n\
      POST /api/v1/ingest     send lines:    curl --data-binary @app.log 'http://HOST/api/v1/ingest?label=app=web'\n\
      GET  /api/v1/query?q=   grep them:     curl 'http://HOST/api/v1/query?q=error&from=15m' -H 'Accept: text/plain'\n\
      GET  /api/v1/tail?q=    follow them:   curl -N 'http://HOST/api/v1/tail?q=error'\n\
-     GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/cluster\n\
+     GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/cluster, /api/v1/history\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }
 
 pub(crate) async fn nothing_here() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "there is nothing here: GET / names the calls")
+    ApiError::nothing_here()
 }
 
 pub(crate) async fn other_method() -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this call takes another method: GET / names them")
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this call takes another method: GET /api/v1 names them")
 }

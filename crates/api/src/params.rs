@@ -5,7 +5,7 @@ use axum::extract::FromRequest;
 use axum::http::{self, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_query::{Order, Request};
-use bucksaw_record::{Expr, Millis, time};
+use bucksaw_record::{Expr, Id, Millis, time};
 use percent_encoding::percent_decode;
 
 use crate::error::ApiError;
@@ -93,7 +93,17 @@ impl Params {
             "desc" => Order::Descending,
             other => return Err(ApiError::bad(format!("order is asc or desc, not `{other}`"))),
         };
-        Ok(Request { order, limit, ..Request::new(self.expr()?, from, to) })
+        let request = Request { order, limit, ..Request::new(self.expr()?, from, to) };
+        Ok(match self.id("after")? {
+            Some(id) => request.behind(id),
+            None => request,
+        })
+    }
+
+    /// The id of a record.
+    pub(crate) fn id(&self, name: &str) -> Result<Option<Id>, ApiError> {
+        let id = self.text(name)?.filter(|text| !text.is_empty()).map(str::parse).transpose();
+        id.map_err(|error| ApiError::bad(format!("{name}: {error}")))
     }
 }
 

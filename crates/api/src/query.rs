@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::Response;
-use bucksaw_query::{Cancel, Engine, Order, Record, RequestError, Search, Stats};
-use bucksaw_record::{Id, time};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse as _, Response};
+use bucksaw_query::{Cancel, Division, Engine, Order, Record, RequestError, Search, Stats};
+use bucksaw_record::Id;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,7 +23,7 @@ use crate::stream::{Form, Gone, PIECE_BYTES, Pieces, open};
 /// How long a query waits for its turn before the client is told to come again.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SPAN: [&str; 6] = ["q", "from", "to", "limit", "order", "format"];
+const SPAN: [&str; 7] = ["q", "from", "to", "limit", "order", "after", "format"];
 
 async fn turn(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
     let permit = tokio::time::timeout(TURN_TIMEOUT, Arc::clone(&app.queries).acquire_owned()).await;
@@ -136,8 +136,14 @@ pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json
     Ok(Json(json!({ "count": count, "stats": stats })))
 }
 
-pub(crate) async fn histogram(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
-    params.only(&["q", "from", "to", "buckets"])?;
+/// As one object; or, to who asks for `application/x-ndjson`, as it fills in: an object a line, each whole so far, and the
+/// last with the stats.
+pub(crate) async fn histogram(
+    State(app): State<App>,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
+    params.only(&["q", "from", "to", "buckets", "by"])?;
     let now = app.now();
     let mut request = params.request(now, Order::Ascending)?;
     // What is counted over time ends now, so that the stretches do not reach into the future.
@@ -148,13 +154,40 @@ pub(crate) async fn histogram(State(app): State<App>, params: Params) -> Result<
     if buckets == 0 || buckets > 10_000 {
         return Err(ApiError::bad("buckets is from 1 to 10000"));
     }
-    let (histogram, stats) = answer(&app, move |engine, cancel| engine.histogram(&request, cancel, buckets)).await?;
-    let buckets: Vec<Value> = histogram
-        .buckets
-        .iter()
-        .map(|bucket| json!({ "from": time::format_rfc3339(bucket.from, 0), "to": time::format_rfc3339(bucket.to, 0), "count": bucket.count }))
-        .collect();
-    Ok(Json(json!({ "buckets": buckets, "stats": stats })))
+    let by_level = match params.text("by")?.unwrap_or_default() {
+        "" => false,
+        "level" => true,
+        other => return Err(ApiError::bad(format!("by is level, not `{other}`"))),
+    };
+    let division = Division { buckets, by_level };
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !accept.contains("application/x-ndjson") {
+        let counted = answer(&app, move |engine, cancel| engine.histogram(&request, cancel, division, &mut |_, _| {}));
+        let (histogram, stats) = counted.await?;
+        return Ok(Json(json!({ "buckets": render::buckets(&histogram), "stats": stats })).into_response());
+    }
+    app.engine.check(&request.expr)?;
+    let permit = turn(&app).await?;
+    let cancel = Cancel::default();
+    let (pieces, response) = open(Form::Ndjson, cancel.clone());
+    tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        let started = app.doors.clock.uptime();
+        let line = |object: Value| format!("{object}\n").into_bytes();
+        let counted = app.engine.histogram(&request, &cancel, division, &mut |histogram, progress| {
+            // To a slow reader this is not sent: what comes after it says more.
+            let _ = pieces.try_records(line(json!({ "progress": progress, "buckets": render::buckets(histogram) })));
+        });
+        if let Ok((histogram, stats)) = counted {
+            let stats = render::stats(&stats, (app.doors.clock.uptime() - started).as_secs_f64());
+            let last = line(json!({ "buckets": render::buckets(&histogram), "stats": stats }));
+            if let Ok(Some(waiting)) = pieces.try_records(last) {
+                // When this cannot be sent nobody is there to read it.
+                let _ = waiting.send(&Handle::current(), || {});
+            }
+        }
+    });
+    Ok(response)
 }
 
 pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
@@ -181,8 +214,7 @@ pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Jso
 pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     const AROUND_MAX: u64 = 1_000;
     params.only(&["id", "before", "after"])?;
-    let id = params.text("id")?.ok_or_else(|| ApiError::bad("parameter `id` is missing: the id of a record"))?;
-    let id: Id = id.parse().map_err(|error| ApiError::bad(format!("id: {error}")))?;
+    let id = params.id("id")?.ok_or_else(|| ApiError::bad("parameter `id` is missing: the id of a record"))?;
     let around = |name| Ok::<u64, ApiError>(params.number(name)?.unwrap_or(10).min(AROUND_MAX));
     let (before, after) = (around("before")?, around("after")?);
     let (records, stats) = answer(&app, move |engine, cancel| engine.context(id, before, after, cancel)).await?;

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{RecordRef, Run, Stats};
+use bucksaw_query::{Histogram, Level, RecordRef, Run, Stats};
 use bucksaw_record::{Id, Marks, time};
 use serde_json::{Value, json};
 
@@ -90,4 +90,18 @@ pub(crate) fn stats(stats: &Stats, seconds: f64) -> Value {
         "partial": stats.is_partial(),
         "partial_reasons": stats.partial_reasons(),
     })
+}
+
+/// The stretches of a histogram; of levels those that were found.
+pub(crate) fn buckets(histogram: &Histogram) -> Vec<Value> {
+    let bucket = |bucket: &bucksaw_query::Bucket| {
+        let at = |time| time::format_rfc3339(time, 0);
+        let mut object = json!({ "from": at(bucket.from), "to": at(bucket.to), "count": bucket.count });
+        if let Some(levels) = bucket.levels {
+            let found = Level::ALL.iter().zip(levels).filter(|(_, count)| *count > 0);
+            object["levels"] = found.map(|(level, count)| (level.name().to_owned(), Value::from(count))).collect();
+        }
+        object
+    };
+    histogram.buckets.iter().map(bucket).collect()
 }

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::app::App;
-use crate::{ingest, node, query, tail};
+use crate::{history, ingest, node, page, query, tail};
 
 /// How long requests that run have to come to their end when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,6 +26,7 @@ const READ_BYTES_MAX: usize = 128 << 10;
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
     let connections = Arc::new(Semaphore::new(app.config.connections_max));
     let header_timeout = app.config.header_timeout;
+    tokio::spawn(history::keep(app.clone(), stop.clone()));
     let router = router(app);
     let graceful = GracefulShutdown::new();
     loop {
@@ -74,7 +75,11 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 fn router(app: App) -> Router {
     Router::new()
-        .route("/", get(node::index))
+        .route("/", get(page::index))
+        .route("/nodes", get(page::index))
+        .route("/favicon.svg", get(page::icon))
+        .route("/assets/{*path}", get(page::asset))
+        .route("/api/v1", get(node::calls))
         .route("/api/v1/ingest", post(ingest::ingest))
         .route("/api/v1/query", get(query::query).post(query::query))
         .route("/api/v1/tail", get(tail::tail))
@@ -83,6 +88,7 @@ fn router(app: App) -> Router {
         .route("/api/v1/fields", get(query::fields).post(query::fields))
         .route("/api/v1/context", get(query::context))
         .route("/api/v1/cluster", get(node::cluster))
+        .route("/api/v1/history", get(history::history))
         .route("/metrics", get(node::metrics))
         .route("/-/healthy", get(node::healthy))
         .route("/-/ready", get(node::ready))

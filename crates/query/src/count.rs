@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_scan::{Bound, Plan};
+use bucksaw_scan::{Bound, Level, Plan};
 use bucksaw_segment::{Chunk, Reach};
 use roaring::RoaringBitmap;
 
@@ -25,6 +26,19 @@ use crate::unit::{Met, Unit, scan, units};
 /// More stretches than any screen has columns.
 const BUCKETS_MAX: usize = 10_000;
 
+/// How often who waits for a histogram is shown how far it has come.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
+
+/// How matches are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// At most so many stretches of equal length.
+    pub buckets: usize,
+    /// Whether each stretch is divided by the records' level. Each matching text is looked at then, where counting alone
+    /// needs none of them.
+    pub by_level: bool,
+}
+
 /// Matches of a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
@@ -34,6 +48,8 @@ pub struct Bucket {
     pub to: Millis,
     /// How many records.
     pub count: u64,
+    /// How many of them have each level, in the order of [`Level::ALL`]; the rest have none. Only where that was asked for.
+    pub levels: Option<[u64; Level::ALL.len()]>,
 }
 
 /// Matches over time.
@@ -48,24 +64,39 @@ pub struct Histogram {
 struct Grid {
     from: u64,
     width: u64,
-    count: usize,
+    buckets: usize,
+    by_level: bool,
 }
 
 impl Grid {
-    fn new(request: &Request, buckets: usize) -> Self {
-        let count = buckets.clamp(1, BUCKETS_MAX);
+    fn new(request: &Request, division: Division) -> Self {
+        let count = division.buckets.clamp(1, BUCKETS_MAX);
         let span = request.to.at().0.saturating_sub(request.from.at().0).max(1);
         let width = span.div_ceil(count as u64);
-        Self { from: request.from.at().0, width, count: span.div_ceil(width) as usize }
+        let buckets = span.div_ceil(width) as usize;
+        Self { from: request.from.at().0, width, buckets, by_level: division.by_level }
     }
 
     fn bucket(&self, id: Id) -> usize {
         let at = id.at().0.saturating_sub(self.from) / self.width;
-        usize::try_from(at).unwrap_or(usize::MAX).min(self.count - 1)
+        usize::try_from(at).unwrap_or(usize::MAX).min(self.buckets - 1)
+    }
+
+    /// Cells of a bucket: those without a level, then one for each.
+    fn levels(&self) -> usize {
+        if self.by_level { 1 + Level::ALL.len() } else { 1 }
+    }
+
+    fn cells(&self) -> usize {
+        self.buckets * self.levels()
+    }
+
+    fn cell(&self, id: Id, level: Option<Level>) -> usize {
+        self.bucket(id) * self.levels() + level.map_or(0, |level| 1 + level as usize)
     }
 }
 
-/// Sequence numbers by bucket and producer. Equal ids have equal times, and so the same bucket.
+/// Sequence numbers by cell and producer. Equal ids are the same record, and so in the same cell.
 type Seen = HashMap<(usize, Producer), RoaringBitmap>;
 
 struct Counted {
@@ -80,19 +111,20 @@ pub(crate) fn run(
     engine: &Arc<Engine>,
     request: &Request,
     cancel: &Cancel,
-    buckets: usize,
+    division: Division,
+    see: &mut dyn FnMut(&Histogram, f64),
 ) -> Result<(Histogram, Stats), RequestError> {
     let started = engine.doors.clock.uptime();
     let plan = Arc::new(Plan::compile(&request.expr)?);
     let mut stats = Stats::default();
     let units = units(engine, request, &plan, &mut stats);
-    let grid = Grid::new(request, buckets);
+    let grid = Grid::new(request, division);
     let shared = shared(&units);
     let request = Arc::new(request.clone());
     let dispatch: Dispatch<Counted> = Dispatch::new(engine, cancel.clone());
     let share = engine.budget.account().force(0);
-    let mut total = Total { counts: vec![0; grid.count], seen: Seen::new(), seen_bytes: 0, share, grid };
-    let mut in_flight = 0;
+    let mut total = Total { counts: vec![0; grid.cells()], seen: Seen::new(), seen_bytes: 0, share, grid };
+    let (mut in_flight, mut done, all, mut shown) = (0, 0, units.len(), started);
     let mut units = units.into_iter().zip(shared).enumerate();
     engine.metrics.in_flight.inc();
     loop {
@@ -107,10 +139,15 @@ pub(crate) fn run(
             break;
         }
         let Some((_, counted)) = dispatch.receive() else { break };
-        in_flight -= 1;
+        (in_flight, done) = (in_flight - 1, done + 1);
         match counted {
             Some(counted) => total.add(counted, &mut stats),
             None => drop(stats.damaged.insert("a part that could not be searched because of a bug".to_owned())),
+        }
+        let now = engine.doors.clock.uptime();
+        if done < all && now - shown >= SHOW_EVERY {
+            shown = now;
+            see(&total.histogram(&request), done as f64 / all as f64);
         }
     }
     let cancelled = cancel.is_cancelled();
@@ -138,12 +175,12 @@ impl Total {
         for (sum, count) in self.counts.iter_mut().zip(counted.counts) {
             *sum += count;
         }
-        for ((bucket, producer), found) in counted.seen {
-            let seen = self.seen.entry((bucket, producer)).or_default();
+        for ((cell, producer), found) in counted.seen {
+            let seen = self.seen.entry((cell, producer)).or_default();
             let (count, bytes) = (seen.len(), seen.serialized_size());
             *seen |= found;
             self.seen_bytes += seen.serialized_size() - bytes;
-            if let Some(sum) = self.counts.get_mut(bucket) {
+            if let Some(sum) = self.counts.get_mut(cell) {
                 *sum += seen.len() - count;
             }
         }
@@ -154,10 +191,11 @@ impl Total {
         let end = request.to.at().0;
         let edge =
             |at: usize| Millis(self.grid.from.saturating_add(self.grid.width.saturating_mul(at as u64)).min(end));
-        let buckets = self.counts.iter().enumerate();
-        Histogram {
-            buckets: buckets.map(|(at, count)| Bucket { from: edge(at), to: edge(at + 1), count: *count }).collect(),
-        }
+        let bucket = |(at, cells): (usize, &[u64])| {
+            let levels = cells.split_first().and_then(|(_, levels)| levels.try_into().ok());
+            Bucket { from: edge(at), to: edge(at + 1), count: cells.iter().sum(), levels }
+        };
+        Histogram { buckets: self.counts.chunks(self.grid.levels()).enumerate().map(bucket).collect() }
     }
 }
 
@@ -186,11 +224,34 @@ fn shared(units: &[Unit]) -> Vec<bool> {
 }
 
 fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid: Grid, shared: bool) -> Counted {
-    let mut counted = Counted { counts: vec![0; grid.count], seen: Seen::new(), bytes: 0, damaged: Vec::new() };
-    let (counts, seen) = (&mut counted.counts, &mut counted.seen);
+    let mut counted = Counted { counts: vec![0; grid.cells()], seen: Seen::new(), bytes: 0, damaged: Vec::new() };
     // A queue segment may hold a frame twice, after a client sent it again.
     let shared = shared || matches!(unit, Unit::Queue(_));
+    let mut tally = Tally { request, grid, shared, counts: &mut counted.counts, seen: &mut counted.seen };
+    let cancelled = || cancel.is_cancelled();
     counted.bytes = scan(unit, request, plan, cancel, usize::MAX, &mut counted.damaged, &mut |met| {
+        if grid.by_level {
+            tally.levels(met, &cancelled);
+        } else {
+            tally.rows(met, &cancelled);
+        }
+        ControlFlow::Continue(())
+    });
+    counted
+}
+
+/// Puts the matches of a unit into cells.
+struct Tally<'a> {
+    request: &'a Request,
+    grid: Grid,
+    shared: bool,
+    counts: &'a mut [u64],
+    seen: &'a mut Seen,
+}
+
+impl Tally<'_> {
+    /// Counts matches as they are.
+    fn rows(&mut self, met: Met<'_>, cancelled: &dyn Fn() -> bool) {
         let (of_lines, mut all);
         let (chunk, bound) = match met {
             Met::Text(chunk, bound) => (chunk, bound),
@@ -199,39 +260,67 @@ fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid
                 (&of_lines, &mut all)
             }
         };
-        let cancelled = || cancel.is_cancelled();
-        let span = chunk.rows.span();
-        if let Some((low, high)) = span
-            && !shared
-            && request.wants(low)
-            && request.wants(high)
-            && grid.bucket(low) == grid.bucket(high)
+        if let Some((low, high)) = chunk.rows.span()
+            && !self.shared
+            && self.request.wants(low)
+            && self.request.wants(high)
+            && self.grid.bucket(low) == self.grid.bucket(high)
         {
-            if let Some(count) = counts.get_mut(grid.bucket(low)) {
-                *count += u64::from(bound.count(chunk, &cancelled));
+            if let Some(count) = self.counts.get_mut(self.grid.bucket(low)) {
+                *count += u64::from(bound.count(chunk, cancelled));
             }
-            return ControlFlow::Continue(());
+            return;
         }
         let mut ids = Ids::new(&chunk.rows);
-        let mut take = |row| {
-            let id = ids.of(row);
-            if request.wants(id) {
-                if shared {
-                    seen.entry((grid.bucket(id), id.producer())).or_default().insert(id.sequence());
-                } else if let Some(count) = counts.get_mut(grid.bucket(id)) {
-                    *count += 1;
-                }
-            }
-        };
         match bound {
             // There may be no text.
-            Bound::All => (0..chunk.rows.count).for_each(take),
-            bound => bound.find(chunk, &cancelled, &mut |found| {
-                take(found.row);
+            Bound::All => (0..chunk.rows.count).for_each(|row| self.add(ids.of(row), None)),
+            bound => bound.find(chunk, cancelled, &mut |found| {
+                self.add(ids.of(found.row), None);
                 ControlFlow::Continue(())
             }),
         }
-        ControlFlow::Continue(())
-    });
-    counted
+    }
+
+    /// Counts matches by what their labels or texts say.
+    fn levels(&mut self, met: Met<'_>, cancelled: &dyn Fn() -> bool) {
+        match met {
+            Met::Text(chunk, bound) => {
+                let of_stream = Level::of_labels(chunk.labels);
+                let mut ids = Ids::new(&chunk.rows);
+                bound.find(chunk, cancelled, &mut |found| {
+                    let text = chunk.text.get(found.start..found.end).unwrap_or_default();
+                    self.add(ids.of(found.row), of_stream.or_else(|| Level::of_text(text)));
+                    ControlFlow::Continue(())
+                });
+            }
+            Met::Lines(lines) => match Level::of_labels(lines.labels()) {
+                // No line need be built.
+                Some(level) => {
+                    let rows = lines.rows();
+                    let mut ids = Ids::new(&rows);
+                    (0..rows.count).for_each(|row| self.add(ids.of(row), Some(level)));
+                }
+                None => {
+                    let mut ids = Ids::new(lines.stretch_rows());
+                    lines.each(&mut |row, text| {
+                        self.add(ids.of(row), Level::of_text(text));
+                        if cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    });
+                }
+            },
+        }
+    }
+
+    fn add(&mut self, id: Id, level: Option<Level>) {
+        if !self.request.wants(id) {
+            return;
+        }
+        let cell = self.grid.cell(id, level);
+        if self.shared {
+            self.seen.entry((cell, id.producer())).or_default().insert(id.sequence());
+        } else if let Some(count) = self.counts.get_mut(cell) {
+            *count += 1;
+        }
+    }
 }

@@ -9,7 +9,7 @@ use bucksaw_scan::Plan;
 use bucksaw_store::Shelf;
 
 use crate::budget::Budget;
-use crate::count::{self, Histogram};
+use crate::count::{self, Division, Histogram};
 use crate::fields::Fields;
 use crate::hits::Record;
 use crate::metrics::Metrics;
@@ -95,11 +95,13 @@ impl Engine {
     /// # Errors
     /// [`RequestError`].
     pub fn count(self: &Arc<Self>, request: &Request, cancel: &Cancel) -> Result<(u64, Stats), RequestError> {
-        let (histogram, stats) = count::run(self, request, cancel, 1)?;
+        let (histogram, stats) =
+            count::run(self, request, cancel, Division { buckets: 1, by_level: false }, &mut |_, _| {})?;
         Ok((histogram.buckets.iter().map(|bucket| bucket.count).sum(), stats))
     }
 
-    /// The exact number of different records that match, by equal stretches of the request's time.
+    /// The exact number of different records that match, by equal stretches of the request's time. While it is being
+    /// counted, `see` is shown some times a second what was counted so far, and which part of the work is done.
     ///
     /// # Errors
     /// [`RequestError`].
@@ -107,9 +109,18 @@ impl Engine {
         self: &Arc<Self>,
         request: &Request,
         cancel: &Cancel,
-        buckets: usize,
+        division: Division,
+        see: &mut dyn FnMut(&Histogram, f64),
     ) -> Result<(Histogram, Stats), RequestError> {
-        count::run(self, request, cancel, buckets)
+        count::run(self, request, cancel, division, see)
+    }
+
+    /// Whether an expression can be asked for: for those who must know before they begin an answer.
+    ///
+    /// # Errors
+    /// [`RequestError::Expression`].
+    pub fn check(&self, expr: &bucksaw_record::Expr) -> Result<(), RequestError> {
+        Ok(Plan::compile(expr).map(drop)?)
     }
 
     /// The fields and labels of the newest matching records, with their commonest values.

@@ -34,7 +34,8 @@ mod stats;
 mod tail;
 mod unit;
 
-pub use count::{Bucket, Histogram};
+pub use bucksaw_scan::Level;
+pub use count::{Bucket, Division, Histogram};
 pub use engine::{Config, Engine};
 pub use fields::{FieldValues, Fields};
 pub use hits::{Record, RecordRef, Run};

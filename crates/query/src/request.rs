@@ -52,6 +52,15 @@ impl Request {
         Self { expr, from: Id::first_at(from), to, stream: None, order: Order::Ascending, limit: None }
     }
 
+    /// The same for what comes behind the record `id` in the answer.
+    #[must_use]
+    pub fn behind(self, id: Id) -> Self {
+        match self.order {
+            Order::Ascending => Self { from: self.from.max(Id::from_bits(id.bits().saturating_add(1))), ..self },
+            Order::Descending => Self { to: self.to.min(id), ..self },
+        }
+    }
+
     /// The same for what comes before `id` in the answer, and for what comes from there on.
     pub(crate) fn split(&self, id: Id) -> (Self, Self) {
         let behind = Id::from_bits(id.bits().saturating_add(1));

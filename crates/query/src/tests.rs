@@ -24,6 +24,18 @@ struct Node {
     all: BTreeMap<Id, (Labels, Vec<u8>)>,
 }
 
+/// The histogram of a request: with levels and without, which must agree.
+fn histogram(node: &Node, request: &Request, buckets: usize) -> Histogram {
+    let ask = |by_level| {
+        let division = Division { buckets, by_level };
+        node.engine.histogram(request, &Cancel::default(), division, &mut |_, _| {}).unwrap().0
+    };
+    let (plain, levelled) = (ask(false), ask(true));
+    let count = |histogram: &Histogram| histogram.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>();
+    assert_eq!(count(&plain), count(&levelled));
+    plain
+}
+
 impl Node {
     fn new() -> Self {
         Self::on(sim::Fs::new())
@@ -180,7 +192,7 @@ fn records_sent_twice_are_one() {
     assert_eq!((node.count(&all("line")), node.lines(all("line")).len()), (10, 10));
     node.gather();
     assert_eq!((node.count(&all("line")), node.lines(all("line")).len()), (10, 10));
-    let (histogram, _) = node.engine.histogram(&all("line"), &Cancel::default(), 7).unwrap();
+    let histogram = histogram(&node, &all("line"), 7);
     assert_eq!(histogram.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 10);
 }
 
@@ -198,7 +210,7 @@ fn spans_are_half_open_and_buckets_cover_them() {
     assert_eq!(node.count(&request(1_000, 3_000)), 2);
     assert_eq!(node.count(&request(1_001, 3_001)), 2);
     assert_eq!(node.count(&request(5_000, 5_000)), 0);
-    let (histogram, _) = node.engine.histogram(&request(0, 10_000), &Cancel::default(), 5).unwrap();
+    let histogram = histogram(&node, &request(0, 10_000), 5);
     assert_eq!(histogram.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [2; 5]);
     assert!(histogram.buckets.windows(2).all(|pair| pair[0].to == pair[1].from));
     assert_eq!(histogram.buckets[4].to, Millis(start + 10_000));
@@ -464,7 +476,7 @@ proptest! {
         };
         prop_assert_eq!(got(request.clone()), want.clone());
         prop_assert_eq!(node.count(&request), want.len() as u64);
-        let (histogram, _) = node.engine.histogram(&request, &Cancel::default(), 13).unwrap();
+        let histogram = histogram(&node, &request, 13);
         for bucket in &histogram.buckets {
             let inside = want.iter().filter(|(id, _)| bucket.from <= id.at() && id.at() < bucket.to).count();
             prop_assert_eq!(bucket.count, inside as u64);

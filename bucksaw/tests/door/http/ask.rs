@@ -216,3 +216,81 @@ fn context_is_that_of_the_stream() {
     assert_eq!(around(""), lines(15, 35));
     assert_eq!(around("&before=1000&after=1000"), lines(0, 49));
 }
+
+#[test]
+fn answers_go_on_behind_a_record() {
+    let (node, lines) = node();
+    // Of one time, so that only ids part them.
+    node.post("/api/v1/ingest", &[], b"x 0\nx 1\nx 2\nx 3\n").expect(200);
+    let all: Vec<String> = lines.iter().cloned().chain((0..4).map(|number| format!("x {number}"))).collect();
+    for (order, want) in [("asc", all.clone()), ("desc", all.iter().rev().cloned().collect())] {
+        let (mut have, mut after) = (Vec::new(), String::new());
+        loop {
+            let target = format!("/api/v1/query?order={order}&limit=3&after={after}");
+            let mut page = node.get(&target).expect(200).objects();
+            page.pop();
+            let Some(last) = page.last() else { break };
+            after = last["id"].as_str().unwrap().to_owned();
+            have.extend(page.iter().map(|object| object["line"].as_str().unwrap().to_owned()));
+        }
+        assert_eq!(have, want, "{order}");
+    }
+}
+
+/// Sums of a histogram: all, and by level.
+fn sums(histogram: &Value) -> (u64, Vec<(String, u64)>) {
+    let mut levels = std::collections::BTreeMap::<String, u64>::new();
+    let mut all = 0;
+    for bucket in histogram["buckets"].as_array().unwrap() {
+        all += bucket["count"].as_u64().unwrap();
+        for (level, count) in bucket["levels"].as_object().into_iter().flatten() {
+            *levels.entry(level.clone()).or_default() += count.as_u64().unwrap();
+        }
+    }
+    (all, levels.into_iter().collect())
+}
+
+#[test]
+fn histograms_tell_levels() {
+    let node = Node::start(&["--segment-max-age", "200ms"]);
+    let text = "time ERROR a\nlevel=warn b\n{\"level\":\"info\"}\nplain\n[error] c\n".repeat(300);
+    // The same body twice, under one key: each record counts once.
+    for _ in 0..2 {
+        node.post("/api/v1/ingest", &[("Idempotency-Key", "levels")], text.as_bytes()).expect(200);
+    }
+    node.post("/api/v1/ingest?label=severity=debug", &[], b"ERROR, but the label says more\n").expect(200);
+    let check = |what: &str| {
+        let asked = |parameters: &str| node.get(&format!("/api/v1/histogram?{parameters}")).expect(200).json();
+        let level = |name: &str, count| (name.to_owned(), count);
+        let (debug, error, info, warn) =
+            (level("debug", 1), level("error", 600), level("info", 300), level("warn", 300));
+        assert_eq!(sums(&asked("")), (1_501, Vec::new()), "{what}");
+        let all = vec![debug.clone(), error.clone(), info, warn];
+        assert_eq!(sums(&asked("by=level&buckets=7")), (1_501, all), "{what}");
+        assert_eq!(sums(&asked("by=level&q=%22ERROR%22i")), (601, vec![debug, error]), "{what}");
+        assert_eq!(sums(&asked("by=level&q=plain")), (300, Vec::new()), "{what}");
+        assert_eq!(sums(&asked("by=level&q=level%3Dwarn")), (300, vec![level("warn", 300)]), "{what}");
+    };
+    check("in the queue");
+    node.wait_stored();
+    check("in the store");
+}
+
+#[test]
+fn histograms_fill_in() {
+    let (node, _) = node();
+    let headers = [("Accept", "application/x-ndjson")];
+    let answer = node.call("GET", "/api/v1/histogram?by=level&buckets=4", &headers, b"").expect(200);
+    assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
+    let objects = answer.objects();
+    let (last, before) = objects.split_last().unwrap();
+    assert_eq!(last["stats"]["matched"], 6);
+    assert_eq!(sums(last), (6, vec![("error".to_owned(), 3), ("info".to_owned(), 3)]));
+    for object in before {
+        assert!(object["progress"].as_f64().unwrap() < 1.0 && object["stats"].is_null(), "{object}");
+        assert_eq!(object["buckets"].as_array().unwrap().len(), 4, "{object}");
+    }
+    // What is wrong is told before an answer begins.
+    let refused = node.call("GET", "/api/v1/histogram?q=%2F%28%2F", &headers, b"").expect(400).json();
+    assert!(refused["error"].as_str().unwrap().contains("unclosed group"), "{refused}");
+}

@@ -59,3 +59,27 @@ fn followers_that_leave_are_forgotten() {
     drop(followers);
     tails("0");
 }
+
+#[test]
+fn who_wants_less_is_told_how_much_there_was() {
+    let node = Node::start(&[]);
+    let target = "/api/v1/tail?q=wanted&rate=10";
+    let mut open = Open::call(node.address("http"), "GET", target, &[], b"").unwrap();
+    assert_eq!(open.status, 200);
+    let (sent, mut shown, mut skipped) = (5_000_u64, 0_u64, 0_u64);
+    let text: String = (0..sent).map(|number| format!("wanted {number}\nother {number}\n")).collect();
+    node.post("/api/v1/ingest", &[], text.as_bytes()).expect(200);
+    // Every matching record is shown or told of, and hardly more is shown than was asked for.
+    while shown + skipped < sent {
+        let object: Value = serde_json::from_slice(&open.body.line().unwrap()).unwrap();
+        match object["skipped_records"].as_u64() {
+            Some(records) => skipped += records,
+            None => {
+                assert!(object["line"].as_str().unwrap().starts_with("wanted"), "{object}");
+                shown += 1;
+            }
+        }
+    }
+    assert_eq!(shown + skipped, sent);
+    assert!((10..100).contains(&shown), "{shown}");
+}

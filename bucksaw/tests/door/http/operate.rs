@@ -33,10 +33,24 @@ fn health_and_readiness() {
     let node = Node::start(&[]);
     assert_eq!(node.get("/-/healthy").expect(200).text(), "healthy\n");
     assert_eq!(node.get("/-/ready").expect(200).text(), "ready\n");
-    let page = node.get("/").expect(200).text();
-    for call in ["ingest", "query", "tail", "count", "histogram", "fields", "context", "cluster"] {
-        assert!(page.contains(&format!("/api/v1/{call}")), "{page}");
+    let calls = node.get("/api/v1").expect(200).text();
+    for call in ["ingest", "query", "tail", "count", "histogram", "fields", "context", "cluster", "history"] {
+        assert!(calls.contains(&format!("/api/v1/{call}")), "{calls}");
     }
+}
+
+#[test]
+fn the_history_is_that_of_the_metrics() {
+    let node = Node::start(&[]);
+    let history = || node.get("/api/v1/history").expect(200).json();
+    wait_until("the metrics were looked at", || history()["times"].as_array().unwrap().len() == 1);
+    let first = history();
+    assert_eq!(first["step_seconds"], 5);
+    assert_eq!(first["series"]["bucksaw_ingest_records_total"], json!([0.0]));
+    assert!(first["series"]["bucksaw_disk_free_bytes"][0].as_f64().is_some(), "{first}");
+    node.post("/api/v1/ingest", &[], b"a\nb\n").expect(200);
+    wait_until("they were looked at again", || history()["times"].as_array().unwrap().len() == 2);
+    assert_eq!(history()["series"]["bucksaw_ingest_records_total"], json!([0.0, 2.0]));
 }
 
 /// The values of the metrics, by name with labels.

@@ -69,6 +69,9 @@ fn questions_that_cannot_be_answered() {
     check("count?limit=1", 400, "unknown parameter `limit`: this call takes q, from, to");
     check("histogram?buckets=0", 400, "buckets is from 1 to 10000");
     check("histogram?buckets=10001", 400, "buckets is from 1 to 10000");
+    check("histogram?by=app", 400, "by is level, not `app`");
+    check("query?after=nonsense", 400, "after: not an id");
+    check("tail?rate=fast", 400, "parameter `rate` is not a whole number");
     check("context", 400, "parameter `id` is missing");
     check("context?id=nonsense", 400, "id: not an id");
     check("context?id=00000000000000000000000000", 404, "there is no record 00000000000000000000000000");
@@ -83,10 +86,12 @@ fn calls_that_do_not_exist() {
         let answer = node.call(method, target, &[], b"").expect(status);
         assert!(answer.json()["error"].is_string(), "{method} {target}");
     };
-    for target in ["/nothing", "/api/v1/nothing", "/api/v1", "/api/v2/query", "/api/v1/query/", "/-/"] {
+    for target in ["/nothing", "/nodes/", "/index.html", "/api/v1/nothing", "/api/v2/query", "/api/v1/query/", "/-/"] {
         check("GET", target, 404);
         check("POST", target, 404);
     }
+    check("GET", "/assets/nothing.js", 404);
+    check("GET", "/assets/../index.html", 404);
     for (method, target) in [
         ("GET", "/api/v1/ingest"),
         ("DELETE", "/api/v1/query"),
@@ -97,6 +102,8 @@ fn calls_that_do_not_exist() {
         ("POST", "/metrics"),
         ("POST", "/-/healthy"),
         ("POST", "/"),
+        ("DELETE", "/nodes"),
+        ("POST", "/api/v1/history"),
     ] {
         check(method, target, 405);
     }

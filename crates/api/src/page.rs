@@ -1,0 +1,117 @@
+//! The page: its files, to browsers.
+//!
+//! A file whose name changes with its bytes may be kept for ever; the others are asked for again each time, and answered
+//! with 304 while they are the same. Only the paths that the page itself makes are answered with it: a mistyped address
+//! is told so.
+//!
+//! Everything comes with a policy that lets the page load nothing from elsewhere and run nothing that stands in its
+//! text, so that no log line can ever become more than text.
+
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bucksaw_page::File;
+
+use crate::error::ApiError;
+
+/// What the page may do. Styles that scripts set on elements are not under `style-src`; markup with styles in it is.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
+    connect-src 'self'; worker-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
+    form-action 'none'; require-trusted-types-for 'script'; trusted-types bucksaw";
+
+/// The page itself.
+pub(crate) async fn index(headers: HeaderMap) -> Result<Response, ApiError> {
+    file("index.html", &headers)
+}
+
+/// A file that the page names.
+pub(crate) async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+    file(&format!("assets/{path}"), &headers)
+}
+
+/// The page's sign in the browser's tabs.
+pub(crate) async fn icon(headers: HeaderMap) -> Result<Response, ApiError> {
+    file("favicon.svg", &headers)
+}
+
+fn file(path: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
+    let Some(file) = bucksaw_page::find(path) else { return Err(ApiError::nothing_here()) };
+    Ok(answer(file, headers))
+}
+
+fn answer(file: &'static File, asked: &HeaderMap) -> Response {
+    let (bytes, encoding) = form(file, asked);
+    let tag = tag(file, encoding);
+    let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let known = known.is_some_and(|known| known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag));
+    let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { bytes.into_response() };
+    let kept = if file.is_hashed() { "public, max-age=31536000, immutable" } else { "no-cache" };
+    let headers = response.headers_mut();
+    let mut set = |name: HeaderName, value: &'static str| drop(headers.insert(name, HeaderValue::from_static(value)));
+    set(header::CONTENT_TYPE, file.content_type());
+    set(header::CACHE_CONTROL, kept);
+    set(header::VARY, "Accept-Encoding");
+    set(header::CONTENT_SECURITY_POLICY, POLICY);
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::X_FRAME_OPTIONS, "DENY");
+    set(header::REFERRER_POLICY, "no-referrer");
+    set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    set(HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()");
+    if let (Some(encoding), false) = (encoding, known) {
+        set(header::CONTENT_ENCODING, encoding);
+    }
+    // Hexadecimal digits and letters in quotes.
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    response
+}
+
+/// The smallest form that the client takes.
+fn form(file: &'static File, asked: &HeaderMap) -> (&'static [u8], Option<&'static str>) {
+    let accepted = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let accepted: Vec<&str> = accepted.flat_map(|value| value.split(',')).collect();
+    let packed = [("br", file.brotli), ("gzip", file.gzip)];
+    let packed = packed.into_iter().filter_map(|(name, bytes)| Some((bytes?, name)));
+    let mut wanted = packed.filter(|(_, name)| accepted.iter().any(|accepted| takes(accepted, name)));
+    wanted.next().map_or((file.plain, None), |(bytes, name)| (bytes, Some(name)))
+}
+
+/// Whether one item of `Accept-Encoding`, such as `br;q=0.8`, allows an encoding.
+fn takes(item: &str, encoding: &str) -> bool {
+    let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
+    let weight = parameters.trim().strip_prefix("q=").map_or(Some(1.0), |weight| weight.parse::<f32>().ok());
+    (name.trim().eq_ignore_ascii_case(encoding) || name.trim() == "*") && weight.is_some_and(|weight| weight > 0.0)
+}
+
+/// Names the bytes of a form: other bytes have another name.
+fn tag(file: &'static File, encoding: Option<&str>) -> String {
+    // FNV-1a. Nobody gains by forging a tag of what anybody may read.
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = file.plain.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    format!("\"{hash:016x}{}\"", encoding.map_or("", |name| if name == "br" { "-br" } else { "-gzip" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_are_those_that_are_accepted() {
+        let file: &'static File =
+            Box::leak(Box::new(File { path: "x.js", plain: b"plain", brotli: Some(b"br"), gzip: Some(b"gz") }));
+        let check = |accepted: &'static str, want: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted));
+            assert_eq!(form(file, &headers).1, want, "{accepted}");
+        };
+        check("gzip, deflate, br, zstd", Some("br"));
+        check("gzip;q=1.0, br;q=0", Some("gzip"));
+        check("GZIP", Some("gzip"));
+        check("*", Some("br"));
+        check("identity, broil", None);
+        check("", None);
+        assert_eq!(form(file, &HeaderMap::new()).1, None);
+    }
+}

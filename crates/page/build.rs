@@ -1,0 +1,95 @@
+//! Builds the page in `ui/` with npm and makes the table of its files, which `src/lib.rs` includes.
+//!
+//! Where there is no npm, or `BUCKSAW_UI=off` is set, it warns and takes a small page that says how to get the real one: a
+//! node must be buildable on a machine that has only Rust. A page that does not build where npm is there is an error.
+#![expect(clippy::disallowed_methods, reason = "a build script reads and writes real files")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+/// What the page is made of, in `ui/`. All else there (tests, what npm installs) does not change it.
+const SOURCES: [&str; 6] = ["src", "public", "build", "index.html", "package-lock.json", "vite.config.ts"];
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-env-changed=BUCKSAW_UI");
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let ui = here.join("../../ui");
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={}", ui.join(source).display());
+    }
+    let page = out.join("page");
+    let dir = match wanted() {
+        Ok(()) => {
+            build(&ui, &page)?;
+            page
+        }
+        Err(why) => {
+            println!("cargo::warning={why}: the node will have a plain page in place of the real one");
+            here.join("without")
+        }
+    };
+    fs::write(out.join("files.rs"), table(&dir)?)
+}
+
+/// Whether to build the page; else why not.
+fn wanted() -> Result<(), &'static str> {
+    if env::var_os("BUCKSAW_UI").is_some_and(|value| value == "off") {
+        return Err("BUCKSAW_UI is off");
+    }
+    let npm = Command::new("npm").arg("--version").output();
+    if npm.is_ok_and(|npm| npm.status.success()) { Ok(()) } else { Err("npm was not found") }
+}
+
+fn build(ui: &Path, page: &Path) -> io::Result<()> {
+    // npm leaves a copy of the lock file beside what it installed. Without one, or with an older one, it has to install.
+    let installed = fs::metadata(ui.join("node_modules/.package-lock.json")).and_then(|file| file.modified());
+    let locked = fs::metadata(ui.join("package-lock.json")).and_then(|file| file.modified())?;
+    if installed.map_or(true, |installed| installed < locked) {
+        run(Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(ui))?;
+    }
+    run(Command::new("npm").args(["run", "build", "--", "--emptyOutDir", "--outDir"]).arg(page).current_dir(ui))
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    // Nothing is downloaded but packages: the browser of the tests is the system's.
+    let output = command.env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1").output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let told = [output.stdout, output.stderr].concat();
+    Err(io::Error::other(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&told))))
+}
+
+/// A Rust expression: the files of `dir` with their packed forms, `x.br` and `x.gz` beside `x`.
+fn table(dir: &Path) -> io::Result<String> {
+    let mut files = Vec::new();
+    list(dir, &mut files)?;
+    files.sort();
+    let packed = |file: &Path, ending: &str| {
+        let name = PathBuf::from(format!("{}.{ending}", file.display()));
+        if name.is_file() { format!("Some(include_bytes!({name:?}))") } else { "None".to_owned() }
+    };
+    let mut table = String::from("&[\n");
+    for file in files.iter().filter(|file| file.extension().is_none_or(|ending| ending != "br" && ending != "gz")) {
+        let path = file.strip_prefix(dir).unwrap_or(file).to_string_lossy().replace('\\', "/");
+        // Writing to memory cannot fail.
+        let _ = writeln!(
+            table,
+            "    File {{ path: {path:?}, plain: include_bytes!({file:?}), brotli: {}, gzip: {} }},",
+            packed(file, "br"),
+            packed(file, "gz")
+        );
+    }
+    Ok(table + "]\n")
+}
+
+fn list(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() { list(&path, files)? } else { files.push(path) }
+    }
+    Ok(())
+}

@@ -1,0 +1,21 @@
+import { Store, useStore } from "../state/store.ts";
+import styles from "./Announcer.module.css";
+
+const said = new Store({ text: "" });
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Says something in passing, to who sees and to who hears. */
+export function say(text: string) {
+  said.change({ text });
+  clearTimeout(timer);
+  timer = setTimeout(() => said.change({ text: "" }), 3_000);
+}
+
+export function Announcer() {
+  const { text } = useStore(said);
+  return (
+    <div role="status" className={styles.toast}>
+      {text}
+    </div>
+  );
+}

@@ -1,0 +1,100 @@
+import { Tooltip } from "@base-ui/react/tooltip";
+import { lazy, type MouseEvent, Suspense, useEffect, useState } from "react";
+import { writeState } from "../lib/url.ts";
+import { go, pageState, usePage } from "../state/page.ts";
+import { prefer, usePreferences } from "../state/preferences.ts";
+import { Announcer } from "./Announcer.tsx";
+import styles from "./App.module.css";
+import { IconButton } from "./controls.tsx";
+import { Explore } from "./Explore.tsx";
+import { onKeys } from "./keys.ts";
+
+const Help = lazy(() => import("./Help.tsx"));
+const NodesPage = lazy(() => import("../nodes/NodesPage.tsx"));
+
+const THEMES = { system: "dark", dark: "light", light: "system" } as const;
+const THEME_ICONS = { system: "contrast", dark: "moon", light: "sun" } as const;
+
+export function App() {
+  const { view } = usePage();
+  const [help, setHelp] = useState(false);
+  useEffect(
+    () =>
+      onKeys({
+        "?": () => setHelp(true),
+        n: () => go({ view: pageState().view === "nodes" ? "explore" : "nodes" }),
+      }),
+    [],
+  );
+  useEffect(() => {
+    document.title = view === "nodes" ? "Nodes · Bucksaw" : "Bucksaw";
+  }, [view]);
+  return (
+    <Tooltip.Provider delay={500}>
+      <div className={styles.page}>
+        <a className={styles.skip} href={view === "nodes" ? "#nodes" : "#found"}>
+          Skip to the {view === "nodes" ? "nodes" : "records"}
+        </a>
+        <Header onHelp={() => setHelp(true)} />
+        {view === "nodes" ? (
+          <Suspense fallback={<p className={styles.loading}>Loading…</p>}>
+            <NodesPage />
+          </Suspense>
+        ) : (
+          <Explore />
+        )}
+      </div>
+      {help ? (
+        <Suspense>
+          <Help onClose={() => setHelp(false)} />
+        </Suspense>
+      ) : undefined}
+      <Announcer />
+    </Tooltip.Provider>
+  );
+}
+
+function Header({ onHelp }: { onHelp: () => void }) {
+  const state = usePage();
+  const { theme, utc } = usePreferences();
+  const link = (view: "explore" | "nodes", name: string) => (
+    <a
+      href={writeState({ ...state, view })}
+      aria-current={state.view === view ? "page" : undefined}
+      onClick={(event: MouseEvent) => {
+        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+        event.preventDefault();
+        go({ view });
+      }}
+    >
+      {name}
+    </a>
+  );
+  return (
+    <header className={styles.head}>
+      <div className={styles.brand}>
+        <img src="/favicon.svg" alt="" />
+        <span>Bucksaw</span>
+      </div>
+      <nav className={styles.nav} aria-label="Views">
+        {link("explore", "Explore")}
+        {link("nodes", "Nodes")}
+      </nav>
+      <IconButton
+        icon="clock"
+        name={utc ? "Times are UTC: show local times" : "Times are local: show UTC"}
+        on={utc}
+        aria-pressed={utc}
+        onClick={() => prefer({ utc: !utc })}
+      >
+        {utc ? "UTC" : "Local"}
+      </IconButton>
+      <IconButton
+        icon={THEME_ICONS[theme]}
+        name={`Theme: ${theme === "system" ? "as the system" : theme}`}
+        onClick={() => prefer({ theme: THEMES[theme] })}
+      />
+      <IconButton icon="help" name="Help and keys" shortcut="?" onClick={onHelp} />
+    </header>
+  );
+}

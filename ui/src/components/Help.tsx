@@ -1,0 +1,122 @@
+import { Dialog } from "@base-ui/react/dialog";
+import { controls, IconButton } from "./controls.tsx";
+import styles from "./Help.module.css";
+
+const KEYS: readonly [name: string, keys: readonly (readonly [keys: string, what: string])[]][] = [
+  [
+    "Search",
+    [
+      ["/", "go to the search box"],
+      ["↓ ↑ Enter", "choose a completion, or run the search"],
+      ["Esc", "leave what is open"],
+      ["r", "search again"],
+      ["e", "set the time range"],
+      ["[ ] z", "earlier, later, three times as long"],
+    ],
+  ],
+  [
+    "Records",
+    [
+      ["j k ↓ ↑", "next, previous"],
+      ["Enter", "open, with fields and actions"],
+      ["x", "context of the open record"],
+      ["Home End", "first, last"],
+      ["w", "wrap lines"],
+      ["o", "newest first, oldest first"],
+    ],
+  ],
+  [
+    "Page",
+    [
+      ["t", "follow new records"],
+      ["p", "pause and resume following"],
+      ["f", "fields"],
+      ["c", "copy a link, with fixed times"],
+      ["s", "saved searches"],
+      ["n", "nodes, and back"],
+      ["?", "this help"],
+    ],
+  ],
+];
+
+const FORMS: readonly (readonly [form: string, what: string])[] = [
+  ["timeout", "contains these bytes"],
+  ['"connection refused"', "blanks stand in quotes"],
+  ['"timeout"i', "in any case of letters"],
+  ["/time(d)? ?out/i", "a regex"],
+  ["a b   a AND b", "both"],
+  ["a OR b", "either; AND binds tighter"],
+  ["-a   NOT a", "not"],
+  ["(a OR b) c", "groups"],
+  ["level=error   level!=info", "a label or field equals, or does not"],
+  ["status>=500", "is a number that compares so"],
+  ["path=~/^.api/   path!~/…/", "matches a regex, or does not"],
+  ["user.id=42", "nested fields of JSON"],
+];
+
+/** What the keys do, and how filters are written. */
+export default function Help({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Backdrop className={styles.backdrop} />
+        <Dialog.Popup className={styles.popup}>
+          <div className={styles.head}>
+            <Dialog.Title>Help</Dialog.Title>
+            <Dialog.Close render={<IconButton icon="close" name="Close" shortcut="Esc" />} />
+          </div>
+          <div className={styles.columns}>
+            <div>
+              {KEYS.map(([name, keys]) => (
+                <section key={name}>
+                  <h3>{name}</h3>
+                  <table className={styles.table}>
+                    <tbody>
+                      {keys.map(([key, what]) => (
+                        <tr key={key}>
+                          <td>
+                            {key.split(" ").map((one) => (
+                              <kbd key={one} className={controls.kbd}>
+                                {one}
+                              </kbd>
+                            ))}
+                          </td>
+                          <td>{what}</td>
+                        </tr>
+                      ))}
+                    </tbody>
+                  </table>
+                </section>
+              ))}
+            </div>
+            <div>
+              <h3>Filters</h3>
+              <table className={styles.table}>
+                <tbody>
+                  {FORMS.map(([form, what]) => (
+                    <tr key={form}>
+                      <td>
+                        <code>{form}</code>
+                      </td>
+                      <td>{what}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+              <h3>Mouse</h3>
+              <p>
+                Drag over the histogram to zoom in, click a bar for its time and a level for its records. Mark text in a
+                record to search for it, or to leave it out.
+              </p>
+              <h3>The same elsewhere</h3>
+              <p>
+                <code>bucksaw query</code> and <code>bucksaw tail</code> take the same filters, and so does the{" "}
+                <a href="/api/v1">HTTP API</a>.
+              </p>
+            </div>
+          </div>
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}

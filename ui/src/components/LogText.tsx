@@ -1,0 +1,33 @@
+import { memo } from "react";
+import { type Hit, pieces } from "../lib/display.ts";
+import { cx } from "./cx.ts";
+import styles from "./LogText.module.css";
+
+interface Props {
+  text: string;
+  find: (text: string) => Hit[];
+  /** Characters that are shown. */
+  most: number;
+}
+
+/** Log text with its colours, with matches marked, and with everything in it visible. Only ever text nodes. */
+export const LogText = memo(function LogText({ text, find, most }: Props) {
+  const shown = text.length > most ? text.slice(0, most) : text;
+  const list = pieces(shown, find(shown));
+  return list.map((piece, at) => {
+    const classes = piece.style.split(" ").map((name) => styles[name]);
+    const name = cx(...classes, piece.hit && styles.hit, piece.kind === "mark" && styles.unseen);
+    // The pieces of one text never change their places.
+    const key = `${at}`;
+    if (name === "" && !piece.hit) return piece.text;
+    return piece.hit ? (
+      <mark key={key} className={name}>
+        {piece.text}
+      </mark>
+    ) : (
+      <span key={key} className={name} title={piece.kind === "mark" ? "a character that cannot be seen" : undefined}>
+        {piece.text}
+      </span>
+    );
+  });
+});

@@ -1,0 +1,78 @@
+import { memo } from "react";
+import { fieldsOf } from "../lib/fields.ts";
+import type { Highlighter } from "../lib/highlight.ts";
+import { bytes } from "../lib/numbers.ts";
+import { clock, full } from "../lib/times.ts";
+import type { Row } from "../worker/messages.ts";
+import { cx } from "./cx.ts";
+import { LogText } from "./LogText.tsx";
+import styles from "./RecordList.module.css";
+
+/** Characters of a record that are shown in the list: as one line, and wrapped. */
+const LINE_CHARS = 1_000;
+const WRAPPED_CHARS = 5_000;
+
+interface Props {
+  id: string;
+  row: Row;
+  index: number;
+  count: number;
+  top: number;
+  columns: readonly string[];
+  wrap: boolean;
+  utc: boolean;
+  find: Highlighter;
+  isAt: boolean;
+  isOpen: boolean;
+  measure: ((element: HTMLElement | null) => void) | undefined;
+  onOpen: (row: Row, index: number) => void;
+}
+
+export const RecordRow = memo(function RecordRow(props: Props) {
+  const { row, index, count, top, columns, wrap, utc, find, isAt, isOpen, measure, onOpen } = props;
+  const most = wrap ? WRAPPED_CHARS : LINE_CHARS;
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the list, which keeps the focus
+    // biome-ignore lint/a11y/useFocusableInteractive: as above
+    <div
+      id={props.id}
+      ref={measure}
+      role="option"
+      aria-selected={isOpen}
+      aria-posinset={index + 1}
+      aria-setsize={count}
+      data-index={index}
+      data-record={row.id}
+      className={cx(styles.row, wrap && styles.wrap, isAt && styles.at, isOpen && styles.open)}
+      style={{ transform: `translateY(${top}px)` }}
+      onClick={() => {
+        // Who has marked some text wants that, and not the record.
+        if (getSelection()?.isCollapsed !== false) onOpen(row, index);
+      }}
+    >
+      <span className={cx(styles.level, row.level !== undefined && styles[row.level])} title={row.level}>
+        {row.level?.charAt(0).toUpperCase() ?? " "}
+      </span>
+      <span className={styles.time} title={full(row.time, utc)}>
+        {clock(row.time, utc)}
+      </span>
+      {columns.length === 0 ? undefined : <Columns row={row} names={columns} />}
+      <span className={styles.text}>
+        <LogText text={wrap ? row.text : row.text.slice(0, most).replaceAll("\n", "⏎")} find={find} most={most} />
+        {row.text.length > most ? <span className={styles.more}> … {bytes(row.text.length)} in all</span> : undefined}
+      </span>
+    </div>
+  );
+});
+
+function Columns({ row, names }: { row: Row; names: readonly string[] }) {
+  const fields = new Map(fieldsOf(row.text).map(({ name, value }) => [name, value]));
+  return names.map((name) => {
+    const value = row.labels[name] ?? fields.get(name);
+    return (
+      <span key={name} className={cx(styles.column, value === undefined && styles.absent)} title={value?.slice(0, 500)}>
+        {value === undefined ? "–" : <LogText text={value.slice(0, 200)} find={() => []} most={200} />}
+      </span>
+    );
+  });
+}

@@ -1,0 +1,125 @@
+import { bytes, compact, count, plural } from "../lib/numbers.ts";
+import { duration } from "../lib/times.ts";
+import { type AnswerState, ROWS_MAX } from "../state/answer.ts";
+import type { CountsState } from "../state/counts.ts";
+import { answer, tail } from "../state/session.ts";
+import { TAIL_ROWS_MAX, type TailState } from "../state/tail.ts";
+import { Button } from "./controls.tsx";
+import styles from "./Explore.module.css";
+import { Notice } from "./Notice.tsx";
+
+interface SaidProps {
+  following: boolean;
+  found: AnswerState;
+  counted: CountsState;
+  followed: TailState;
+}
+
+/** What an answer rests on, in a line. */
+export function Said({ following, found, counted, followed }: SaidProps) {
+  if (following) {
+    const state = { off: "", connecting: "Connecting…", live: "Live", lost: "Connection lost" }[followed.status];
+    return (
+      <p className={styles.said} data-testid="said">
+        <b className={followed.status === "lost" ? styles.live : undefined}>{followed.paused ? "Paused" : state}</b> ·{" "}
+        {compact(followed.rate)} records/s · {plural(followed.rows.length, "record")} here
+        {followed.rows.dropped > 0 ? `, ${count(followed.rows.dropped)} older ones let go` : ""}
+      </p>
+    );
+  }
+  const stats = counted.stats ?? found.stats;
+  const busy = found.status === "loading" || found.status === "stale";
+  return (
+    <p className={styles.said} role="status" data-testid="said" data-status={found.status}>
+      {busy ? "Searching… " : ""}
+      {plural(found.count, "record")} loaded
+      {stats === undefined
+        ? ""
+        : ` · searched ${bytes(stats.bytes_scanned)}, passed over ${bytes(stats.bytes_skipped)} in ${duration(stats.seconds)}`}
+      {stats !== undefined && stats.nodes_asked !== stats.nodes_answered
+        ? ` · ${stats.nodes_answered} of ${stats.nodes_asked} nodes answered`
+        : ""}
+    </p>
+  );
+}
+
+/** What is missing from the records that are followed, and why. */
+export function TailNotices({ followed }: { followed: TailState }) {
+  const { paused, waiting, skipped, skippedBytes, gaps, status, message } = followed;
+  return (
+    <>
+      {status === "lost" ? (
+        <Notice kind="bad">
+          <p>The connection to the node is lost ({message}). Trying again…</p>
+        </Notice>
+      ) : undefined}
+      {gaps > 0 && status === "live" ? (
+        <Notice kind="caution">
+          <p>
+            The connection was lost {gaps === 1 ? "once" : `${gaps} times`}: records of that time may be missing here. A
+            search finds them.
+          </p>
+        </Notice>
+      ) : undefined}
+      {skipped > 0 || skippedBytes > 0 ? (
+        <Notice kind="caution">
+          <p data-testid="skipped">
+            Faster than anyone can read: {skipped > 0 ? `${plural(skipped, "matching record")} not shown` : ""}
+            {skippedBytes > 0 ? ` ${bytes(skippedBytes)} passed over unread` : ""}. They are counted above, and a search
+            finds them.
+          </p>
+        </Notice>
+      ) : undefined}
+      {paused ? (
+        <Notice kind="calm">
+          <p data-testid="waiting">
+            Paused. {plural(waiting, "new record")}
+            {waiting > TAIL_ROWS_MAX ? `, of which the newest ${count(TAIL_ROWS_MAX)} are kept` : ""}.
+          </p>
+          <Button small icon="play" onClick={() => tail.resume()}>
+            Resume
+          </Button>
+        </Notice>
+      ) : status === "live" ? (
+        <Notice kind="calm">
+          <p>New records appear as they are accepted.</p>
+          <Button small icon="pause" onClick={() => tail.pause()}>
+            Pause
+          </Button>
+        </Notice>
+      ) : undefined}
+    </>
+  );
+}
+
+interface FootProps {
+  following: boolean;
+  found: AnswerState;
+  followed: TailState;
+  rows: number;
+}
+
+/** What comes behind the last record. */
+export function ListFoot({ following, found, followed, rows }: FootProps) {
+  if (following) {
+    if (rows === 0 && followed.status === "live")
+      return <p>No record of the last hour matches. Waiting for the next…</p>;
+    return undefined;
+  }
+  if (found.full) {
+    return (
+      <p>
+        The page keeps {count(Math.min(found.count, ROWS_MAX))} records. Narrow the time to see others, or download all.
+      </p>
+    );
+  }
+  if (found.status === "loading" && rows > 0) return <p>Loading more…</p>;
+  if (found.more) {
+    return (
+      <Button small onClick={() => answer.more()}>
+        Load more
+      </Button>
+    );
+  }
+  return rows > 0 && found.status === "ready" ? <p>That is all.</p> : undefined;
+}

@@ -1,0 +1,71 @@
+import { useEffect, useState } from "react";
+import { quoteText } from "../lib/expression.ts";
+import { Button } from "./controls.tsx";
+import { copy } from "./copy.ts";
+import styles from "./SelectionTools.module.css";
+
+/** A longer selection is no filter that anybody wants. */
+const CHARS_MAX = 500;
+
+interface Selected {
+  text: string;
+  left: number;
+  top: number;
+}
+
+function selected(): Selected | undefined {
+  const selection = getSelection();
+  if (selection === null || selection.isCollapsed || selection.rangeCount === 0) return undefined;
+  const range = selection.getRangeAt(0);
+  const around = range.commonAncestorContainer;
+  const element = around instanceof Element ? around : around.parentElement;
+  if (element?.closest("[role=option], [data-selectable]") == null) return undefined;
+  const text = selection.toString();
+  if (text.trim() === "" || text.includes("\n") || text.length > CHARS_MAX) return undefined;
+  const { left, bottom } = range.getBoundingClientRect();
+  return { text, left: Math.max(8, Math.min(left, innerWidth - 240)), top: Math.min(bottom + 6, innerHeight - 48) };
+}
+
+/** What can be done with a text that was marked in a record. */
+export function SelectionTools({ onTerm }: { onTerm: (term: string, without: boolean) => void }) {
+  const [found, setFound] = useState<Selected | undefined>();
+  useEffect(() => {
+    // The selection is settled when the button or key is let go of.
+    const look = () => setTimeout(() => setFound(selected()));
+    const gone = () => {
+      if (getSelection()?.isCollapsed !== false) setFound(undefined);
+    };
+    document.addEventListener("pointerup", look);
+    document.addEventListener("keyup", look);
+    document.addEventListener("selectionchange", gone);
+    return () => {
+      document.removeEventListener("pointerup", look);
+      document.removeEventListener("keyup", look);
+      document.removeEventListener("selectionchange", gone);
+    };
+  }, []);
+  if (found === undefined) return undefined;
+  const use = (without: boolean) => {
+    getSelection()?.removeAllRanges();
+    setFound(undefined);
+    onTerm(quoteText(found.text), without);
+  };
+  return (
+    <div
+      className={styles.tools}
+      role="toolbar"
+      aria-label="Selected text"
+      style={{ left: found.left, top: found.top }}
+    >
+      <Button small icon="plus" onClick={() => use(false)}>
+        Only with
+      </Button>
+      <Button small icon="minus" onClick={() => use(true)}>
+        Without
+      </Button>
+      <Button small icon="copy" onClick={() => copy(found.text, "the text")}>
+        Copy
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,31 @@
+import { useEffect, useState } from "react";
+import { usePreferences } from "../state/preferences.ts";
+
+/** Colours of the style sheet for what draws on a canvas, by the names of their properties. Anew when the theme changes. */
+export function usePalette<K extends string>(names: readonly K[]): Record<K, string> {
+  const { theme } = usePreferences();
+  const [dark, setDark] = useState(false);
+  const [palette, setPalette] = useState<Record<string, string>>({});
+  useEffect(() => {
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const look = () => setDark(scheme.matches);
+    look();
+    scheme.addEventListener("change", look);
+    return () => scheme.removeEventListener("change", look);
+  }, []);
+  const key = names.join(" ");
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the style sheet says
+  useEffect(() => {
+    const probe = document.createElement("span");
+    // A colour that is on its way is not the one that is asked for.
+    probe.style.transition = "none";
+    document.body.append(probe);
+    const read = (name: string) => {
+      probe.style.color = `var(--${name})`;
+      return [name, getComputedStyle(probe).color] as const;
+    };
+    setPalette(Object.fromEntries(key.split(" ").map(read)));
+    probe.remove();
+  }, [key, theme, dark]);
+  return palette as Record<K, string>;
+}

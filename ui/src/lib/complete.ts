@@ -1,0 +1,90 @@
+import { fieldTerm, tokenize } from "./expression.ts";
+
+/** A field or label of the current answer. */
+export interface FieldFacts {
+  name: string;
+  kind: "label" | "field";
+  records: number;
+  distinct: number | null;
+  values: { value: string; count: number }[];
+}
+
+/** Something that can be put into the box in place of `start..end`. */
+export interface Completion {
+  label: string;
+  kind: "label" | "field" | "value" | "keyword" | "history" | "saved";
+  detail: string;
+  insert: string;
+  start: number;
+  end: number;
+}
+
+/** Completions that are shown. */
+const SHOWN_MAX = 12;
+
+/** What could stand at the caret, the likeliest first. */
+export function complete(
+  expression: string,
+  caret: number,
+  fields: readonly FieldFacts[],
+  history: readonly string[],
+): Completion[] {
+  if (expression.trim() === "") {
+    const past = history.map((query) => whole(query, "history", expression.length));
+    return [...past.slice(0, 6), ...names("", caret, caret, fields)].slice(0, SHOWN_MAX);
+  }
+  const token = tokenize(expression).find((token) => token.start < caret && caret <= token.end);
+  if (token === undefined) return [];
+  const test = token.field;
+  if (test !== undefined && caret >= test.valueAt && (test.operator === "=" || test.operator === "!=")) {
+    const typed = expression.slice(test.valueAt, caret).replace(/^"/, "").toLowerCase();
+    const values = fields.find((field) => field.name === test.name)?.values ?? [];
+    const fitting = values.filter(({ value }) => value.toLowerCase().includes(typed) && value.toLowerCase() !== typed);
+    const operator = test.operator;
+    return fitting.slice(0, SHOWN_MAX).map(({ value, count }) => ({
+      label: value,
+      kind: "value",
+      detail: `${count}`,
+      insert: `${fieldTerm(test.name, operator, value)} `,
+      start: token.start,
+      end: token.end,
+    }));
+  }
+  if (token.kind !== "text" || expression.charAt(token.start) === '"') return [];
+  const typed = expression.slice(token.start, caret);
+  const past = history
+    .filter((query) => query !== expression && query.startsWith(expression.slice(0, caret)))
+    .map((query) => whole(query, "history", expression.length));
+  return [...names(typed, token.start, token.end, fields), ...keywords(typed, token.start, token.end), ...past].slice(
+    0,
+    SHOWN_MAX,
+  );
+}
+
+function whole(query: string, kind: "history" | "saved", end: number): Completion {
+  return { label: query, kind, detail: "before", insert: query, start: 0, end };
+}
+
+function names(typed: string, start: number, end: number, fields: readonly FieldFacts[]): Completion[] {
+  const low = typed.toLowerCase();
+  const place = (name: string) => name.toLowerCase().indexOf(low);
+  return fields
+    .filter(({ name }) => place(name) >= 0)
+    .sort((a, b) => Math.sign(place(a.name)) - Math.sign(place(b.name)))
+    .slice(0, 8)
+    .map(({ name, kind, distinct }) => ({
+      label: name,
+      kind,
+      detail: distinct === null ? "many values" : distinct === 1 ? "1 value" : `${distinct} values`,
+      insert: fieldTerm(name, "=", "x").slice(0, -1),
+      start,
+      end,
+    }));
+}
+
+function keywords(typed: string, start: number, end: number): Completion[] {
+  if (typed.length < 2) return [];
+  return ["AND", "OR", "NOT"]
+    .filter((word) => word.startsWith(typed.toUpperCase()) && word !== typed)
+    .map((word) => ({ label: word, kind: "keyword", detail: "", insert: `${word} `, start, end }));
+}

@@ -1,0 +1,309 @@
+/**
+ * Filter expressions, as far as the page has to read them: to colour them, to complete them, to mark matches and to add
+ * terms. The node has the say in what is right: this never refuses, and what it cannot read it calls `error`.
+ * The grammar is that of docs/expressions.md.
+ */
+
+export type TokenKind = "open" | "close" | "and" | "or" | "not" | "text" | "regex" | "field" | "error";
+
+/** A piece of an expression, from `start` up to `end`. */
+export interface Token {
+  kind: TokenKind;
+  start: number;
+  end: number;
+  /** Of texts: what is looked for. */
+  text?: string;
+  /** Of regexes, and of fields that are compared with one: the source. */
+  regex?: string;
+  /** Whether letters match in either case. */
+  anyCase?: boolean;
+  /** Of fields. */
+  field?: FieldTest;
+}
+
+export interface FieldTest {
+  name: string;
+  operator: Operator;
+  /** What stands behind the operator, without quotes; a regex's source. */
+  value: string;
+  /** Where the operator and what is behind it begin. */
+  operatorAt: number;
+  valueAt: number;
+}
+
+const OPERATORS = ["!=", "!~", "=~", ">=", "<=", "=", ">", "<"] as const;
+export type Operator = (typeof OPERATORS)[number];
+
+const SPACE = /[ \t\n\r\f\v]/;
+const NAME = /^[A-Za-z_@][A-Za-z0-9_.@-]*/;
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+
+/** The pieces of an expression, in their order. What is between them is space. */
+export function tokenize(input: string): Token[] {
+  const tokens: Token[] = [];
+  let at = 0;
+  while (at < input.length) {
+    if (SPACE.test(input.charAt(at))) {
+      at += 1;
+      continue;
+    }
+    const token = next(input, at);
+    tokens.push(token);
+    at = Math.max(token.end, at + 1);
+  }
+  return tokens;
+}
+
+function next(input: string, start: number): Token {
+  const rest = input.slice(start);
+  const char = rest.charAt(0);
+  if (char === "(") return { kind: "open", start, end: start + 1 };
+  if (char === ")") return { kind: "close", start, end: start + 1 };
+  if (char === "-" && /^-[^ \t\n\r\f\v)]/.test(rest)) return { kind: "not", start, end: start + 1 };
+  if (char === '"') return quotedTerm(input, start);
+  if (char === "/") return regexTerm(input, start, start);
+  return word(input, start);
+}
+
+function word(input: string, start: number): Token {
+  const bare = bareLength(input, start);
+  const text = input.slice(start, start + bare);
+  const name = NAME.exec(text)?.[0] ?? "";
+  const operator = name === "" ? undefined : operatorAt(text, name.length);
+  if (operator !== undefined) return field(input, start, name, start + name.length, operator);
+  const end = start + bare;
+  if (text === "AND") return { kind: "and", start, end };
+  if (text === "OR") return { kind: "or", start, end };
+  if (text === "NOT") return { kind: "not", start, end };
+  return { kind: "text", start, end, text, anyCase: false };
+}
+
+function quotedTerm(input: string, start: number): Token {
+  const quoted = readQuoted(input, start);
+  if (quoted === undefined) return { kind: "error", start, end: input.length };
+  const operator = operatorAt(input, quoted.end);
+  if (operator !== undefined) return field(input, start, quoted.text, quoted.end, operator);
+  return ended(input, quoted.end, (end, anyCase) => ({ kind: "text", start, end, text: quoted.text, anyCase }), start);
+}
+
+function regexTerm(input: string, start: number, from: number): Token {
+  const closing = regexEnd(input, from);
+  if (closing === undefined) return { kind: "error", start, end: input.length };
+  const regex = input.slice(from + 1, closing).replaceAll("\\/", "/");
+  return ended(input, closing + 1, (end, anyCase) => ({ kind: "regex", start, end, regex, anyCase }), start);
+}
+
+function field(input: string, start: number, name: string, operatorAt: number, operator: Operator): Token {
+  const valueAt = operatorAt + operator.length;
+  const test = (value: string): FieldTest => ({ name, operator, value, operatorAt, valueAt });
+  if (operator === "=~" || operator === "!~") {
+    if (input.charAt(valueAt) !== "/") return unfinished(input, start, valueAt, test(""));
+    const token = regexTerm(input, start, valueAt);
+    if (token.kind === "error") return { ...token, field: test("") };
+    return { ...token, kind: "field", field: test(token.regex ?? "") };
+  }
+  if (input.charAt(valueAt) === '"') {
+    const quoted = readQuoted(input, valueAt);
+    if (quoted === undefined) {
+      return { kind: "error", start, end: input.length, field: test(input.slice(valueAt + 1)) };
+    }
+    const make = (end: number, anyCase: boolean): Token => ({
+      kind: "field",
+      start,
+      end,
+      anyCase,
+      field: test(quoted.text),
+    });
+    return ended(input, quoted.end, make, start);
+  }
+  const length = bareLength(input, valueAt);
+  const value = input.slice(valueAt, valueAt + length);
+  const wantsNumber = /^[<>]/.test(operator);
+  if (length === 0 || (wantsNumber && !NUMBER.test(value))) return unfinished(input, start, valueAt, test(value));
+  return { kind: "field", start, end: valueAt + length, anyCase: false, field: test(value) };
+}
+
+function unfinished(input: string, start: number, valueAt: number, test: FieldTest): Token {
+  return { kind: "error", start, end: valueAt + bareLength(input, valueAt), field: test };
+}
+
+/** A token that must end after its closing mark and an `i` that may follow. */
+function ended(input: string, at: number, make: (end: number, anyCase: boolean) => Token, start: number): Token {
+  const length = bareLength(input, at);
+  const suffix = input.slice(at, at + length);
+  if (suffix === "" || suffix === "i") return make(at + length, suffix === "i");
+  return { kind: "error", start, end: at + length };
+}
+
+function operatorAt(input: string, at: number): Operator | undefined {
+  return OPERATORS.find((operator) => input.startsWith(operator, at));
+}
+
+/** How many characters there are up to the next space or parenthesis. */
+function bareLength(input: string, at: number): number {
+  const end = input.slice(at).search(/[ \t\n\r\f\v()]/);
+  return end < 0 ? input.length - at : end;
+}
+
+function readQuoted(input: string, start: number): { text: string; end: number } | undefined {
+  let text = "";
+  for (let at = start + 1; at < input.length; at += 1) {
+    const char = input.charAt(at);
+    if (char === '"') return { text, end: at + 1 };
+    if (char !== "\\") {
+      text += char;
+      continue;
+    }
+    at += 1;
+    const escaped = input.charAt(at);
+    const hex = /^[0-9a-fA-F]{2}/.exec(input.slice(at + 1))?.[0];
+    if (escaped === "x" && hex !== undefined) {
+      text += String.fromCharCode(Number.parseInt(hex, 16));
+      at += 2;
+    } else {
+      text += ESCAPES[escaped] ?? escaped;
+    }
+  }
+  return undefined;
+}
+
+const ESCAPES: Record<string, string> = { n: "\n", r: "\r", t: "\t", "0": "\0" };
+
+function regexEnd(input: string, start: number): number | undefined {
+  for (let at = start + 1; at < input.length; at += 1) {
+    const char = input.charAt(at);
+    if (char === "\\") at += 1;
+    else if (char === "/") return at;
+  }
+  return undefined;
+}
+
+/** Text as it stands in an expression: bare where that means the same, else in quotes. */
+export function quoteText(text: string): string {
+  const bare = /^[^\s()"/-][^\s()]*$/.test(text) && !/^(AND|OR|NOT)$/.test(text);
+  const name = NAME.exec(text)?.[0] ?? "";
+  const isField = name !== "" && operatorAt(text, name.length) !== undefined;
+  return bare && !isField && isPlain(text) ? text : quote(text);
+}
+
+/** A field that equals, or does not equal, a value. */
+export function fieldTerm(name: string, operator: "=" | "!=", value: string): string {
+  const bareName = NAME.exec(name)?.[0] === name;
+  const bareValue = value !== "" && !/[\s()]/.test(value) && !value.startsWith('"') && isPlain(value);
+  return `${bareName ? name : quote(name)}${operator}${bareValue ? value : quote(value)}`;
+}
+
+function isPlain(text: string): boolean {
+  return !/[\u0000-\u001f\u007f]/.test(text);
+}
+
+function quote(text: string): string {
+  const escaped = text.replace(/["\\\u0000-\u001f\u007f]/g, (char) => {
+    const known: Record<string, string> = { '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+    return known[char] ?? `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  });
+  return `"${escaped}"`;
+}
+
+/** The expression that asks for a term, too. A term that is there already is not added again. */
+export function withTerm(expression: string, term: string): string {
+  const trimmed = expression.trim();
+  if (trimmed === "") return term;
+  const without = withoutTerm(trimmed, negated(term));
+  if (without === "") return term;
+  if (hasTerm(without, term)) return without;
+  return `${hasTopLevelOr(without) ? `(${without})` : without} ${term}`;
+}
+
+/** The opposite of a term. */
+export function negated(term: string): string {
+  const token = tokenize(term)[0];
+  if (token?.kind === "not") return term.slice(token.end).trimStart();
+  if (token?.kind === "field" && token.field !== undefined) {
+    const { operator, operatorAt, valueAt } = token.field;
+    const opposite = ({ "=": "!=", "!=": "=", "=~": "!~", "!~": "=~" } as Record<string, string>)[operator];
+    if (opposite !== undefined) return term.slice(0, operatorAt) + opposite + term.slice(valueAt);
+  }
+  return `-${term}`;
+}
+
+function hasTerm(expression: string, term: string): boolean {
+  return conjuncts(expression).some((part) => part.text === term);
+}
+
+/** The expression without a term that stands beside others; as it was where it does not. */
+export function withoutTerm(expression: string, term: string): string {
+  const found = conjuncts(expression).find((part) => part.text === term);
+  if (found === undefined) return expression;
+  const before = expression
+    .slice(0, found.start)
+    .replace(/(?:^|\s+)AND\s+$/, "")
+    .trim();
+  const behind = expression.slice(found.end).trim();
+  return before === "" ? behind.replace(/^AND\s+/, "") : `${before} ${behind}`.trim();
+}
+
+/** The terms of which each must hold; none where there is an OR between them. */
+function conjuncts(expression: string): { text: string; start: number; end: number }[] {
+  if (hasTopLevelOr(expression)) return [];
+  const parts: { text: string; start: number; end: number }[] = [];
+  let depth = 0;
+  let from: number | undefined;
+  for (const token of tokenize(expression)) {
+    if (token.kind === "close") depth -= 1;
+    if (depth === 0 && token.kind !== "open" && token.kind !== "and") {
+      from ??= token.start;
+      if (token.kind !== "not") {
+        parts.push({ text: expression.slice(from, token.end), start: from, end: token.end });
+        from = undefined;
+      }
+    } else if (token.kind === "open" && depth === 0) {
+      from ??= token.start;
+    }
+    if (token.kind === "open") depth += 1;
+  }
+  return parts;
+}
+
+function hasTopLevelOr(expression: string): boolean {
+  let depth = 0;
+  return tokenize(expression).some((token) => {
+    if (token.kind === "open") depth += 1;
+    if (token.kind === "close") depth -= 1;
+    return token.kind === "or" && depth === 0;
+  });
+}
+
+/** The texts, regexes and fields that a matching record has: those under a NOT are left out. */
+export function wanted(expression: string): Token[] {
+  const stack: boolean[] = [];
+  let negative = false;
+  let pending = false;
+  const found: Token[] = [];
+  for (const token of tokenize(expression)) {
+    if (token.kind === "not") pending = !pending;
+    else if (token.kind === "open") {
+      stack.push(negative);
+      negative = negative !== pending;
+      pending = false;
+    } else if (token.kind === "close") negative = stack.pop() ?? false;
+    else {
+      const isTerm = token.kind === "text" || token.kind === "regex" || token.kind === "field";
+      const opposite = token.field?.operator === "!=" || token.field?.operator === "!~";
+      if (isTerm && negative === pending && !opposite) found.push(token);
+      pending = false;
+    }
+  }
+  return found;
+}
+
+/** The column, from 1, that an error of the node names; it counts characters, not UTF-16 units. */
+export function errorColumn(message: string): number | undefined {
+  const column = /\bcolumn (\d+):/.exec(message)?.[1];
+  return column === undefined ? undefined : Number(column);
+}
+
+/** Where a column stands in the text of an expression. */
+export function columnOffset(expression: string, column: number): number {
+  return [...expression].slice(0, column - 1).join("").length;
+}

@@ -1,0 +1,113 @@
+import type { Hit } from "./display.ts";
+import { tokenize, wanted } from "./expression.ts";
+
+/** Characters of a text in which regexes are looked for. */
+const REGEX_LOOK = 2_000;
+
+/** A regex that takes longer than this for one text marks nothing any more, so that none can make the page hang. */
+const REGEX_MS = 10;
+
+/** Matches of one text that are marked. */
+const HITS_MAX = 200;
+
+/** Finds what to mark in a text. */
+export type Highlighter = (text: string) => Hit[];
+
+/** Marks what an expression asks for: its texts, its regexes where the browser can read them, and values of fields. */
+export function highlighter(expression: string, now: () => number = () => performance.now()): Highlighter {
+  const texts: { text: string; anyCase: boolean }[] = [];
+  const regexes: { regex: RegExp; off: boolean }[] = [];
+  if (tokenize(expression).every((token) => token.kind !== "error")) {
+    for (const token of wanted(expression)) {
+      const source = token.kind === "regex" ? token.regex : undefined;
+      const value = token.field?.operator === "=" ? token.field.value : undefined;
+      const text = token.kind === "text" ? token.text : value;
+      if (text !== undefined && text !== "") texts.push({ text, anyCase: token.anyCase === true });
+      const regex = source === undefined ? undefined : browserRegex(source, token.anyCase === true);
+      if (regex !== undefined) regexes.push({ regex, off: false });
+    }
+  }
+  if (texts.length === 0 && regexes.length === 0) return () => [];
+  return (text) => {
+    const hits: Hit[] = [];
+    for (const { text: needle, anyCase } of texts) find(text, needle, anyCase, hits);
+    const head = text.slice(0, REGEX_LOOK);
+    for (const known of regexes) {
+      if (known.off) continue;
+      const started = now();
+      for (const match of head.matchAll(known.regex)) {
+        if (match[0] !== "") hits.push([match.index, match.index + match[0].length]);
+        if (hits.length >= HITS_MAX) break;
+      }
+      known.off = now() - started > REGEX_MS;
+    }
+    return joined(hits);
+  };
+}
+
+function find(text: string, needle: string, anyCase: boolean, hits: Hit[]) {
+  const within = anyCase ? lower(text) : text;
+  const wanted = anyCase ? lower(needle) : needle;
+  let at = within.indexOf(wanted);
+  while (at >= 0 && hits.length < HITS_MAX) {
+    hits.push([at, at + wanted.length]);
+    at = within.indexOf(wanted, at + wanted.length);
+  }
+}
+
+/** ASCII letters only, as the node does; so that places stay where they are, too. */
+function lower(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
+/** The same regex for the browser, or none: where it means something else there, or could take very long. */
+function browserRegex(source: string, anyCase: boolean): RegExp | undefined {
+  if (mayBlowUp(source)) return undefined;
+  const flags = /^\(\?([ims]+)\)/.exec(source);
+  const body = flags === null ? source : source.slice(flags[0].length);
+  if (/\(\?[a-zA-Z-]*[):]/.test(body.replaceAll("(?:", ""))) return undefined;
+  const set = new Set(`g${anyCase ? "i" : ""}${flags?.[1] ?? ""}`);
+  try {
+    return new RegExp(body.replaceAll("(?P<", "(?<"), [...set].join(""));
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Whether a regex repeats something that itself repeats or branches: browsers try such ways one after the other, and there
+ * may be more than they get done with. The node does not, so it may be asked for; it is just not marked.
+ */
+export function mayBlowUp(source: string): boolean {
+  const groups: boolean[] = [];
+  let branches = false;
+  let repeats = 0;
+  const plain = source.replace(/\\./gs, "_").replace(/\[[^\]]*\]/g, "_");
+  for (let at = 0; at < plain.length; at += 1) {
+    const char = plain.charAt(at);
+    const repeated = /^(?:[*+]|\{\d+,\d*\})/.test(plain.slice(at + 1));
+    if (char === "(") {
+      groups.push(branches);
+      branches = false;
+    } else if (char === ")") {
+      if (branches && repeated) return true;
+      branches = branches || groups.pop() === true;
+    } else if (char === "|") branches = true;
+    if (repeated && char !== "(") {
+      branches = true;
+      repeats += 1;
+    }
+  }
+  return repeats > 6;
+}
+
+function joined(hits: Hit[]): Hit[] {
+  hits.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  const out: [number, number][] = [];
+  for (const [start, end] of hits) {
+    const last = out.at(-1);
+    if (last !== undefined && start <= last[1]) last[1] = Math.max(last[1], end);
+    else out.push([start, end]);
+  }
+  return out;
+}

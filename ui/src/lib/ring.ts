@@ -1,0 +1,44 @@
+/** The last `capacity` of all that were pushed, in their order; the older are let go of and counted. */
+export class Ring<T> {
+  #items: (T | undefined)[];
+  #first = 0;
+  #length = 0;
+  #dropped = 0;
+
+  constructor(readonly capacity: number) {
+    this.#items = new Array<T | undefined>(capacity);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** How many were let go of. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  push(item: T) {
+    if (this.#length === this.capacity) {
+      this.#items[this.#first] = item;
+      this.#first = (this.#first + 1) % this.capacity;
+      this.#dropped += 1;
+    } else {
+      this.#items[(this.#first + this.#length) % this.capacity] = item;
+      this.#length += 1;
+    }
+  }
+
+  /** The oldest has the index 0. */
+  at(index: number): T | undefined {
+    if (index < 0 || index >= this.#length) return undefined;
+    return this.#items[(this.#first + index) % this.capacity];
+  }
+
+  clear() {
+    this.#items = new Array<T | undefined>(this.capacity);
+    this.#first = 0;
+    this.#length = 0;
+    this.#dropped = 0;
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Times as they are shown. The node gives RFC 3339 in UTC with microseconds; digits below a second are taken from that text
+ * and never put through a number, so that none is lost.
+ */
+
+/** Unix milliseconds of an RFC 3339 time: for places on a screen, not for comparing records. */
+export function unixMs(time: string): number {
+  return Date.parse(time);
+}
+
+const two = (number: number) => String(number).padStart(2, "0");
+
+interface Parts {
+  date: string;
+  clock: string;
+  /** With the point, and without zeros that say nothing below a millisecond. */
+  fraction: string;
+}
+
+/** A time taken apart, in UTC or in the time of this place. */
+export function parts(time: string, utc: boolean): Parts {
+  const digits = /\.(\d+)/.exec(time)?.[1] ?? "";
+  const fraction = `.${digits.slice(0, 3).padEnd(3, "0")}${digits.slice(3).replace(/0+$/, "")}`;
+  if (utc) return { date: time.slice(0, 10), clock: time.slice(11, 19), fraction };
+  const at = new Date(unixMs(time));
+  const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return { date, clock: `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`, fraction };
+}
+
+/** `23:10:00.123` */
+export function clock(time: string, utc: boolean): string {
+  const { clock, fraction } = parts(time, utc);
+  return `${clock}${fraction.slice(0, 4)}`;
+}
+
+/** `2026-11-20 23:10:00.123456` and the zone. */
+export function full(time: string, utc: boolean): string {
+  const { date, clock, fraction } = parts(time, utc);
+  return `${date} ${clock}${fraction} ${utc ? "UTC" : zone(time)}`;
+}
+
+/** `2026-11-20 23:10:00`, or less where less says it. */
+export function short(time: string, utc: boolean, todayMs: number): string {
+  const at = unixMs(time);
+  if (Number.isNaN(at)) return time;
+  const { date, clock, fraction } = parts(new Date(at).toISOString(), utc);
+  const seconds = fraction === ".000" ? (clock.endsWith(":00") ? clock.slice(0, 5) : clock) : clock + fraction;
+  const today = parts(new Date(todayMs).toISOString(), utc).date;
+  return date === today ? seconds : `${date} ${seconds}`;
+}
+
+/** The name of a place on an axis: as fine as the places are apart, and the day where a day begins. */
+export function tick(ms: number, places: readonly number[], utc: boolean): string {
+  const apart = (places[1] ?? ms) - (places[0] ?? ms);
+  const { date, clock, fraction } = parts(new Date(ms).toISOString(), utc);
+  if (apart >= 86_400_000 || clock === "00:00:00") return date.slice(5);
+  if (apart > 0 && apart < 1_000) return `${clock.slice(3)}${fraction}`;
+  return apart > 0 && apart < 60_000 ? clock : clock.slice(0, 5);
+}
+
+function zone(time: string): string {
+  const minutes = -new Date(unixMs(time)).getTimezoneOffset();
+  if (minutes === 0) return "UTC";
+  const size = Math.abs(minutes);
+  return `${minutes < 0 ? "-" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
+}
+
+/** `3 d 4 h`, `5 min`, `12 s`. */
+export function duration(seconds: number): string {
+  const whole = Math.round(seconds);
+  if (seconds < 1 && seconds > 0) return `${Math.max(1, Math.round(seconds * 1_000))} ms`;
+  if (whole < 60) return `${seconds < 10 ? Math.round(seconds * 10) / 10 : whole} s`;
+  if (whole < 3_600) return `${Math.floor(whole / 60)} min`;
+  if (whole < 86_400) return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
+  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3_600)} h`;
+}

@@ -1,0 +1,105 @@
+import type { Range } from "../lib/ranges.ts";
+import type { Bucket, Failure, Stats } from "../worker/messages.ts";
+import { Store } from "./store.ts";
+import { callUrl, readStream } from "./streams.ts";
+
+export interface CountsState {
+  buckets: Bucket[];
+  /** The exact number of matches; `undefined` until all were counted. */
+  total: number | undefined;
+  /** How many were counted so far. */
+  counted: number;
+  /** Which part of the work is done, of counting and then of looking at levels. */
+  progress: number;
+  /** Whether the levels are all looked at. */
+  levelled: boolean;
+  stats: Stats | undefined;
+  failure: Failure | undefined;
+}
+
+const NOTHING: CountsState = {
+  buckets: [],
+  total: undefined,
+  counted: 0,
+  progress: 0,
+  levelled: false,
+  stats: undefined,
+  failure: undefined,
+};
+
+/**
+ * How many records match, over time. Counting needs no text and is quick; the levels need the text of each match. So it is
+ * counted first, and the bars take on their colours while the levels come in.
+ */
+export class Counts {
+  readonly store = new Store<CountsState>(NOTHING);
+  #cancel: () => void = () => {};
+
+  /** Counts. `quietly` leaves what is shown until the new counts are whole: for those who look again and again. */
+  ask(q: string, range: Range, buckets: number, quietly: boolean, done: () => void) {
+    this.#cancel();
+    if (!quietly) this.store.change({ total: undefined, counted: 0, progress: 0, levelled: false, failure: undefined });
+    const url = (by: string) => callUrl("histogram", { q, from: range.from, to: range.to, buckets, by });
+    const failed = (failure: Failure) => {
+      this.store.change({ failure, progress: 1 });
+      done();
+    };
+    this.#cancel = readStream(url(""), (told) => {
+      if (told.kind === "failed") failed(told.failure);
+      if (told.kind !== "buckets") return;
+      const counted = sum(told.buckets);
+      if (told.stats === undefined) {
+        if (!quietly) this.store.change({ buckets: told.buckets, counted, progress: told.progress / 2 }, "frame");
+        return;
+      }
+      const { buckets: before } = this.store.value;
+      const coloured = quietly ? keepLevels(told.buckets, before) : told.buckets;
+      this.store.change({
+        buckets: coloured,
+        counted,
+        total: counted,
+        progress: 0.5,
+        stats: told.stats,
+        failure: undefined,
+      });
+      const [first, last] = [told.buckets[0], told.buckets.at(-1)];
+      if (first === undefined || last === undefined || counted === 0) {
+        this.store.change({ progress: 1, levelled: true });
+        done();
+        return;
+      }
+      // Of the same time: the node's clock has gone on.
+      const same = callUrl("histogram", { q, from: first.from, to: last.to, buckets, by: "level" });
+      this.#cancel = readStream(same, (told) => {
+        if (told.kind === "failed") failed(told.failure);
+        if (told.kind !== "buckets") return;
+        const whole = told.stats !== undefined;
+        if (quietly && !whole) return;
+        const { buckets, total } = this.store.value;
+        // Records that came in meanwhile would be counted too: bars are only coloured, up to their heights.
+        const merged = whole ? told.buckets : buckets.map((bucket, at) => withLevels(bucket, told.buckets[at]));
+        const all = whole ? sum(told.buckets) : total;
+        this.store.change({ buckets: merged, total: all, progress: 0.5 + told.progress / 2, levelled: whole }, "frame");
+        if (whole) done();
+      });
+    });
+  }
+
+  stop() {
+    this.#cancel();
+  }
+}
+
+function withLevels(bucket: Bucket, coloured: Bucket | undefined): Bucket {
+  return coloured?.levels === undefined ? bucket : { ...bucket, levels: coloured.levels };
+}
+
+/** While the levels of new counts are not known, those of the bars that have not changed are. */
+function keepLevels(buckets: Bucket[], before: Bucket[]): Bucket[] {
+  const known = new Map(before.map((bucket) => [bucket.from, bucket]));
+  return buckets.map((bucket) => withLevels(bucket, known.get(bucket.from)));
+}
+
+function sum(buckets: readonly Bucket[]): number {
+  return buckets.reduce((total, bucket) => total + bucket.count, 0);
+}

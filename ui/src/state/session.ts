@@ -1,0 +1,53 @@
+import { absolute, durationMs, momentMs, type Range } from "../lib/ranges.ts";
+import { Answer } from "./answer.ts";
+import { Counts } from "./counts.ts";
+import { pageState } from "./page.ts";
+import { Store } from "./store.ts";
+import { Tail } from "./tail.ts";
+
+/** What the page is told by the node: one of each, as there is one page. */
+export const answer = new Answer();
+export const counts = new Counts();
+export const tail = new Tail();
+
+/** Rises each time that the counts are whole: what rests on the same records (fields) is asked for then. */
+export const settled = new Store({ times: 0 });
+
+/** How many bars the histogram has; it knows its width. */
+export const bars = { count: 90 };
+
+/** Asks for everything that the state wants. */
+export function search() {
+  const { q, range, order } = pageState();
+  counts.stop();
+  answer.ask({ q, range, order }, () => count(false));
+}
+
+/** Counts again. While following, what is shown stays until the new counts are whole. */
+export function count(quietly: boolean, done: () => void = () => {}) {
+  const { q, range } = pageState();
+  counts.ask(q, range, bars.count, quietly, () => {
+    settled.change({ times: settled.value.times + 1 });
+    done();
+  });
+}
+
+/** The span that is shown, in milliseconds: the histogram's, which is by the node's clock; else by this one's. */
+export function shownSpan(): [fromMs: number, toMs: number] {
+  const { buckets } = counts.store.value;
+  const [first, last] = [buckets[0], buckets.at(-1)];
+  const { range } = pageState();
+  const now = Date.now();
+  const [from, to] = [momentMs(range.from, now) ?? now - 3_600_000, momentMs(range.to, now) ?? now];
+  const relative = durationMs(range.from) !== undefined;
+  if (first === undefined || last === undefined || !relative) return [from, to];
+  return [Date.parse(first.from), range.to === "" ? Date.parse(last.to) : to];
+}
+
+/** The range that is shown, with fixed times. */
+export function pinned(): Range {
+  const { range } = pageState();
+  const isFixed = (text: string) => text !== "" && durationMs(text) === undefined;
+  if (isFixed(range.from) && isFixed(range.to)) return range;
+  return absolute(...shownSpan());
+}

@@ -1,0 +1,163 @@
+import { Ring } from "../lib/ring.ts";
+import type { Row } from "../worker/messages.ts";
+import { Store } from "./store.ts";
+import { callUrl, readStream } from "./streams.ts";
+
+/** Records that are kept while new ones come in. */
+export const TAIL_ROWS_MAX = 10_000;
+
+/** Records a second that are shown; nobody reads more. The node counts the others and says how many they were. */
+export const TAIL_RATE = 500;
+
+/** Characters of a record that are kept while following; the record itself is whole in the node. */
+const TEXT_MAX = 20_000;
+
+/** Records from before that are shown at the start. */
+const BEFORE = 200;
+
+/** How long to wait before a lost connection is tried again, in milliseconds. */
+const RETRY_MS = [500, 1_000, 2_000, 5_000];
+
+export interface TailState {
+  status: "off" | "connecting" | "live" | "lost";
+  paused: boolean;
+  rows: Ring<Row>;
+  /** Rises with each change of `rows`. */
+  version: number;
+  /** Records that came in while it was paused, and wait. */
+  waiting: number;
+  /** Matching records a second, those that are not shown too. */
+  rate: number;
+  /** Matching records that came faster than is shown. */
+  skipped: number;
+  /** Bytes that the node passed over, because this browser was too slow. */
+  skippedBytes: number;
+  /** How often the connection was lost, so that records may be missing. */
+  gaps: number;
+  message: string;
+}
+
+const OFF: TailState = {
+  status: "off",
+  paused: false,
+  rows: new Ring<Row>(1),
+  version: 0,
+  waiting: 0,
+  rate: 0,
+  skipped: 0,
+  skippedBytes: 0,
+  gaps: 0,
+  message: "",
+};
+
+/** Follows the records that match, with bounded memory. */
+export class Tail {
+  readonly store = new Store<TailState>(OFF);
+  #cancel: () => void = () => {};
+  #timers = new Set<ReturnType<typeof setTimeout>>();
+  #waiting = new Ring<Row>(TAIL_ROWS_MAX);
+  #perSecond: number[] = [];
+  #thisSecond = 0;
+  #tries = 0;
+
+  start(q: string) {
+    this.stop();
+    this.#waiting.clear();
+    this.#perSecond = [];
+    this.store.change({ ...OFF, status: "connecting", rows: new Ring<Row>(TAIL_ROWS_MAX) });
+    this.#connect(q);
+    const second = setInterval(this.#measure, 1_000);
+    this.#timers.add(second);
+  }
+
+  stop() {
+    this.#cancel();
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+    if (this.store.value.status !== "off") this.store.change({ status: "off", paused: false, rate: 0 });
+  }
+
+  pause() {
+    if (!this.store.value.paused) this.store.change({ paused: true });
+  }
+
+  resume() {
+    if (!this.store.value.paused) return;
+    const { rows, version } = this.store.value;
+    for (let at = 0; at < this.#waiting.length; at += 1) {
+      const row = this.#waiting.at(at);
+      if (row !== undefined) rows.push(row);
+    }
+    const skipped = this.store.value.skipped + this.#waiting.dropped;
+    this.#waiting.clear();
+    this.store.change({ paused: false, waiting: 0, version: version + 1, skipped });
+  }
+
+  #connect(q: string) {
+    // What comes in while the records from before are looked up waits, so that all are in order.
+    let early: Row[] | undefined = [];
+    const known = new Set<string>();
+    const { rows } = this.store.value;
+    for (let at = 0; at < rows.length; at += 1) known.add(rows.at(at)?.id ?? "");
+    const settle = (before: Row[]) => {
+      if (early === undefined) return;
+      const fresh = [...before.reverse(), ...early].filter((row) => !known.has(row.id) && known.add(row.id));
+      early = undefined;
+      this.#take(fresh);
+    };
+    const stopTail = readStream(callUrl("tail", { q, rate: TAIL_RATE }), (told) => {
+      if (told.kind === "open") {
+        this.#tries = 0;
+        this.store.change({ status: "live", message: "" });
+        const before: Row[] = [];
+        const url = callUrl("query", { q, from: "1h", order: "desc", limit: BEFORE });
+        const stopQuery = readStream(url, (told) => {
+          if (told.kind === "rows") before.push(...told.rows);
+          if (told.kind === "end" || told.kind === "failed") settle(before);
+        });
+        this.#cancel = () => {
+          stopTail();
+          stopQuery();
+        };
+      } else if (told.kind === "rows") {
+        this.#thisSecond += told.rows.length;
+        if (early === undefined) this.#take(told.rows);
+        else if (early.length < TAIL_ROWS_MAX) early.push(...told.rows);
+      } else if (told.kind === "skipped") {
+        this.#thisSecond += told.records;
+        const { skipped, skippedBytes } = this.store.value;
+        this.store.change({ skipped: skipped + told.records, skippedBytes: skippedBytes + told.bytes }, "frame");
+      } else if (told.kind === "failed" && told.failure.kind === "refused") {
+        this.store.change({ status: "lost", message: told.failure.message });
+      } else if (told.kind === "failed" || told.kind === "end") {
+        const message = told.kind === "failed" ? told.failure.message : "the node ended the stream";
+        this.store.change({ status: "lost", message, gaps: this.store.value.gaps + 1 });
+        const wait = RETRY_MS[Math.min(this.#tries, RETRY_MS.length - 1)] ?? 5_000;
+        this.#tries += 1;
+        const timer = setTimeout(() => {
+          this.#timers.delete(timer);
+          this.#connect(q);
+        }, wait);
+        this.#timers.add(timer);
+      }
+    });
+    this.#cancel = stopTail;
+  }
+
+  #take(fresh: Row[]) {
+    const { rows, paused, version } = this.store.value;
+    for (const row of fresh) {
+      const kept = row.text.length > TEXT_MAX ? { ...row, text: row.text.slice(0, TEXT_MAX), cut: true } : row;
+      (paused ? this.#waiting : rows).push(kept);
+    }
+    if (paused) this.store.change({ waiting: this.#waiting.length + this.#waiting.dropped }, "frame");
+    else this.store.change({ version: version + 1 }, "frame");
+  }
+
+  #measure = () => {
+    this.#perSecond = [...this.#perSecond.slice(-4), this.#thisSecond];
+    this.#thisSecond = 0;
+    const rate = this.#perSecond.reduce((sum, count) => sum + count, 0) / this.#perSecond.length;
+    this.store.change({ rate }, "frame");
+  };
+}
