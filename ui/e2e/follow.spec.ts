@@ -1,0 +1,66 @@
+import { expect, test } from "./node.ts";
+import { counted, open, rows, settled, total } from "./page.ts";
+
+test("new records appear, wait while it is paused, and are counted", async ({ page, node }) => {
+  await node.send("before 1\nbefore 2\n");
+  await open(page, node);
+  await page.getByRole("button", { name: "Live" }).click();
+  await expect(page).toHaveURL(/tail=1/);
+  await expect(page.getByTestId("said")).toContainText("Live");
+  await expect(rows(page).first()).toContainText("before 2");
+  await node.send("new ERROR 1\n");
+  await expect(rows(page).first()).toContainText("new ERROR 1");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await node.send("while paused 1\nwhile paused 2\n");
+  await expect(page.getByTestId("waiting")).toContainText("2 new records");
+  await expect(rows(page).first()).toContainText("new ERROR 1");
+  // The counts go on.
+  await expect.poll(() => total(page)).toBe(5);
+  await page.keyboard.press("p");
+  await expect(rows(page).first()).toContainText("while paused 2");
+  await expect(page.locator("[data-level=error]")).toContainText("1");
+  await page.getByRole("button", { name: "Live" }).click();
+  await settled(page);
+  expect(await total(page)).toBe(5);
+});
+
+test("what is faster than anyone can read is counted and told of", async ({ page, node }) => {
+  await page.goto(`${node.url}/?tail=1&q=wanted`);
+  await expect(page.getByTestId("said")).toContainText("Live");
+  const text = Array.from({ length: 20_000 }, (_, at) => `wanted ${at}\nother ${at}`).join("\n");
+  await node.send(text);
+  await expect(page.getByTestId("skipped")).toContainText("matching records not shown");
+  await expect.poll(() => total(page)).toBe(20_000);
+  // What is shown and what is not make up all.
+  const here = async () =>
+    Number(/([\d,]+) records here/.exec(await page.getByTestId("said").innerText())?.[1]?.replaceAll(",", ""));
+  const skipped = async () =>
+    Number(/([\d,]+) matching/.exec(await page.getByTestId("skipped").innerText())?.[1]?.replaceAll(",", ""));
+  await expect.poll(async () => (await here()) + (await skipped())).toBe(20_000);
+  expect(await counted(node, "wanted")).toBe(20_000);
+});
+
+test("following goes on after the node was away, and says what may be missing", async ({ page, node }) => {
+  await node.send("first\n");
+  await open(page, node);
+  await page.keyboard.press("t");
+  await expect(page.getByTestId("said")).toContainText("Live");
+  await node.signal("SIGKILL");
+  await expect(page.getByRole("alert")).toContainText("connection to the node is lost");
+  await node.start();
+  await expect(page.getByText("The connection was lost once")).toBeVisible();
+  await node.send("after\n");
+  await expect(rows(page).first()).toContainText("after");
+  await expect(rows(page)).toHaveCount(2);
+});
+
+test("reading a record further down pauses the stream", async ({ page, node }) => {
+  await node.send(Array.from({ length: 150 }, (_, at) => `line ${at}`).join("\n"));
+  await open(page, node);
+  await page.keyboard.press("t");
+  await expect(rows(page).first()).toContainText("line 149");
+  await page.getByTestId("scroller").evaluate((element) => element.scrollTo({ top: 400 }));
+  await expect(page.getByTestId("waiting")).toBeVisible();
+  await node.send("later\n");
+  await expect(page.getByTestId("waiting")).toContainText("1 new record");
+});

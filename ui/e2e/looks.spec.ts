@@ -1,0 +1,119 @@
+import { mkdirSync } from "node:fs";
+import type { Page } from "@playwright/test";
+import { expect, type Node, test } from "./node.ts";
+import { accessible, box, open, panel, rows, settled, theme } from "./page.ts";
+
+/** Each view, in both themes and both widths: readable, without barriers, and with a picture to look at. */
+const views: Record<string, (page: Page, shop: Node) => Promise<void>> = {
+  explore: (page, shop) => open(page, shop, "/?q=level%3Derror+OR+timeout"),
+  columns: (page, shop) =>
+    open(page, shop, "/?q=app%3Dshop+status%3E%3D400&column=status&column=path&column=duration_ms"),
+  wrapped: (page, shop) => open(page, shop, "/?q=%2Fupstream+%5Cw%2B%2F&wrap=1"),
+  record: async (page, shop) => {
+    await open(page, shop, "/?q=level%3Derror+app%3Dshop");
+    await rows(page).nth(3).click();
+    await expect(panel(page).getByRole("row", { name: /^trace/ })).toBeVisible();
+  },
+  context: async (page, shop) => {
+    await open(page, shop, "/?q=%22job+144+failed%22");
+    await rows(page).first().click();
+    await panel(page).getByRole("button", { name: "Context" }).click();
+    await expect(panel(page).getByRole("region", { name: "Context" })).toContainText("job 136 done");
+  },
+  completion: async (page, shop) => {
+    await open(page, shop, "/?q=level%3Derror");
+    await box(page).focus();
+    await page.keyboard.press("End");
+    await page.keyboard.type(" h");
+    await expect(page.getByRole("listbox", { name: "Completions" })).toBeVisible();
+  },
+  error: async (page, shop) => {
+    await open(page, shop);
+    await box(page).fill("level=error (timeout OR");
+    await expect(page.locator(".problem")).toBeVisible();
+  },
+  nothing: async (page, shop) => {
+    await page.goto(`${shop.url}/?q=nothinglikethis`);
+    await expect(page.getByRole("heading", { name: "No record matches" })).toBeVisible();
+  },
+  live: async (page, shop) => {
+    await page.goto(`${shop.url}/?tail=1&q=app%3Dshop`);
+    await expect(rows(page).first()).toBeVisible();
+  },
+  range: async (page, shop) => {
+    await open(page, shop);
+    await page.getByRole("button", { name: /Time range/ }).click();
+    await expect(page.getByRole("button", { name: "Apply" })).toBeVisible();
+  },
+  help: async (page, shop) => {
+    await open(page, shop);
+    await page.getByRole("button", { name: "Help and keys" }).click();
+    await expect(page.getByRole("dialog")).toBeVisible();
+  },
+  nodes: async (page, shop) => {
+    await page.goto(`${shop.url}/nodes`);
+    await expect(page.locator("figure canvas")).toHaveCount(8);
+  },
+};
+
+const pictures = process.env.BUCKSAW_PICTURES ?? "test-results/pictures";
+mkdirSync(pictures, { recursive: true });
+
+for (const [view, go] of Object.entries(views)) {
+  test(`${view} looks right in both themes and widths`, async ({ page, shop }) => {
+    for (const [width, height] of [
+      [1440, 900],
+      [390, 844],
+    ] as const) {
+      await page.setViewportSize({ width, height });
+      await theme(page, "light");
+      await go(page, shop);
+      for (const name of ["light", "dark"] as const) {
+        await theme(page, name);
+        // Colours of the canvas follow in the next frames.
+        await page.evaluate(
+          () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))),
+        );
+        await page.screenshot({ path: `${pictures}/${view}-${name}-${width}.png` });
+        await accessible(page, `${view} ${name} ${width}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        expect(wide, "nothing sticks out").toBeLessThanOrEqual(width);
+      }
+    }
+  });
+}
+
+test("the first visit and a lost node look right, too", async ({ page, node }) => {
+  for (const [width, height] of [
+    [1440, 900],
+    [390, 844],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    for (const name of ["light", "dark"] as const) {
+      await theme(page, name);
+      await page.goto(node.url);
+      await expect(page.getByRole("heading", { name: "Send the first line" })).toBeVisible();
+      await page.screenshot({ path: `${pictures}/first-${name}-${width}.png` });
+      await accessible(page, `first ${name} ${width}`);
+      await page.route("**/api/v1/query*", (route) => route.abort());
+      await page.reload();
+      await expect(page.getByRole("heading", { name: "The node does not answer" })).toBeVisible();
+      await page.screenshot({ path: `${pictures}/lost-${name}-${width}.png` });
+      await accessible(page, `lost ${name} ${width}`);
+      await page.unroute("**/api/v1/query*");
+    }
+  }
+});
+
+test("the theme is the system's until somebody chooses", async ({ page, shop }) => {
+  await page.emulateMedia({ colorScheme: "dark" });
+  await open(page, shop);
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const dark = await background();
+  await page.getByRole("button", { name: "Theme: as the system" }).click();
+  await page.getByRole("button", { name: "Theme: dark" }).click();
+  expect(await background()).not.toBe(dark);
+  await page.reload();
+  await settled(page);
+  expect(await background()).not.toBe(dark);
+});

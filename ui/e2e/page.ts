@@ -1,0 +1,62 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Locator, Page } from "@playwright/test";
+import { expect, type Node } from "./node.ts";
+
+/** Opens the page, and waits until the answer and the counts are whole. */
+export async function open(page: Page, node: Node, address = "/") {
+  await page.goto(node.url + address);
+  await settled(page);
+}
+
+export async function settled(page: Page) {
+  await expect(page.getByTestId("said")).toHaveAttribute("data-status", "ready");
+  await expect(page.getByTestId("total")).toHaveAttribute("data-exact", "true");
+}
+
+export const box = (page: Page): Locator => page.getByRole("textbox", { name: "Filter expression" });
+export const rows = (page: Page): Locator => page.getByRole("listbox", { name: "Records" }).getByRole("option");
+export const panel = (page: Page): Locator => page.getByRole("region", { name: "Record", exact: true });
+
+/** Types a filter and waits for its answer. */
+export async function search(page: Page, q: string) {
+  await box(page).fill(q);
+  await expect(page).toHaveURL((url) => (url.searchParams.get("q") ?? "") === q);
+  await settled(page);
+}
+
+/** The number of matches that the page shows. */
+export async function total(page: Page): Promise<number> {
+  const text = await page.getByTestId("total").innerText();
+  return Number(text.replace(/[^\d]/g, ""));
+}
+
+/** The number of matches that the node counts. */
+export async function counted(node: Node, q: string, from = "1h"): Promise<number> {
+  const url = `${node.url}/api/v1/count?${new URLSearchParams({ q, from })}`;
+  return ((await (await fetch(url)).json()) as { count: number }).count;
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Fails when somebody who cannot see well, or uses no mouse, would be kept out. */
+export async function accessible(page: Page, where: string) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(async () => {
+    const axe = (globalThis as unknown as { axe: { run: (what: Document, how: object) => Promise<Report> } }).axe;
+    interface Report {
+      violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[];
+    }
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+    const { violations } = await axe.run(document, { runOnly: tags });
+    return violations.map(
+      ({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html} ${node.failureSummary}`).join("\n")}`,
+    );
+  });
+  expect(found, where).toEqual([]);
+}
+
+/** Shows the page in a theme, whatever the system has. */
+export async function theme(page: Page, name: "light" | "dark") {
+  await page.emulateMedia({ colorScheme: name, reducedMotion: "reduce" });
+}

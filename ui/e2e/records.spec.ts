@@ -1,0 +1,173 @@
+import { corpus, expect, test } from "./node.ts";
+import { box, counted, open, panel, rows, search, settled, total } from "./page.ts";
+
+test("a record opens with its fields, which become filters and columns", async ({ page, shop }) => {
+  await open(page, shop, "/?q=level%3Derror+app%3Dshop");
+  await rows(page).nth(2).click();
+  await expect(panel(page)).toContainText("error");
+  const row = panel(page).getByRole("row", { name: /^status/ });
+  await expect(row).toContainText("503");
+  await panel(page).getByRole("button", { name: "A column for status" }).click();
+  await expect(page).toHaveURL(/column=status/);
+  await expect(rows(page).first()).toContainText("503");
+  await panel(page).getByRole("button", { name: "Only with this status" }).click();
+  await expect(box(page)).toHaveValue("level=error app=shop status=503");
+  await panel(page).getByRole("button", { name: "Without this path" }).click();
+  await expect(box(page)).toHaveValue(/^level=error app=shop status=503 path!=\/\S+$/);
+  await settled(page);
+  expect(await total(page)).toBe(await counted(shop, await box(page).inputValue()));
+  await panel(page).getByRole("button", { name: "region=eu-west-1" }).click();
+  await expect(box(page)).toHaveValue(/region=eu-west-1$/);
+  await page.getByRole("button", { name: "Remove the column status" }).first().click();
+  await expect(page).not.toHaveURL(/column/);
+});
+
+test("marked text is searched for, or left out", async ({ page, shop }) => {
+  await open(page, shop, "/?q=%22connection+refused%22");
+  const all = await total(page);
+  const row = rows(page).first();
+  await row.evaluate((element) => {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+      const at = node.textContent?.indexOf("[worker-") ?? -1;
+      if (at >= 0) getSelection()?.setBaseAndExtent(node, at, node, at + 10);
+    }
+  });
+  await row.dispatchEvent("pointerup");
+  await page.getByRole("toolbar", { name: "Selected text" }).getByRole("button", { name: "Without" }).click();
+  await expect(box(page)).toHaveValue(/^"connection refused" -\[worker-\d\]$/);
+  await settled(page);
+  expect(await total(page)).toBeLessThan(all);
+  await expect(panel(page)).toHaveCount(0);
+});
+
+test("context is the stream's, and leads on", async ({ page, shop }) => {
+  await open(page, shop, "/?q=%22job+144+failed%22");
+  await rows(page).first().click();
+  await page.keyboard.press("x");
+  const context = panel(page).getByRole("region", { name: "Context" });
+  await expect(context.locator("[aria-current=true]")).toContainText("job 144 failed");
+  await expect(context).toContainText("job 136 done");
+  await expect(context).toContainText("job 152 done");
+  await expect(context).not.toContainText("request served");
+  await context.getByRole("button", { name: "Earlier" }).click();
+  await expect(context).toContainText("job 96 done");
+  await context.getByRole("button", { name: /job 143 done/ }).click();
+  await expect(panel(page).locator("pre")).toContainText("job 143 done");
+});
+
+test("order, wrapping, and the clipboard", async ({ page, shop, context }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await open(page, shop, "/?q=worker");
+  const newest = await rows(page).first().innerText();
+  await page.getByRole("button", { name: "Newest first" }).click();
+  await expect(page).toHaveURL(/order=asc/);
+  await settled(page);
+  await expect(rows(page).first()).toContainText("job 0 failed");
+  expect(await rows(page).first().innerText()).not.toBe(newest);
+  await page.getByRole("button", { name: "Wrap" }).click();
+  await expect(page).toHaveURL(/wrap=1/);
+  await rows(page).first().click();
+  await panel(page).getByRole("button", { name: "Copy", exact: true }).click();
+  await expect(page.getByText("Copied the record")).toBeVisible();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(
+    /^2026-11-21 10:00:00 ERROR \[worker-0\] job 0 failed/,
+  );
+});
+
+test("hostile text is shown and does nothing", async ({ page, node }) => {
+  const long = `start ${"x".repeat(1_000_000)} end`;
+  const lines = [
+    "<script>document.title='owned'</script><img src=x onerror=alert(1)> html",
+    "\u001b[31mred\u001b[0m \u001b[2J\u001b[1;1H\u001b]0;owned\u0007 ansi",
+    "invoice\u202egnp.exe\u2066 \u200bbidi",
+    "javascript:alert(1) {{7*7}} link",
+    '{"level":"error","msg":"<b>bold</b>\\nat line two\\nat line three","<i>k</i>":"json"}',
+    "nul\u0000bell\u0007 control",
+    long,
+  ];
+  await node.send(`${lines.join("\n")}\n`);
+  page.on("dialog", (dialog) => dialog.dismiss().then(() => expect("a dialog").toBe("none")));
+  await open(page, node, "/?order=asc&wrap=1");
+  await expect(page).toHaveTitle("Bucksaw");
+  await expect(rows(page).nth(0)).toContainText("<script>document.title='owned'</script><img src=x onerror=alert(1)>");
+  expect(await page.locator("#records img, #records script, #records b, #records i").count()).toBe(0);
+  await expect(rows(page).nth(1)).toContainText("ESC[2J");
+  const red = rows(page).nth(1).getByText("red", { exact: true });
+  const plain = rows(page).nth(1).getByText("ESC[2J");
+  const colour = (element: Element) => getComputedStyle(element).color;
+  expect(await red.evaluate(colour)).not.toBe(await plain.evaluate(colour));
+  await expect(rows(page).nth(2)).toContainText("U+202E");
+  await expect(rows(page).nth(2)).toContainText("U+200B");
+  await expect(rows(page).nth(5)).toContainText("␀");
+  // A line of a megabyte is cut for the list, cut in the panel, and there whole for who asks.
+  await expect(rows(page).nth(6)).toContainText("1.0 MB in all");
+  await rows(page).nth(6).click();
+  await expect(panel(page)).toContainText("The first 10.0 kB of 1.0 MB");
+  await panel(page).getByRole("button", { name: "Show all" }).click();
+  await expect
+    .poll(() =>
+      panel(page)
+        .locator("pre")
+        .evaluate((pre) => pre.textContent?.length),
+    )
+    .toBe(long.length);
+  // Events of several lines are whole.
+  await rows(page).nth(4).click();
+  const field = panel(page).getByRole("row", { name: /^msg/ }).locator("[data-selectable]");
+  expect(await field.innerText()).toBe("<b>bold</b>\nat line two\nat line three");
+  await expect(panel(page).getByRole("rowheader", { name: "<i>k</i>" })).toBeVisible();
+});
+
+test("real logs are shown, searched and counted", async ({ page, node }) => {
+  const files = corpus();
+  test.skip(files.length === 0, "BUCKSAW_CORPUS names no directory of logs");
+  for (const { name, text } of files) await node.send(text, `file=${name}`);
+  await open(page, node);
+  expect(await total(page)).toBe(await counted(node, ""));
+  for (const q of ["error", "/fail(ed|ure)/i", "level=error OR ERROR", "-INFO"]) {
+    await search(page, q);
+    expect(await total(page), q).toBe(await counted(node, q));
+  }
+  await rows(page).first().click();
+  await expect(panel(page).locator("pre")).not.toBeEmpty();
+});
+
+test("a hundred thousand records scroll smoothly", async ({ page, node }) => {
+  test.setTimeout(90_000);
+  const batch = (from: number) =>
+    Array.from(
+      { length: 10_000 },
+      (_, at) =>
+        `ts=${from + at} level=${at % 7 === 0 ? "error" : "info"} msg="request ${from + at} served" path=/api/${at % 50}`,
+    );
+  for (let from = 0; from < 110_000; from += 10_000) await node.send(batch(from).join("\n"));
+  await open(page, node);
+  const list = page.getByTestId("scroller");
+  await expect(async () => {
+    await list.evaluate((element) => element.scrollTo({ top: element.scrollHeight }));
+    await expect(page.getByTestId("said")).toContainText("100,000 records loaded", { timeout: 500 });
+  }).toPass({ timeout: 60_000, intervals: [50] });
+  await expect(page.getByText("The page keeps 100,000 records")).toBeAttached();
+  const frames = await list.evaluate(async (element) => {
+    const times: number[] = [];
+    const height = element.scrollHeight;
+    let before = await new Promise<number>(requestAnimationFrame);
+    // Quick wheels, and leaps from one end to the other.
+    for (let step = 0; step < 180; step += 1) {
+      element.scrollTop = step % 30 === 29 ? Math.random() * height : element.scrollTop + 900;
+      const now = await new Promise<number>(requestAnimationFrame);
+      times.push(now - before);
+      before = now;
+    }
+    return times.sort((a, b) => a - b);
+  });
+  const at = (share: number) => frames[Math.floor(frames.length * share)] ?? 0;
+  test
+    .info()
+    .annotations.push({ type: "frames", description: `median ${at(0.5)} ms, p95 ${at(0.95)} ms, p99 ${at(0.99)} ms` });
+  console.log(
+    `frames while scrolling 100,000 records: median ${at(0.5).toFixed(1)} ms, p95 ${at(0.95).toFixed(1)} ms, p99 ${at(0.99).toFixed(1)} ms`,
+  );
+  expect(at(0.95)).toBeLessThan(50);
+});

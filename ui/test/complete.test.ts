@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { complete, type FieldFacts } from "../src/lib/complete.ts";
+
+const fields: FieldFacts[] = [
+  {
+    name: "app",
+    kind: "label",
+    records: 9,
+    distinct: 2,
+    values: [
+      { value: "web", count: 6 },
+      { value: "two words", count: 3 },
+    ],
+  },
+  { name: "level", kind: "field", records: 9, distinct: 1, values: [{ value: "error", count: 9 }] },
+  { name: "odd name", kind: "field", records: 1, distinct: null, values: [] },
+];
+const history = ["level=error timeout", "app=web"];
+
+/** What is offered at `|`, and what the box would hold if the first were chosen. */
+function offered(input: string): [labels: string, chosen: string | undefined] {
+  const caret = input.indexOf("|");
+  const expression = input.replace("|", "");
+  const found = complete(expression, caret, fields, history);
+  const first = found[0];
+  const chosen = first && expression.slice(0, first.start) + first.insert + expression.slice(first.end);
+  return [found.map(({ label }) => label).join(), chosen];
+}
+
+describe("completions", () => {
+  it.each([
+    ["|", "level=error timeout,app=web,app,level,odd name", "level=error timeout"],
+    ["le|", "level,level=error timeout", "level="],
+    ["a lev|", "level", "a level="],
+    ["odd|", "odd name", '"odd name"='],
+    ["level=|", "error", "level=error "],
+    ["app=t|", "two words", 'app="two words" '],
+    ['app="tw|', "two words", 'app="two words" '],
+    ["app!=w|", "web,two words", "app!=web "],
+    ["level=error|", "", undefined],
+    ["a o|", "odd name", 'a "odd name"='],
+    ["a or|", "OR", "a OR "],
+    ["status>=4|", "", undefined],
+    ["/regex|/", "", undefined],
+    ["a |", "", undefined],
+    ["lev| b", "level,level=error timeout", "level= b"],
+  ])("%s", (input, labels, chosen) => expect(offered(input)).toEqual([labels, chosen]));
+});
