@@ -8,7 +8,13 @@ FUZZ := $(TOOLS)/bin/cargo-fuzz
 # The directory of real logs that tests and benchmarks take; generated ones where it is not set.
 export BUCKSAW_CORPUS ?=
 
-.PHONY: help run build test check soak fuzz bench fmt clean setup
+# The browser that the page is tested in.
+export BUCKSAW_CHROMIUM ?= $(or $(shell command -v chromium),/usr/bin/chromium)
+# Browsers are the system's; npm downloads none.
+export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
+NPM_DONE := ui/node_modules/.package-lock.json
+
+.PHONY: help run build test test-rust test-ui check soak fuzz bench fmt clean setup chromium
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -24,8 +30,25 @@ run: setup ## build, start a node on the default ports, feed it sample logs, and
 build: setup ## build the release binary: target/release/bucksaw
 	$(CARGO) build --release -p bucksaw
 
-test: setup check ## everything that must hold: formats, lints, docs, licences, all tests
+test: setup check test-rust test-ui ## everything that must hold: formats, lints, docs, licences, all tests
+
+test-rust: setup
 	$(CARGO) test --workspace --no-fail-fast
+
+test-ui: setup $(NPM_DONE) chromium # the page: lints and types, its pure parts, and all of it in a browser against the program
+	cd ui && npm run --silent check
+	cd ui && npm run --silent test
+	$(CARGO) build -p bucksaw
+	cd ui && npm run --silent e2e
+
+$(NPM_DONE): ui/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing: get Node.js 20 or newer, then run this again"; exit 1; }
+	cd ui && npm ci --no-audit --no-fund
+	@touch $@
+
+chromium:
+	@test -x "$(BUCKSAW_CHROMIUM)" || { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; } \
+	|| { echo "Chromium is missing: install it, or name it in BUCKSAW_CHROMIUM"; exit 1; }
 
 check: setup $(DENY) ## formatting, lints, documentation, licences of dependencies
 	$(CARGO) fmt --all --check
@@ -47,9 +70,11 @@ bench: setup ## side-by-side measurements; see bench/README.md
 
 fmt: ## format
 	$(CARGO) fmt --all
+	@test ! -d ui/node_modules || (cd ui && npm run --silent format)
 
 clean: ## remove what was built
 	$(CARGO) clean
+	rm -rf ui/node_modules ui/dist ui/test-results
 
 $(DENY):
 	$(CARGO) install --locked --root $(TOOLS) cargo-deny@0.20.2

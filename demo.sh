@@ -19,7 +19,7 @@ cat <<END
 
 A node is running; its data is in $data.
 
-  HTTP      http://127.0.0.1:7650    queries, ingest, metrics
+  HTTP      http://127.0.0.1:7650    the page, queries, ingest, metrics
   lines     127.0.0.1:7651           accepted when written    (nc is a client)
   lines     127.0.0.1:7652           accepted when synced
 

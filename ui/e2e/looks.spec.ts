@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
 import { expect, type Node, test } from "./node.ts";
 import { accessible, box, open, panel, rows, settled, theme } from "./page.ts";
@@ -116,4 +116,36 @@ test("the theme is the system's until somebody chooses", async ({ page, shop }) 
   await page.reload();
   await settled(page);
   expect(await background()).not.toBe(dark);
+});
+
+/** `UPDATE=1` makes the picture of the documents anew. */
+test("the picture of the documents can be made", async ({ page, shop, browser }) => {
+  await page.setViewportSize({ width: 1280, height: 760 });
+  await theme(page, "light");
+  await open(page, shop, "/?q=app%3Dshop+-%22%2Fhealthz%22&column=path&column=status");
+  await expect(page.locator("[data-level=error]")).toBeVisible();
+  await rows(page).filter({ hasText: "503" }).first().click();
+  await expect(panel(page).getByRole("row", { name: /^trace/ })).toBeAttached();
+  const picture = await page.screenshot();
+  // The browser packs it smaller than it comes; on a page without a policy, for it is data.
+  const packer = await browser.newPage();
+  const packed = await packer.evaluate(async (data) => {
+    const image = new Image();
+    image.src = `data:image/png;base64,${data}`;
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    canvas.getContext("2d")?.drawImage(image, 0, 0);
+    const bytes = new Uint8Array(
+      await (await canvas.convertToBlob({ type: "image/webp", quality: 0.82 })).arrayBuffer(),
+    );
+    return Array.from(bytes);
+  }, picture.toString("base64"));
+  await packer.close();
+  expect(packed.length).toBeLessThan(150_000);
+  const file = new URL("../../docs/images/explore.webp", import.meta.url);
+  if (process.env.UPDATE === "1") {
+    mkdirSync(new URL(".", file), { recursive: true });
+    writeFileSync(file, Uint8Array.from(packed));
+  }
+  expect(existsSync(file), "docs/images/explore.webp is missing: run UPDATE=1 npm run e2e").toBe(true);
 });

@@ -1,5 +1,5 @@
 import { Dialog } from "@base-ui/react/dialog";
-import { controls, IconButton } from "./controls.tsx";
+import { Button, controls } from "./controls.tsx";
 import styles from "./Help.module.css";
 
 const KEYS: readonly [name: string, keys: readonly (readonly [keys: string, what: string])[]][] = [
@@ -63,7 +63,7 @@ export default function Help({ onClose }: { onClose: () => void }) {
         <Dialog.Popup className={styles.popup}>
           <div className={styles.head}>
             <Dialog.Title>Help</Dialog.Title>
-            <Dialog.Close render={<IconButton icon="close" name="Close" shortcut="Esc" />} />
+            <Dialog.Close render={<Button look="bare" icon="close" aria-label="Close" />} />
           </div>
           <div className={styles.columns}>
             <div>

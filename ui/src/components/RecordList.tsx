@@ -10,6 +10,9 @@ import { RecordRow } from "./RecordRow.tsx";
 /** The height of a row that is not wrapped, as in tokens.css. */
 const ROW_PX = 22;
 
+/** More than there are rows at the same time. */
+const PLACES = 512;
+
 /** More records are fetched when so few are left below. */
 const AHEAD = 1_500;
 
@@ -43,7 +46,7 @@ export function RecordList(props: Props) {
     count,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_PX,
-    overscan: 12,
+    overscan: 8,
     getItemKey: (index) => rowAt(index)?.id ?? index,
   });
   const items = list.getVirtualItems();
@@ -131,7 +134,8 @@ export function RecordList(props: Props) {
             const row = rowAt(index);
             return row === undefined ? undefined : (
               <RecordRow
-                key={key}
+                // Rows of one height take the places of others: to change a text is quicker than to make an element.
+                key={wrap ? key : index % PLACES}
                 id={`row-${index}`}
                 row={row}
                 index={index}
