@@ -10,7 +10,8 @@ use std::process::Command;
 use std::{env, fs, io};
 
 /// What the page is made of, in `ui/`. All else there (tests, what npm installs) does not change it.
-const SOURCES: [&str; 6] = ["src", "public", "build", "index.html", "package-lock.json", "vite.config.ts"];
+const SOURCES: [&str; 8] =
+    ["src", "public", "build", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"];
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-env-changed=BUCKSAW_UI");

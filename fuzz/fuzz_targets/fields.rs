@@ -1,6 +1,6 @@
-//! Fields of records: JSON and logfmt of any kind.
+//! Fields of records: JSON and logfmt of any kind. And the level that is looked for in them.
 #![no_main]
-use bucksaw_scan::fields;
+use bucksaw_scan::{Level, fields};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -13,4 +13,7 @@ fuzz_target!(|data: &[u8]| {
     for name in ["level", "a.b", "a.0.c", ""] {
         let _ = fields::lookup(data, name);
     }
+    // What follows the part that is looked at changes nothing.
+    let longer = [data, &[b' '; 600]].concat();
+    assert_eq!(Level::of_text(&longer), Level::of_text(&[&longer[..], b" level=error"].concat()));
 });

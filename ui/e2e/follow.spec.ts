@@ -1,5 +1,5 @@
 import { expect, test } from "./node.ts";
-import { counted, open, rows, settled, total } from "./page.ts";
+import { counted, open, panel, rows, settled, total } from "./page.ts";
 
 test("new records appear, wait while it is paused, and are counted", async ({ page, node }) => {
   await node.send("before 1\nbefore 2\n");
@@ -52,6 +52,18 @@ test("following goes on after the node was away, and says what may be missing", 
   await node.send("after\n");
   await expect(rows(page).first()).toContainText("after");
   await expect(rows(page)).toHaveCount(2);
+});
+
+test("long records are kept in part, and opened whole", async ({ page, node }) => {
+  await node.send("first\n");
+  await open(page, node);
+  await page.keyboard.press("t");
+  await expect(rows(page).first()).toContainText("first");
+  const long = `begin ${"x".repeat(9_000)} end`;
+  await node.send(`${long}\n`);
+  await expect(rows(page).first()).toContainText("whole when it is opened");
+  await rows(page).first().click();
+  await expect(panel(page).locator("pre")).toHaveText(long);
 });
 
 test("reading a record further down pauses the stream", async ({ page, node }) => {

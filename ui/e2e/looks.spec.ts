@@ -32,6 +32,19 @@ const views: Record<string, (page: Page, shop: Node) => Promise<void>> = {
     await box(page).fill("level=error (timeout OR");
     await expect(page.locator(".problem")).toBeVisible();
   },
+  partial: async (page, shop) => {
+    // As the node says it when a file of that time is damaged.
+    const reason = "00000000001-00000000002-x.seg.damaged is damaged and was left out";
+    await page.route("**/api/v1/histogram*", async (route) => {
+      const answer = await route.fetch();
+      const said = (await answer.text()).replaceAll('"partial":false', '"partial":true');
+      const body = said.replaceAll('"partial_reasons":[]', `"partial_reasons":["${reason}"]`);
+      await route.fulfill({ response: answer, body });
+    });
+    await open(page, shop, "/?q=level%3Dwarn");
+    await expect(page.getByText("Records may be missing.")).toBeVisible();
+    await expect(page.getByText(reason)).toBeVisible();
+  },
   nothing: async (page, shop) => {
     await page.goto(`${shop.url}/?q=nothinglikethis`);
     await expect(page.getByRole("heading", { name: "No record matches" })).toBeVisible();

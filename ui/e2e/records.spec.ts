@@ -82,7 +82,7 @@ test("hostile text is shown and does nothing", async ({ page, node }) => {
     "\u001b[31mred\u001b[0m \u001b[2J\u001b[1;1H\u001b]0;owned\u0007 ansi",
     "invoice\u202egnp.exe\u2066 \u200bbidi",
     "javascript:alert(1) {{7*7}} link",
-    '{"level":"error","msg":"<b>bold</b>\\nat line two\\nat line three","<i>k</i>":"json"}',
+    '{"level":"error","msg":"<b>bold</b>\\nat line two\\nat line three","<i>k</i>":"json","big":9007199254740993}',
     "nul\u0000bell\u0007 control",
     long,
   ];
@@ -117,6 +117,7 @@ test("hostile text is shown and does nothing", async ({ page, node }) => {
   const field = panel(page).getByRole("row", { name: /^msg/ }).locator("[data-selectable]");
   expect(await field.innerText()).toBe("<b>bold</b>\nat line two\nat line three");
   await expect(panel(page).getByRole("rowheader", { name: "<i>k</i>" })).toBeVisible();
+  await expect(panel(page).getByRole("row", { name: /^big/ })).toContainText("9007199254740993");
 });
 
 test("real logs are shown, searched and counted", async ({ page, node }) => {

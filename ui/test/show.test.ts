@@ -96,17 +96,21 @@ describe("marking matches", () => {
 describe("fields", () => {
   it.each([
     ['{"a":1,"b":{"c":[true,null]},"d":"x\\ny"}', ["a=1", "b.c.0=true", "b.c.1=null", "d=x\ny"]],
-    ['{"big":9007199254740993,"one":1.0}', ["big=9007199254740993", "one=1.0"]],
     ['{"broken":', []],
     ['at=info a="x \\"y\\" z" b= no c=1', ["at=info", 'a=x "y" z', "b=", "c=1"]],
     ["GET /a?b=c 200", []],
     ["plain text", []],
   ])("%s", (text, want) => {
-    const exact = (Number(process.versions.node.split(".")[0]) >= 21 ? want : want.map((field) => field)) as string[];
     const found = fieldsOf(text).map(({ name, value }) => `${name}=${value}`);
-    // Browsers give the text of numbers to who reads JSON; older ones, and Node.js 20, do not.
-    if (text.includes("big") && !("rawJSON" in JSON)) return;
-    expect(found).toEqual(exact);
+    expect(found).toEqual(want);
+  });
+
+  // Browsers give the text of numbers to who reads JSON; Node.js 20 does not yet.
+  it.skipIf(!("rawJSON" in JSON))("keep the digits of numbers", () => {
+    expect(fieldsOf('{"big":9007199254740993,"one":1.0}')).toEqual([
+      { name: "big", value: "9007199254740993" },
+      { name: "one", value: "1.0" },
+    ]);
   });
 });
 

@@ -23,6 +23,9 @@ use crate::stream::{Form, Gone, PIECE_BYTES, Pieces, open};
 /// How long a query waits for its turn before the client is told to come again.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Histograms with more buckets are sent when they are whole: some pieces of each may wait for a slow reader.
+const FILLING_BUCKETS_MAX: usize = 1_000;
+
 const SPAN: [&str; 7] = ["q", "from", "to", "limit", "order", "after", "format"];
 
 async fn turn(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
@@ -166,18 +169,26 @@ pub(crate) async fn histogram(
         let (histogram, stats) = counted.await?;
         return Ok(Json(json!({ "buckets": render::buckets(&histogram), "stats": stats })).into_response());
     }
+    let Ok(open_answer) = Arc::clone(&app.answers).try_acquire_owned() else {
+        return Err(ApiError::busy("too many answers are being read: try again"));
+    };
     app.engine.check(&request.expr)?;
     let permit = turn(&app).await?;
     let cancel = Cancel::default();
     let (pieces, response) = open(Form::Ndjson, cancel.clone());
     tokio::task::spawn_blocking(move || {
-        let _permit = permit;
+        let _open_answer = open_answer;
         let started = app.doors.clock.uptime();
         let line = |object: Value| format!("{object}\n").into_bytes();
         let counted = app.engine.histogram(&request, &cancel, division, &mut |histogram, progress| {
+            if histogram.buckets.len() > FILLING_BUCKETS_MAX {
+                return;
+            }
             // To a slow reader this is not sent: what comes after it says more.
             let _ = pieces.try_records(line(json!({ "progress": progress, "buckets": render::buckets(histogram) })));
         });
+        // Readers who stall do not keep others from asking.
+        drop(permit);
         if let Ok((histogram, stats)) = counted {
             let stats = render::stats(&stats, (app.doors.clock.uptime() - started).as_secs_f64());
             let last = line(json!({ "buckets": render::buckets(&histogram), "stats": stats }));

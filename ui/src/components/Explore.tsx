@@ -107,7 +107,11 @@ export function Explore() {
 
   const openRow = useMemo(() => {
     if (record === "") return undefined;
-    for (let index = 0; index < rows; index += 1) if (rowAt(index)?.id === record) return rowAt(index);
+    for (let index = 0; index < rows; index += 1) {
+      const row = rowAt(index);
+      // Of what is not here whole, the node is asked.
+      if (row?.id === record) return row.part === true ? undefined : row;
+    }
     return undefined;
   }, [record, rows, rowAt]);
 

@@ -139,7 +139,7 @@ function Chart({ buckets, utc, at, onAt, onZoom }: ChartProps) {
         width: width(),
         height: HEIGHT,
         ms: 1,
-        padding: [8, 0, 0, 0],
+        padding: [8, 16, 0, 0],
         legend: { show: false },
         tzDate: (ms) => (utc ? uPlot.tzDate(new Date(ms), "Etc/UTC") : new Date(ms)),
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 5 } },

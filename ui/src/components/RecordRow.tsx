@@ -59,7 +59,7 @@ export const RecordRow = memo(function RecordRow(props: Props) {
       {columns.length === 0 ? undefined : <Columns row={row} names={columns} />}
       <span className={styles.text}>
         <LogText text={wrap ? row.text : row.text.slice(0, most).replaceAll("\n", "⏎")} find={find} most={most} />
-        {row.text.length > most ? <span className={styles.more}> … {bytes(row.text.length)} in all</span> : undefined}
+        {row.text.length > most || row.part === true ? <span className={styles.more}>{rest(row)}</span> : undefined}
       </span>
     </div>
   );
@@ -75,4 +75,8 @@ function Columns({ row, names }: { row: Row; names: readonly string[] }) {
       </span>
     );
   });
+}
+
+function rest(row: Row): string {
+  return row.part === true ? " … whole when it is opened" : ` … ${bytes(row.text.length)} in all`;
 }

@@ -10,7 +10,7 @@ export const TAIL_ROWS_MAX = 10_000;
 export const TAIL_RATE = 500;
 
 /** Characters of a record that are kept while following; the record itself is whole in the node. */
-const TEXT_MAX = 20_000;
+const TEXT_MAX = 4_000;
 
 /** Records from before that are shown at the start. */
 const BEFORE = 200;
@@ -147,7 +147,8 @@ export class Tail {
   #take(fresh: Row[]) {
     const { rows, paused, version } = this.store.value;
     for (const row of fresh) {
-      const kept = row.text.length > TEXT_MAX ? { ...row, text: row.text.slice(0, TEXT_MAX), cut: true } : row;
+      const kept =
+        row.text.length > TEXT_MAX ? { ...row, text: row.text.slice(0, TEXT_MAX), part: true as const } : row;
       (paused ? this.#waiting : rows).push(kept);
     }
     if (paused) this.store.change({ waiting: this.#waiting.length + this.#waiting.dropped }, "frame");

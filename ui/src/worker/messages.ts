@@ -13,6 +13,8 @@ export interface Row {
   binary: boolean;
   /** Whether it was cut for its length, and goes on in the next. */
   cut: boolean;
+  /** Whether this page kept only the begin of its text. */
+  part?: true;
 }
 
 export interface Stats {
