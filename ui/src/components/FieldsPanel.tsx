@@ -2,16 +2,11 @@ import { useState } from "react";
 import type { FieldFacts } from "../lib/complete.ts";
 import { fieldTerm } from "../lib/expression.ts";
 import { count, plural, share } from "../lib/numbers.ts";
+import type { FieldsAnswer } from "../state/asking.ts";
 import { controls, IconButton } from "./controls.tsx";
 import styles from "./FieldsPanel.module.css";
 import { Icon } from "./Icon.tsx";
 import { LogText } from "./LogText.tsx";
-
-export interface FieldsAnswer {
-  fields: FieldFacts[];
-  records: number;
-  sampled: boolean;
-}
 
 interface Props {
   answer: FieldsAnswer | undefined;

@@ -7,6 +7,8 @@ export function onKeys(actions: Record<string, () => void>): () => void {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const target = event.target instanceof HTMLElement ? event.target : undefined;
     if (target?.closest("input, textarea, select, [contenteditable], [role=dialog], [role=menu]") != null) return;
+    // What has the focus has its own use for it.
+    if (event.key === "Enter" && target?.closest("button, a") != null) return;
     const action = actions[event.key.length > 1 ? event.key.toLowerCase() : event.key];
     if (action === undefined) return;
     event.preventDefault();

@@ -23,6 +23,8 @@ export interface Question {
 
 export interface AnswerState {
   question: Question | undefined;
+  /** The question that the rows answer: the one before, while the new one has no answer yet. */
+  answered: Question | undefined;
   /** `stale`: what is shown is the answer to the question before. */
   status: "idle" | "stale" | "loading" | "ready" | "failed";
   /** Grows in place; `count` says how much of it there is. */
@@ -38,6 +40,7 @@ export interface AnswerState {
 
 const NOTHING: AnswerState = {
   question: undefined,
+  answered: undefined,
   status: "idle",
   rows: [],
   count: 0,
@@ -85,7 +88,15 @@ export class Answer {
       if (!fresh) return;
       fresh = false;
       this.#chars = 0;
-      this.store.change({ rows, count: 0, status: "loading", more: false, full: false, stats: undefined });
+      this.store.change({
+        rows,
+        answered: question,
+        count: 0,
+        status: "loading",
+        more: false,
+        full: false,
+        stats: undefined,
+      });
       begun();
     };
     this.#cancel = readStream(url, (told) => {

@@ -1,0 +1,83 @@
+import { negated, withTerm } from "../lib/expression.ts";
+import { durationMs, type Range, shifted } from "../lib/ranges.ts";
+import { writeState } from "../lib/url.ts";
+import { go, pageState } from "../state/page.ts";
+import { remember } from "../state/preferences.ts";
+import { answer, pinned, search, shownSpan, tail } from "../state/session.ts";
+import { say } from "./Announcer.tsx";
+import { copy } from "./copy.ts";
+
+/** What buttons and keys do. They change the state of the page, and all that shows it follows. */
+
+export function setFilter(q: string, settled: boolean) {
+  go({ q, record: "" }, settled ? "push" : "replace");
+}
+
+export function addTerm(term: string, without: boolean) {
+  const q = withTerm(pageState().q, without ? negated(term) : term);
+  remember(q);
+  go({ q });
+  say(without ? "Left out" : "Added to the filter");
+}
+
+export function setRange(range: Range) {
+  go({ range, tail: range.to === "" && pageState().tail });
+}
+
+export function shiftRange(how: "earlier" | "later" | "wider") {
+  setRange(shifted(...shownSpan(), how, Date.now()));
+}
+
+export function toggleColumn(name: string) {
+  const { columns } = pageState();
+  go({ columns: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name] });
+}
+
+export function toggleOrder() {
+  go({ order: pageState().order === "desc" ? "asc" : "desc" });
+}
+
+export function toggleWrap() {
+  go({ wrap: !pageState().wrap });
+}
+
+export function toggleTail() {
+  const { tail, range } = pageState();
+  // Who follows looks at what is now.
+  const open = range.to === "" && durationMs(range.from) !== undefined ? range : { from: "15m", to: "" };
+  go(tail ? { tail: false } : { tail: true, range: open });
+}
+
+export function togglePause() {
+  if (tail.store.value.paused) tail.resume();
+  else tail.pause();
+}
+
+export function openRecord(id: string) {
+  go({ record: id }, pageState().record === "" ? "push" : "replace");
+}
+
+export function closeRecord() {
+  go({ record: "" });
+  document.getElementById("records")?.focus();
+}
+
+/** A link to what is shown, with fixed times; to a record where one is named. */
+export function copyLink(record: string) {
+  const address = writeState({ ...pageState(), range: pinned(), tail: false, record });
+  copy(location.origin + address, "a link with fixed times");
+}
+
+export function searchAgain() {
+  if (pageState().tail) tail.start(pageState().q);
+  else search();
+}
+
+export function loadMore() {
+  if (!pageState().tail) answer.more();
+}
+
+/** The list was scrolled away from its begin, or back: records that are being read must not move. */
+export function scrolledAway(away: boolean) {
+  if (pageState().tail && pageState().order === "desc" && away) tail.pause();
+}
