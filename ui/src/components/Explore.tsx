@@ -15,6 +15,7 @@ import {
   copyLink,
   loadMore,
   openRecord,
+  pauseCounting,
   scrolledAway,
   searchAgain,
   setFilter,
@@ -143,7 +144,14 @@ export function Explore() {
     <main className={styles.view}>
       <h1 className="unseen">Explore logs</h1>
       <search className={styles.ask}>
-        <SearchBox q={q} fields={facts} history={history} problem={problem} onChange={setFilter} />
+        <SearchBox
+          q={q}
+          fields={facts}
+          history={history}
+          problem={problem}
+          onChange={setFilter}
+          onTyping={pauseCounting}
+        />
         <div className={styles.tools}>
           <RangePicker
             key={`${range.from} ${range.to} ${utc}`}

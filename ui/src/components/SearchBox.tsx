@@ -9,7 +9,7 @@ import { Icon } from "./Icon.tsx";
 import styles from "./SearchBox.module.css";
 
 /** A search begins when no key was pressed for so long, in milliseconds. */
-const PAUSE_MS = 50;
+const PAUSE_MS = 40;
 
 interface Props {
   q: string;
@@ -18,13 +18,15 @@ interface Props {
   problem: string | undefined;
   /** `settled` when somebody pressed Enter, or chose. */
   onChange: (q: string, settled: boolean) => void;
+  /** Told of each key, before the pause. */
+  onTyping: () => void;
 }
 
 /**
  * The box for filter expressions. It is a plain text area, so that typing is the browser's own and works with every keyboard,
  * language and reader; the colours lie behind it. A code editor would be a third of the page's size for one line.
  */
-export function SearchBox({ q, fields, history, problem, onChange }: Props) {
+export function SearchBox({ q, fields, history, problem, onChange, onTyping }: Props) {
   const [draft, setDraft] = useState(q);
   const [caret, setCaret] = useState(q.length);
   const [open, setOpen] = useState(false);
@@ -50,6 +52,7 @@ export function SearchBox({ q, fields, history, problem, onChange }: Props) {
   const change = (text: string, settled: boolean) => {
     clearTimeout(timer.current);
     setDraft(text);
+    onTyping();
     const tell = () => {
       typed.current = text;
       onChange(text, settled);

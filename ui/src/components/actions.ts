@@ -3,14 +3,21 @@ import { durationMs, type Range, shifted } from "../lib/ranges.ts";
 import { writeState } from "../lib/url.ts";
 import { go, pageState } from "../state/page.ts";
 import { remember } from "../state/preferences.ts";
-import { answer, pinned, search, shownSpan, tail } from "../state/session.ts";
+import { answer, counts, pinned, search, shownSpan, tail } from "../state/session.ts";
 import { say } from "./Announcer.tsx";
 import { copy } from "./copy.ts";
 
 /** What buttons and keys do. They change the state of the page, and all that shows it follows. */
 
 export function setFilter(q: string, settled: boolean) {
+  const same = q === pageState().q;
   go({ q, record: "" }, settled ? "push" : "replace");
+  if (same) searchAgain();
+}
+
+/** Somebody types: what is being counted will not be wanted, and the node's cores are for the next question. */
+export function pauseCounting() {
+  if (!pageState().tail) counts.stop();
 }
 
 export function addTerm(term: string, without: boolean) {
