@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { complete, type FieldFacts } from "../src/lib/complete.ts";
+import { complete, type FieldFacts, learned } from "../src/lib/complete.ts";
 
 const fields: FieldFacts[] = [
   {
@@ -45,4 +45,12 @@ describe("completions", () => {
     ["a |", "", undefined],
     ["lev| b", "level,level=error timeout", "level= b"],
   ])("%s", (input, labels, chosen) => expect(offered(input)).toEqual([labels, chosen]));
+});
+
+it("what was known of fields stays while something is half typed", () => {
+  const level = fields[1] as FieldFacts;
+  const warn: FieldFacts = { ...level, values: [{ value: "warn", count: 1 }] };
+  expect(learned(fields, [])).toEqual(fields);
+  const names = (list: FieldFacts[]) => list.map(({ name, values }) => `${name} ${values.map(({ value }) => value)}`);
+  expect(names(learned(fields, [warn]))).toEqual(["level warn,error", "app web,two words", "odd name "]);
 });

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type FieldFacts, learned } from "../lib/complete.ts";
 import { highlighter } from "../lib/highlight.ts";
 import type { Level } from "../lib/level.ts";
 import { levelTerm } from "../lib/levelTerm.ts";
@@ -53,6 +54,8 @@ export function Explore() {
   const followed = useStore(tail.store);
   const fields = useFields();
   const facts = useMemo(() => fields.data?.fields ?? [], [fields.data]);
+  const [known, setKnown] = useState<readonly FieldFacts[]>([]);
+  useEffect(() => setKnown((known) => learned(known, facts)), [facts]);
   const [at, setAt] = useState(-1);
   const [rangeOpen, setRangeOpen] = useState(false);
   const [savedOpen, setSavedOpen] = useState(false);
@@ -146,7 +149,7 @@ export function Explore() {
       <search className={styles.ask}>
         <SearchBox
           q={q}
-          fields={facts}
+          fields={known}
           history={history}
           problem={problem}
           onChange={setFilter}

@@ -22,6 +22,27 @@ export interface Completion {
 /** Completions that are shown. */
 const SHOWN_MAX = 12;
 
+/** Fields, and values of each, that are remembered. */
+const FIELDS_KEPT = 400;
+const VALUES_KEPT = 40;
+
+/**
+ * What is known of fields, with what an answer tells of them. An answer to something half typed has few or none of them:
+ * what was known before stays, behind what is new.
+ */
+export function learned(known: readonly FieldFacts[], fresh: readonly FieldFacts[]): FieldFacts[] {
+  const before = new Map(known.map((field) => [field.name, field]));
+  const now = fresh.map((field) => {
+    const old = before.get(field.name);
+    before.delete(field.name);
+    const have = new Set(field.values.map(({ value }) => value));
+    const more = (old?.values ?? []).filter(({ value }) => !have.has(value));
+    const distinct = old?.distinct === null ? null : field.distinct && Math.max(field.distinct, old?.distinct ?? 0);
+    return { ...field, distinct, values: [...field.values, ...more].slice(0, VALUES_KEPT) };
+  });
+  return [...now, ...before.values()].slice(0, FIELDS_KEPT);
+}
+
 /** What could stand at the caret, the likeliest first. */
 export function complete(
   expression: string,

@@ -84,38 +84,35 @@ export class Answer {
     const { q, range, order } = question;
     const url = callUrl("query", { q, from: range.from, to: range.to, order, limit, after });
     let [fresh, got] = [after === undefined, 0];
-    const replace = () => {
-      if (!fresh) return;
-      fresh = false;
+    /** What changes when the first of an answer is here: all at once, so that nothing is ever shown empty on its way. */
+    const begin = (): Partial<AnswerState> => {
+      if (!fresh) return {};
       this.#chars = 0;
-      this.store.change({
-        rows,
-        answered: question,
-        count: 0,
-        status: "loading",
-        more: false,
-        full: false,
-        stats: undefined,
-      });
-      begun();
+      return { rows, answered: question, status: "loading", more: false, full: false, stats: undefined };
+    };
+    const began = () => {
+      if (fresh) begun();
+      fresh = false;
     };
     this.#cancel = readStream(url, (told) => {
       if (told.kind === "rows") {
-        replace();
+        const beginning = begin();
         for (const row of told.rows) {
           rows.push(row);
           this.#chars += row.text.length;
         }
         got += told.rows.length;
         const full = rows.length >= ROWS_MAX || this.#chars >= CHARS_MAX;
-        this.store.change({ count: rows.length, full }, "frame");
+        this.store.change({ ...beginning, count: rows.length, full }, fresh ? "now" : "frame");
+        began();
         if (this.#chars >= CHARS_MAX) {
           this.#cancel();
           this.store.change({ status: "ready", more: true });
         }
       } else if (told.kind === "end") {
-        replace();
-        this.store.change({ count: rows.length, status: "ready", more: got >= limit, stats: told.stats });
+        const more = got >= limit;
+        this.store.change({ ...begin(), count: rows.length, status: "ready", more, stats: told.stats });
+        began();
       } else if (told.kind === "failed") {
         // Wrong questions are asked while somebody types, and nodes go away: what is shown stays.
         this.store.change({ status: "failed", failure: told.failure, count: this.store.value.rows.length });
