@@ -28,7 +28,7 @@ export function Histogram({ state, utc, busy, onZoom, onLevel, onShift }: Props)
   const known = total ?? counted;
   return (
     <section className={styles.frame} aria-label="Matches over time">
-      {busy || progress < 1 ? (
+      {busy || (progress > 0 && progress < 1) ? (
         <div className={styles.progress}>
           <div style={{ transform: `scaleX(${Math.max(progress, 0.06)})` }} />
         </div>

@@ -55,9 +55,8 @@ export interface FieldsAnswer {
 
 /** The fields of what is shown. They are asked for last, when the records and counts are there. */
 export function useFields() {
-  const { q, range, tail: following } = usePage();
-  const { times } = useStore(settled);
-  const { from, to } = range;
+  const { tail: following } = usePage();
+  const { times, q, from, to } = useStore(settled);
   return useQuery({
     queryKey: ["fields", q, from, to, following ? Math.ceil(times / COUNTS_PER_FIELDS) : times],
     queryFn: ({ signal }) => call<FieldsAnswer>("fields", { q, from, to }, signal),

@@ -10,8 +10,11 @@ export const answer = new Answer();
 export const counts = new Counts();
 export const tail = new Tail();
 
-/** Rises each time that the counts are whole: what rests on the same records (fields) is asked for then. */
-export const settled = new Store({ times: 0 });
+/**
+ * The last question whose counts are whole, and how many there were: what rests on the same records (fields) is asked for
+ * only then, so that it takes no time from the records and the counts.
+ */
+export const settled = new Store({ times: 0, q: "", from: "", to: "" });
 
 /** How many bars the histogram has; it knows its width. */
 export const bars = { count: 90 };
@@ -27,7 +30,9 @@ export function search() {
 export function count(quietly: boolean, done: () => void = () => {}) {
   const { q, range } = pageState();
   counts.ask(q, range, bars.count, quietly, () => {
-    settled.change({ times: settled.value.times + 1 });
+    if (counts.store.value.failure === undefined) {
+      settled.change({ times: settled.value.times + 1, q, from: range.from, to: range.to });
+    }
     done();
   });
 }
