@@ -35,9 +35,10 @@ impl<R: Send + 'static> Dispatch<R> {
         // From now on: a job that waits for a thread is waited for, too.
         let busy = self.engine.shelf.foreground().enter();
         self.engine.pool.run(move || {
-            let _busy = busy;
             // Whole, so that it is dropped here and not where it was made.
             let mut answer = answer;
+            // Over before the answer is sent, which is dropped after it: who has the answer no longer waits.
+            let _busy = busy;
             answer.result = Some(job());
         });
     }
