@@ -130,6 +130,7 @@ test("everything is done by keys", async ({ page, shop }) => {
   await press("e");
   await expect(page.getByRole("dialog", { name: "Time range" })).toBeVisible();
   await press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
   await press("n");
   await expect(page.getByRole("heading", { name: "1 node" })).toBeVisible();
   await press("n");

@@ -1,9 +1,10 @@
 //! Matching records, on their way from the scan to the reader.
 //!
-//! A scan writes them to [`Hits`]: their bytes, with an LF behind each, into *slabs*, and into *pages* where each lies. Both have a fixed size, so
-//! that a match costs no allocation and nothing is ever moved to grow. (One growing vector for each made the allocator
-//! keep three times what was held.) Sealed, they are [`Found`], which shows them one by one, where they lie, and lets go
-//! of each page and slab with its last record: a long answer gives its memory back while it is read.
+//! A scan writes them to [`Hits`]: their bytes, with an LF behind each, into *slabs*, and into *pages* where each lies.
+//! Both have a fixed size, so that a match costs no allocation and nothing is ever moved to grow. (One growing vector for
+//! each made the allocator keep three times what was held.) Sealed, they are [`Found`], which shows them where they lie,
+//! one by one or as many at once as lie one behind the other, and lets go of each page and slab with its last record: a
+//! long answer gives its memory back while it is read.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -3,7 +3,7 @@ import type { FieldFacts } from "../lib/complete.ts";
 import { fieldTerm } from "../lib/expression.ts";
 import { count, plural, share } from "../lib/numbers.ts";
 import type { FieldsAnswer } from "../state/asking.ts";
-import { controls, IconButton } from "./controls.tsx";
+import { ColumnButton, controls, IconButton } from "./controls.tsx";
 import styles from "./FieldsPanel.module.css";
 import { Icon } from "./Icon.tsx";
 import { LogText } from "./LogText.tsx";
@@ -95,14 +95,7 @@ function Field({ field, records, shown, onTerm, onColumn }: FieldProps) {
           <span>{name}</span>
           <small className={styles.share}>{share(field.records, records)}</small>
         </button>
-        <IconButton
-          small
-          icon="columns"
-          on={shown}
-          aria-pressed={shown}
-          name={shown ? `Remove the column ${name}` : `A column for ${name}`}
-          onClick={() => onColumn(name)}
-        />
+        <ColumnButton name={name} shown={shown} onColumn={onColumn} />
       </div>
       {open ? (
         <ul className={styles.values} aria-label={`Values of ${name}`}>

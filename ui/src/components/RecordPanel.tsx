@@ -8,7 +8,7 @@ import { full } from "../lib/times.ts";
 import type { Row } from "../worker/messages.ts";
 import { aroundQuery } from "./around.ts";
 import { Context } from "./Context.tsx";
-import { Button, IconButton } from "./controls.tsx";
+import { Button, ColumnButton, IconButton } from "./controls.tsx";
 import { copy } from "./copy.ts";
 import { LogText } from "./LogText.tsx";
 import list from "./RecordList.module.css";
@@ -190,14 +190,7 @@ function Tools({ name, value, shown, onTerm, onColumn }: ToolsProps) {
     <>
       <IconButton small icon="plus" name={`Only with this ${name}`} onClick={() => onTerm(term, false)} />
       <IconButton small icon="minus" name={`Without this ${name}`} onClick={() => onTerm(term, true)} />
-      <IconButton
-        small
-        icon="columns"
-        on={shown}
-        aria-pressed={shown}
-        name={shown ? `Remove the column ${name}` : `A column for ${name}`}
-        onClick={() => onColumn(name)}
-      />
+      <ColumnButton name={name} shown={shown} onColumn={onColumn} />
     </>
   );
 }

@@ -54,4 +54,25 @@ export function IconButton({ name, shortcut, look = "bare", ...rest }: IconButto
   );
 }
 
+interface ColumnButtonProps {
+  /** The field. */
+  name: string;
+  shown: boolean;
+  onColumn: (name: string) => void;
+}
+
+/** Makes a field a column of the list, or takes it away again. */
+export function ColumnButton({ name, shown, onColumn }: ColumnButtonProps) {
+  return (
+    <IconButton
+      small
+      icon="columns"
+      on={shown}
+      aria-pressed={shown}
+      name={shown ? `Remove the column ${name}` : `A column for ${name}`}
+      onClick={() => onColumn(name)}
+    />
+  );
+}
+
 export { styles as controls };
