@@ -134,6 +134,21 @@ test("real logs are shown, searched and counted", async ({ page, node }) => {
   await expect(panel(page).locator("pre")).not.toBeEmpty();
 });
 
+test("more records are fetched when somebody scrolls, not before", async ({ page, node }) => {
+  await node.send(Array.from({ length: 2_000 }, (_, at) => `line ${at}`).join("\n"));
+  const asked: string[] = [];
+  page.on("request", (request) => {
+    if (request.url().includes("/api/v1/query?")) asked.push(request.url());
+  });
+  await open(page, node);
+  await search(page, "line");
+  await expect(page.getByTestId("said")).toContainText("300");
+  expect(asked.filter((url) => url.includes("after="))).toEqual([]);
+  await page.getByTestId("scroller").evaluate((element) => element.scrollTo({ top: element.scrollHeight }));
+  await expect(page.getByTestId("said")).toContainText("2,000");
+  expect(asked.filter((url) => url.includes("after="))).toHaveLength(1);
+});
+
 test("a hundred thousand records scroll smoothly", async ({ page, node }) => {
   test.setTimeout(90_000);
   const batch = (from: number) =>

@@ -13,7 +13,7 @@ const ROW_PX = 22;
 /** More than there are rows at the same time. */
 const PLACES = 512;
 
-/** More records are fetched when so few are left below. */
+/** More records are fetched when so few are left below, or half of them: not while only the first are looked at. */
 const AHEAD = 1_500;
 
 interface Props {
@@ -52,7 +52,7 @@ export function RecordList(props: Props) {
   const items = list.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   const { more, onNearEnd, onAway } = props;
-  const nearEnd = count > 0 && last >= count - AHEAD;
+  const nearEnd = count > 0 && last >= count - Math.min(AHEAD, count / 2);
   useEffect(() => {
     if (nearEnd && more) onNearEnd();
   }, [nearEnd, more, onNearEnd]);

@@ -8,7 +8,7 @@ import { cx } from "./cx.ts";
 import { Icon } from "./Icon.tsx";
 import styles from "./SearchBox.module.css";
 
-/** A search begins when no key was pressed for so long, in milliseconds. */
+/** Keys that follow each other within so many milliseconds are searched for together, once they pause. */
 const PAUSE_MS = 40;
 
 interface Props {
@@ -34,6 +34,7 @@ export function SearchBox({ q, fields, history, problem, onChange, onTyping }: P
   const input = useRef<HTMLTextAreaElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const typed = useRef(q);
+  const changedAt = useRef(Number.NEGATIVE_INFINITY);
   const id = useId();
 
   // What comes from elsewhere (a click, the way back) takes the place of what was typed.
@@ -51,13 +52,16 @@ export function SearchBox({ q, fields, history, problem, onChange, onTyping }: P
 
   const change = (text: string, settled: boolean) => {
     clearTimeout(timer.current);
+    const now = performance.now();
+    const paused = now - changedAt.current > PAUSE_MS;
+    changedAt.current = now;
     setDraft(text);
     onTyping();
     const tell = () => {
       typed.current = text;
       onChange(text, settled);
     };
-    if (settled) tell();
+    if (settled || paused) tell();
     else timer.current = setTimeout(tell, PAUSE_MS);
   };
 

@@ -3,7 +3,7 @@ import { durationMs, type Range, shifted } from "../lib/ranges.ts";
 import { writeState } from "../lib/url.ts";
 import { go, pageState } from "../state/page.ts";
 import { remember } from "../state/preferences.ts";
-import { answer, counts, pinned, search, shownSpan, tail } from "../state/session.ts";
+import { answer, pinned, search, shownSpan, stopCounting, tail } from "../state/session.ts";
 import { say } from "./Announcer.tsx";
 import { copy } from "./copy.ts";
 
@@ -17,7 +17,7 @@ export function setFilter(q: string, settled: boolean) {
 
 /** Somebody types: what is being counted will not be wanted, and the node's cores are for the next question. */
 export function pauseCounting() {
-  if (!pageState().tail) counts.stop();
+  if (!pageState().tail) stopCounting();
 }
 
 export function addTerm(term: string, without: boolean) {

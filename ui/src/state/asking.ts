@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { FieldFacts } from "../lib/complete.ts";
 import { usePage } from "./page.ts";
-import { answer, count, counts, search, settled, tail } from "./session.ts";
+import { answer, count, search, settled, stopCounting, tail } from "./session.ts";
 import { useStore } from "./store.ts";
 import { call } from "./streams.ts";
 
@@ -41,7 +41,7 @@ export function useAsking(begun: () => void) {
   useEffect(
     () => () => {
       answer.stop();
-      counts.stop();
+      stopCounting();
     },
     [],
   );

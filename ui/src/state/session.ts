@@ -2,7 +2,7 @@ import { absolute, durationMs, momentMs, type Range } from "../lib/ranges.ts";
 import { Answer } from "./answer.ts";
 import { Counts } from "./counts.ts";
 import { pageState } from "./page.ts";
-import { Store } from "./store.ts";
+import { afterPaint, Store } from "./store.ts";
 import { Tail } from "./tail.ts";
 
 /** What the page is told by the node: one of each, as there is one page. */
@@ -19,16 +19,27 @@ export const settled = new Store({ times: 0, q: "", from: "", to: "" });
 /** How many bars the histogram has; it knows its width. */
 export const bars = { count: 90 };
 
-/** Asks for everything that the state wants. */
+let cancelPending = () => {};
+
+/** Counts no more, and does not begin to. */
+export function stopCounting() {
+  cancelPending();
+  counts.stop();
+}
+
+/** Asks for everything that the state wants. The counts are asked for when the first records can be seen. */
 export function search() {
   const { q, range, order } = pageState();
-  counts.stop();
-  answer.ask({ q, range, order }, () => count(false));
+  stopCounting();
+  answer.ask({ q, range, order }, () => {
+    cancelPending = afterPaint(() => count(false));
+  });
 }
 
 /** Counts again. While following, what is shown stays until the new counts are whole. */
 export function count(quietly: boolean, done: () => void = () => {}) {
   const { q, range } = pageState();
+  cancelPending();
   counts.ask(q, range, bars.count, quietly, () => {
     if (counts.store.value.failure === undefined) {
       settled.change({ times: settled.value.times + 1, q, from: range.from, to: range.to });

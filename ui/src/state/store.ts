@@ -45,6 +45,22 @@ export class Store<T> {
   readonly snapshot = (): T => this.#told;
 }
 
+/** Does something when what was changed can be seen. The function that comes back lets go of it. */
+export function afterPaint(work: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  // Pages in the background are not painted.
+  if (document.hidden) timer = setTimeout(work);
+  const frame = document.hidden
+    ? 0
+    : requestAnimationFrame(() => {
+        timer = setTimeout(work);
+      });
+  return () => {
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+  };
+}
+
 export function useStore<T>(store: Store<T>): T {
   return useSyncExternalStore(store.subscribe, store.snapshot);
 }
