@@ -39,20 +39,18 @@ impl BlockUnit {
             return Ok(0);
         }
         let key = (self.segment.id(), self.block);
-        let columned = match self.opened.block(key) {
-            Some(columned) => columned,
-            None => match self.segment.search_form(self.block)? {
-                SearchForm::Text(read) => {
-                    return Ok(scan_text(request, plan, cancel, each, &mut |each| {
-                        let _ = read.chunks().try_for_each(|chunk| each(&chunk));
-                    }));
-                }
-                SearchForm::Columns(columned) => Arc::from(columned),
-            },
+        let form = match self.opened.form(key) {
+            Some(form) => form,
+            None => Arc::new(self.segment.search_form(self.block)?),
         };
-        let scanned = columned::scan(&columned, request, plan, cancel, most, each)
-            .ok_or_else(|| self.segment.is_damaged(self.block, "the columns of the block do not unpack"))?;
-        self.opened.keep(key, &columned);
+        let scanned = match &*form {
+            SearchForm::Text(block) => scan_text(request, plan, cancel, each, &mut |each| {
+                let _ = block.chunks().try_for_each(|chunk| each(&chunk));
+            }),
+            SearchForm::Columns(columned) => columned::scan(columned, request, plan, cancel, most, each)
+                .ok_or_else(|| self.segment.is_damaged(self.block, "the columns of the block do not unpack"))?,
+        };
+        self.opened.keep(key, &form);
         Ok(scanned)
     }
 

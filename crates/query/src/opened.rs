@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use bucksaw_record::Id;
-use bucksaw_segment::Columned;
+use bucksaw_segment::shelf::SearchForm;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use quick_cache::sync::Cache;
@@ -26,7 +26,7 @@ type Key = (Id, usize);
 enum Kept {
     Filter(Arc<Vec<u8>>),
     /// With the bytes that it had when it was put here.
-    Block(Arc<Columned>, u64),
+    Block(Arc<SearchForm>, u64),
 }
 
 #[derive(Clone)]
@@ -75,29 +75,34 @@ impl Opened {
     }
 
     /// A block, if it is here.
-    pub(crate) fn block(&self, key: Key) -> Option<Arc<Columned>> {
-        let block = match self.kept.as_ref()?.get(&(key, false)) {
-            Some(Kept::Block(block, _)) => Some(block),
+    pub(crate) fn form(&self, key: Key) -> Option<Arc<SearchForm>> {
+        let form = match self.kept.as_ref()?.get(&(key, false)) {
+            Some(Kept::Block(form, _)) => Some(form),
             _ => None,
         };
-        if block.is_some() {
+        if form.is_some() {
             self.found.inc()
         } else {
             self.missed.inc()
         };
-        block
+        form
     }
 
     /// Puts a block here after it was searched. To do so again takes note of what was unpacked of it meanwhile.
-    pub(crate) fn keep(&self, key: Key, block: &Arc<Columned>) {
-        let bytes = block.memory() as u64;
+    pub(crate) fn keep(&self, key: Key, form: &Arc<SearchForm>) {
+        let bytes = form.memory() as u64;
         let noted = match self.kept.as_ref().and_then(|kept| kept.peek(&(key, false))) {
             Some(Kept::Block(_, noted)) => noted,
             _ => 0,
         };
         if bytes != noted {
-            self.put((key, false), Kept::Block(Arc::clone(block), bytes));
+            self.put((key, false), Kept::Block(Arc::clone(form), bytes));
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn found(&self) -> u64 {
+        self.found.get()
     }
 
     fn put(&self, key: (Key, bool), kept: Kept) {

@@ -9,6 +9,7 @@ use bucksaw_ingest::{self as ingest, Durability, Queue, Records, Source};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
 use bucksaw_segment::Sides;
+use bucksaw_segment::shelf::SearchForm;
 use bucksaw_store::{self as store, Shelf};
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
@@ -178,6 +179,17 @@ fn a_move_to_the_shelf_that_was_not_told_to_the_queue_doubles_nothing() {
     let (records, stats) = node.ask(all(""));
     assert_eq!((node.count(&all("")), records.len()), (20, 20));
     assert_eq!(stats.segments_read, node.engine.shelf().segments().len() as u64);
+}
+
+#[test]
+fn blocks_of_plain_text_stay_open_too() {
+    let mut node = Node::new();
+    node.put("too little to be packed as columns");
+    node.gather();
+    let segment = node.engine.shelf().segments().first().cloned().unwrap();
+    assert!(matches!(segment.search_form(0), Ok(SearchForm::Text(_))));
+    assert_eq!((node.count(&all("little")), node.engine.opened.found()), (1, 0));
+    assert_eq!((node.count(&all("much")), node.lines(all("columns")).len(), node.engine.opened.found()), (0, 1, 2));
 }
 
 #[test]

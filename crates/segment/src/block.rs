@@ -249,6 +249,11 @@ impl Block {
         })
     }
 
+    /// Bytes of memory that it has, about.
+    pub(crate) fn memory(&self) -> usize {
+        memory_of(&self.stretches) + self.text.capacity()
+    }
+
     /// The text of all chunks and the stretch of each, in the order of [`Self::chunks`].
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Vec<Stretch>) {
@@ -280,10 +285,8 @@ pub struct Columned {
 
 impl Columned {
     /// Bytes of memory that it has by now, about: what is unpacked of it comes to it.
-    #[must_use]
-    pub fn memory(&self) -> usize {
-        let rows = |stretch: &Stretch| size_of::<Stretch>() + stretch.rows.memory();
-        self.stretches.iter().map(rows).sum::<usize>() + self.columns.memory()
+    pub(crate) fn memory(&self) -> usize {
+        memory_of(&self.stretches) + self.columns.memory()
     }
 
     /// Opens packed columns; `None` when they are damaged.
@@ -294,6 +297,10 @@ impl Columned {
         let lines = stretches.iter().map(|stretch| stretch.rows.count as usize).sum();
         Some(Self { stretches, columns: bucksaw_columns::Block::open(packed, lines, raw_len)? })
     }
+}
+
+fn memory_of(stretches: &[Stretch]) -> usize {
+    stretches.iter().map(|stretch| size_of::<Stretch>() + stretch.rows.memory()).sum()
 }
 
 /// What the unpacked rows column says; `None` when it is damaged.

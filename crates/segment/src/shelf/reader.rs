@@ -149,6 +149,17 @@ pub enum SearchForm {
     Columns(Box<Columned>),
 }
 
+impl SearchForm {
+    /// Bytes of memory that it has by now, about: what is unpacked of columns comes to them.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        match self {
+            Self::Text(block) => block.memory(),
+            Self::Columns(columned) => columned.memory(),
+        }
+    }
+}
+
 /// A block on its way from one file to another.
 #[derive(Debug)]
 pub struct PackedBlock {
