@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
 use bucksaw_query::{Cancel, Division, Engine, Order, Record, RequestError, Search, Stats};
 use bucksaw_record::Id;
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -43,7 +44,7 @@ struct Turn {
 
 impl Turn {
     /// Sends records, without a turn while that has to wait. On a thread that may wait.
-    fn send(&mut self, search: &mut Search, pieces: &Pieces, out: Vec<u8>) -> Result<(), Gone> {
+    fn send(&mut self, search: &mut Search, pieces: &Pieces, out: Bytes) -> Result<(), Gone> {
         let Some(waiting) = pieces.try_records(out)? else { return Ok(()) };
         self.permit = None;
         waiting.send(&self.runtime, || search.let_go())?;
@@ -103,27 +104,27 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
 
 fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, seconds: impl Fn() -> f64) {
     let mut raw = render::Raw::default();
-    // With room for the record that makes it whole. All have one size: for each, the allocator keeps some for each thread.
-    let piece = || Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
     loop {
-        let mut out = piece();
-        let shown = if form.is_raw() {
-            search.show_runs(&mut |run| raw.push(run, &mut out))
+        let (shown, out) = if form.is_raw() {
+            (search.show_runs(&mut |run| raw.push(run)), raw.take())
         } else {
-            search.show_batch(&mut |record| {
+            // With room for the record that makes it whole. All have one size: for each, the allocator keeps some for each
+            // thread.
+            let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
+            let shown = search.show_batch(&mut |record| {
                 render::object(record, &mut out);
                 out.push(b'\n');
                 if out.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })
+            });
+            (shown, vec![out.into()])
         };
         if shown == 0 {
-            raw.finish(&mut out);
-        }
-        if !out.is_empty() && turn.send(&mut search, pieces, out).is_err() {
-            return;
-        }
-        if shown == 0 {
             break;
+        }
+        for piece in out {
+            if turn.send(&mut search, pieces, piece).is_err() {
+                return;
+            }
         }
     }
     if !search.is_cancelled() {
@@ -179,7 +180,7 @@ pub(crate) async fn histogram(
     tokio::task::spawn_blocking(move || {
         let _open_answer = open_answer;
         let started = app.doors.clock.uptime();
-        let line = |object: Value| format!("{object}\n").into_bytes();
+        let line = |object: Value| Bytes::from(format!("{object}\n"));
         let counted = app.engine.histogram(&request, &cancel, division, &mut |histogram, progress| {
             if histogram.buckets.len() > FILLING_BUCKETS_MAX {
                 return;

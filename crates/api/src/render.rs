@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bucksaw_query::{Histogram, Level, RecordRef, Run, Stats};
 use bucksaw_record::{Id, Marks, time};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 /// `{"id","time","labels":{},"line"}`; bytes that are not UTF-8 stand in `line_base64`. What is marked says so.
@@ -46,31 +47,51 @@ fn string(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
+/// Runs of fewer bytes are copied: a run that is shared keeps all that was found beside it in memory, until it is sent.
+const SHARED_BYTES_MIN: usize = 64 << 10;
+
 /// Records as they came in: each followed by an LF, but where the source had none: between the parts of a record that was
 /// cut, and after a last record that came without.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
+    /// The last record, when it is marked.
     before: Option<(Id, u8)>,
+    pieces: Vec<Bytes>,
+    /// What comes behind the pieces.
+    copied: Vec<u8>,
 }
 
 impl Raw {
-    pub(crate) fn push(&mut self, run: Run<'_>, out: &mut Vec<u8>) {
-        if let Some((id, marks)) = self.before {
+    pub(crate) fn push(&mut self, run: Run<'_>) {
+        if let Some((id, marks)) = self.before.take() {
             let goes_on = marks & Marks::CUT != 0
                 && id.producer() == run.first.producer()
                 && id.sequence().checked_add(1) == Some(run.first.sequence());
             if !goes_on {
-                out.push(b'\n');
+                self.copied.push(b'\n');
             }
         }
-        // Its last LF is written when it is known what follows.
-        out.extend_from_slice(run.lines.strip_suffix(b"\n").unwrap_or(run.lines));
-        self.before = Some((run.last, run.marks));
+        if run.marks & (Marks::CUT | Marks::OPEN) != 0 {
+            // Its LF is written when it is known what follows.
+            self.copied.extend_from_slice(run.lines.strip_suffix(b"\n").unwrap_or(run.lines));
+            self.before = Some((run.last, run.marks));
+        } else if run.lines.len() < SHARED_BYTES_MIN {
+            self.copied.extend_from_slice(run.lines);
+        } else {
+            self.close_copied();
+            self.pieces.push(run.share());
+        }
     }
 
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
-        if self.before.take().is_some_and(|(_, marks)| marks & (Marks::CUT | Marks::OPEN) == 0) {
-            out.push(b'\n');
+    /// What was pushed since this was called before.
+    pub(crate) fn take(&mut self) -> Vec<Bytes> {
+        self.close_copied();
+        std::mem::take(&mut self.pieces)
+    }
+
+    fn close_copied(&mut self) {
+        if !self.copied.is_empty() {
+            self.pieces.push(std::mem::take(&mut self.copied).into());
         }
     }
 }

@@ -94,7 +94,7 @@ pub(crate) struct Gone;
 
 impl Pieces {
     /// Sends records that were written in the stream's form; `Some` when that has to wait for a slow client.
-    pub(crate) fn try_records(&self, bytes: Vec<u8>) -> Result<Option<Waiting<'_>>, Gone> {
+    pub(crate) fn try_records(&self, bytes: Bytes) -> Result<Option<Waiting<'_>>, Gone> {
         match self.sender.try_send(self.frame(bytes)) {
             Ok(()) => Ok(None),
             Err(TrySendError::Full(frame)) => Ok(Some(Waiting { pieces: self, frame })),
@@ -103,7 +103,7 @@ impl Pieces {
     }
 
     /// Sends records from the runtime.
-    pub(crate) async fn records_async(&self, bytes: Vec<u8>) -> Result<(), Gone> {
+    pub(crate) async fn records_async(&self, bytes: Bytes) -> Result<(), Gone> {
         self.sender.send(self.frame(bytes)).await.map_err(|_| Gone)
     }
 
@@ -139,11 +139,11 @@ impl Pieces {
         self.sender.closed().await;
     }
 
-    fn frame(&self, bytes: Vec<u8>) -> Frame<Bytes> {
-        Frame::data(Bytes::from(match self.form {
-            Form::Messages { raw } => message(if raw { 1 } else { 2 }, &bytes),
+    fn frame(&self, bytes: Bytes) -> Frame<Bytes> {
+        Frame::data(match self.form {
+            Form::Messages { raw } => message(if raw { 1 } else { 2 }, &bytes).into(),
             _ => bytes,
-        }))
+        })
     }
 
     fn send(&self, frame: Frame<Bytes>) -> Result<(), Gone> {

@@ -146,14 +146,14 @@ async fn send(
     };
     while tailed.show(|record| show(record, &mut out)).is_some() {
         if out.len() >= PIECE_BYTES {
-            pieces.records_async(std::mem::take(&mut out)).await?;
+            pieces.records_async(std::mem::take(&mut out).into()).await?;
         }
     }
     if out.is_empty() && beat && form == Form::Events {
         out.extend_from_slice(b": still here\n\n");
     }
     if !out.is_empty() {
-        pieces.records_async(out).await?;
+        pieces.records_async(out.into()).await?;
     }
     match pace.tell() {
         Some(skipped) => pieces.notice(&json!({ "skipped_records": skipped })).await,

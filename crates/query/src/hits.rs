@@ -4,13 +4,14 @@
 //! Both have a fixed size, so that a match costs no allocation and nothing is ever moved to grow. (One growing vector for
 //! each made the allocator keep three times what was held.) Sealed, they are [`Found`], which shows them where they lie,
 //! one by one or as many at once as lie one behind the other, and lets go of each page and slab with its last record: a
-//! long answer gives its memory back while it is read.
+//! long answer gives its memory back while it is read. Who sends what it was shown may share the slab instead of copying.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::Rows;
+use bytes::Bytes;
 
 use crate::budget::Share;
 
@@ -189,7 +190,7 @@ impl Hits {
         }
         let slabs = self.slabs.into_iter().zip(left).map(|(text, left)| {
             let _share = share.split(text.capacity() as u64);
-            (left > 0).then_some(Slab { text, left, _share })
+            (left > 0).then_some(Slab { text: text.into(), left, _share })
         });
         Found { slabs: slabs.collect(), streams: self.streams, pages: self.pages.into(), at: 0, bytes, share }
     }
@@ -213,7 +214,7 @@ impl Hit {
 /// Text of matches.
 #[derive(Debug)]
 struct Slab {
-    text: Vec<u8>,
+    text: Bytes,
     /// How many of its records were not shown.
     left: u32,
     _share: Share,
@@ -280,7 +281,8 @@ impl Found {
         }
         let slab = self.slabs.get(first.slab as usize)?.as_ref()?;
         let lines = slab.text.get(first.start as usize..(last.start + last.length + 1) as usize)?;
-        let seen = see(Run { first: first.id, last: last.id, marks: first.marks, records: count, lines });
+        let (text, marks) = (&slab.text, first.marks);
+        let seen = see(Run { first: first.id, last: last.id, marks, records: count, lines, text });
         self.let_go(first.slab, count);
         Some(seen)
     }
@@ -317,6 +319,16 @@ pub struct Run<'a> {
     pub records: usize,
     /// Their bytes, an LF behind each.
     pub lines: &'a [u8],
+    /// What these are some of.
+    text: &'a Bytes,
+}
+
+impl Run<'_> {
+    /// The lines, not copied: while this is there, so are some hundred kilobytes around them.
+    #[must_use]
+    pub fn share(&self) -> Bytes {
+        self.text.slice_ref(self.lines)
+    }
 }
 
 /// A record of an answer, where it lies.

@@ -22,10 +22,10 @@ use crate::request::{Cancel, Order, Request};
 use crate::stats::Stats;
 use crate::unit::{Unit, units};
 
-/// Records of a batch, at most.
+/// Records of a batch, and of a run of them. A batch ends with what reaches this.
 const BATCH_RECORDS: usize = 2_048;
 
-/// Bytes of a batch, at most but for the last record.
+/// Bytes of a batch, and of a run, in the same way.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// An answer that comes as it is asked for. Dropping it stops the work.
@@ -87,8 +87,9 @@ impl Batch<'_> {
                 (record.id, 1, record.text.len())
             })?,
             See::Runs(see) => {
-                let records_max = usize::try_from(most).unwrap_or(usize::MAX).min(BATCH_RECORDS - self.records);
-                found.show_run(records_max, BATCH_BYTES.saturating_sub(self.bytes), wanted, |run| {
+                // However much of the batch is left: runs are shared, and the larger they are the better.
+                let records_max = usize::try_from(most).unwrap_or(usize::MAX).min(BATCH_RECORDS);
+                found.show_run(records_max, BATCH_BYTES, wanted, |run| {
                     see(run);
                     (run.last, run.records, run.lines.len())
                 })?
