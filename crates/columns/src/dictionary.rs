@@ -89,16 +89,6 @@ impl Numbering {
         }
     }
 
-    /// The number of one more value, which is no row.
-    pub(crate) fn number(&mut self, text: &[u8], span: Span) -> u32 {
-        self.find(Key::of(text, span), text, span)
-    }
-
-    /// How many distinct values there are.
-    pub(crate) fn len(&self) -> usize {
-        self.values.len()
-    }
-
     /// The whole column.
     pub(crate) fn finish(mut self) -> Column {
         if !self.given_up && self.values.len() * 2 > self.ids.len() {

@@ -24,9 +24,6 @@
 //! ```
 //! Filters of another kind were written before the first release; they are let be, and let everything through.
 
-use crate::cut::Span;
-use crate::dictionary::Numbering;
-
 /// Bits while a block is encoded, as a power of two.
 const BITS_LOG: u32 = 21;
 
@@ -68,6 +65,39 @@ const FOLDED: [u8; 256] = {
     folded
 };
 
+/// Kinds of bytes that are in grams; 0 is for others.
+const LETTER: u8 = 1;
+const DIGIT: u8 = 2;
+const JOINT: u8 = 4;
+
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match FOLDED[byte] {
+            0 => 0,
+            b'0'..=b'9' => DIGIT,
+            b'.' | b'-' | b'/' | b':' | b'@' => JOINT,
+            _ => LETTER,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// The piece that a text begins with, up to a byte that is in no gram: its length, and the kinds of its bytes.
+#[inline]
+fn piece(text: &[u8]) -> (usize, u8) {
+    let mut kinds = 0;
+    for (at, byte) in text.iter().enumerate() {
+        match KINDS[*byte as usize] {
+            0 => return (at, kinds),
+            kind => kinds |= kind,
+        }
+    }
+    (text.len(), kinds)
+}
+
 /// The place of a gram, which is the last bytes of `bytes`, among all while a block is encoded.
 #[inline]
 fn place(bytes: u64, len: u32) -> u32 {
@@ -77,9 +107,34 @@ fn place(bytes: u64, len: u32) -> u32 {
 /// Calls `each` with the places of the grams of a text.
 #[inline]
 fn grams(text: &[u8], mut each: impl FnMut(u32)) {
-    if text.len() < SHORT as usize {
-        return;
+    let mut from = 0;
+    while let Some(rest) = text.get(from..).filter(|rest| rest.len() >= SHORT as usize) {
+        let (len, kinds) = piece(rest);
+        grams_of_piece(&rest[..len], kinds, &mut each);
+        from += len + 1;
     }
+}
+
+/// The same for a piece with such bytes. Most are words: of these it is known which grams they have.
+#[inline]
+fn grams_of_piece(text: &[u8], kinds: u8, mut each: impl FnMut(u32)) {
+    if kinds != LETTER {
+        return grams_of_mixed(text, each);
+    }
+    let mut bytes = 0;
+    for (letters, byte) in (1..).zip(text) {
+        bytes = bytes << 8 | u64::from(FOLDED[*byte as usize]);
+        if letters >= SHORT {
+            each(place(bytes, SHORT));
+        }
+        if letters >= LETTERS {
+            each(place(bytes, LETTERS));
+        }
+    }
+}
+
+/// The same for any piece.
+fn grams_of_mixed(text: &[u8], mut each: impl FnMut(u32)) {
     let mut bytes = 0_u64;
     // Bytes of a word up to here, those without a digit, and digits and dots.
     let (mut word, mut letters, mut address) = (0_u32, 0_u32, 0_u32);
@@ -135,22 +190,60 @@ fn grams(text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
-/// Texts from so many bytes on are taken in piece by piece, each piece once: they are lines or parts of lines, of which
+/// The pieces of texts from so many bytes on are asked whether they are new: those are lines or parts of lines, of which
 /// some say much the same, while shorter texts are distinct values of a column.
 const LONG: usize = 64;
-
-/// Bytes of a piece that is remembered, and how many are, before they are forgotten: so few that they stay in near caches.
-const PIECE_BYTES_MAX: usize = 64;
-const PIECES_MAX: usize = 4_096;
-
-/// Pieces that are not asked whether they are new after as many as are remembered, where not half of those before recurred:
-/// to ask takes longer then than to take them in.
-const PIECES_SKIPPED: usize = 4 * PIECES_MAX;
 
 /// Sixteenths of all bits from which on a filter is full: it tells nothing of most texts, and takes in no more grams. It is
 /// asked whenever so many bytes were taken in.
 const FULL: usize = 14;
 const FULL_LOOK: usize = 1 << 20;
+
+/// Bytes of a piece that is remembered, at most, and for how many there are places: so few that they stay in near caches.
+const PIECE_BYTES_MAX: usize = 64;
+const PLACES: usize = 2_048;
+
+/// Pieces that were met not long ago: each in the place that its bytes say, until another takes that.
+#[derive(Debug)]
+struct Recent(Vec<([u8; PIECE_BYTES_MAX], u8)>);
+
+impl Recent {
+    fn new() -> Self {
+        Self(vec![([0; PIECE_BYTES_MAX], 0); PLACES])
+    }
+
+    fn forget(&mut self) {
+        self.0.iter_mut().for_each(|(_, len)| *len = 0);
+    }
+
+    /// Whether the piece is remembered. It is from now on, if it is not too long.
+    #[inline]
+    fn has_or_takes(&mut self, piece: &[u8]) -> bool {
+        let Some((kept, len)) = self.0.get_mut(place_of(piece)).filter(|_| piece.len() <= PIECE_BYTES_MAX) else {
+            return false;
+        };
+        if *len as usize == piece.len() && kept[..piece.len()] == *piece {
+            return true;
+        }
+        kept[..piece.len()].copy_from_slice(piece);
+        *len = piece.len() as u8;
+        false
+    }
+}
+
+/// Which place a piece of four bytes or more has.
+#[inline]
+fn place_of(piece: &[u8]) -> usize {
+    let ends = match (piece.first_chunk::<8>(), piece.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => match (piece.first_chunk::<4>(), piece.last_chunk::<4>()) {
+            (Some(first), Some(last)) => (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into()),
+            _ => (0, 0),
+        },
+    };
+    let mixed = (ends.0.rotate_left(32) ^ ends.1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (64 - PLACES.ilog2())) as usize
+}
 
 /// A filter in the making.
 #[derive(Debug)]
@@ -158,10 +251,7 @@ pub(crate) struct FilterBuilder {
     bytes: [bool; 256],
     words: Vec<u64>,
     /// Pieces of long texts whose grams were taken in.
-    pieces: Numbering,
-    /// How many pieces were asked for since none was remembered, and how many are not.
-    asked: usize,
-    skipped: usize,
+    recent: Recent,
     /// Bytes until it is asked again whether it is full.
     look: usize,
     is_full: bool,
@@ -172,22 +262,22 @@ pub(crate) struct FilterBuilder {
 impl FilterBuilder {
     pub(crate) fn new() -> Self {
         let words = vec![0; 1 << (BITS_LOG - 6)];
-        let pieces = Numbering::new();
-        Self { bytes: [false; 256], words, pieces, asked: 0, skipped: 0, look: FULL_LOOK, is_full: false, taken: 0 }
+        let recent = Recent::new();
+        Self { bytes: [false; 256], words, recent, look: FULL_LOOK, is_full: false, taken: 0 }
     }
 
     /// Starts anew.
     pub(crate) fn clear(&mut self) {
         self.bytes.fill(false);
         self.words.fill(0);
-        self.pieces = Numbering::new();
-        (self.asked, self.skipped, self.look, self.is_full) = (0, 0, FULL_LOOK, false);
+        self.recent.forget();
+        (self.look, self.is_full) = (FULL_LOOK, false);
     }
 
     /// Takes in a text that stands between bytes of no word.
     pub(crate) fn add(&mut self, text: &[u8]) {
         text.iter().for_each(|byte| self.bytes[*byte as usize] = true);
-        if text.len() < LONG { self.add_grams(text) } else { self.add_pieces(text) }
+        self.add_pieces(text, text.len() >= LONG);
     }
 
     /// How many bits are set.
@@ -195,21 +285,22 @@ impl FilterBuilder {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    fn add_pieces(&mut self, text: &[u8]) {
+    /// Takes in the pieces of a text; those of long ones are asked whether they are new.
+    fn add_pieces(&mut self, text: &[u8], asks: bool) {
         let mut from = 0;
         while let Some(rest) = text.get(from..) {
             // No gram has a byte that is neither of a word nor joins words.
-            let len = rest.iter().position(|byte| FOLDED[*byte as usize] == 0).unwrap_or(rest.len());
-            if len >= SHORT as usize && (len > PIECE_BYTES_MAX || self.is_new(rest, len)) {
-                self.add_grams(&rest[..len]);
+            let (len, kinds) = piece(rest);
+            if len >= SHORT as usize && !(asks && self.recent.has_or_takes(&rest[..len])) {
+                self.add_grams(&rest[..len], kinds);
             }
             from += len + 1;
         }
     }
 
     #[inline(always)]
-    fn add_grams(&mut self, text: &[u8]) {
-        match self.look.checked_sub(text.len()) {
+    fn add_grams(&mut self, piece: &[u8], kinds: u8) {
+        match self.look.checked_sub(piece.len()) {
             Some(look) => self.look = look,
             None => {
                 self.look = FULL_LOOK;
@@ -217,27 +308,9 @@ impl FilterBuilder {
             }
         }
         if !self.is_full {
-            self.taken += text.len();
-            grams(text, |place| self.words[place as usize / 64] |= 1 << (place % 64));
+            self.taken += piece.len();
+            grams_of_piece(piece, kinds, |place| self.words[place as usize / 64] |= 1 << (place % 64));
         }
-    }
-
-    /// Whether the piece with which a text begins is not remembered. It is from now on.
-    fn is_new(&mut self, text: &[u8], len: usize) -> bool {
-        if self.skipped > 0 {
-            self.skipped -= 1;
-            return true;
-        }
-        if self.pieces.len() == PIECES_MAX {
-            self.pieces = Numbering::new();
-            if std::mem::take(&mut self.asked) < 2 * PIECES_MAX {
-                self.skipped = PIECES_SKIPPED;
-                return true;
-            }
-        }
-        self.asked += 1;
-        let known = self.pieces.len();
-        self.pieces.number(text, Span { start: 0, len: len as u32 }) as usize == known
     }
 
     /// Takes in texts, each of which stands between bytes of no word.
@@ -378,7 +451,7 @@ mod tests {
         let (mut at_once, mut in_pieces) = (FilterBuilder::new(), FilterBuilder::new());
         for text in texts {
             text.iter().for_each(|byte| at_once.bytes[*byte as usize] = true);
-            at_once.add_grams(text);
+            grams_of_mixed(text, |place| at_once.words[place as usize / 64] |= 1 << (place % 64));
             in_pieces.add(text);
         }
         (at_once.take(), in_pieces.take())
@@ -397,9 +470,20 @@ mod tests {
 
     #[test]
     fn more_pieces_than_are_remembered_are_taken_in() {
-        let text: String = (0..PIECES_MAX * 3).map(|number| format!("n{number:x}z ")).collect();
+        let text: String = (0..PLACES * 6).map(|number| format!("n{number:x}z ")).collect();
         let (at_once, in_pieces) = both_ways(std::iter::once(text.as_bytes()));
         assert_eq!(at_once, in_pieces);
+    }
+
+    #[test]
+    fn pieces_of_the_block_before_are_taken_in_again() {
+        let text: String = (0..20).map(|number| format!("piece{number}z ")).collect();
+        let mut builder = FilterBuilder::new();
+        let mut filter = || {
+            builder.add(text.as_bytes());
+            builder.take()
+        };
+        assert_eq!(filter(), filter());
     }
 
     /// A filter of random words would let everything through, and takes no room.

@@ -119,7 +119,10 @@ impl Partings {
 mod tests {
     use super::*;
 
-    fn parted(partings: &mut Partings, tables: &[u8], table_count: usize) -> Option<Vec<(u32, Vec<u32>, Vec<u32>)>> {
+    /// A table, which of the rows are in it, and where.
+    type Part = (u32, Vec<u32>, Vec<u32>);
+
+    fn parted(partings: &mut Partings, tables: &[u8], table_count: usize) -> Option<Vec<Part>> {
         let (_, parting) = partings.next(&[0, 2, 3], IdsAt::Bytes(tables), &[5, 6, 7, 8], table_count)?;
         Some(parting.parts().map(|(table, order, rows)| (table, order.to_vec(), rows.to_vec())).collect())
     }
