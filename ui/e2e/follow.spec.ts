@@ -47,6 +47,8 @@ test("following goes on after the node was away, and says what may be missing", 
   await expect(page.getByTestId("said")).toContainText("Live");
   await node.signal("SIGKILL");
   await expect(page.getByRole("alert")).toContainText("connection to the node is lost");
+  // It is tried again in vain, which is no further loss.
+  await page.waitForEvent("requestfailed", (request) => request.url().includes("/api/v1/tail"));
   await node.start();
   await expect(page.getByText("The connection was lost once")).toBeVisible();
   await node.send("after\n");

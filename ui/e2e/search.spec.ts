@@ -4,7 +4,7 @@ import { box, counted, open, rows, search, settled, total } from "./page.ts";
 test("a search runs as you type, and its matches are marked", async ({ page, shop }) => {
   await open(page, shop);
   await box(page).pressSequentially("payment gateway", { delay: 15 });
-  await expect(page).toHaveURL(/q=payment/);
+  await expect(page).toHaveURL(/q=payment\+gateway/);
   await settled(page);
   expect(await total(page)).toBe(await counted(shop, "payment gateway"));
   await expect(rows(page).first().locator("mark").first()).toHaveText("payment");

@@ -85,8 +85,11 @@ export class Counts {
     });
   }
 
+  /** Counts no more. What is shown stays, but is not said to be the number of what is asked for now. */
   stop() {
     this.#cancel();
+    const { total, counted } = this.store.value;
+    this.store.change({ total: undefined, counted: total ?? counted, progress: 0 });
   }
 }
 

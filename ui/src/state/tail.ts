@@ -105,8 +105,10 @@ export class Tail {
       early = undefined;
       this.#take(fresh);
     };
+    let opened = false;
     const stopTail = readStream(callUrl("tail", { q, rate: TAIL_RATE }), (told) => {
       if (told.kind === "open") {
+        opened = true;
         this.#tries = 0;
         this.store.change({ status: "live", message: "" });
         const before: Row[] = [];
@@ -131,7 +133,8 @@ export class Tail {
         this.store.change({ status: "lost", message: told.failure.message });
       } else if (told.kind === "failed" || told.kind === "end") {
         const message = told.kind === "failed" ? told.failure.message : "the node ended the stream";
-        this.store.change({ status: "lost", message, gaps: this.store.value.gaps + 1 });
+        // Trying in vain is no further loss.
+        this.store.change({ status: "lost", message, gaps: this.store.value.gaps + (opened ? 1 : 0) });
         const wait = RETRY_MS[Math.min(this.#tries, RETRY_MS.length - 1)] ?? 5_000;
         this.#tries += 1;
         const timer = setTimeout(() => {
