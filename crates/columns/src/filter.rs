@@ -162,7 +162,7 @@ fn grams_of_word(text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
-/// The same for any piece.
+/// The same for any text.
 fn grams_of_any(text: &[u8], mut each: impl FnMut(u32)) {
     let mut bytes = 0_u64;
     // Bytes of a word up to here, those without a digit, and digits and dots.

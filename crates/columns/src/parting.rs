@@ -68,13 +68,7 @@ pub(crate) struct Partings {
 }
 
 impl Partings {
-    /// Forgets all, also what was counted of a damaged block.
-    pub(crate) fn forget(&mut self) {
-        self.counts.clear();
-        self.begin();
-    }
-
-    /// Forgets the partings.
+    /// Forgets all.
     pub(crate) fn begin(&mut self) {
         (self.made, self.next) = (0, 0);
     }
@@ -112,29 +106,5 @@ impl Partings {
         if let Some(place) = self.all.get_mut(at) {
             *place = parting;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A table, which of the rows are in it, and where.
-    type Part = (u32, Vec<u32>, Vec<u32>);
-
-    fn parted(partings: &mut Partings, tables: &[u8], table_count: usize) -> Option<Vec<Part>> {
-        let (_, parting) = partings.next(&[0, 2, 3], IdsAt::Bytes(tables), &[5, 6, 7, 8], table_count)?;
-        Some(parting.parts().map(|(table, order, rows)| (table, order.to_vec(), rows.to_vec())).collect())
-    }
-
-    #[test]
-    fn rows_are_parted_also_after_a_damaged_block() {
-        let mut partings = Partings::default();
-        let want = Some(vec![(1, vec![0, 2], vec![5, 8]), (0, vec![1], vec![7])]);
-        assert_eq!(parted(&mut partings, &[1, 9, 0, 1], 2), want);
-        partings.forget();
-        assert_eq!(parted(&mut partings, &[1, 9, 2, 1], 2), None, "there is no table 2");
-        partings.forget();
-        assert_eq!(parted(&mut partings, &[1, 9, 0, 1], 2), want);
     }
 }

@@ -38,16 +38,7 @@ const ROWS_MAX: usize = 2_048;
 const KEPT_BYTES_MAX: usize = 2 << 20;
 
 thread_local! {
-    static KEPT: RefCell<Room> = RefCell::default();
-}
-
-/// Memory that any block can be put together in.
-#[derive(Default)]
-struct Room {
-    text: Vec<u8>,
-    partings: Partings,
-    /// Lists that were used.
-    spare: Vec<Vec<u32>>,
+    static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Room for lines before it is known how many there are, in bytes.
@@ -58,21 +49,22 @@ pub(crate) struct Weave<'b> {
     block: &'b Block,
     /// Bytes that may still be given.
     left: usize,
-    room: Room,
+    text: Vec<u8>,
+    partings: Partings,
     /// By column, made when it is asked for.
     spellers: Vec<Option<Box<Speller<'b>>>>,
     /// By column: how many of its values were put, and these with what follows them, once that is worth it.
     joined: Vec<(usize, Option<Joined<'b>>)>,
+    /// Lists that were used.
+    spare: Vec<Vec<u32>>,
 }
 
 impl Drop for Weave<'_> {
     fn drop(&mut self) {
-        let mut room = std::mem::take(&mut self.room);
-        if room.text.len() > KEPT_BYTES_MAX {
-            room.text = Vec::new();
+        if self.text.len() <= KEPT_BYTES_MAX {
+            // Where the thread ends, there is no place for it.
+            let _ = KEPT.try_with(|kept| kept.replace(std::mem::take(&mut self.text)));
         }
-        // Where it is in use, or the thread ends, this is let go of.
-        let _ = KEPT.try_with(|kept| kept.try_borrow_mut().map(|mut kept| *kept = room));
     }
 }
 
@@ -82,9 +74,15 @@ impl<'b> Weave<'b> {
         spellers.resize_with(block.tree.len(), || None);
         let mut joined = Vec::new();
         joined.resize_with(block.tree.len(), || (0, None));
-        let mut room = KEPT.with_borrow_mut(std::mem::take);
-        room.partings.forget();
-        Self { block, left: block.text_len(), room, spellers, joined }
+        Self {
+            block,
+            left: block.text_len(),
+            text: KEPT.take(),
+            partings: Partings::default(),
+            spellers,
+            joined,
+            spare: Vec::new(),
+        }
     }
 
     /// Hands over values of a column, each with `behind` after it, until `each` has enough.
@@ -121,7 +119,7 @@ impl<'b> Weave<'b> {
         behind: &[u8],
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Option<ControlFlow<()>> {
-        self.room.partings.begin();
+        self.partings.begin();
         let lens = self.lengths(at, rows, behind.len() as u32)?;
         let bytes: usize = lens.iter().map(|len| *len as usize).sum();
         if bytes > self.left {
@@ -131,7 +129,7 @@ impl<'b> Weave<'b> {
             && !first.is_empty()
         {
             // Some of them are much longer than others.
-            self.room.spare.push(lens);
+            self.spare.push(lens);
             return match self.some(at, first, behind, each)? {
                 ControlFlow::Continue(()) => self.some(at, last, behind, each),
                 enough => Some(enough),
@@ -139,8 +137,8 @@ impl<'b> Weave<'b> {
         }
         self.left -= bytes;
         let room = u32::try_from(bytes + rows.len() * ROOM).ok()? as usize;
-        if self.room.text.len() < room {
-            self.room.text.resize(room, 0);
+        if self.text.len() < room {
+            self.text.resize(room, 0);
         }
         let mut places = self.list();
         let mut next = 0;
@@ -148,12 +146,12 @@ impl<'b> Weave<'b> {
             places.push(next);
             next += len + ROOM as u32;
         }
-        self.room.partings.again();
+        self.partings.again();
         self.put(at, rows, &mut places)?;
         let mut start = 0;
         for (len, place) in lens.iter().zip(&places) {
             let (end, place) = (start + *len as usize, *place as usize);
-            let value = self.room.text.get_mut(start..end)?;
+            let value = self.text.get_mut(start..end)?;
             let rest = value.get_mut(place.checked_sub(start)?..)?;
             (rest.len() == behind.len()).then(|| rest.copy_from_slice(behind))?;
             if each(value).is_break() {
@@ -161,12 +159,12 @@ impl<'b> Weave<'b> {
             }
             start = end + ROOM;
         }
-        self.room.spare.extend([lens, places]);
+        self.spare.extend([lens, places]);
         Some(ControlFlow::Continue(()))
     }
 
     fn list(&mut self) -> Vec<u32> {
-        let mut list = self.room.spare.pop().unwrap_or_default();
+        let mut list = self.spare.pop().unwrap_or_default();
         list.clear();
         list
     }
@@ -222,7 +220,7 @@ impl<'b> Weave<'b> {
             Kind::Split { rest, tables, .. } => {
                 let Decoded::Order { tables: numbers, rows: inner, .. } = block.decoded(at)? else { return None };
                 let tables = block.tree.tables(tables);
-                let parting = self.room.partings.next(rows, numbers.at(block)?, inner, tables.len() + 1)?;
+                let parting = self.partings.next(rows, numbers.at(block)?, inner, tables.len() + 1)?;
                 let mut of_some = self.list();
                 for (table, order, rows) in parting.1.parts() {
                     of_some.clear();
@@ -236,8 +234,8 @@ impl<'b> Weave<'b> {
                         *len = len.wrapping_add(*more).wrapping_add(all);
                     }
                 }
-                self.room.spare.push(of_some);
-                self.room.partings.give_back(parting);
+                self.spare.push(of_some);
+                self.partings.give_back(parting);
             }
         }
         Some(0)
@@ -265,7 +263,7 @@ impl<'b> Weave<'b> {
                 None => return Some(false),
             },
         };
-        let text = self.room.text.as_mut_slice();
+        let text = self.text.as_mut_slice();
         match joined {
             Joined::Not => return Some(false),
             Joined::Texts(texts) => {
@@ -290,7 +288,7 @@ impl<'b> Weave<'b> {
     /// Puts values where `places` says, and moves these behind them.
     fn put(&mut self, at: usize, rows: &[u32], places: &mut [u32]) -> Option<()> {
         let block = self.block;
-        let text = self.room.text.as_mut_slice();
+        let text = self.text.as_mut_slice();
         match block.node(at)?.kind {
             Kind::Same(list) => self.put_literal(list, places)?,
             Kind::Copy(of) => self.put(of, rows, places)?,
@@ -333,7 +331,7 @@ impl<'b> Weave<'b> {
             Kind::Split { rest, tables, .. } => {
                 let Decoded::Order { tables: numbers, rows: inner, .. } = block.decoded(at)? else { return None };
                 let tables = block.tree.tables(tables);
-                let parting = self.room.partings.next(rows, numbers.at(block)?, inner, tables.len() + 1)?;
+                let parting = self.partings.next(rows, numbers.at(block)?, inner, tables.len() + 1)?;
                 let mut of_some = self.list();
                 for (table, order, rows) in parting.1.parts() {
                     of_some.clear();
@@ -348,8 +346,8 @@ impl<'b> Weave<'b> {
                         *places.get_mut(*at as usize)? = *place;
                     }
                 }
-                self.room.spare.push(of_some);
-                self.room.partings.give_back(parting);
+                self.spare.push(of_some);
+                self.partings.give_back(parting);
             }
         }
         Some(())
@@ -378,13 +376,13 @@ impl<'b> Weave<'b> {
         let len = length(list);
         if let Some(first) = source.first_chunk::<SLACK>().filter(|_| len as usize <= SLACK) {
             for place in places {
-                let to: &mut [u8; SLACK] = self.room.text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                let to: &mut [u8; SLACK] = self.text.get_mut(*place as usize..)?.first_chunk_mut()?;
                 *to = *first;
                 *place = place.wrapping_add(len);
             }
             return Some(());
         }
-        places.iter_mut().try_for_each(|place| copy(&mut self.room.text, source, 0, len as usize, place))
+        places.iter_mut().try_for_each(|place| copy(&mut self.text, source, 0, len as usize, place))
     }
 }
 
