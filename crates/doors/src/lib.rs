@@ -14,17 +14,23 @@
 //! assert_eq!(clock.unix_ms(), 1_005);
 //! ```
 
+mod body;
 mod clock;
 mod entropy;
 mod fs;
+mod net;
 pub mod real;
 pub mod sim;
+mod tasks;
 
 use std::sync::Arc;
 
+pub use body::{Body, BodyWriter, Gone};
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::{File, Fs, Lock, Space};
+pub use net::{DATAGRAM_BYTES_MAX, Incoming, Net, Reply};
+pub use tasks::{Tasks, Waiting, run, within};
 
 /// The doors that a node was given, cheap to clone and hand on.
 #[derive(Clone, Debug)]

@@ -1,0 +1,49 @@
+//! Work that waits: tasks beside each other, time that passes, and work that must not be waited for in place.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+/// Something that is waited for, and whoever polls it may be another thread each time.
+pub type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Runs tasks.
+pub trait Tasks: Send + Sync + Debug {
+    /// Runs a task to its end, or to that of the node; nobody waits for it.
+    fn spawn(&self, task: Waiting<()>);
+
+    /// Resolves when so much time has passed, by the clock that never goes back.
+    fn sleep(&self, time: Duration) -> Waiting<()>;
+
+    /// Does work that computes for long or waits for the disk, away from the tasks; resolves when it is done, or has failed
+    /// by a bug. Work that was begun goes on to its end when nobody waits any more. [`run`] gives its result, too.
+    fn block(&self, work: Box<dyn FnOnce() + Send>) -> Waiting<()>;
+}
+
+/// Does work as [`Tasks::block`] does and gives its result; `None` when it failed by a bug.
+pub async fn run<T: Send + 'static>(tasks: &Arc<dyn Tasks>, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (tell, told) = oneshot::channel();
+    tasks
+        .block(Box::new(move || {
+            // Whoever asked may have gone.
+            let _ = tell.send(work());
+        }))
+        .await;
+    told.await.ok()
+}
+
+/// What comes of `waiting`, if it does so in time; else it is dropped.
+pub async fn within<T>(tasks: &Arc<dyn Tasks>, time: Duration, waiting: impl Future<Output = T>) -> Option<T> {
+    let mut waiting = pin!(waiting);
+    let mut over = tasks.sleep(time);
+    std::future::poll_fn(move |context| match waiting.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => over.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
