@@ -116,7 +116,8 @@ fn rows_of(frame: &Header, body: &[&[u8]]) -> Rows {
     sides.and_then(|sides| sides.into_rows(frame.first, frame.count, frame.accepted)).unwrap_or_default()
 }
 
-fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
+/// The frame that gives a stream its number in a file.
+pub(crate) fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
     let mut body = Vec::new();
     labels.encode(&mut body);
     let header = Header {
