@@ -232,7 +232,7 @@ impl Handover {
 
     fn waits(&self, due: Due) -> Waits {
         let backlog = self.queue.backlog();
-        Waits { due: due.is_met(&backlog), full: self.queue.is_full(), ..Waits::from(backlog) }
+        Waits { due: self.queue.is_due(due, &backlog), full: self.queue.is_full(), ..Waits::from(backlog) }
     }
 
     /// Answers [`TAKE`]. What cannot be sent whole is given back at once.
@@ -306,13 +306,13 @@ impl From<Backlog> for Waits {
 }
 
 impl Queue {
-    /// Resolves when what waits is due, at most after `wait`; says whether it is.
+    /// Resolves when what waits is due, at most after `wait`; says whether it is. Of a queue that is closed all is due.
     pub async fn wait_due(&self, tasks: &Arc<dyn Tasks>, due: Due, wait: Duration) -> bool {
         let until = self.doors.clock.uptime() + wait;
         loop {
             let pended = self.pended.notified();
             let backlog = self.backlog();
-            if due.is_met(&backlog) {
+            if self.is_due(due, &backlog) {
                 return true;
             }
             let now = self.doors.clock.uptime();

@@ -119,10 +119,16 @@ impl Metrics {
         metrics
     }
 
+    /// Bytes of record text accepted so far.
+    #[must_use]
+    pub fn accepted_bytes(&self) -> u64 {
+        let sources = [Source::Tcp, Source::Forward, Source::Http].map(|source| BySource { source: source.name() });
+        sources.iter().map(|by| self.accepted_bytes.get_or_create(by).get()).sum()
+    }
+
     /// Bytes consumed over bytes accepted: 1 in a steady state, less while a backlog grows.
     pub(crate) fn report_ratio(&self) {
-        let sources = [Source::Tcp, Source::Forward, Source::Http].map(|source| BySource { source: source.name() });
-        let accepted: u64 = sources.iter().map(|by| self.accepted_bytes.get_or_create(by).get()).sum();
+        let accepted = self.accepted_bytes();
         if accepted > 0 {
             self.consumed_ratio.set(self.consumed_bytes.get() as f64 / accepted as f64);
         }

@@ -269,6 +269,11 @@ impl Queue {
         (only, only.lock())
     }
 
+    /// Whether what waits is worth being taken.
+    pub(crate) fn is_due(&self, due: Due, backlog: &Backlog) -> bool {
+        due.is_met(backlog) || (backlog.segments > 0 && self.closed.load(Ordering::Acquire))
+    }
+
     /// Rises with every append; for those who wait for something new.
     #[must_use]
     pub fn appends(&self) -> u64 {

@@ -19,7 +19,7 @@
 //! [`Foreground`].
 //!
 //! Everything here is a plain function or waits through the doors; who owns threads calls [`Shelf::gather`] or
-//! [`Puller::round`], [`Shelf::compact`] and [`Shelf::retain`] on them.
+//! [`Puller::bring`], [`Shelf::compact`] and [`Shelf::retain`] on them.
 //!
 //! Invariant: a queue is told to commit only when what was made of its segments is durable, name and all, and shown, on as
 //! many stores as keep copies.
@@ -50,7 +50,7 @@ pub use config::Config;
 pub use foreground::{Busy, Foreground};
 pub use metrics::Metrics;
 pub use peers::{Patience, Peer, Peers};
-pub use pull::{Pull, Puller};
+pub use pull::{Due, Pull, Puller};
 pub use receive::{PUT, Receive};
 pub use shelf::{Shelf, StoreError};
 pub use stored::{Broken, Stored};

@@ -20,8 +20,8 @@ pub struct Peer {
 
 /// Tells who is there.
 pub trait Peers: Send + Sync + std::fmt::Debug {
-    /// The others that take records in.
-    fn ingests(&self) -> Vec<Peer>;
+    /// The others that may have something in their queues.
+    fn queues(&self) -> Vec<Peer>;
 
     /// The others that keep them.
     fn stores(&self) -> Vec<Peer>;

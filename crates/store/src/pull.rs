@@ -77,6 +77,10 @@ pub struct Puller {
     replicate: Replicate,
 }
 
+/// A queue in which something is due.
+#[derive(Clone, Copy, Debug)]
+pub struct Due(Origin);
+
 /// Where segments wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
@@ -103,7 +107,7 @@ enum TakeError {
 }
 
 impl Puller {
-    /// A puller; [`Self::round`] has to be called again and again.
+    /// A puller; [`Self::wait`] and [`Self::bring`] have to be called again and again.
     #[must_use]
     pub fn new(pull: Pull) -> Self {
         let replicate = Replicate {
@@ -115,37 +119,66 @@ impl Puller {
         Self { pull, replicate }
     }
 
-    /// Waits until something is due, and brings it to the shelf; or rests a little when nothing is, or can be done. Returns
-    /// the bytes of text that were stored as often as wanted.
-    pub async fn round(&self) -> u64 {
-        let copies = self.pull.shelf.config.copies.max(1);
-        let missing = copies.saturating_sub(self.pull.peers.stores().len() + 1);
-        self.pull.shelf.metrics.copies_missing.set(i64::try_from(missing).unwrap_or(i64::MAX));
-        if missing > 0 {
+    /// Waits until something is due in a queue; `None` when nothing was for a while, or when too few stores are there to
+    /// keep it.
+    pub async fn wait(&self) -> Option<Due> {
+        if self.copies_missing() > 0 {
             self.pull.tasks.sleep(REST).await;
-            return 0;
+            return None;
         }
-        let Some(due) = self.wait().await else { return 0 };
-        let hauls = self.take_all(due).await;
+        self.first_due().await.map(Due)
+    }
+
+    /// Takes what is due, and what waits elsewhere, to the shelf, and has it kept by as many stores as wanted. Returns the
+    /// bytes of text that are.
+    pub async fn bring(&self, due: Due) -> u64 {
+        let hauls = self.take_all(due.0).await;
         if hauls.is_empty() {
+            // Another store was faster.
             self.pull.tasks.sleep(REST / 20).await;
             return 0;
         }
-        let (hauls, stored) = self.store(hauls, copies).await;
+        let text_bytes = self.keep(hauls).await;
+        if text_bytes == 0 {
+            self.pull.tasks.sleep(REST).await;
+        }
+        text_bytes
+    }
+
+    /// Brings what is left in this node's queue, due or not. Returns the bytes of text that were stored as often as wanted;
+    /// 0 when there is nothing left, or when it failed.
+    pub async fn drain(&self) -> u64 {
+        if self.copies_missing() > 0 {
+            return 0;
+        }
+        let Some(haul) = self.take(Origin::Here, self.pull.shelf.room_for_gathering()).await else { return 0 };
+        self.keep(vec![haul]).await
+    }
+
+    async fn keep(&self, hauls: Vec<Haul>) -> u64 {
+        let (hauls, stored) = self.store(hauls).await;
         self.settle(&hauls, &stored).await;
         match stored {
             Stored::Kept { text_bytes } => text_bytes,
-            Stored::Failed { .. } => {
-                self.pull.tasks.sleep(REST).await;
-                0
-            }
+            Stored::Failed { .. } => 0,
         }
     }
 
+    fn copies(&self) -> usize {
+        self.pull.shelf.config.copies.max(1)
+    }
+
+    /// How many stores there are too few.
+    fn copies_missing(&self) -> usize {
+        let missing = self.copies().saturating_sub(self.pull.peers.stores().len() + 1);
+        self.pull.shelf.metrics.copies_missing.set(i64::try_from(missing).unwrap_or(i64::MAX));
+        missing
+    }
+
     /// Where something is due; `None` when nothing was for a while.
-    async fn wait(&self) -> Option<Origin> {
+    async fn first_due(&self) -> Option<Origin> {
         let mut waits: Vec<_> =
-            self.pull.peers.ingests().into_iter().map(|peer| self.wait_for(Origin::There(peer))).collect();
+            self.pull.peers.queues().into_iter().map(|peer| self.wait_for(Origin::There(peer))).collect();
         if self.pull.queue.is_some() {
             waits.push(self.wait_for(Origin::Here));
         }
@@ -193,7 +226,7 @@ impl Puller {
     /// Takes from the queue that is due, then from others, until there is enough.
     async fn take_all(&self, due: Origin) -> Vec<Haul> {
         let mut left = self.pull.shelf.room_for_gathering();
-        let mut others: Vec<Origin> = self.pull.peers.ingests().into_iter().map(Origin::There).collect();
+        let mut others: Vec<Origin> = self.pull.peers.queues().into_iter().map(Origin::There).collect();
         if self.pull.queue.is_some() {
             others.push(Origin::Here);
         }
@@ -285,7 +318,7 @@ impl Puller {
     }
 
     /// Packs what was taken, and has it kept by others.
-    async fn store(&self, hauls: Vec<Haul>, copies: usize) -> (Vec<Haul>, Stored) {
+    async fn store(&self, hauls: Vec<Haul>) -> (Vec<Haul>, Stored) {
         let (shelf, queue, modestly) = (Arc::clone(&self.pull.shelf), self.pull.queue.clone(), self.pull.modestly);
         let packed = run(&self.pull.tasks, move || {
             let views: Vec<View> = hauls.iter().flat_map(|haul| haul.views.iter().cloned()).collect();
@@ -318,13 +351,14 @@ impl Puller {
                 return (hauls, Stored::Failed { unreadable });
             }
         };
-        let stored = self.copy(packed, copies).await;
+        let stored = self.copy(packed).await;
         (hauls, stored)
     }
 
-    async fn copy(&self, packed: Packed, copies: usize) -> Stored {
+    async fn copy(&self, packed: Packed) -> Stored {
         let Packed { text_bytes, stored } = packed;
         let Some(stored) = stored else { return Stored::Kept { text_bytes } };
+        let copies = self.copies();
         let kept = self.replicate.to_others(&stored, self.pull.peers.stores(), copies - 1).await;
         if kept + 1 >= copies {
             return Stored::Kept { text_bytes };
