@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::{Clock as _, sim, within};
+use bucksaw_doors::{sim, within};
 use bucksaw_ingest::Durability;
 use bucksaw_ingest::handover::{message, read_message};
 use bucksaw_record::{Id, Millis, Producer};

@@ -41,7 +41,6 @@ pub(crate) enum Appended {
 /// What all nodes of a fleet have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) copies: usize,
     pub(crate) join: Vec<String>,
     pub(crate) queue: ingest::Config,
     pub(crate) shelf: store::Config,
@@ -51,7 +50,6 @@ impl Settings {
     /// Small files and short times, so that much happens soon.
     pub(crate) fn small(copies: usize, join: Vec<String>) -> Self {
         Self {
-            copies,
             join,
             queue: ingest::Config { segment_bytes_max: 4 << 10, ..ingest::Config::default() },
             shelf: store::Config {
