@@ -2,5 +2,6 @@
 
 mod contract;
 mod faults;
+mod network;
 mod power;
 mod world;
