@@ -273,6 +273,21 @@ fn bodies_arrive_whole_and_in_order_in_other_pieces() {
 }
 
 #[test]
+fn a_call_takes_the_time_that_its_bytes_take() {
+    for bytes in [1_000_000, 5_000_000] {
+        let (world, one, other) = two(1);
+        let slow = Weather { bytes_per_second: 1_000_000, ..Weather::CALM };
+        world.network().set_weather_between(&one, &other, slow);
+        let served = echo(&other);
+        let net = one.net();
+        assert!(world.block_on(ask(&net, other.address(), &"x".repeat(bytes))).is_ok());
+        assert_eq!(served.lock().unwrap()[0].len(), bytes);
+        let (least, most) = (Duration::from_micros(bytes as u64), Duration::from_micros(bytes as u64 * 11 / 10));
+        assert!((least..most).contains(&world.now()), "{:?}", world.now());
+    }
+}
+
+#[test]
 fn errors_are_told_in_words() {
     let (world, one, other) = two(1);
     serve(&other, async |call: Incoming| match call.name.as_str() {

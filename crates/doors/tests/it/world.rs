@@ -91,7 +91,7 @@ fn the_seed_draws_among_the_ready() {
         let ran = Arc::new(Mutex::new(Vec::new()));
         for n in 0..4 {
             let ran = Arc::clone(&ran);
-            world.tasks().spawn(Box::pin(async move { ran.lock().unwrap().push(n) }));
+            world.spawn(async move { ran.lock().unwrap().push(n) });
         }
         world.run_for(ms(0));
         ran.lock().unwrap().clone()
