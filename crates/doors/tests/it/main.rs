@@ -1,5 +1,7 @@
-//! The doors from outside: what every file system must do, and what the simulated one does beyond that.
+//! The doors from outside: what every file system must do, and what the simulated doors do beyond that.
 
 mod contract;
 mod faults;
+mod network;
 mod power;
+mod world;
