@@ -183,7 +183,7 @@ fn a_copied_data_directory_is_told_from_a_move() {
     assert!(table.has_twin());
     table.hear(entry(0, 2, 1), at(20));
     assert_eq!(table.claim(), id(2));
-    assert_eq!(table.twins(at(30)).get(&id(0)), Some(&address(1)));
+    assert_eq!(table.twins(at(30)).get(&id(0)), Some(&Twins { older: address(0), newer: address(9) }));
 }
 
 #[test]

@@ -65,9 +65,12 @@ fn a_node_whose_clock_was_set_back_still_takes_the_place_of_its_old_self() {
             town.nodes[2].node.fs().remove(Path::new("/data/members.json")).unwrap();
         }
         town.start(2);
-        assert!(town.until(5, |town| town.all_say(2, Some(State::Alive))), "memory {memory}: {}", town.picture());
-        let of = |number| town.member(number, 2).unwrap().facts.incarnation;
-        assert!([0, 1, 3].iter().all(|number| of(*number) == town.cluster(2).facts().incarnation));
+        let is_back = |town: &Town| {
+            let incarnation = town.cluster(2).facts().incarnation;
+            let knows = |number| town.member(number, 2).is_some_and(|member| member.facts.incarnation == incarnation);
+            town.all_alive() && [0, 1, 3].into_iter().all(knows)
+        };
+        assert!(town.until(5, is_back), "memory {memory}: {}", town.picture());
         town.world.run_for(seconds(30));
         assert!(town.all_alive(), "{}", town.picture());
     }
