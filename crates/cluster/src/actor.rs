@@ -22,7 +22,7 @@ use crate::keep::{Keep, Kept};
 use crate::metrics::{ByState, Metrics};
 use crate::packet::{self, Bad, Packet};
 use crate::reach::{Goal, Reach, one, reach};
-use crate::table::{Change, Heard, Now, Seen, Table, Times};
+use crate::table::{Change, Heard, Now, Seen, Table, Times, Twins};
 use crate::timers::Timers;
 use crate::{Config, Facts, ForgetError, Member, State, pick};
 
@@ -105,7 +105,7 @@ pub(crate) struct Actor {
     started: Now,
     told: Option<Duration>,
     succeeded: Option<Duration>,
-    twins: BTreeMap<Id, SocketAddr>,
+    twins: BTreeMap<Id, Twins>,
     /// Since when somebody has come or gone, or facts have changed, and it was not written.
     unsaved: [bool; 2],
     saved: Option<Duration>,
@@ -460,8 +460,8 @@ impl Actor {
             }
         }
         let twins = self.table.twins(now);
-        for (node, address) in twins.iter().filter(|(node, _)| !self.twins.contains_key(node)) {
-            tracing::error!(%node, %address, "two live nodes have the same id: the data directory of one is a copy of the other's; stop one and remove its node.json");
+        for (node, Twins { older, newer }) in twins.iter().filter(|(node, _)| !self.twins.contains_key(node)) {
+            tracing::error!(%node, %older, %newer, "two live nodes have the same id: the data directory of one is a copy of the other's; stop one and remove its node.json");
         }
         self.twins = twins;
         self.publish();
@@ -472,7 +472,8 @@ impl Actor {
         let now = self.now();
         let mut members = self.table.members(now);
         let state = if self.own.left { State::Left } else { State::Alive };
-        let twin = self.twins.get(&self.own.node).copied();
+        let twin = self.twins.get(&self.own.node);
+        let twin = twin.map(|twins| if twins.older == self.own.address { twins.newer } else { twins.older });
         members.push(Member { facts: self.own.clone(), state, since: self.started.wall, twin });
         members.sort_unstable_by_key(|member| member.facts.node);
         for state in State::ALL {

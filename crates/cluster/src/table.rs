@@ -61,8 +61,8 @@ pub(crate) struct Table {
     nodes: BTreeMap<Id, Node>,
     /// Their states when they were last settled.
     settled: BTreeMap<Id, (State, SocketAddr)>,
-    /// Ids that several live nodes claim, since when, and the address of the one that is not in `nodes`.
-    twins: BTreeMap<Id, (Duration, SocketAddr)>,
+    /// Ids that several live nodes claim, and since when.
+    twins: BTreeMap<Id, (Duration, Twins)>,
     /// The highest incarnation of this node's id that anybody told of.
     claim: Id,
 }
@@ -84,6 +84,14 @@ enum Standing {
     Unheard,
     Live { suspect: bool },
     Gone(How),
+}
+
+/// Where two live nodes with one id are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Twins {
+    /// The one that was started earlier, and is passed over.
+    pub(crate) older: SocketAddr,
+    pub(crate) newer: SocketAddr,
 }
 
 /// What became of what was heard.
@@ -236,13 +244,13 @@ impl Table {
                     (*seen, other)
                 };
                 latest.insert(id, newer);
-                twins.insert(id, older.identity.address);
+                twins.insert(id, Twins { older: older.identity.address, newer: newer.identity.address });
             } else {
                 latest.insert(id, *seen);
             }
         }
         let since = |id: &Id| self.twins.get(id).map_or(now.uptime, |(since, _)| *since);
-        self.twins = twins.into_iter().map(|(id, address)| (id, (since(&id), address))).collect();
+        self.twins = twins.into_iter().map(|(id, twins)| (id, (since(&id), twins))).collect();
         latest
     }
 
@@ -293,10 +301,10 @@ impl Table {
         self.nodes.values().map(|node| node.entry(now)).collect()
     }
 
-    /// Ids that several live nodes have claimed for longer than a move takes, and where the one is that is passed over.
-    pub(crate) fn twins(&self, now: Now) -> BTreeMap<Id, SocketAddr> {
+    /// Ids that several live nodes have claimed for longer than a move takes.
+    pub(crate) fn twins(&self, now: Now) -> BTreeMap<Id, Twins> {
         let lasting = |since: Duration| now.uptime.saturating_sub(since) >= self.times.twins;
-        self.twins.iter().filter(|(_, (since, _))| lasting(*since)).map(|(id, (_, address))| (*id, *address)).collect()
+        self.twins.iter().filter(|(_, (since, _))| lasting(*since)).map(|(id, (_, twins))| (*id, *twins)).collect()
     }
 
     /// Whether another live node claims this one's id, even if just now.
@@ -308,7 +316,7 @@ impl Table {
     pub(crate) fn members(&self, now: Now) -> Vec<Member> {
         let twins = self.twins(now);
         let members = self.nodes.iter().filter_map(|(id, node)| {
-            let twin = twins.get(id).copied();
+            let twin = twins.get(id).map(|twins| twins.older);
             Some(Member { facts: node.facts.clone(), state: node.state()?, since: node.since_wall, twin })
         });
         members.collect()
