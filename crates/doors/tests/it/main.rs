@@ -3,3 +3,4 @@
 mod contract;
 mod faults;
 mod power;
+mod real_net;
