@@ -223,8 +223,13 @@ async fn answers_with(answer: &'static [u8]) -> SocketAddr {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut hello = [0; 6];
             stream.read_exact(&mut hello).await.unwrap();
-            stream.write_all(answer).await.unwrap();
-            // The request is read, so that the connection ends and is not reset.
+            let (welcome, rest) = answer.split_at(answer.len().min(6));
+            stream.write_all(welcome).await.unwrap();
+            // Nobody answers before being asked.
+            if !rest.is_empty() && stream.read(&mut [0; 1_000]).await.unwrap() > 0 {
+                let _ = stream.write_all(rest).await;
+            }
+            // The rest of the request is read, so that the connection ends and is not reset.
             stream.shutdown().await.unwrap();
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
@@ -454,6 +459,7 @@ async fn dropping_a_call_ends_it_on_both_sides() {
         answered.abort();
         soon(writer.gone()).await;
         assert!(soon(taken.body.next()).await.unwrap().is_err());
+        drop(taken);
 
         // While it is answered: the answer's writer is told, whether it writes or waits.
         for write in [true, false] {

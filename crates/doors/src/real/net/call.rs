@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::HOST;
 use hyper::{Request, Response, StatusCode};
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep};
 
 use super::Shared;
 use super::dial::dial;
@@ -33,8 +34,9 @@ pub(super) const WORDS_BYTES_MAX: usize = 4 << 10;
 /// The longest name of a call.
 const NAME_BYTES_MAX: usize = 64;
 
-/// How long a connection may take from the end of an answer until it can carry the next call.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a connection may take from the end of an answer until it can carry the next call. Mostly it takes no time; it
+/// does when the other side did not read all of the call, and then another connection is as good.
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Whether this can be the name of a call: it is the path of a URL without its first slash.
 pub(super) fn is_name(name: &str) -> bool {
@@ -77,9 +79,10 @@ async fn answer(
     over: Arc<AtomicBool>,
 ) -> io::Result<Body> {
     let (head, incoming) = response.into_parts();
-    let mut answer = Answer { incoming, connection: Some(connection), over, to, shared };
+    let mut answer = Answer { incoming, connection: Some(connection), over, settling: None, to, shared };
     if answer.incoming.is_end_stream() {
-        answer.settle();
+        // Nobody need read what is empty.
+        std::future::poll_fn(|context| answer.poll_settle(context)).await;
     }
     let body = Body::pieces(answer);
     match head.status {
@@ -101,23 +104,31 @@ struct Answer {
     connection: Option<Connection>,
     /// Whether all of the call is there to be sent.
     over: Arc<AtomicBool>,
+    settling: Option<Pin<Box<Sleep>>>,
     to: SocketAddr,
     shared: Arc<Shared>,
 }
 
 impl Answer {
-    /// The answer is over. What is still to be sent of the call nobody will read; else the connection can carry another.
-    fn settle(&mut self) {
-        let Some(mut connection) = self.connection.take().filter(|_| self.over.load(Ordering::Relaxed)) else { return };
-        if connection.sender.is_ready() {
-            return self.shared.pool.put(self.to, connection);
-        }
-        let (shared, to) = (Arc::clone(&self.shared), self.to);
-        self.shared.runtime.spawn(async move {
-            if let Ok(Ok(())) = timeout(SETTLE_TIMEOUT, connection.sender.ready()).await {
-                shared.pool.put(to, connection);
+    /// The answer is over: keeps the connection for another call. When there is more of this one to send, nobody will read it.
+    fn poll_settle(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(connection) = self.connection.as_mut().filter(|_| self.over.load(Ordering::Relaxed)) else {
+            self.connection = None;
+            return Poll::Ready(());
+        };
+        match connection.sender.poll_ready(context) {
+            Poll::Ready(ready) => {
+                if let (Ok(()), Some(connection)) = (ready, self.connection.take()) {
+                    self.shared.pool.put(self.to, connection);
+                }
             }
-        });
+            Poll::Pending => {
+                let _here = self.shared.runtime.enter();
+                ready!(self.settling.get_or_insert_with(|| Box::pin(sleep(SETTLE_TIMEOUT))).as_mut().poll(context));
+                self.connection = None;
+            }
+        }
+        Poll::Ready(())
     }
 }
 
@@ -126,11 +137,11 @@ impl Pieces for Answer {
         if self.connection.is_none() {
             return Poll::Ready(None);
         }
-        let piece = ready!(poll_bytes(&mut self.incoming, context));
+        let piece = if self.settling.is_some() { None } else { ready!(poll_bytes(&mut self.incoming, context)) };
         match &piece {
             Some(Ok(_)) => {}
             Some(Err(_)) => self.connection = None,
-            None => self.settle(),
+            None => ready!(self.poll_settle(context)),
         }
         Poll::Ready(piece)
     }
