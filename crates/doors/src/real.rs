@@ -1,4 +1,4 @@
-//! The doors of a real machine.
+//! The doors of a real machine: its files, its clocks, its randomness, and its network ([`Net`]).
 //!
 //! ```
 //! use bucksaw_doors::{Clock, real};
@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+#[doc(hidden)]
+pub use net::take_nonsense;
 pub use net::{BindError, Config as NetConfig, Counters, Net, SILENCE_MAX, Secret, SecretError};
 
 use crate::{File, Lock, Space};

@@ -1,4 +1,5 @@
 //! The network of the machine, over loopback.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by a panic")]
 
 use std::future::Future;
 use std::io;
@@ -46,10 +47,10 @@ async fn sealed() -> Arc<real::Net> {
 }
 
 /// Answers all calls.
-fn serve<F: Future<Output = ()> + Send>(net: &Arc<real::Net>, answer: impl Fn(Incoming) -> F + Send + Sync + 'static)
-where
-    F: 'static,
-{
+fn serve<F: Future<Output = ()> + Send + 'static>(
+    net: &Arc<real::Net>,
+    answer: impl Fn(Incoming) -> F + Send + Sync + 'static,
+) {
     let net = Arc::clone(net);
     tokio::spawn(async move {
         loop {
@@ -81,6 +82,27 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 
 async fn call(from: &real::Net, to: &real::Net, name: &str, body: Body) -> io::Result<Vec<u8>> {
     soon(async { from.call(to.address(), name, body).await?.read_all(MUCH).await }).await
+}
+
+/// Waits until so many connections were refused: they are counted when they are closed already.
+async fn refused(net: &real::Net, count: u64) {
+    let until = async {
+        while net.counters().refused() < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(until).await;
+    assert_eq!(net.counters().refused(), count);
+}
+
+/// Waits until no more connections than these are open.
+async fn open_at_most(net: &real::Net, count: u64) {
+    let until = async {
+        while net.counters().connections() > count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(until).await;
 }
 
 fn kind<T: std::fmt::Debug>(result: io::Result<T>) -> io::ErrorKind {
@@ -322,7 +344,7 @@ async fn a_node_that_was_restarted_is_reached_again() {
         let far = Arc::clone(&far);
         tokio::spawn(async move {
             loop {
-                echo(far.accept().await).await
+                echo(far.accept().await).await;
             }
         })
     };
@@ -358,8 +380,31 @@ async fn who_does_not_have_the_secret_is_refused() {
             let error = call(&near, &far, "a", Body::whole("b")).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
             assert!(error.to_string().contains(words), "{error}");
-            assert_eq!(far.counters().refused(), count);
+            refused(&far, count).await;
         }
+        assert_eq!(far.counters().connections(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_recorded_cannot_be_played_again() {
+    let near = sealed().await;
+    let recorder = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let calling = tokio::spawn(near.call(recorder.local_addr().unwrap(), "a", Body::empty()));
+    let mut recorded = [0; 54];
+    soon(recorder.accept()).await.unwrap().0.read_exact(&mut recorded).await.unwrap();
+    calling.abort();
+
+    let far = bind(NetConfig { handshake_timeout: Duration::from_millis(500), ..config(Some(OURS)) }).await;
+    for (count, then) in [(1, &b""[..]), (2, &[&[17, 0][..], &[1; 17]].concat())] {
+        let mut stream = TcpStream::connect(far.address()).await.unwrap();
+        stream.write_all(&recorded).await.unwrap();
+        let mut answer = [0; 60];
+        soon(stream.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(answer[..6], *HELLO, "the first message is as good as it was");
+        stream.write_all(then).await.unwrap();
+        let _ = soon(stream.read_to_end(&mut Vec::new())).await;
+        refused(&far, count).await;
         assert_eq!(far.counters().connections(), 0);
     }
 }
@@ -374,7 +419,7 @@ async fn nonsense_at_the_port_is_cut_off_and_does_no_harm() {
             &[0; 1_000],
             b"BKSW\x00\x00",
             b"BKSW\x01\x09",
-            &[&b"BKSW\x01\x01"[..], &[7; 48]].concat(),
+            &[&b"BKSW\x01\x01"[..], &[7; 48]].concat(), // a handshake without the secret
         ]
         .into_iter()
         .enumerate()
@@ -384,7 +429,7 @@ async fn nonsense_at_the_port_is_cut_off_and_does_no_harm() {
             let mut answer = Vec::new();
             let _ = soon(stream.read_to_end(&mut answer)).await;
             assert!(!answer.windows(4).any(|bytes| bytes == b"HTTP"), "{}", answer.escape_ascii());
-            assert_eq!(far.counters().refused(), n as u64 + 1);
+            refused(&far, n as u64 + 1).await;
         }
         assert_eq!(call(&far, &far, "a", Body::whole("b")).await.unwrap(), b"b");
     }
@@ -427,7 +472,7 @@ async fn who_is_slow_is_cut_off() {
         let mut answer = Vec::new();
         let _ = soon(async { tokio::join!(dripping, read.read_to_end(&mut answer)) }).await;
     }
-    assert_eq!(far.counters().refused(), 2);
+    refused(&far, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -474,12 +519,7 @@ async fn dropping_a_call_ends_it_on_both_sides() {
             }
             soon(writer.gone()).await;
         }
-        soon(async {
-            while far.counters().connections() > 0 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await;
+        open_at_most(&far, 0).await;
     }
 }
 
@@ -514,12 +554,7 @@ async fn many_call_at_once() {
         soon(call).await.unwrap();
     }
     // What is kept of them is bounded.
-    soon(async {
-        while far.counters().connections() > NetConfig::default().idle_connections_max as u64 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    open_at_most(&far, NetConfig::default().idle_connections_max as u64).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

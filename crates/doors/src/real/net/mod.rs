@@ -274,3 +274,19 @@ impl Shared {
         }
     }
 }
+
+/// Takes bytes as they could come from anybody, for a fuzzer.
+#[doc(hidden)]
+pub fn take_nonsense(data: &[u8]) {
+    let secret = Secret::new(b"0123456789abcdef").ok();
+    for sealer in [Sealer::new(None), Sealer::new(secret.as_ref())] {
+        let _ = sealer.open(data);
+    }
+    if let Some((bytes, _)) = data.split_first_chunk() {
+        let _ = hello::Hello::decode(*bytes).map(|hello| (hello.answer(true), hello.answer(false)));
+        let _ = hello::Answer::decode(*bytes);
+    }
+    if let Some(secret) = secret {
+        noise::take_nonsense(&secret, data);
+    }
+}

@@ -171,7 +171,12 @@ async fn welcome(
     };
     let (noise, message) = handshake.answer(&answer)?;
     stream.write_all(&[&answer[..], &message].concat()).await?;
-    Ok((Stream::Sealed(Box::new(Sealed::new(stream, noise))), place))
+    let mut stream = Sealed::new(stream, noise);
+    stream.proven().await.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => Failed::OtherSecret,
+        _ => Failed::Broken(error),
+    })?;
+    Ok((Stream::Sealed(Box::new(stream)), place))
 }
 
 async fn answer(
