@@ -6,6 +6,9 @@
 //! the faults that one can think of ([`sim::World`]). Code above this floor takes [`Doors`], [`Tasks`] and [`Net`] in its
 //! constructors and never asks the operating system itself, which is what makes crash tests and simulation possible at
 //! all; `clippy.toml` bans the ways around it.
+//! told otherwise, and a seeded source of randomness. Code above this floor takes [`Doors`] in its constructors and never
+//! asks the operating system itself, which is what makes crash tests and simulation possible at all; `clippy.toml` bans the
+//! ways around it.
 //!
 //! What it does not do: it knows nothing of records, segments or formats.
 //!

@@ -1,4 +1,4 @@
-//! The doors of a real machine.
+//! The doors of a real machine: its files, its clocks, its randomness, and its network ([`Net`]).
 //!
 //! ```
 //! use bucksaw_doors::{Clock, real};
@@ -9,6 +9,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
 
 mod tasks;
+mod net;
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, OpenOptions, TryLockError};
@@ -21,6 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use tasks::Tasks;
+#[doc(hidden)]
+pub use net::take_nonsense;
+pub use net::{BindError, Config as NetConfig, Counters, Net, SILENCE_MAX, Secret, SecretError};
 
 use crate::{File, Lock, Space};
 

@@ -5,3 +5,4 @@ mod faults;
 mod network;
 mod power;
 mod world;
+mod real_net;

@@ -1,0 +1,80 @@
+//! What the network counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts since the start. They tell, and nothing waits on them, so their order to each other is not kept.
+#[derive(Debug, Default)]
+pub struct Counters {
+    refused: AtomicU64,
+    bad_datagrams: AtomicU64,
+    unsent_datagrams: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    connections: AtomicU64,
+}
+
+impl Counters {
+    /// Connections by others that were refused: another secret, another version, no node, too slow, too many.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams that did not open: another secret, another version, or not from a node.
+    #[must_use]
+    pub fn bad_datagrams(&self) -> u64 {
+        self.bad_datagrams.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams that were lost before they left: too long, no way there, or no room.
+    #[must_use]
+    pub fn unsent_datagrams(&self) -> u64 {
+        self.unsent_datagrams.load(Ordering::Relaxed)
+    }
+
+    /// Bytes received, in datagrams and connections, as they come over the network.
+    #[must_use]
+    pub fn bytes_in(&self) -> u64 {
+        self.bytes_in.load(Ordering::Relaxed)
+    }
+
+    /// Bytes sent, in datagrams and connections, as they go over the network.
+    #[must_use]
+    pub fn bytes_out(&self) -> u64 {
+        self.bytes_out.load(Ordering::Relaxed)
+    }
+
+    /// Connections by others that are open now.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn connection_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn datagram_bad(&self) {
+        self.bad_datagrams.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn datagram_unsent(&self) {
+        self.unsent_datagrams.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn came_in(&self, bytes: usize) {
+        self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn went_out(&self, bytes: usize) {
+        self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn connection_opened(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn connection_closed(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
