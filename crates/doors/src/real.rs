@@ -8,8 +8,8 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
 
-mod tasks;
 mod net;
+mod tasks;
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, OpenOptions, TryLockError};
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use tasks::Tasks;
 #[doc(hidden)]
 pub use net::take_nonsense;
 pub use net::{BindError, Config as NetConfig, Counters, Net, SILENCE_MAX, Secret, SecretError};
+pub use tasks::Tasks;
 
 use crate::{File, Lock, Space};
 

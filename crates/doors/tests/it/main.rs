@@ -4,5 +4,5 @@ mod contract;
 mod faults;
 mod network;
 mod power;
-mod world;
 mod real_net;
+mod world;
