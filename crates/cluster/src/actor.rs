@@ -146,7 +146,10 @@ impl Actor {
         let own = Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.me.borrow().clone() };
         let own = Facts { protocol: crate::PROTOCOL, left: false, ..own };
         if !own.is_sound() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the node's own facts are beyond their bounds"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the node's address or one for its clients is none that others could use",
+            ));
         }
         let gossip = Gossip::new(me, config, given.doors.entropy.clone());
         let reach = Reach::new(config.exchange_period);
@@ -412,8 +415,9 @@ impl Actor {
     fn learn(&mut self, entries: Vec<Entry>) {
         let live: Vec<Identity> = entries.iter().filter_map(Entry::identity).collect();
         let me = self.gossip.me();
-        let rivals = live.iter().filter(|identity| identity.address == me.address && identity.boot() > me.boot());
-        if let Some(rival) = rivals.map(Identity::boot).max() {
+        // Whoever was here before, alive or not: others would go on believing that one.
+        let rivals = entries.iter().filter(|entry| entry.is_at(me.address)).map(Entry::newest);
+        if let Some(rival) = rivals.max().filter(|rival| *rival > me.boot()) {
             self.succeed(rival);
         }
         self.gossip.learn(live.iter().copied());

@@ -72,6 +72,11 @@ impl Entry {
         Some(Identity { node: self.facts.node, incarnation: live.incarnation, address })
     }
 
+    /// Whether it tells of a node at this address.
+    pub(crate) fn is_at(&self, address: SocketAddr) -> bool {
+        self.facts.address == address || self.live.is_some_and(|live| live.address == address)
+    }
+
     /// The highest incarnation of which it tells.
     pub(crate) fn newest(&self) -> Id {
         self.facts.incarnation.max(self.live.map_or(Id::MIN, |live| boot(live.incarnation)))

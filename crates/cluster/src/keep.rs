@@ -122,7 +122,7 @@ mod tests {
 
     fn kept() -> Kept {
         let mut facts = Facts::new(Id::new(Millis(5), Producer::new(1), 0));
-        facts.address.set_port(7_659);
+        facts.address = ([10, 0, 0, 1], 7_659).into();
         let gone = Some(Gone { how: How::Down, for_ms: 5_000 });
         Kept { incarnation: Id::new(Millis(9), Producer::new(2), 0), members: vec![Entry { facts, gone, live: None }] }
     }

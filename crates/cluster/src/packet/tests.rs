@@ -65,6 +65,7 @@ fn unsound_facts_are_refused() {
     check(|entry| entry.facts.clients.fast = Some("a\u{1b}[2J".to_owned()));
     check(|entry| entry.facts.load.level = 4);
     check(|entry| entry.facts.address.set_port(0));
+    check(|entry| entry.facts.address.set_ip([0, 0, 0, 0].into()));
     check(|entry| entry.facts.incarnation = Id::MAX);
     check(|entry| entry.live.as_mut().unwrap().address.set_port(0));
 }

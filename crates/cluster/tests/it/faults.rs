@@ -15,9 +15,9 @@ fn a_crash_is_seen_by_all_within_five_seconds_and_a_restart_within_two() {
         for round in 0..3 {
             let victim = 1 + (seed as usize + round) % (count - 1);
             if round == 0 {
-                town.nodes[victim].node.cut_power(Loss::Torn)
+                town.nodes[victim].node.cut_power(Loss::Torn);
             } else {
-                town.kill(victim)
+                town.kill(victim);
             }
             town.nodes[victim].cluster = None;
             assert!(town.until(5, |town| town.all_say(victim, Some(State::Down))), "seed {seed}: {}", town.picture());

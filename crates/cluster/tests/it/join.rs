@@ -77,6 +77,28 @@ fn a_node_whose_clock_was_set_back_still_takes_the_place_of_its_old_self() {
 }
 
 #[test]
+fn another_node_may_take_over_the_address_of_a_dead_one_also_when_its_clock_is_behind() {
+    for seed in 0..3 {
+        let mut town = Town::settled(seed, 4);
+        town.kill(3);
+        assert!(town.until(10, |town| town.all_say(3, Some(State::Down))), "seed {seed}: {}", town.picture());
+        let dead = std::mem::replace(&mut town.nodes[3].id, id(9));
+        let node = &town.nodes[3].node;
+        node.jump_clock(-3_600_000);
+        node.fs().remove(Path::new("/data/members.json")).unwrap();
+        town.start(3);
+        assert!(town.until(5, Town::all_alive), "seed {seed}: {}", town.picture());
+        town.world.run_for(seconds(30));
+        assert!(town.all_alive(), "seed {seed}: {}", town.picture());
+        let remembers = |number| {
+            let members = town.cluster(number).members();
+            members.iter().any(|member| member.facts.node == dead && member.state == State::Down)
+        };
+        assert!((0..4).all(remembers), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_node_may_move() {
     let mut town = Town::settled(2, 4);
     town.kill(3);
