@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts since the start. They tell, and nothing waits on them, so their order to each other is not kept.
+/// Counts since the start. They tell, and nothing waits on them, so they are not exact to each other.
 #[derive(Debug, Default)]
 pub struct Counters {
     refused: AtomicU64,
@@ -10,7 +10,8 @@ pub struct Counters {
     unsent_datagrams: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
-    connections: AtomicU64,
+    accepted: AtomicU64,
+    closed: AtomicU64,
 }
 
 impl Counters {
@@ -44,10 +45,18 @@ impl Counters {
         self.bytes_out.load(Ordering::Relaxed)
     }
 
-    /// Connections by others that are open now.
+    /// Connections by others that were accepted and not refused.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Those of them that are open now.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.connections.load(Ordering::Relaxed)
+        // In this order it is never below nothing.
+        let closed = self.closed.load(Ordering::Acquire);
+        self.accepted().saturating_sub(closed)
     }
 
     pub(super) fn connection_refused(&self) {
@@ -71,10 +80,10 @@ impl Counters {
     }
 
     pub(super) fn connection_opened(&self) {
-        self.connections.fetch_add(1, Ordering::Relaxed);
+        self.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn connection_closed(&self) {
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+        self.closed.fetch_add(1, Ordering::Release);
     }
 }
