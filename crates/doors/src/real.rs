@@ -8,6 +8,7 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
 
+mod alone;
 mod net;
 mod tasks;
 
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+pub use alone::Alone;
 #[doc(hidden)]
 pub use net::take_nonsense;
 pub use net::{BindError, Config as NetConfig, Counters, Net, SILENCE_MAX, Secret, SecretError};
