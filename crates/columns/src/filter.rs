@@ -314,7 +314,7 @@ impl FilterBuilder {
             Some(look) => self.look = look,
             None => {
                 self.look = FULL_LOOK;
-                self.is_full = self.set() * 16 >= FULL << BITS_LOG;
+                self.is_full = are_full(self.set(), 1 << BITS_LOG);
             }
         }
         if !self.is_full {
@@ -335,11 +335,10 @@ impl FilterBuilder {
         }
     }
 
-    /// The filter as it is kept, in as few bytes as do; starts anew.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        let set = self.set();
-        let is_full = set * 16 >= FULL << BITS_LOG;
-        let words = if is_full { 1 } else { (set * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()) };
+    /// The filter as it is kept, in as few bytes as do, and in about so many at most; starts anew. What is full then, is
+    /// given up but for the bytes that occur.
+    pub(crate) fn take(&mut self, bytes_max: usize) -> Vec<u8> {
+        let words = (self.set() * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()).min(bytes_max / 8).max(1);
         let mut out = vec![0; 1 + BYTE_SET + words * 8];
         let (head, bits) = out.split_at_mut(1 + BYTE_SET);
         head[0] = KIND;
@@ -354,9 +353,18 @@ impl FilterBuilder {
                 left &= left - 1;
             }
         }
+        if are_full(bits.iter().map(|byte| byte.count_ones() as usize).sum(), words * 64) {
+            bits[..8].fill(!0);
+            out.truncate(1 + BYTE_SET + 8);
+        }
         self.clear();
         out
     }
+}
+
+/// Whether so many bits are too many of all.
+fn are_full(set: usize, all: usize) -> bool {
+    set * 16 >= FULL * all
 }
 
 /// How many bytes two texts begin with that are the same, about: rather fewer.
@@ -489,11 +497,12 @@ mod tests {
         fn no_part_of_a_line_is_denied(
             line in "([0-9]{1,12}|[0-9a-fA-F]{3,12}|[a-zA-Z_]{2,8}|[0-9]{1,3}(\\.[0-9]{1,3}){1,4}|[ -~äß]{0,5}|[.:/-]){0,12}",
             cuts: Vec<(prop::sample::Index, prop::sample::Index)>,
+            bytes_max in prop_oneof![Just(usize::MAX), 0_usize..40],
         ) {
             let mut builder = FilterBuilder::new();
             line.split(' ').for_each(|word| builder.add(word.as_bytes()));
             builder.add(b" ");
-            let filter = builder.take();
+            let filter = builder.take(bytes_max);
             for (a, b) in cuts {
                 let (a, b) = (a.index(line.len() + 1), b.index(line.len() + 1));
                 let part = &line.as_bytes()[a.min(b)..a.max(b)];
@@ -513,7 +522,7 @@ mod tests {
             let (mut one_by_one, mut all) = (FilterBuilder::new(), FilterBuilder::new());
             texts.iter().for_each(|text| one_by_one.add(text.as_bytes()));
             all.add_all(texts.iter().map(String::as_bytes));
-            prop_assert_eq!(one_by_one.take(), all.take());
+            prop_assert_eq!(one_by_one.take(usize::MAX), all.take(usize::MAX));
         }
     }
 
@@ -525,7 +534,7 @@ mod tests {
             grams_of_any(text, |place| at_once.words[place as usize / 64] |= 1 << (place % 64));
             in_pieces.add(text);
         }
-        (at_once.take(), in_pieces.take())
+        (at_once.take(usize::MAX), in_pieces.take(usize::MAX))
     }
 
     proptest! {
@@ -578,13 +587,39 @@ mod tests {
         }
     }
 
+    /// A filter in fewer bytes lets more through, and what would let nearly everything through takes no room.
+    #[test]
+    fn a_filter_is_no_larger_than_it_may_be() {
+        let filter = |bytes_max: usize| {
+            let mut builder = FilterBuilder::new();
+            (0..5_000_u64)
+                .for_each(|at| builder.add(format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).as_bytes()));
+            builder.take(bytes_max)
+        };
+        let all = filter(usize::MAX).len();
+        let passed = |bytes: &[u8]| {
+            (5_000..6_000_u64)
+                .filter(|at| {
+                    let text = format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                    Filter::new(bytes).may_contain(text.as_bytes(), false)
+                })
+                .count()
+        };
+        let half = filter(all / 2);
+        assert!(half.len() <= all / 2 + 41 && half.len() > all / 3, "{} of {all}", half.len());
+        assert!(passed(&half) < 100, "{}", passed(&half));
+        let little = filter(all / 8);
+        assert!(little.len() == 41 && passed(&little) == 1_000, "{}", little.len());
+        assert!(!Filter::new(&little).may_have(b'g'), "it still knows the bytes");
+    }
+
     #[test]
     fn pieces_of_the_block_before_are_taken_in_again() {
         let text: String = (0..20).map(|number| format!("piece{number}z ")).collect();
         let mut builder = FilterBuilder::new();
         let mut filter = || {
             builder.add(text.as_bytes());
-            builder.take()
+            builder.take(usize::MAX)
         };
         assert_eq!(filter(), filter());
     }
@@ -604,7 +639,7 @@ mod tests {
         let taken = builder.taken;
         assert!(taken < text.len() / 2, "{taken}");
         builder.add(b"Z");
-        let bytes = builder.take();
+        let bytes = builder.take(usize::MAX);
         assert!(bytes.len() < 50, "{}", bytes.len());
         let filter = Filter::new(&bytes);
         assert!(
@@ -613,7 +648,7 @@ mod tests {
                 && !filter.may_have(b'Y')
         );
         builder.add(b"words");
-        let bytes = builder.take();
+        let bytes = builder.take(usize::MAX);
         assert!(!Filter::new(&bytes).may_contain(b"other", false), "it starts anew");
     }
 
@@ -626,7 +661,7 @@ mod tests {
             builder.add((mixed >> 20).to_string().as_bytes());
             builder.add(format!("10.{}.{}.1", mixed >> 60, mixed >> 51 & 255).as_bytes());
         }
-        let bytes = builder.take();
+        let bytes = builder.take(usize::MAX);
         let filter = Filter::new(&bytes);
         let passed = |text: &dyn Fn(u64) -> String| {
             (0..1_000).filter(|at| filter.may_contain(text(at * 7 + 3).as_bytes(), false)).count()
@@ -655,7 +690,7 @@ mod tests {
         };
         let words: Vec<String> = (0..5_000).map(letters).collect();
         words.iter().for_each(|word| builder.add(word.as_bytes()));
-        let filter = builder.take();
+        let filter = builder.take(usize::MAX);
         let filter = Filter::new(&filter);
         for word in &words {
             let part = word.get(2..9).unwrap().to_uppercase();

@@ -40,6 +40,11 @@ const TRIAL_WORTH: usize = 95;
 const WORTH: usize = 102;
 const WORTH_DENSE: usize = 100;
 
+/// Beside dense text that is left to zstd, the filter may take so many bytes, or such a part of the packed text: it is large,
+/// being of random words, and the block should not be.
+const FILTER_BYTES: usize = 16 << 10;
+const FILTER_PART: usize = 64;
+
 /// Packs lines. Keeps its memory from block to block: one for each thread.
 #[derive(Debug)]
 pub struct Encoder {
@@ -87,7 +92,7 @@ impl Encoder {
 
     #[cfg(test)]
     pub(crate) fn filter(&mut self) -> Vec<u8> {
-        self.tree.filter.take()
+        self.tree.filter.take(usize::MAX)
     }
 
     /// Packs a text of lines, an LF after each; `level` is that of zstd. More than 2 GB are never columns.
@@ -97,7 +102,12 @@ impl Encoder {
             self.tree.filter.clear();
             self.tree.filter.add(text);
         }
-        Packed { text: packed, filter: self.tree.filter.take() }
+        let most = match &packed {
+            Text::Columns(_) => usize::MAX,
+            Text::Zstd(bytes) => filter_bytes_max(text.len(), bytes.len()),
+            Text::Plain => filter_bytes_max(text.len(), text.len()),
+        };
+        Packed { text: packed, filter: self.tree.filter.take(most) }
     }
 
     fn pack(&mut self, text: &[u8], level: i32) -> Option<Text> {
@@ -166,6 +176,11 @@ impl Encoder {
         debug_assert!(same, "a text does not come back from its columns");
         same.then_some(columns)
     }
+}
+
+/// The bytes that the filter may take beside a text that is left to zstd.
+fn filter_bytes_max(bytes: usize, packed: usize) -> usize {
+    if plain::is_dense(bytes, packed) { FILTER_BYTES.max(packed / FILTER_PART) } else { usize::MAX }
 }
 
 /// Where the lines of a text start, and at last where it ends.
