@@ -2,7 +2,7 @@
 //!
 //! First it is measured how long each line is, then every column puts its values where they belong, and with each what stands
 //! behind all of them. To build a line after the other, value by value, takes twice as long and more: each value is then
-//! another kind of column, somewhere else in memory; here that is settled once for a column and some hundred lines.
+//! another kind of column, somewhere else in memory; here that is settled once for a column and many lines.
 //!
 //! Values are copied as pieces of fixed size, which write over what is behind them. So they are put from the start of a
 //! line to its end, and behind each line is room.
@@ -22,19 +22,20 @@ use crate::parting::Partings;
 use crate::spell::ROOM;
 use crate::tree::{Kind, List, Part, Table};
 
-/// Text that is put together at a time, in bytes, about.
-const WINDOW_BYTES: usize = 128 << 10;
+/// Text that is put together at a time, in bytes, about. Every column that has some of the rows has to be looked up, however
+/// few they are, and of most it is one or two: of long lines with a hundred columns, a third as many rows at a time takes an
+/// eighth longer, although the text of so many stays in nearer caches.
+const WINDOW_BYTES: usize = 1_792 << 10;
 
-/// Rows that are put together at a time, at least: that columns with few rows have some of them. Of lines of over a kilobyte
-/// with a hundred columns, most columns have a tenth of the rows; with half as many rows at a time this takes a sixth longer.
+/// Rows that are put together at a time, at least.
 const ROWS_MIN: usize = 512;
 
 /// Rows that are put together at a time, at most.
 const ROWS_MAX: usize = 2_048;
 
-/// Room for text that a thread keeps from one block to the next, in bytes, at most. New memory has to be cleared, by the
-/// operating system and by us, which for a few lines of a block is much of the work.
-const KEPT_BYTES_MAX: usize = 2 << 20;
+/// Room for text, in bytes, at most, but for a single line that takes more. A thread keeps it from one block to the next: new
+/// memory has to be cleared, by the operating system and by us, which for a few lines of a block is much of the work.
+const ROOM_MAX: usize = 2 << 20;
 
 thread_local! {
     static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -58,7 +59,7 @@ pub(crate) struct Weave<'b> {
 
 impl Drop for Weave<'_> {
     fn drop(&mut self) {
-        if self.text.len() <= KEPT_BYTES_MAX {
+        if self.text.len() <= ROOM_MAX {
             // Where the thread ends, there is no place for it.
             let _ = KEPT.try_with(|kept| kept.replace(std::mem::take(&mut self.text)));
         }
@@ -88,7 +89,7 @@ impl<'b> Weave<'b> {
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Option<()> {
         let usual = self.block.text_len() / self.block.rows().max(1) + 1;
-        let count = (WINDOW_BYTES / usual).clamp(ROWS_MIN, ROWS_MAX);
+        let count = (WINDOW_BYTES / (usual + ROOM)).clamp(ROWS_MIN, ROWS_MAX);
         let there = self.block.node(at)?.rows;
         let mut some = Vec::with_capacity(count.min(rows.size_hint().1.unwrap_or(count)));
         loop {
@@ -119,7 +120,8 @@ impl<'b> Weave<'b> {
         if bytes > self.left {
             return None;
         }
-        if let (true, Some((first, last))) = (bytes > WINDOW_BYTES * 8, rows.split_at_checked(rows.len() / 2))
+        let room = bytes + rows.len() * ROOM;
+        if let (true, Some((first, last))) = (room > ROOM_MAX, rows.split_at_checked(rows.len() / 2))
             && !first.is_empty()
         {
             // Some of them are much longer than others.
@@ -130,7 +132,7 @@ impl<'b> Weave<'b> {
             };
         }
         self.left -= bytes;
-        let room = u32::try_from(bytes + rows.len() * ROOM).ok()? as usize;
+        u32::try_from(room).ok()?;
         if self.text.len() < room {
             self.text.resize(room, 0);
         }
