@@ -19,7 +19,7 @@ pub(crate) struct Spelling<'b> {
     nibbles: &'b [u8],
 }
 
-/// Up to eight hexadecimal digits, which are made all at once.
+/// Some hexadecimal digits, which are made all at once.
 struct Group {
     /// Where their bytes begin.
     byte: usize,
@@ -28,16 +28,35 @@ struct Group {
     to: Target,
 }
 
+/// Digits of a long group, all of which have the same letters.
+const LONG: usize = 32;
+
 /// Where they are put.
 enum Target {
-    /// All eight, one behind the other.
+    /// [`LONG`], one behind the other.
+    Long(usize),
+    /// Eight, one behind the other.
     At(usize),
     /// Which of them, and where.
     Each(Vec<(usize, usize)>),
 }
 
 impl Group {
-    fn new(number: usize, places: &[(usize, u8)]) -> Self {
+    /// The first of some digits, whose bytes begin there, and the other digits.
+    fn first(byte: usize, places: &[(usize, u8)]) -> (Self, &[(usize, u8)]) {
+        if let Some((long, others)) = places.split_first_chunk::<LONG>()
+            && let [(at, letter), ..] = long
+            && long.iter().enumerate().all(|(seen, place)| *place == (at + seen, *letter))
+        {
+            let letters = u64::from(letter - b'0' - 10);
+            return (Self { byte, letters, to: Target::Long(*at) }, others);
+        }
+        let (some, others) = places.split_at(places.len().min(8));
+        (Self::new(byte, some), others)
+    }
+
+    /// Up to eight.
+    fn new(byte: usize, places: &[(usize, u8)]) -> Self {
         // The last one of an odd number stands alone, in the lower bits.
         let which = |seen| seen + usize::from(places.len() % 2 == 1 && seen + 1 == places.len());
         let mut letters = [0; 8];
@@ -48,13 +67,20 @@ impl Group {
             [(first, _), .., (last, _)] if places.len() == 8 && *last == first + 7 => Target::At(*first),
             _ => Target::Each(places.iter().enumerate().map(|(seen, (at, _))| (which(seen), *at)).collect()),
         };
-        Self { byte: number * 4, letters: u64::from_le_bytes(letters), to }
+        Self { byte, letters: u64::from_le_bytes(letters), to }
     }
 
     #[inline]
     fn write(&self, nibbles: &[u8], to: &mut [u8; ROOM]) -> Option<()> {
         let nibbles = nibbles.get(self.byte..)?;
         match &self.to {
+            Target::Long(at) => {
+                let (letter, to) = (self.letters as u8, to.get_mut(*at..)?.first_chunk_mut::<LONG>()?);
+                let nibbles: &[u8; LONG / 2] = nibbles.first_chunk()?;
+                for (to, byte) in to.as_chunks_mut().0.iter_mut().zip(nibbles) {
+                    *to = [digit(byte >> 4, letter), digit(byte & 15, letter)];
+                }
+            }
             Target::At(at) => {
                 *to.get_mut(*at..)?.first_chunk_mut()? = hex(*nibbles.first_chunk()?, self.letters);
             }
@@ -69,6 +95,12 @@ impl Group {
         }
         Some(())
     }
+}
+
+/// A hexadecimal digit, of which the letters are so far above the others.
+#[inline]
+fn digit(nibble: u8, letter: u8) -> u8 {
+    nibble + b'0' + if nibble > 9 { letter } else { 0 }
 }
 
 /// Four bytes in hexadecimal digits.
@@ -95,7 +127,12 @@ impl<'b> Spelling<'b> {
             }
         }
         digits.reverse();
-        let groups = hex.chunks(8).enumerate().map(|(number, places)| Group::new(number, places)).collect();
+        let (mut groups, mut rest) = (Vec::new(), hex.as_slice());
+        while !rest.is_empty() {
+            let (group, others) = Group::first((hex.len() - rest.len()) / 2, rest);
+            groups.push(group);
+            rest = others;
+        }
         let nibble_bytes = fixed::nibble_bytes(places);
         Some(Self { len: places.len(), template, digits, numbers, groups, nibble_bytes, nibbles })
     }
@@ -235,6 +272,9 @@ mod tests {
         check("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "d9428888122b11e1b85c61cd3cbb3210");
         check(&"x".repeat(40), "f9d1b7f8a3c2e4d5061728394a5b6c7d8e9fa0b1");
         check(&"X".repeat(41), "f9d1b7f8a3c2e4d5061728394a5b6c7d8e9fa0b1c");
+        check(&format!("[{}]", "x".repeat(32)), "f9d1b7f8a3c2e4d5061728394a5b6c7d");
+        check(&"x".repeat(64), &"0123456789abcdef".repeat(4));
+        check(&("x".repeat(31) + "X"), "f9d1b7f8a3c2e4d5061728394a5b6c7d");
         check("x", "c");
         check("[xXx]", "abc");
         check("xxxxXXXXx:x", "0a9faf905c");

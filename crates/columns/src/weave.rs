@@ -1,9 +1,8 @@
 //! Lines from columns: some lines at a time, and these column by column.
 //!
-//! First it is measured how long each line is, then every column puts its values where they belong. To build a line after
-//! the other, value by value, takes twice as long and more: each value is then another kind of column, somewhere else in
-//! memory; here that is settled once for a column and some hundred lines. There are only so many at a time that the text
-//! of all of them stays in the nearer caches.
+//! First it is measured how long each line is, then every column puts its values where they belong, and with each what stands
+//! behind all of them. To build a line after the other, value by value, takes twice as long and more: each value is then
+//! another kind of column, somewhere else in memory; here that is settled once for a column and many lines.
 //!
 //! Values are copied as pieces of fixed size, which write over what is behind them. So they are put from the start of a
 //! line to its end, and behind each line is room.
@@ -17,25 +16,26 @@ use std::sync::atomic::Ordering;
 
 use crate::decimal;
 use crate::decode::{Decoded, Texts, TextsAt};
-use crate::join::Joined;
+use crate::join::{Joined, Tail};
 use crate::open::{Block, SLACK};
 use crate::parting::Partings;
-use crate::spell::{ROOM, Speller, Spelling};
+use crate::spell::ROOM;
 use crate::tree::{Kind, List, Part, Table};
 
-/// Text that is put together at a time, in bytes, about.
-const WINDOW_BYTES: usize = 128 << 10;
+/// Text that is put together at a time, in bytes, about. Every column that has some of the rows has to be looked up, however
+/// few they are, and of most it is one or two: of long lines with a hundred columns, a third as many rows at a time takes an
+/// eighth longer, although the text of so many stays in nearer caches.
+const WINDOW_BYTES: usize = 1_792 << 10;
 
-/// Rows that are put together at a time, at least: that columns with few rows have some of them. Of lines of over a kilobyte
-/// with a hundred columns, most columns have a tenth of the rows; with half as many rows at a time this takes a sixth longer.
+/// Rows that are put together at a time, at least.
 const ROWS_MIN: usize = 512;
 
 /// Rows that are put together at a time, at most.
 const ROWS_MAX: usize = 2_048;
 
-/// Room for text that a thread keeps from one block to the next, in bytes, at most. New memory has to be cleared, by the
-/// operating system and by us, which for a few lines of a block is much of the work.
-const KEPT_BYTES_MAX: usize = 2 << 20;
+/// Room for text, in bytes, at most, but for a single line that takes more. A thread keeps it from one block to the next: new
+/// memory has to be cleared, by the operating system and by us, which for a few lines of a block is much of the work.
+const ROOM_MAX: usize = 2 << 20;
 
 thread_local! {
     static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -51,17 +51,15 @@ pub(crate) struct Weave<'b> {
     left: usize,
     text: Vec<u8>,
     partings: Partings,
-    /// By column, made when it is asked for.
-    spellers: Vec<Option<Box<Speller<'b>>>>,
-    /// By column: how many of its values were put, and these with what follows them, once that is worth it.
-    joined: Vec<(usize, Option<Joined<'b>>)>,
+    /// By column: its values with the text that follows all of them.
+    joined: Vec<Joined<'b>>,
     /// Lists that were used.
     spare: Vec<Vec<u32>>,
 }
 
 impl Drop for Weave<'_> {
     fn drop(&mut self) {
-        if self.text.len() <= KEPT_BYTES_MAX {
+        if self.text.len() <= ROOM_MAX {
             // Where the thread ends, there is no place for it.
             let _ = KEPT.try_with(|kept| kept.replace(std::mem::take(&mut self.text)));
         }
@@ -70,16 +68,13 @@ impl Drop for Weave<'_> {
 
 impl<'b> Weave<'b> {
     pub(crate) fn new(block: &'b Block) -> Self {
-        let mut spellers = Vec::new();
-        spellers.resize_with(block.tree.len(), || None);
         let mut joined = Vec::new();
-        joined.resize_with(block.tree.len(), || (0, None));
+        joined.resize_with(block.tree.len(), Joined::default);
         Self {
             block,
             left: block.text_len(),
             text: KEPT.take(),
             partings: Partings::default(),
-            spellers,
             joined,
             spare: Vec::new(),
         }
@@ -94,7 +89,7 @@ impl<'b> Weave<'b> {
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Option<()> {
         let usual = self.block.text_len() / self.block.rows().max(1) + 1;
-        let count = (WINDOW_BYTES / usual).clamp(ROWS_MIN, ROWS_MAX);
+        let count = (WINDOW_BYTES / (usual + ROOM)).clamp(ROWS_MIN, ROWS_MAX);
         let there = self.block.node(at)?.rows;
         let mut some = Vec::with_capacity(count.min(rows.size_hint().1.unwrap_or(count)));
         loop {
@@ -125,7 +120,8 @@ impl<'b> Weave<'b> {
         if bytes > self.left {
             return None;
         }
-        if let (true, Some((first, last))) = (bytes > WINDOW_BYTES * 8, rows.split_at_checked(rows.len() / 2))
+        let room = bytes + rows.len() * ROOM;
+        if let (true, Some((first, last))) = (room > ROOM_MAX, rows.split_at_checked(rows.len() / 2))
             && !first.is_empty()
         {
             // Some of them are much longer than others.
@@ -136,7 +132,7 @@ impl<'b> Weave<'b> {
             };
         }
         self.left -= bytes;
-        let room = u32::try_from(bytes + rows.len() * ROOM).ok()? as usize;
+        u32::try_from(room).ok()?;
         if self.text.len() < room {
             self.text.resize(room, 0);
         }
@@ -147,7 +143,7 @@ impl<'b> Weave<'b> {
             next += len + ROOM as u32;
         }
         self.partings.again();
-        self.put(at, rows, &mut places)?;
+        self.put(at, rows, &mut places, Tail::default())?;
         let mut start = 0;
         for (len, place) in lens.iter().zip(&places) {
             let (end, place) = (start + *len as usize, *place as usize);
@@ -252,84 +248,63 @@ impl<'b> Weave<'b> {
         Some(all)
     }
 
-    /// Puts values, and with each the text that follows all of them; `false` when they are better put one after the other.
-    fn put_joined(&mut self, at: usize, rows: &[u32], places: &mut [u32], tail: List) -> Option<bool> {
-        let (seen, joined) = self.joined.get_mut(at)?;
-        *seen += rows.len();
-        let joined = match joined {
-            Some(known) => known,
-            none => match Joined::of(self.block, at, *seen, tail)? {
-                Some(made) => none.insert(made),
-                None => return Some(false),
-            },
+    /// Puts values where `places` says, behind each the same text, and moves the places behind that.
+    fn put(&mut self, at: usize, rows: &[u32], places: &mut [u32], tail: Tail<'b>) -> Option<()> {
+        let block = self.block;
+        let of = match block.node(at)?.kind {
+            Kind::Copy(of) => of,
+            _ => at,
         };
-        let text = self.text.as_mut_slice();
-        match joined {
-            Joined::Not => return Some(false),
-            Joined::Texts(texts) => {
-                let ids = self.block.ids_of(at)?;
+        match block.node(of)?.kind {
+            Kind::Same(list) => {
+                self.put_literal(list, places)?;
+                self.put_tail(tail, places)
+            }
+            Kind::Raw(payload) => {
+                let texts = block.raw_texts(of, payload)?;
+                put_texts(&mut self.text, &texts, rows.iter().map(|row| Some(*row as usize)), places, tail)
+            }
+            Kind::Integers(_) => {
+                let Decoded::Numbers(numbers) = block.decoded(of)? else { return None };
+                let text = self.text.as_mut_slice();
+                for (row, place) in rows.iter().zip(places) {
+                    let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *place = place.wrapping_add(decimal::write(*numbers.get(*row as usize)? as i64, room) as u32);
+                    tail.put(text, place)?;
+                }
+                Some(())
+            }
+            Kind::Fixed { .. } => {
+                let (speller, tail) = self.joined.get_mut(at)?.speller(block, of, tail)?;
+                let text = self.text.as_mut_slice();
+                for (row, place) in rows.iter().zip(&mut *places) {
+                    let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *place = place.wrapping_add(speller.write(*row as usize, room)? as u32);
+                }
+                self.put_tail(tail, places)
+            }
+            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
+                let ids = block.ids_of(of)?;
+                let text = self.text.as_mut_slice();
+                let Some(texts) = self.joined.get_mut(at)?.texts(block, of, rows.len(), tail)? else {
+                    let texts = block.values_of(of, values)?;
+                    return put_texts(text, &texts, rows.iter().map(|row| ids.get(*row as usize)), places, tail);
+                };
                 for (row, place) in rows.iter().zip(places) {
                     let (joined, len) = texts.get(ids.get(*row as usize)?)?;
                     let to: &mut [u8; SLACK] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
                     *to = *joined;
                     *place = place.wrapping_add(*len);
                 }
+                Some(())
             }
-            Joined::Spelled(speller) => {
-                for (row, place) in rows.iter().zip(places) {
-                    let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *place = place.wrapping_add(speller.write(*row as usize, room)? as u32);
-                }
-            }
-        }
-        Some(true)
-    }
-
-    /// Puts values where `places` says, and moves these behind them.
-    fn put(&mut self, at: usize, rows: &[u32], places: &mut [u32]) -> Option<()> {
-        let block = self.block;
-        let text = self.text.as_mut_slice();
-        match block.node(at)?.kind {
-            Kind::Same(list) => self.put_literal(list, places)?,
-            Kind::Copy(of) => self.put(of, rows, places)?,
-            Kind::Raw(payload) => {
-                let texts = block.raw_texts(at, payload)?;
-                for (row, place) in rows.iter().zip(places) {
-                    put_text(text, &texts, *row as usize, place)?;
-                }
-            }
-            Kind::Integers(_) => {
-                let Decoded::Numbers(numbers) = block.decoded(at)? else { return None };
-                for (row, place) in rows.iter().zip(places) {
-                    let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *place = place.wrapping_add(decimal::write(*numbers.get(*row as usize)? as i64, room) as u32);
-                }
-            }
-            Kind::Fixed { places: fixed, nibbles, .. } => {
-                let speller = match self.spellers.get_mut(at)? {
-                    Some(known) => known,
-                    none => {
-                        let Decoded::Fixed(numbers) = block.decoded(at)? else { return None };
-                        let (fixed, nibbles) = (block.tree.places(fixed), block.bytes(nibbles)?);
-                        none.insert(Speller::new(Spelling::new(fixed, numbers, nibbles)?).into())
-                    }
-                };
-                for (row, place) in rows.iter().zip(places) {
-                    let room: &mut [u8; ROOM] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *place = place.wrapping_add(speller.write(*row as usize, room)? as u32);
-                }
-            }
-            Kind::Dictionary { values, .. } | Kind::Mapped { values, .. } => {
-                let (ids, texts) = (block.ids_of(at)?, block.values_of(at, values)?);
-                for (row, place) in rows.iter().zip(places) {
-                    put_text(text, &texts, ids.get(*row as usize)?, place)?;
-                }
-            }
+            Kind::Copy(_) => None,
             Kind::Split { order: None, tables, .. } => {
                 self.put_table(block.tree.tables(tables).first()?, rows, places)?;
+                self.put_tail(tail, places)
             }
             Kind::Split { rest, tables, .. } => {
-                let Decoded::Order { tables: numbers, rows: inner, .. } = block.decoded(at)? else { return None };
+                let Decoded::Order { tables: numbers, rows: inner, .. } = block.decoded(of)? else { return None };
                 let tables = block.tree.tables(tables);
                 let parting = self.partings.next(rows, numbers.at(block)?, inner, tables.len() + 1)?;
                 let mut of_some = self.list();
@@ -339,7 +314,7 @@ impl<'b> Weave<'b> {
                         of_some.push(*places.get(*at as usize)?);
                     }
                     match table.checked_sub(1) {
-                        None => self.put(rest?, rows, &mut of_some)?,
+                        None => self.put(rest?, rows, &mut of_some, Tail::default())?,
                         Some(table) => self.put_table(tables.get(table as usize)?, rows, &mut of_some)?,
                     }
                     for (at, place) in order.iter().zip(&of_some) {
@@ -348,41 +323,42 @@ impl<'b> Weave<'b> {
                 }
                 self.spare.push(of_some);
                 self.partings.give_back(parting);
+                self.put_tail(tail, places)
             }
         }
-        Some(())
     }
 
     fn put_table(&mut self, table: &Table, rows: &[u32], places: &mut [u32]) -> Option<()> {
         let mut parts = self.block.tree.parts(table).iter().peekable();
         while let Some(part) = parts.next() {
-            match (part, parts.peek()) {
-                (Part::Literal(list), _) => self.put_literal(*list, places)?,
-                (Part::Column(node), Some(Part::Literal(tail))) => {
-                    if self.put_joined(*node, rows, places, *tail)? {
-                        parts.next();
-                    } else {
-                        self.put(*node, rows, places)?;
-                    }
+            match part {
+                Part::Literal(list) => self.put_literal(*list, places)?,
+                Part::Column(node) => {
+                    let tail = match parts.peek() {
+                        Some(Part::Literal(list)) => Tail::of(self.block, *list),
+                        _ => None,
+                    };
+                    parts.next_if(|_| tail.is_some());
+                    self.put(*node, rows, places, tail.unwrap_or_default())?;
                 }
-                (Part::Column(node), _) => self.put(*node, rows, places)?,
             }
         }
         Some(())
     }
 
-    fn put_literal(&mut self, list: List, places: &mut [u32]) -> Option<()> {
-        let source = self.block.literals_on(list.bounds().0)?;
-        let len = length(list);
-        if let Some(first) = source.first_chunk::<SLACK>().filter(|_| len as usize <= SLACK) {
-            for place in places {
-                let to: &mut [u8; SLACK] = self.text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                *to = *first;
-                *place = place.wrapping_add(len);
-            }
+    fn put_tail(&mut self, tail: Tail<'_>, places: &mut [u32]) -> Option<()> {
+        if tail.is_empty() {
             return Some(());
         }
-        places.iter_mut().try_for_each(|place| copy(&mut self.text, source, 0, len as usize, place))
+        places.iter_mut().try_for_each(|place| tail.put(&mut self.text, place))
+    }
+
+    fn put_literal(&mut self, list: List, places: &mut [u32]) -> Option<()> {
+        if let Some(short) = Tail::of(self.block, list) {
+            return self.put_tail(short, places);
+        }
+        let source = self.block.literals_on(list.bounds().0)?;
+        places.iter_mut().try_for_each(|place| copy(&mut self.text, source, 0, length(list) as usize, place))
     }
 }
 
@@ -392,9 +368,19 @@ fn length(list: List) -> u32 {
 }
 
 #[inline]
-fn put_text(text: &mut [u8], texts: &TextsAt<'_>, at: usize, place: &mut u32) -> Option<()> {
-    let (start, len) = texts.range(at)?;
-    copy(text, texts.bytes, start, len, place)
+fn put_texts(
+    text: &mut [u8],
+    texts: &TextsAt<'_>,
+    which: impl Iterator<Item = Option<usize>>,
+    places: &mut [u32],
+    tail: Tail<'_>,
+) -> Option<()> {
+    for (which, place) in which.zip(places) {
+        let (start, len) = texts.range(which?)?;
+        copy(text, texts.bytes, start, len, place)?;
+        tail.put(text, place)?;
+    }
+    Some(())
 }
 
 /// `source` has [`SLACK`] bytes behind what is copied.
