@@ -212,3 +212,68 @@ fn log(result: Result<(), foca::Error>) {
         tracing::debug!(?error, "gossip was passed over");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bucksaw_doors::sim;
+    use bucksaw_record::{Id, Millis, Producer};
+    use foca::{Codec as _, Header};
+
+    use crate::packet::Packet;
+
+    fn identity(number: u8) -> Identity {
+        let incarnation = Id::new(Millis(1_000), Producer::new(number.into()), 0);
+        Identity { node: incarnation, incarnation, address: ([10, 0, 0, number], 7_659).into() }
+    }
+
+    fn gossip() -> Gossip {
+        Gossip::new(identity(1), &Config::new("/data".into()), Arc::new(sim::Entropy::seeded(1)))
+    }
+
+    fn datagram(dst: Identity, message: Message<Identity>, members: &[Member<Identity>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let header = Header { src: identity(2), src_incarnation: 0, dst, message };
+        Codec.encode_header(&header, &mut bytes).unwrap();
+        if !members.is_empty() {
+            bytes.extend(u16::try_from(members.len()).unwrap().to_be_bytes());
+            members.iter().for_each(|member| Codec.encode_member(member, &mut bytes).unwrap());
+        }
+        packet::gossip(&bytes)
+    }
+
+    fn receive(gossip: &mut Gossip, datagram: &[u8], ms: u64) -> bool {
+        let Ok(Packet::Gossip(packet)) = Packet::parse(datagram) else { panic!("not understood") };
+        gossip.receive(&packet, Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn who_is_told_again_and_again_that_it_is_dead_contradicts_now_and_then() {
+        let mut gossip = gossip();
+        let mut renewed = 0;
+        for ms in 0..2_000 {
+            let dead = datagram(gossip.me(), Message::TurnUndead, &[]);
+            assert!(receive(&mut gossip, &dead, ms));
+            renewed += u32::from(gossip.todo(Duration::from_millis(ms)).renewed);
+        }
+        assert_eq!(renewed, 10);
+    }
+
+    #[test]
+    fn invented_members_have_an_end_and_known_ones_are_still_heard() {
+        let mut gossip = gossip();
+        let invented =
+            |number: u16| Identity { address: ([10, 1, (number >> 8) as u8, number as u8], 1).into(), ..identity(3) };
+        let mut refused = 0;
+        for batch in 0..300 {
+            let members: Vec<_> = (0..10).map(|at| Member::alive(invented(batch * 10 + at))).collect();
+            let datagram = datagram(gossip.me(), Message::Gossip, &members);
+            refused += u32::from(!receive(&mut gossip, &datagram, 0));
+            gossip.todo(Duration::ZERO);
+        }
+        assert!(gossip.seen().len() <= 2 * MEMBERS_MAX + 1 && refused >= 100, "{refused} refused");
+        let known = datagram(gossip.me(), Message::Gossip, &[Member::down(invented(5))]);
+        assert!(receive(&mut gossip, &known, 0));
+        assert_eq!(gossip.down(), [invented(5)]);
+    }
+}

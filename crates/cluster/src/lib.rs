@@ -14,11 +14,11 @@
 //!      none either:
 //!   B is suspect; rumour says   one datagram to each,           the newest wins, by incarnation
 //!   so, and B may contradict;   64 at most; what is lost        and version: brings lost facts,
-//!   after 2.5 s B is down       comes by the comparison         those who are down, goodbyes
+//!   after 2 s B is down         comes by the comparison         those who are down, goodbyes
 //! ```
 //!
 //! - *Probes and rumours* are SWIM by the crate foca, fed by one task ([`Cluster::start`]). It alone decides who is alive.
-//!   A crash is known everywhere within five seconds on a local network. Who is down is tried each second, so that halves of a
+//!   A crash is known everywhere after three seconds mostly, and hardly ever after more than five, on a local network. Who is down is tried each second, so that halves of a
 //!   cluster that were parted find each other within seconds; who is alone tries everyone it knows, and `--join`, for ever.
 //! - *[`Facts`]* are small and of constant size. That is what lets them be told whole and at once: there is no state to catch up
 //!   with, no backlog, and no order in which they must arrive.

@@ -45,6 +45,8 @@ impl Town {
     /// One more.
     pub(crate) fn add(&mut self, id: Id) {
         let node = self.world.add_node(&format!("n{}", self.nodes.len()));
+        // Until it begins, nobody listens there.
+        node.kill();
         let join = vec!["n0:7659".to_owned()];
         self.nodes.push(Inhabitant { node, id, join, cluster: None, registry: Registry::default() });
     }
