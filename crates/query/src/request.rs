@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, Labels, Millis};
 use bucksaw_scan::CompileError;
 use bucksaw_segment::Rows;
@@ -23,6 +24,14 @@ impl Order {
         match self {
             Self::Ascending => id.bits(),
             Self::Descending => !id.bits(),
+        }
+    }
+
+    /// The id at a place in an answer of this order.
+    pub(crate) fn id_at(self, key: u128) -> Id {
+        match self {
+            Self::Ascending => Id::from_bits(key),
+            Self::Descending => Id::from_bits(!key),
         }
     }
 }
@@ -98,6 +107,9 @@ pub enum RequestError {
     /// Whoever asked went away.
     #[error("cancelled")]
     Cancelled,
+    /// Written out, the expression is longer than one may be, so the other nodes of the cluster cannot be asked.
+    #[error("the expression is too long to be asked of other nodes: written out, it may have {INPUT_BYTES_MAX} bytes")]
+    Long,
 }
 
 /// Tells a running query that nobody wants its answer any more. Cheap to clone.
