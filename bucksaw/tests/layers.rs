@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The floors, as in ARCHITECTURE.md; `doors` is the ground.
-const FLOORS: [(&str, u32); 15] = [
+const FLOORS: [(&str, u32); 16] = [
     ("bucksaw", 7),
     ("api", 6),
     ("forward", 6),
@@ -19,6 +19,7 @@ const FLOORS: [(&str, u32); 15] = [
     ("sources", 5),
     ("ingest", 4),
     ("store", 4),
+    ("cluster", 3),
     ("scan", 2),
     ("wire", 2),
     ("segment", 1),

@@ -1,0 +1,163 @@
+//! What a node tells of itself: small, and of constant size whatever it holds.
+//!
+//! A list of segments or of streams has no place here: it would grow with the data, and what grows cannot be told to all
+//! nodes each second. Whoever wants more calls the node.
+//!
+//! Fields may be added: who does not know one passes over it, and who misses one takes its default. None may change its
+//! meaning.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use bucksaw_record::{Id, Millis};
+use serde::{Deserialize, Serialize};
+
+use crate::text;
+
+/// What is spoken between nodes. Packets of another version are passed over.
+pub const PROTOCOL: u32 = 1;
+
+/// An address for clients has at most so many bytes.
+pub const ADDRESS_BYTES_MAX: usize = 120;
+
+/// What a node tells of itself.
+///
+/// The crate itself keeps `incarnation`, `version`, `address`, `protocol` and `left`; whoever starts a node sets the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The node, for as long as its data directory lives.
+    #[serde(with = "text::id")]
+    pub node: Id,
+    /// Since when it runs: another one at each start, and a later one is higher.
+    #[serde(with = "text::id")]
+    pub incarnation: Id,
+    /// Higher whenever it tells anything new in the same incarnation.
+    #[serde(default)]
+    pub version: u64,
+    /// Where other nodes reach it.
+    pub address: SocketAddr,
+    /// Where clients reach it.
+    #[serde(default)]
+    pub clients: Clients,
+    /// What it does.
+    #[serde(default)]
+    pub roles: Roles,
+    /// What it speaks: its own [`PROTOCOL`].
+    #[serde(default)]
+    pub protocol: u32,
+    /// How busy it is taking in.
+    #[serde(default)]
+    pub load: Load,
+    /// What it has accepted and no store has taken.
+    #[serde(default)]
+    pub queue: Held,
+    /// What lies on its shelf.
+    #[serde(default)]
+    pub shelf: Held,
+    /// Room on the file system of its data directory, in bytes.
+    #[serde(default)]
+    pub free_bytes: u64,
+    /// It will go soon: it answers, and takes nothing new.
+    #[serde(default)]
+    pub draining: bool,
+    /// It said goodbye.
+    #[serde(default)]
+    pub left: bool,
+}
+
+/// What a node does. It may do both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roles {
+    /// It takes in records.
+    #[serde(default)]
+    pub ingest: bool,
+    /// It keeps records.
+    #[serde(default)]
+    pub store: bool,
+}
+
+/// Where clients reach a node: `HOST:PORT` each, and none where it does not listen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clients {
+    /// HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// Lines and frames, acknowledged when written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast: Option<String>,
+    /// Lines and frames, acknowledged when synced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durable: Option<String>,
+    /// Lines and frames, acknowledged when replicated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk: Option<String>,
+}
+
+/// How busy a node is taking in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Bytes of records accepted in a second.
+    #[serde(default)]
+    pub bytes_per_second: u64,
+    /// Connections of sources.
+    #[serde(default)]
+    pub connections: u64,
+    /// 0 at ease, 1 busy, 2 very busy, 3 overloaded.
+    #[serde(default)]
+    pub level: u8,
+}
+
+/// How much there is, and of which time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Bytes.
+    #[serde(default)]
+    pub bytes: u64,
+    /// The time of the oldest record; none when there is no record.
+    #[serde(default, with = "text::millis", skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<Millis>,
+    /// The time of the newest record.
+    #[serde(default, with = "text::millis", skip_serializing_if = "Option::is_none")]
+    pub newest: Option<Millis>,
+}
+
+impl Facts {
+    /// The facts of a node that does nothing, to be filled in.
+    #[must_use]
+    pub fn new(node: Id) -> Self {
+        Self {
+            node,
+            incarnation: Id::MIN,
+            version: 0,
+            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            clients: Clients::default(),
+            roles: Roles::default(),
+            protocol: PROTOCOL,
+            load: Load::default(),
+            queue: Held::default(),
+            shelf: Held::default(),
+            free_bytes: 0,
+            draining: false,
+            left: false,
+        }
+    }
+
+    /// What tells two facts of one node apart, the newer higher.
+    pub(crate) fn age(&self) -> (Id, u64) {
+        (self.incarnation, self.version)
+    }
+
+    /// Whether these could be the facts of a node: every text within its bounds.
+    pub(crate) fn is_sound(&self) -> bool {
+        let clients = &self.clients;
+        let texts = [&clients.http, &clients.fast, &clients.durable, &clients.bulk];
+        let plain = |text: &String| {
+            // What needs no escape in JSON, so that the bound is one of the encoded form as well.
+            text.len() <= ADDRESS_BYTES_MAX
+                && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
+        };
+        texts.into_iter().flatten().all(plain)
+            && self.incarnation.sequence() == 0
+            && self.address.port() != 0
+            && self.load.level <= 3
+    }
+}

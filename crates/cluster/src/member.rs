@@ -1,0 +1,58 @@
+//! A node as another one sees it.
+
+use std::net::SocketAddr;
+
+use bucksaw_record::Millis;
+
+use crate::Facts;
+
+/// A node, what it last told of itself, and whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// What it told of itself, the newest that came here.
+    pub facts: Facts,
+    /// Whether it is there.
+    pub state: State,
+    /// When it came into this state, by this node's wall clock. The state itself never depends on that clock.
+    pub since: Millis,
+    /// Another live node with the same id, and where: a data directory was copied. `facts` are those of the one that was
+    /// started last; what the other holds is in no answer.
+    pub twin: Option<SocketAddr>,
+}
+
+/// Whether a node is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// It answers.
+    Alive,
+    /// It did not answer somebody, or has not been heard of since this node started; it is treated as alive for a while.
+    Suspect,
+    /// It does not answer, and has not said goodbye.
+    Down,
+    /// It said goodbye.
+    Left,
+}
+
+impl Member {
+    /// Whether it is worth asking: alive, or not yet known to be down.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self.state, State::Alive | State::Suspect)
+    }
+}
+
+impl State {
+    /// All states, in their order.
+    pub const ALL: [Self; 4] = [Self::Alive, Self::Suspect, Self::Down, Self::Left];
+
+    /// The word for it, the same in status and metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Suspect => "suspect",
+            Self::Down => "down",
+            Self::Left => "left",
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What is counted about the cluster.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ByState {
+    pub(crate) state: &'static str,
+}
+
+/// Counters and gauges of the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    pub(crate) members: Family<ByState, Gauge>,
+    pub(crate) twins: Gauge,
+    pub(crate) packets_sent: Counter,
+    pub(crate) packets_received: Counter,
+    pub(crate) packets_bad: Counter,
+    pub(crate) packets_of_other_version: Counter,
+    pub(crate) exchanges: Counter,
+    pub(crate) exchanges_failed: Counter,
+    pub(crate) calls_in_flight: Gauge,
+    pub(crate) calls_refused: Counter,
+}
+
+impl Metrics {
+    /// Registers the cluster's metrics.
+    #[must_use]
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let all = metrics.clone();
+        let cluster = registry.sub_registry_with_prefix("cluster");
+        cluster.register("members", "Nodes that this node knows, itself among them, by state", all.members);
+        cluster.register("twins", "Node ids that more than one live node claims: copied data directories", all.twins);
+        cluster.register("packets_sent", "Datagrams sent to other nodes", all.packets_sent);
+        cluster.register("packets_received", "Datagrams received", all.packets_received);
+        cluster.register("packets_bad", "Datagrams received that made no sense", all.packets_bad);
+        let other = "Datagrams received from nodes that speak another version";
+        cluster.register("packets_of_other_version", other, all.packets_of_other_version);
+        cluster.register("exchanges", "Comparisons of the list of nodes with another node's", all.exchanges);
+        cluster.register("exchanges_failed", "Such comparisons that failed", all.exchanges_failed);
+        cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);
+        cluster.register("calls_refused", "Calls of other nodes refused because of too many", all.calls_refused);
+        metrics
+    }
+}
