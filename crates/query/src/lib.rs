@@ -16,6 +16,7 @@
 
 mod block;
 mod budget;
+mod cluster;
 mod columned;
 mod context;
 mod count;
@@ -35,6 +36,7 @@ mod tail;
 mod unit;
 
 pub use bucksaw_scan::Level;
+pub use cluster::{Answer, Follow, Followed, Gossiped, Patience, Peer, Peers, Repair, Scatter, Serving, Stretch};
 pub use count::{Bucket, Division, Histogram};
 pub use engine::{Config, Engine};
 pub use fields::{FieldValues, Fields};
@@ -43,7 +45,7 @@ pub use metrics::Metrics;
 pub use pool::Pool;
 pub use request::{Cancel, Order, Request, RequestError};
 pub use search::Search;
-pub use stats::Stats;
+pub use stats::{Missing, Nodes, Stats, Why};
 pub use tail::{Tail, Tailed};
 
 #[cfg(test)]

@@ -224,10 +224,6 @@ impl Batch {
         self.ids.len()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.text.len()
-    }
-
     /// The id of a record.
     pub(crate) fn id(&self, at: usize) -> Option<Id> {
         self.ids.get(at).copied()
@@ -271,6 +267,15 @@ pub struct Stretch {
 impl Stretch {
     pub(crate) fn new(batch: &Arc<Batch>, from: usize, to: usize) -> Self {
         Self { batch: Arc::clone(batch), from, to: to.min(batch.len()) }
+    }
+
+    /// Whether another one begins where this ends.
+    pub(crate) fn goes_on_with(&self, next: &Self) -> bool {
+        Arc::ptr_eq(&self.batch, &next.batch) && self.to == next.from
+    }
+
+    pub(crate) fn extend(&mut self, next: &Self) {
+        self.to = next.to;
     }
 
     /// How many records; at least one.
@@ -326,14 +331,17 @@ mod tests {
     fn records() -> impl Strategy<Value = Vec<Record>> {
         let record = (0_u64..4, 0_u64..2, 0_u32..30, 0_u32..3, 0_u8..4, 0_usize..3, any::<bool>(), "[a\n]{0,6}");
         prop::collection::vec(record, 1..40).prop_map(|all| {
-            let record = |(at, producer, sequence, nanos, marks, stream, stored, text): (_, _, _, _, _, usize, _, String)| Record {
-                id: Id::new(Millis(at), Producer::new(producer), sequence),
-                nanos: if nanos == 0 { 999_999 } else { 0 },
-                marks: if marks == 3 { 1 } else { 0 },
-                labels: Labels::parse(["", "app=a", "app=b,x=y"][stream]).unwrap(),
-                text: text.into_bytes(),
-                stored,
-            };
+            let record =
+                |(at, producer, sequence, nanos, marks, stream, stored, text): (_, _, _, _, _, usize, _, String)| {
+                    Record {
+                        id: Id::new(Millis(at), Producer::new(producer), sequence),
+                        nanos: if nanos == 0 { 999_999 } else { 0 },
+                        marks: if marks == 3 { 1 } else { 0 },
+                        labels: Labels::parse(["", "app=a", "app=b,x=y"][stream]).unwrap(),
+                        text: text.into_bytes(),
+                        stored,
+                    }
+                };
             all.into_iter().map(record).collect()
         })
     }
@@ -370,7 +378,7 @@ mod tests {
             });
             let want: Vec<u8> = records.iter().flat_map(|record| [&record.text[..], b"\n"].concat()).collect();
             prop_assert_eq!((lines, count), (want, records.len()));
-            prop_assert_eq!(stretch.bytes(), batch.bytes());
+            prop_assert_eq!(stretch.bytes(), batch.text.len());
         }
 
         #[test]

@@ -51,7 +51,7 @@ impl Kind {
 /// The bytes are no messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(pub(crate) &'static str);
+pub(crate) struct Broken(pub(crate) &'static str);
 
 /// The bytes before a content that consists of these parts.
 pub(crate) fn header(kind: Kind, parts: &[&[u8]]) -> [u8; HEADER_LEN] {
@@ -90,6 +90,7 @@ impl Messages {
     }
 
     /// Whether there is nothing left.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -110,7 +111,8 @@ impl Messages {
             }
             self.bytes.advance(HEADER_LEN);
             let content = self.bytes.split_to(length).freeze();
-            if crc32c::crc32c_append(crc32c::crc32c(&[kind, a, b, c, d]), &content) != u32::from_le_bytes([e, f, g, h]) {
+            if crc32c::crc32c_append(crc32c::crc32c(&[kind, a, b, c, d]), &content) != u32::from_le_bytes([e, f, g, h])
+            {
                 return Err(Broken("a message is damaged"));
             }
             match Kind::of(kind) {
@@ -193,7 +195,7 @@ mod tests {
             let bytes: Vec<u8> =
                 contents.iter().flat_map(|content| message(Kind::Batch, content).to_vec()).collect();
             let (mut rest, mut messages, mut found) = (&bytes[..], Messages::default(), Vec::new());
-            for cut in cuts.iter().cycle().take_while(|_| true) {
+            for cut in cuts.iter().cycle() {
                 let (piece, after) = rest.split_at((*cut).min(rest.len()));
                 messages.push(piece);
                 rest = after;

@@ -131,18 +131,18 @@ pub(crate) struct Told {
     #[serde(default)]
     pub(crate) version: u32,
     #[serde(default)]
-    segments_read: u64,
+    pub(crate) segments_read: u64,
     #[serde(default)]
-    segments_skipped: u64,
+    pub(crate) segments_skipped: u64,
     #[serde(default)]
-    bytes_scanned: u64,
+    pub(crate) bytes_scanned: u64,
     #[serde(default)]
-    bytes_skipped: u64,
+    pub(crate) bytes_skipped: u64,
     #[serde(default)]
-    damaged: Vec<String>,
+    pub(crate) damaged: Vec<String>,
     /// No record with an id before this, in the order of the answer, will come.
     #[serde(default)]
-    reached: Option<String>,
+    pub(crate) reached: Option<String>,
     /// Which part of the work is done.
     #[serde(default)]
     pub(crate) done: f64,
@@ -181,6 +181,11 @@ impl Told {
         self.reached.as_ref().and_then(|id| id.parse().ok()).map_or(0, |id| order.key(id))
     }
 
+    /// Whether it says nothing but that its node is there.
+    pub(crate) fn is_sign_of_life(&self) -> bool {
+        self.version == 0
+    }
+
     /// Adds what a node told in the end to what others did; what is damaged bears the node's name.
     pub(crate) fn add_to(&self, stats: &mut Stats, node: &str) {
         stats.segments_read = stats.segments_read.saturating_add(self.segments_read);
@@ -192,11 +197,6 @@ impl Told {
             let name: String = name.chars().take(500).collect();
             format!("{node}: {name}")
         }));
-    }
-
-    /// How many damaged files it names.
-    pub(crate) fn damaged(&self) -> usize {
-        self.damaged.len()
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -237,7 +237,9 @@ mod tests {
     #[test]
     fn unknown_fields_are_passed_over_and_versions_are_not() {
         let decode = |text: &str| Question::decode(text.as_bytes());
-        let least = Question::decode(br#"{"version":1,"from":"00000000000000000000000000","to":"00000000000000000000000000","new":[1]}"#);
+        let least = Question::decode(
+            br#"{"version":1,"from":"00000000000000000000000000","to":"00000000000000000000000000","new":[1]}"#,
+        );
         assert!(least.unwrap().request().is_ok());
         assert!(matches!(decode(r#"{"version":2}"#), Err(Unasked::Version(2))));
         assert!(matches!(decode("{}"), Err(Unasked::Version(0))));
@@ -247,7 +249,8 @@ mod tests {
 
     #[test]
     fn what_is_told_comes_back() {
-        let stats = Stats { bytes_scanned: 5, damaged: (0..150).map(|at| format!("{at:03}")).collect(), ..Stats::default() };
+        let stats =
+            Stats { bytes_scanned: 5, damaged: (0..150).map(|at| format!("{at:03}")).collect(), ..Stats::default() };
         let id = Id::from_bits(77);
         for order in [Order::Ascending, Order::Descending] {
             let told = Told::decode(&Told::of(&stats).reached(order, order.key(id)).encode()).unwrap();
