@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_doors::Doors;
 use bucksaw_ingest::Queue;
-use bucksaw_query::Engine;
+use bucksaw_query::{Engine, Scatter};
 use bucksaw_record::Millis;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
@@ -33,6 +33,7 @@ pub struct NodeInfo {
 #[derive(Clone, Debug)]
 pub struct App {
     pub(crate) engine: Arc<Engine>,
+    scatter: Option<Arc<Scatter>>,
     pub(crate) doors: Doors,
     pub(crate) config: Arc<Config>,
     pub(crate) info: Arc<NodeInfo>,
@@ -61,6 +62,7 @@ impl App {
         let bodies = Budget::new(config.bodies_bytes_max, most, config.bodies_wait_max, metrics);
         Self {
             engine,
+            scatter: None,
             doors,
             bodies,
             ingests: Arc::new(Semaphore::new(config.ingests_max)),
@@ -73,6 +75,17 @@ impl App {
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(true)),
         }
+    }
+
+    /// The same as a part of a cluster: questions are asked of all its nodes.
+    #[must_use]
+    pub fn in_cluster(self, scatter: Arc<Scatter>) -> Self {
+        Self { scatter: Some(scatter), ..self }
+    }
+
+    /// Who asks all nodes; `None` while this node is alone, and its engine's answers are those of the cluster.
+    pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
+        self.scatter.as_ref().filter(|scatter| !scatter.is_alone())
     }
 
     /// Says whether the node wants traffic: no longer once it is about to stop.

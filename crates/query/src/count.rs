@@ -336,7 +336,7 @@ impl Counting {
             match counted {
                 Some(counted) => self.total.add(counted, &mut self.stats),
                 None => {
-                    drop(self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned()))
+                    self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned());
                 }
             }
             let waited = self.engine.doors.clock.uptime() - began;

@@ -9,6 +9,8 @@
 //! leaves to the others, one that can hold no more goes on a part at a time, and one whose reader stalls lets go of it all. Counts and histograms build no lines, and look at ids only where two units could
 //! hold the same record.
 //!
+//! A node that is one of several asks all of them ([`Scatter`]); each answers from its own engine ([`Serving`]).
+//!
 //! Invariant: a record that was accepted before the request is in the answer once, also while it moves from the queue to
 //! the shelf: the queue is looked at first, and a queue segment is passed over when a segment on the shelf names it as
 //! its source.
@@ -36,6 +38,8 @@ mod tail;
 mod unit;
 
 pub use bucksaw_scan::Level;
+#[doc(hidden)]
+pub use cluster::read_anything;
 pub use cluster::{Answer, Follow, Followed, Gossiped, Patience, Peer, Peers, Repair, Scatter, Serving, Stretch};
 pub use count::{Bucket, Division, Histogram};
 pub use engine::{Config, Engine};

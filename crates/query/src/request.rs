@@ -104,6 +104,9 @@ pub enum RequestError {
     /// There is no such record.
     #[error("there is no record {0}: it may have expired")]
     NoRecord(Id),
+    /// There is none on the nodes that answered, and others may have it.
+    #[error("record {0} was not found, and not all nodes that may hold it answered: {1}")]
+    NotAllAnswered(Id, String),
     /// Whoever asked went away.
     #[error("cancelled")]
     Cancelled,

@@ -98,7 +98,7 @@ impl Builder {
     pub(crate) fn finish(mut self) -> [Bytes; 2] {
         let (nanos, marks) = (!self.nanos.is_empty(), !self.marks.is_empty());
         let descending = if self.order == Order::Descending { DESCENDING } else { 0 };
-        let mut tables = vec![u8::from(nanos) * NANOS | u8::from(marks) * MARKS | descending];
+        let mut tables = vec![(u8::from(nanos) * NANOS) | (u8::from(marks) * MARKS) | descending];
         for count in [self.lengths.len(), self.streams.len(), self.runs.len()] {
             tables.extend_from_slice(&(count as u32).to_le_bytes());
         }

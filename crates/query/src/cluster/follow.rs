@@ -33,6 +33,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// What a follower is shown.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Followed {
     /// Records of one node.
     Records(Vec<Stretch>),

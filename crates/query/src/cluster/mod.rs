@@ -138,7 +138,8 @@ impl Scatter {
     /// The record `id` and those around it in its stream, oldest first.
     ///
     /// # Errors
-    /// [`RequestError::NoRecord`] when there is none, or the nodes that hold it did not answer.
+    /// [`RequestError::NoRecord`] when there is none; [`RequestError::NotAllAnswered`] when a node may have it that did not
+    /// answer.
     pub async fn context(
         self: &Arc<Self>,
         id: Id,
@@ -147,7 +148,12 @@ impl Scatter {
     ) -> Result<(Vec<Record>, Stats), RequestError> {
         let mut stats: Option<Stats> = None;
         let record = self.side(&context::one(id), &mut stats).await?.into_iter().next();
-        let Some(record) = record else { return Err(RequestError::NoRecord(id)) };
+        let Some(record) = record else {
+            return Err(match stats.filter(Stats::is_partial) {
+                Some(stats) => RequestError::NotAllAnswered(id, stats.partial_reasons().join("; ")),
+                None => RequestError::NoRecord(id),
+            });
+        };
         let stream = record.labels.clone();
         let mut records = match before {
             0 => Vec::new(),
@@ -235,6 +241,25 @@ impl Scatter {
     /// Counts an answer's missing nodes.
     fn note(&self, nodes: &Nodes) {
         self.engine().metrics.nodes_missing.inc_by(nodes.missing.len() as u64);
+    }
+}
+
+/// Reads bytes as each of the forms in which other nodes' bytes come in: for a fuzzer.
+#[doc(hidden)]
+pub fn read_anything(bytes: &[u8]) {
+    let mut messages = message::Messages::default();
+    messages.push(bytes);
+    while let Ok(Some(_)) = messages.next() {}
+    let _ = Question::decode(bytes).map(|question| question.request());
+    let _ = question::Told::decode(bytes);
+    let _ = cells::decode(bytes, 1_000);
+    if let Ok(batch) = batch::Batch::decode(&bytes.to_vec().into()) {
+        let batch = Arc::new(batch);
+        let all = Stretch::new(&batch, 0, batch.len());
+        assert_eq!(all.records().count(), batch.len(), "each record that was let in can be shown");
+        let mut shown = 0;
+        all.show_runs(&mut |run| shown += run.records);
+        assert_eq!(shown, batch.len(), "also in runs");
     }
 }
 

@@ -268,7 +268,7 @@ async fn ask(scatter: &Arc<Scatter>, request: &Request) -> (Vec<Record>, Stats) 
             assert_eq!(stats.matched, records.len() as u64);
             return (records, stats);
         }
-        records.extend(some.iter().flat_map(Stretch::records).map(|record| record.to_record()));
+        records.extend(some.iter().flat_map(Stretch::records).map(crate::RecordRef::to_record));
     }
 }
 
@@ -364,6 +364,9 @@ async fn a_fault_of_one_node_is_told_of_and_takes_nothing_from_the_others() {
         check(Fault::Garbles(at + 10), "senseless", true).await;
     }
     check(Fault::Stalls(300), "silent", false).await;
+    cluster.fail(2, Some(Fault::Down));
+    assert!(matches!(cluster.scatters[0].context(id(99), 1, 1).await, Err(RequestError::NotAllAnswered(..))));
+    cluster.fail(2, None);
     assert_eq!(ask(&cluster.scatters[0], &request("")).await.1.nodes.answered, 3);
 }
 
