@@ -5,13 +5,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Body, Doors, Net, Tasks, within};
+use bucksaw_doors::{Body, Doors, Net, Tasks, Waiting, within};
 use bucksaw_record::Id;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::{Config, Facts, Member, Metrics, Router};
+use crate::actor::{Actor, Command, Given};
+use crate::router::serve;
+use crate::{Config, Facts, Handler, Member, Metrics, Router, exchange};
+
+/// Commands on their way to the task that owns the list; who sends more waits.
+const COMMANDS: usize = 64;
 
 /// The largest answer that [`Cluster::call_json`] takes, in bytes.
 pub const JSON_BYTES_MAX: usize = 4 << 20;
@@ -24,6 +29,7 @@ pub struct Cluster {
     router: Router,
     members: watch::Sender<Arc<Vec<Member>>>,
     me: watch::Sender<Facts>,
+    commands: mpsc::Sender<Command>,
 }
 
 /// Why a node is not forgotten.
@@ -36,6 +42,9 @@ pub enum ForgetError {
     /// It would be back at once.
     #[error("the node is alive: stop it first")]
     Live,
+    /// This node has left.
+    #[error("this node has left the cluster")]
+    Gone,
 }
 
 impl Cluster {
@@ -53,9 +62,25 @@ impl Cluster {
         router: Router,
         metrics: Metrics,
     ) -> io::Result<Arc<Self>> {
-        let _ = (config, metrics);
-        let members = watch::Sender::new(Arc::new(Vec::new()));
-        Ok(Arc::new(Self { doors, tasks, net, router, members, me: watch::Sender::new(facts) }))
+        let (commands, received) = mpsc::channel(COMMANDS);
+        let members = watch::Sender::new(Arc::default());
+        let me = watch::Sender::new(facts);
+        let calls_max = config.calls_max;
+        let given = Given {
+            config,
+            doors: doors.clone(),
+            tasks: tasks.clone(),
+            net: net.clone(),
+            metrics: metrics.clone(),
+            me: me.clone(),
+            members: members.clone(),
+            commands: commands.clone(),
+        };
+        let actor = Actor::new(given)?;
+        router.add(exchange::NAME, Compare(commands.clone()));
+        tasks.spawn(Box::pin(actor.run(received)));
+        tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router.clone(), metrics, calls_max)));
+        Ok(Arc::new(Self { doors, tasks, net, router, members, me, commands }))
     }
 
     /// All nodes that are known, this one among them, by id. Those that are down stay until they come back, said goodbye,
@@ -130,15 +155,38 @@ impl Cluster {
     }
 
     /// Says goodbye, and waits a moment until others have heard it. To be called once, when everything else has stopped.
-    pub async fn leave(&self) {}
+    pub async fn leave(&self) {
+        let (reply, left) = oneshot::channel();
+        if self.commands.send(Command::Leave { reply }).await.is_ok() {
+            // When it is told by nobody, the node has left before.
+            let _ = left.await;
+        }
+    }
 
-    /// Takes a node that is down, for good, from the list, here and everywhere.
+    /// Takes a node that is down or has left, for good, from the list, here and everywhere.
     ///
     /// # Errors
     /// [`ForgetError`].
-    pub fn forget(&self, node: Id) -> Result<(), ForgetError> {
-        let _ = node;
-        Err(ForgetError::Unknown)
+    pub async fn forget(&self, node: Id) -> Result<(), ForgetError> {
+        let (reply, forgotten) = oneshot::channel();
+        self.commands.send(Command::Forget { node, reply }).await.map_err(|_| ForgetError::Gone)?;
+        forgotten.await.map_err(|_| ForgetError::Gone)?
+    }
+}
+
+/// Answers other nodes' comparisons of lists.
+struct Compare(mpsc::Sender<Command>);
+
+impl Handler for Compare {
+    fn answer(&self, body: Body) -> Waiting<io::Result<Body>> {
+        let commands = self.0.clone();
+        Box::pin(async move {
+            let entries = exchange::read(body).await?;
+            let (reply, answer) = oneshot::channel();
+            let gone = || io::Error::other("this node has left the cluster");
+            commands.send(Command::Compare { entries, reply }).await.map_err(|_| gone())?;
+            exchange::write(&answer.await.map_err(|_| gone())?)
+        })
     }
 }
 

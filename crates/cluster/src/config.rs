@@ -29,7 +29,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Settings for a local network: a node that crashes is [`crate::State::Down`] within five seconds, mostly three.
+    /// Settings for a local network: a node that crashes is [`crate::State::Down`] after three seconds mostly, and
+    /// hardly ever after more than five.
     #[must_use]
     pub fn new(data_dir: PathBuf) -> Self {
         Self {
@@ -38,7 +39,7 @@ impl Config {
             remember: Duration::from_secs(7 * 24 * 3600),
             probe_period: Duration::from_millis(500),
             probe_time: Duration::from_millis(200),
-            suspect_time: Duration::from_millis(2_500),
+            suspect_time: Duration::from_secs(2),
             exchange_period: Duration::from_secs(5),
             tell_period: Duration::from_secs(1),
             calls_max: 1_024,

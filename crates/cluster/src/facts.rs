@@ -158,6 +158,7 @@ impl Facts {
         texts.into_iter().flatten().all(plain)
             && self.incarnation.sequence() == 0
             && self.address.port() != 0
+            && !self.address.ip().is_unspecified()
             && self.load.level <= 3
     }
 }

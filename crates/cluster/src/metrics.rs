@@ -20,6 +20,7 @@ pub struct Metrics {
     pub(crate) packets_received: Counter,
     pub(crate) packets_bad: Counter,
     pub(crate) packets_of_other_version: Counter,
+    pub(crate) strangers: Counter,
     pub(crate) exchanges: Counter,
     pub(crate) exchanges_failed: Counter,
     pub(crate) calls_in_flight: Gauge,
@@ -40,6 +41,7 @@ impl Metrics {
         cluster.register("packets_bad", "Datagrams received that made no sense", all.packets_bad);
         let other = "Datagrams received from nodes that speak another version";
         cluster.register("packets_of_other_version", other, all.packets_of_other_version);
+        cluster.register("strangers", "Times that a node was not taken in because there are too many", all.strangers);
         cluster.register("exchanges", "Comparisons of the list of nodes with another node's", all.exchanges);
         cluster.register("exchanges_failed", "Such comparisons that failed", all.exchanges_failed);
         cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);

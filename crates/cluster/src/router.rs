@@ -5,7 +5,10 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bucksaw_doors::{Body, Waiting};
+use bucksaw_doors::{Body, Incoming, Net, Tasks, Waiting};
+use tokio::sync::Semaphore;
+
+use crate::Metrics;
 
 /// Answers the calls of one name.
 pub trait Handler: Send + Sync {
@@ -45,6 +48,54 @@ impl Router {
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<dyn Handler>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
+
+/// Accepts calls and has them answered, each in a task of its own, `calls_max` at the same time. A call counts until the first of
+/// its answer is there; what is streamed after that is between the two nodes.
+pub(crate) async fn serve(
+    tasks: Arc<dyn Tasks>,
+    net: Arc<dyn Net>,
+    router: Router,
+    metrics: Metrics,
+    calls_max: usize,
+) {
+    let places = Arc::new(Semaphore::new(calls_max));
+    loop {
+        let Incoming { name, body, reply } = net.accept().await;
+        let Some(handler) = router.find(&name) else {
+            let words = format!("this node answers no call named {}", name.escape_default());
+            reply.send(Err(io::Error::new(io::ErrorKind::Unsupported, words)));
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            metrics.calls_refused.inc();
+            let words = format!("too many calls at once: {calls_max} are being answered");
+            reply.send(Err(io::Error::other(words)));
+            continue;
+        };
+        let in_flight = InFlight::new(&metrics);
+        tasks.spawn(Box::pin(async move {
+            let answer = handler.answer(body).await;
+            drop((in_flight, place));
+            reply.send(answer);
+        }));
+    }
+}
+
+/// A call that is being answered; counted until dropped, also when answering it ends by a bug.
+struct InFlight(Metrics);
+
+impl InFlight {
+    fn new(metrics: &Metrics) -> Self {
+        metrics.calls_in_flight.inc();
+        Self(metrics.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.calls_in_flight.dec();
     }
 }
 

@@ -8,6 +8,8 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
 
+mod tasks;
+
 use std::collections::hash_map::RandomState;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher};
@@ -17,6 +19,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub use tasks::Tasks;
 
 use crate::{File, Lock, Space};
 

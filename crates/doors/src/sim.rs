@@ -53,10 +53,12 @@ mod fs;
 mod handle;
 mod names;
 mod node;
+mod world;
 
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::Fs;
+pub use world::{Delay, Network, Node, Weather, World};
 
 /// What a power cut does to the changes that were not synced. Those that were synced always stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

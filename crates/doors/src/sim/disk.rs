@@ -28,12 +28,13 @@ pub(super) struct Disk {
 }
 
 /// What a test ordered to go wrong, and the count that it orders by.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     pub(super) syncs: u64,
     pub(super) halt_at: Option<u64>,
     pub(super) halted: bool,
     pub(super) failing_syncs: u64,
+    pub(super) failing_share: Option<(f64, Entropy)>,
     pub(super) capacity: Option<u64>,
     pub(super) unreadable: BTreeSet<String>,
 }
@@ -50,6 +51,11 @@ impl Faults {
         self.halted = self.halt_at.is_some_and(|at| self.syncs >= at);
         self.syncs += 1;
         self.check_power()
+    }
+
+    /// Whether a sync fails that is none of those that were counted off.
+    fn fails_by_share(&self) -> bool {
+        self.failing_share.as_ref().is_some_and(|(share, dice)| dice.chance(*share))
     }
 }
 
@@ -77,6 +83,24 @@ impl Disk {
         }
         let faults = Faults { capacity: self.faults.capacity, ..Faults::default() };
         Self { names, dirs: self.dirs.clone(), nodes, next: self.next, locked: BTreeSet::new(), faults }
+    }
+
+    /// The disk as another process finds it when the one is gone that used it.
+    pub(super) fn killed(&self) -> Self {
+        let reachable = self.names.reachable();
+        let left = self.nodes.iter().filter(|(id, _)| reachable.contains(id));
+        Self {
+            names: self.names.clone(),
+            dirs: self.dirs.clone(),
+            nodes: left.map(|(id, node)| (*id, node.closed())).collect(),
+            next: self.next,
+            locked: BTreeSet::new(),
+            faults: self.faults.clone(),
+        }
+    }
+
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.names.iter().map(|(path, _)| path.to_owned()).collect()
     }
 
     pub(super) fn find(&self, path: &Path) -> io::Result<NodeId> {
@@ -144,6 +168,9 @@ impl Disk {
     pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         self.faults.count_sync()?;
         self.check_dir(Some(dir))?;
+        if self.faults.fails_by_share() {
+            return Err(Errno::IO.into());
+        }
         self.names.sync_dir(dir);
         // Only here can a file become one that no power cut brings back.
         let reachable = self.names.reachable();
@@ -177,14 +204,15 @@ impl Disk {
 
     pub(super) fn sync(&mut self, id: NodeId) -> io::Result<()> {
         self.faults.count_sync()?;
-        let fails = self.faults.failing_syncs > 0;
+        let counted = self.faults.failing_syncs > 0;
+        let fails = counted || self.faults.fails_by_share();
         let node = self.node_mut(id)?;
         if !fails {
             node.sync();
             return Ok(());
         }
         node.fail_sync();
-        self.faults.failing_syncs -= 1;
+        self.faults.failing_syncs -= u64::from(counted);
         Err(Errno::IO.into())
     }
 
@@ -202,11 +230,14 @@ impl Disk {
     }
 
     pub(super) fn space(&self) -> Space {
+        let total_bytes = self.faults.capacity.unwrap_or(TOTAL_BYTES);
+        Space { free_bytes: total_bytes.saturating_sub(self.used_bytes()), total_bytes }
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
         let named: BTreeSet<NodeId> = self.names.iter().map(|(_, node)| node).collect();
         let present = self.nodes.iter().filter(|(id, node)| node.opened > 0 || named.contains(id));
-        let used_bytes: u64 = present.map(|(_, node)| node.live().len() as u64).sum();
-        let total_bytes = self.faults.capacity.unwrap_or(TOTAL_BYTES);
-        Space { free_bytes: total_bytes.saturating_sub(used_bytes), total_bytes }
+        present.map(|(_, node)| node.live().len() as u64).sum()
     }
 
     pub(super) fn check_dir(&self, dir: Option<&Path>) -> io::Result<()> {

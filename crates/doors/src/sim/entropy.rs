@@ -32,6 +32,13 @@ impl Entropy {
     }
 }
 
+impl Clone for Entropy {
+    /// Another source that gives the same numbers from here on.
+    fn clone(&self) -> Self {
+        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 impl crate::Entropy for Entropy {
     fn next_u64(&self) -> u64 {
         let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

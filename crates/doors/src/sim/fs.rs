@@ -1,12 +1,12 @@
 //! The simulated file system: the door itself, and the knobs by which a test makes it fail.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Loss;
 use super::disk::Disk;
 use super::handle::{self, Held, Shared};
+use super::{Entropy, Loss};
 use crate::{File, Lock, Space};
 
 /// A file system in memory. A clone is another handle to the same disk. The directories `/` and the empty path (where
@@ -27,6 +27,21 @@ impl Fs {
     #[must_use]
     pub fn cut_power(&self, how: Loss, seed: u64) -> Self {
         Self(Shared::new(self.0.disk().after(how, seed)))
+    }
+
+    /// The disk as the next process finds it after this one was killed: all is as it was, also what is still to be
+    /// lost at a power cut and what goes wrong, but nothing is open and no lock is held. This one can no longer be
+    /// changed, so that what outlives the process by mistake does no harm.
+    #[must_use]
+    pub fn kill(&self) -> Self {
+        let left = self.0.disk().killed();
+        self.halt();
+        Self(Shared::new(left))
+    }
+
+    /// Cuts the power now, as [`Self::halt_at_sync`] does later.
+    pub fn halt(&self) {
+        self.0.disk().faults.halted = true;
     }
 
     /// How often a file or a directory was synced, also without success. Once the power is off nothing counts.
@@ -54,6 +69,25 @@ impl Fs {
     /// Linux behaves, as the world of databases learned in 2018.
     pub fn fail_next_syncs(&self, n: u64) {
         self.0.disk().faults.failing_syncs = n;
+    }
+
+    /// Makes this share of all syncs fail, `0.0..=1.0`, as the seed decides: those of files as by
+    /// [`Self::fail_next_syncs`], those of directories so that the names stay to be lost.
+    pub fn fail_some_syncs(&self, share: f64, seed: u64) {
+        self.0.disk().faults.failing_share = Some((share, Entropy::seeded(seed)));
+    }
+
+    /// Makes the disk full but for so many bytes, by setting its capacity.
+    pub fn fill(&self, free_bytes: u64) {
+        let mut disk = self.0.disk();
+        let used_bytes = disk.used_bytes();
+        disk.faults.capacity = Some(used_bytes + free_bytes);
+    }
+
+    /// All files that have a name now, in order of their paths.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.0.disk().paths()
     }
 
     /// Sets how many live bytes the files may have together; `None`, as at the start, is no limit. An append beyond it

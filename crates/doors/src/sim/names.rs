@@ -14,7 +14,7 @@ use super::{Entropy, Loss};
 pub(super) struct NodeId(pub(super) u64);
 
 /// All names of a disk, by full path.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     live: BTreeMap<PathBuf, NodeId>,
     durable: BTreeMap<PathBuf, NodeId>,

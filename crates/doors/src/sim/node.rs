@@ -5,7 +5,7 @@
 use super::{Entropy, Loss};
 
 /// A file without its name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     live: Vec<u8>,
     durable: Vec<u8>,
@@ -14,7 +14,7 @@ pub(super) struct Node {
     pub(super) opened: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Change {
     Write { at: usize, bytes: Vec<u8> },
     Resize { size: usize },
@@ -24,6 +24,11 @@ impl Node {
     /// A file as it is found on a disk, where all that is there is durable.
     pub(super) fn found(bytes: Vec<u8>) -> Self {
         Self { live: bytes.clone(), durable: bytes, ..Self::default() }
+    }
+
+    /// The same file, which nobody has open.
+    pub(super) fn closed(&self) -> Self {
+        Self { opened: 0, ..self.clone() }
     }
 
     pub(super) fn live(&self) -> &[u8] {

@@ -1,5 +1,6 @@
-//! The doors from outside: what every file system must do, and what the simulated one does beyond that.
+//! The doors from outside: what every file system must do, and what the simulated doors do beyond that.
 
 mod contract;
 mod faults;
 mod power;
+mod world;

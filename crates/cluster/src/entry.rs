@@ -1,0 +1,84 @@
+//! A node as one node tells another of it: in datagrams, in exchanges, and in `members.json`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bucksaw_record::Id;
+use serde::{Deserialize, Serialize};
+
+use crate::Facts;
+use crate::identity::{Identity, boot};
+use crate::text;
+
+/// What is known of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) facts: Facts,
+    /// That it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gone: Option<Gone>,
+    /// That it is there, by foca, and as whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) live: Option<Live>,
+}
+
+/// A node that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Gone {
+    pub(crate) how: How,
+    /// For how long, in milliseconds, by the clocks that never go back of those who saw it.
+    pub(crate) for_ms: u64,
+}
+
+/// Why a node is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum How {
+    Down,
+    Left,
+    /// Somebody said that it will not come back.
+    Forgotten,
+}
+
+/// A node that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Live {
+    #[serde(with = "text::id")]
+    pub(crate) incarnation: Id,
+    pub(crate) address: SocketAddr,
+}
+
+impl Gone {
+    pub(crate) fn new(how: How, time: Duration) -> Self {
+        Self { how, for_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
+    }
+
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_millis(self.for_ms)
+    }
+}
+
+impl Entry {
+    /// Whether this could be true.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.facts.is_sound()
+            && self.live.is_none_or(|live| live.address.port() != 0 && !live.address.ip().is_unspecified())
+    }
+
+    /// Who is there, if somebody is.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        let live = self.live?;
+        let address = SocketAddr::new(live.address.ip(), live.address.port());
+        Some(Identity { node: self.facts.node, incarnation: live.incarnation, address })
+    }
+
+    /// Whether it tells of a node at this address.
+    pub(crate) fn is_at(&self, address: SocketAddr) -> bool {
+        self.facts.address == address || self.live.is_some_and(|live| live.address == address)
+    }
+
+    /// The highest incarnation of which it tells.
+    pub(crate) fn newest(&self) -> Id {
+        self.facts.incarnation.max(self.live.map_or(Id::MIN, |live| boot(live.incarnation)))
+    }
+}

@@ -1,0 +1,279 @@
+//! Foca, fed with checked packets only: who is alive.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::num::{NonZeroU8, NonZeroUsize};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::Entropy;
+use foca::{AccumulatingRuntime, Foca, Member, Message, NoCustomBroadcast, OwnedNotification, PeriodicParams, Timer};
+
+use crate::Config;
+use crate::codec::Codec;
+use crate::identity::Identity;
+use crate::packet::{self, GOSSIP_BYTES_MAX};
+use crate::table::{MEMBERS_MAX, Seen};
+
+/// A node that is told again and again that it is dead comes back under a new incarnation at most so often. Without it, two
+/// nodes that contradict each other would do so as fast as the network carries it.
+const RENEW_PERIOD: Duration = Duration::from_millis(200);
+
+/// Who is alive, by probes and hearsay.
+pub(crate) struct Gossip {
+    foca: Foca<Identity, Codec, Rng, NoCustomBroadcast>,
+    runtime: AccumulatingRuntime<Identity>,
+    renewed: Option<Duration>,
+}
+
+/// What is to be done after foca was told something.
+#[derive(Debug, Default)]
+pub(crate) struct Todo {
+    pub(crate) send: Vec<(SocketAddr, Vec<u8>)>,
+    pub(crate) timers: Vec<(Duration, Timer<Identity>)>,
+    /// Nodes that were not alive before, or not in this incarnation.
+    pub(crate) up: Vec<Identity>,
+    /// Somebody came or went.
+    pub(crate) changed: bool,
+    /// This node was taken for dead, and is now alive under another incarnation.
+    pub(crate) renewed: bool,
+    /// This node was taken for dead and cannot contradict.
+    pub(crate) defunct: bool,
+}
+
+/// Draws from the doors.
+struct Rng(Arc<dyn Entropy>);
+
+impl rand_core::TryRng for Rng {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.0.next_u64() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.0.next_u64())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in bytes.chunks_mut(8) {
+            let drawn = self.0.next_u64().to_le_bytes();
+            chunk.iter_mut().zip(drawn).for_each(|(byte, drawn)| *byte = drawn);
+        }
+        Ok(())
+    }
+}
+
+fn config(config: &Config) -> foca::Config {
+    let every =
+        |frequency, members| NonZeroUsize::new(members).map(|num_members| PeriodicParams { frequency, num_members });
+    foca::Config {
+        probe_period: config.probe_period,
+        probe_rtt: config.probe_time,
+        suspect_to_down_after: config.suspect_time,
+        // Enough for some hundred nodes even when every fifth datagram is lost.
+        max_transmissions: NonZeroU8::new(10).unwrap_or(NonZeroU8::MIN),
+        // The table remembers them for longer. Foca need remember them only until no one any more says that they live.
+        remove_down_after: Some(Duration::from_secs(3_600)),
+        max_packet_size: NonZeroUsize::new(GOSSIP_BYTES_MAX).unwrap_or(NonZeroUsize::MIN),
+        notify_down_members: true,
+        periodic_announce: every(Duration::from_secs(30), 1),
+        // Halves of a cluster that take each other for dead find each other by this.
+        periodic_announce_to_down_members: every(Duration::from_secs(1), 2),
+        periodic_gossip: every(Duration::from_millis(200), 3),
+        ..foca::Config::simple()
+    }
+}
+
+impl Gossip {
+    pub(crate) fn new(me: Identity, settings: &Config, entropy: Arc<dyn Entropy>) -> Self {
+        let foca = Foca::new(me, config(settings), Rng(entropy), Codec);
+        Self { foca, runtime: AccumulatingRuntime::new(), renewed: None }
+    }
+
+    pub(crate) fn me(&self) -> Identity {
+        *self.foca.identity()
+    }
+
+    /// Everyone who is alive, this node among them, by address.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        let me = Seen { identity: self.me(), suspect: false };
+        let others = self.foca.iter_members();
+        let others =
+            others.map(|member| Seen { identity: *member.id(), suspect: member.state() == foca::State::Suspect });
+        let mut seen: Vec<Seen> = others.chain([me]).collect();
+        seen.sort_unstable_by_key(|seen| seen.identity.address);
+        seen
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.foca.num_members() == 0
+    }
+
+    /// Nodes that foca takes for dead, by address.
+    pub(crate) fn down(&self) -> Vec<Identity> {
+        let down = self.foca.iter_membership_state().filter(|member| member.state() == foca::State::Down);
+        let mut down: Vec<Identity> = down.map(|member| *member.id()).collect();
+        down.retain(|identity| identity.address != self.me().address);
+        down.sort_unstable();
+        down
+    }
+
+    /// The highest incarnation, after this node's, of another node at this one's address, of which the packet tells.
+    pub(crate) fn rival(&self, packet: &packet::Gossip<'_>) -> Option<Identity> {
+        let me = self.me();
+        let told = packet.members.iter().map(Member::id).chain([&packet.header.dst]);
+        let rivals = told.filter(|id| id.address == me.address && id.boot() > me.boot());
+        rivals.max_by_key(|id| id.incarnation).copied()
+    }
+
+    /// Takes in a packet; false when it was passed over because it would make foca hold too much.
+    pub(crate) fn receive(&mut self, packet: &packet::Gossip<'_>, now: Duration) -> bool {
+        let turned = packet.header.message == Message::TurnUndead;
+        let recently = self.renewed.is_some_and(|at| now.saturating_sub(at) < RENEW_PERIOD);
+        if turned && recently {
+            return true;
+        }
+        let strangers = packet.members.len() + 1;
+        if self.foca.iter_membership_state().len() + strangers > 2 * MEMBERS_MAX {
+            let known =
+                |id: &Identity| self.foca.iter_membership_state().any(|member| member.id().address == id.address);
+            if !(known(&packet.header.src) && packet.members.iter().all(|member| known(member.id()))) {
+                return false;
+            }
+        }
+        let result = self.foca.handle_data(packet.bytes, &mut self.runtime);
+        log(result);
+        true
+    }
+
+    pub(crate) fn timer(&mut self, timer: Timer<Identity>) {
+        let result = self.foca.handle_timer(timer, &mut self.runtime);
+        log(result);
+    }
+
+    /// Takes nodes for alive of which another node says so, until probes say otherwise.
+    pub(crate) fn learn(&mut self, live: impl Iterator<Item = Identity>) {
+        let room = (2 * MEMBERS_MAX).saturating_sub(self.foca.iter_membership_state().len());
+        let me = self.me();
+        let live = live.filter(|identity| identity.address != me.address).take(room);
+        let result = self.foca.apply_many(live.map(Member::alive), true, &mut self.runtime);
+        log(result);
+    }
+
+    /// Says "here I am" to somebody.
+    pub(crate) fn announce(&mut self, to: Identity) {
+        let result = self.foca.announce(to, &mut self.runtime);
+        log(result);
+    }
+
+    /// Goes on as somebody else.
+    pub(crate) fn become_(&mut self, me: Identity) {
+        let result = self.foca.change_identity(me, &mut self.runtime);
+        log(result);
+    }
+
+    /// Says goodbye.
+    pub(crate) fn leave(&mut self) {
+        let result = self.foca.leave_cluster(&mut self.runtime);
+        log(result);
+    }
+
+    /// What there is to do now.
+    pub(crate) fn todo(&mut self, now: Duration) -> Todo {
+        let mut todo = Todo::default();
+        while let Some((to, bytes)) = self.runtime.to_send() {
+            todo.send.push((to.address, packet::gossip(&bytes)));
+        }
+        while let Some(timer) = self.runtime.to_schedule() {
+            todo.timers.push(timer);
+        }
+        while let Some(notification) = self.runtime.to_notify() {
+            todo.changed = true;
+            match notification {
+                OwnedNotification::MemberUp(identity) | OwnedNotification::Rename(_, identity) => {
+                    todo.up.push(identity);
+                }
+                OwnedNotification::Rejoin(_) => {
+                    self.renewed = Some(now);
+                    todo.renewed = true;
+                }
+                OwnedNotification::Defunct => todo.defunct = true,
+                OwnedNotification::MemberDown(_) | OwnedNotification::Active | OwnedNotification::Idle => {}
+            }
+        }
+        todo
+    }
+}
+
+/// Foca's errors are of packets that came too late or from nobody; it goes on, and so do we.
+fn log(result: Result<(), foca::Error>) {
+    if let Err(error) = result {
+        tracing::debug!(?error, "gossip was passed over");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bucksaw_doors::sim;
+    use bucksaw_record::{Id, Millis, Producer};
+    use foca::{Codec as _, Header};
+
+    use crate::packet::Packet;
+
+    fn identity(number: u8) -> Identity {
+        let incarnation = Id::new(Millis(1_000), Producer::new(number.into()), 0);
+        Identity { node: incarnation, incarnation, address: ([10, 0, 0, number], 7_659).into() }
+    }
+
+    fn gossip() -> Gossip {
+        Gossip::new(identity(1), &Config::new("/data".into()), Arc::new(sim::Entropy::seeded(1)))
+    }
+
+    fn datagram(dst: Identity, message: Message<Identity>, members: &[Member<Identity>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let header = Header { src: identity(2), src_incarnation: 0, dst, message };
+        Codec.encode_header(&header, &mut bytes).unwrap();
+        if !members.is_empty() {
+            bytes.extend(u16::try_from(members.len()).unwrap().to_be_bytes());
+            members.iter().for_each(|member| Codec.encode_member(member, &mut bytes).unwrap());
+        }
+        packet::gossip(&bytes)
+    }
+
+    fn receive(gossip: &mut Gossip, datagram: &[u8], ms: u64) -> bool {
+        let Ok(Packet::Gossip(packet)) = Packet::parse(datagram) else { panic!("not understood") };
+        gossip.receive(&packet, Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn who_is_told_again_and_again_that_it_is_dead_contradicts_now_and_then() {
+        let mut gossip = gossip();
+        let mut renewed = 0;
+        for ms in 0..2_000 {
+            let dead = datagram(gossip.me(), Message::TurnUndead, &[]);
+            assert!(receive(&mut gossip, &dead, ms));
+            renewed += u32::from(gossip.todo(Duration::from_millis(ms)).renewed);
+        }
+        assert_eq!(renewed, 10);
+    }
+
+    #[test]
+    fn invented_members_have_an_end_and_known_ones_are_still_heard() {
+        let mut gossip = gossip();
+        let invented =
+            |number: u16| Identity { address: ([10, 1, (number >> 8) as u8, number as u8], 1).into(), ..identity(3) };
+        let mut refused = 0;
+        for batch in 0..300 {
+            let members: Vec<_> = (0..10).map(|at| Member::alive(invented(batch * 10 + at))).collect();
+            let datagram = datagram(gossip.me(), Message::Gossip, &members);
+            refused += u32::from(!receive(&mut gossip, &datagram, 0));
+            gossip.todo(Duration::ZERO);
+        }
+        assert!(gossip.seen().len() <= 2 * MEMBERS_MAX + 1 && refused >= 100, "{refused} refused");
+        let known = datagram(gossip.me(), Message::Gossip, &[Member::down(invented(5))]);
+        assert!(receive(&mut gossip, &known, 0));
+        assert_eq!(gossip.down(), [invented(5)]);
+    }
+}

@@ -1,0 +1,168 @@
+//! `members.json`: what a node knew of the others, so that it finds them when it starts again.
+//!
+//! ```text
+//!   {"format": 1, "incarnation": "<id>", "members": [{"facts": {…}, "gone": {…}}, …]}
+//! ```
+//! It is a memory, not a promise: without it a node needs `--join` to find the others. So it is written rarely, in one step,
+//! and a damaged one is set aside as `members.json.damaged` and told of.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bucksaw_doors::Fs;
+use bucksaw_record::Id;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::entry::Entry;
+use crate::table::MEMBERS_MAX;
+use crate::text;
+
+const FORMAT: u32 = 1;
+
+/// More than a thousand nodes need.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// The file.
+#[derive(Clone, Debug)]
+pub(crate) struct Keep {
+    fs: Arc<dyn Fs>,
+    path: PathBuf,
+}
+
+/// What is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The last incarnation of this node.
+    pub(crate) incarnation: Id,
+    pub(crate) members: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    format: u32,
+    #[serde(with = "text::id")]
+    incarnation: Id,
+    members: &'a [Entry],
+}
+
+#[derive(Deserialize)]
+struct Read<'a> {
+    format: u32,
+    #[serde(with = "text::id")]
+    incarnation: Id,
+    #[serde(borrow)]
+    members: Vec<&'a RawValue>,
+}
+
+impl Keep {
+    pub(crate) fn new(fs: Arc<dyn Fs>, data_dir: &Path) -> Self {
+        Self { fs, path: data_dir.join("members.json") }
+    }
+
+    /// What was kept; none when there is nothing, or nothing that makes sense.
+    ///
+    /// # Errors
+    /// When the disk fails, or a damaged file cannot be set aside.
+    pub(crate) fn read(&self) -> io::Result<Option<Kept>> {
+        let file = match self.fs.open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let size = file.size()?;
+        let mut bytes = vec![0; size.min(FILE_BYTES_MAX) as usize];
+        file.read_exact_at(0, &mut bytes)?;
+        if let Some(kept) = parse(&bytes).filter(|_| size <= FILE_BYTES_MAX) {
+            return Ok(Some(kept));
+        }
+        let aside = self.path.with_extension("json.damaged");
+        self.fs.rename(&self.path, &aside)?;
+        tracing::warn!(path = %aside.display(), "the list of nodes was damaged and is set aside: others are found by --join");
+        Ok(None)
+    }
+
+    /// Replaces what was kept, in one step.
+    ///
+    /// # Errors
+    /// What the disk says; then what was kept before still is.
+    pub(crate) fn write(&self, kept: &Kept) -> io::Result<()> {
+        let draft = self.path.with_extension("tmp");
+        match self.fs.remove(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let written = Written { format: FORMAT, incarnation: kept.incarnation, members: &kept.members };
+        let bytes = serde_json::to_vec_pretty(&written)?;
+        let file = self.fs.create(&draft)?;
+        file.append(&[&bytes, b"\n"])?;
+        file.sync()?;
+        self.fs.rename(&draft, &self.path)?;
+        self.fs.sync_dir(self.path.parent().unwrap_or(Path::new(".")))
+    }
+}
+
+/// Nodes that make no sense are left out; that happens when a newer version wrote the file.
+fn parse(bytes: &[u8]) -> Option<Kept> {
+    let read: Read<'_> = serde_json::from_slice(bytes).ok()?;
+    let members = read.members.into_iter().take(MEMBERS_MAX);
+    let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
+    let members = members.filter(Entry::is_sound).collect();
+    (read.format >= FORMAT).then_some(Kept { incarnation: read.incarnation, members })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bucksaw_doors::sim;
+    use bucksaw_record::{Millis, Producer};
+
+    use crate::Facts;
+    use crate::entry::{Gone, How};
+
+    fn kept() -> Kept {
+        let mut facts = Facts::new(Id::new(Millis(5), Producer::new(1), 0));
+        facts.address = ([10, 0, 0, 1], 7_659).into();
+        let gone = Some(Gone { how: How::Down, for_ms: 5_000 });
+        Kept { incarnation: Id::new(Millis(9), Producer::new(2), 0), members: vec![Entry { facts, gone, live: None }] }
+    }
+
+    fn keep() -> (sim::Fs, Keep) {
+        let fs = sim::Fs::new();
+        fs.create_dir_all(Path::new("/data")).unwrap();
+        (fs.clone(), Keep::new(Arc::new(fs), Path::new("/data")))
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_also_after_a_power_cut() {
+        let (fs, keep) = keep();
+        assert_eq!(keep.read().unwrap(), None);
+        keep.write(&Kept { members: Vec::new(), ..kept() }).unwrap();
+        keep.write(&kept()).unwrap();
+        assert_eq!(keep.read().unwrap(), Some(kept()));
+        let after = Keep::new(Arc::new(fs.cut_power(sim::Loss::All, 0)), Path::new("/data"));
+        assert_eq!(after.read().unwrap(), Some(kept()));
+    }
+
+    #[test]
+    fn a_damaged_file_is_set_aside() {
+        let (fs, keep) = keep();
+        for damaged in [&b"{\"format\":1,\"incarn"[..], b"", b"[]"] {
+            fs.create(Path::new("/data/members.json")).unwrap().append(&[damaged]).unwrap();
+            assert_eq!(keep.read().unwrap(), None);
+            assert_eq!(fs.live_bytes("/data/members.json.damaged").as_deref(), Some(damaged));
+            assert_eq!(keep.read().unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_node_that_makes_no_sense_is_left_out() {
+        let (fs, keep) = keep();
+        keep.write(&kept()).unwrap();
+        let text = String::from_utf8(fs.live_bytes("/data/members.json").unwrap()).unwrap();
+        let text = text.replacen("\"members\": [", "\"members\": [ {\"facts\": 7}, 7, ", 1);
+        fs.remove(Path::new("/data/members.json")).unwrap();
+        fs.create(Path::new("/data/members.json")).unwrap().append(&[text.as_bytes()]).unwrap();
+        assert_eq!(keep.read().unwrap(), Some(kept()));
+    }
+}

@@ -1,0 +1,109 @@
+//! What is in a datagram, and what is none.
+//!
+//! ```text
+//!   offset  size  field
+//!        0     1  version: PROTOCOL
+//!        1     1  kind: 1 gossip, 2 facts
+//!        2        gossip: foca's header, then a count of members (big-endian, 2 bytes) and the members (see `codec`);
+//!                 facts: one entry as JSON
+//! ```
+//! Every byte is checked before foca sees any: it is written for friends.
+
+use bucksaw_doors::DATAGRAM_BYTES_MAX;
+use bytes::Buf as _;
+use foca::{Codec as _, Header, Member, Message};
+
+use crate::PROTOCOL;
+use crate::codec::Codec;
+use crate::entry::Entry;
+use crate::identity::Identity;
+
+const HEAD: usize = 2;
+const VERSION: u8 = PROTOCOL as u8;
+const GOSSIP: u8 = 1;
+const FACTS: u8 = 2;
+
+/// The largest message of foca.
+pub(crate) const GOSSIP_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEAD;
+
+/// A datagram that was understood.
+#[derive(Debug)]
+pub(crate) enum Packet<'a> {
+    Gossip(Box<Gossip<'a>>),
+    Facts(Box<Entry>),
+}
+
+/// A message of foca.
+#[derive(Debug)]
+pub(crate) struct Gossip<'a> {
+    pub(crate) header: Header<Identity>,
+    /// Of whom it tells.
+    pub(crate) members: Vec<Member<Identity>>,
+    /// All of it, for foca.
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Why a datagram is passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bad {
+    /// It makes no sense.
+    Malformed,
+    /// It is from a node that speaks another version.
+    Version,
+}
+
+impl<'a> Packet<'a> {
+    pub(crate) fn parse(datagram: &'a [u8]) -> Result<Self, Bad> {
+        if datagram.len() > DATAGRAM_BYTES_MAX {
+            return Err(Bad::Malformed);
+        }
+        let (head, bytes) = datagram.split_at_checked(HEAD).ok_or(Bad::Malformed)?;
+        match *head {
+            [VERSION, GOSSIP] => Ok(Self::Gossip(Box::new(Gossip::parse(bytes).ok_or(Bad::Malformed)?))),
+            [VERSION, FACTS] => {
+                let entry: Entry = serde_json::from_slice(bytes).map_err(|_| Bad::Malformed)?;
+                if entry.is_sound() { Ok(Self::Facts(Box::new(entry))) } else { Err(Bad::Malformed) }
+            }
+            [VERSION, _] => Err(Bad::Malformed),
+            _ => Err(Bad::Version),
+        }
+    }
+}
+
+impl<'a> Gossip<'a> {
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let header = Codec.decode_header(&mut rest).ok()?;
+        let mut members = Vec::new();
+        if !rest.is_empty() {
+            if matches!(header.message, Message::Announce | Message::TurnUndead) {
+                return None;
+            }
+            for _ in 0..rest.try_get_u16().ok()? {
+                members.push(Codec.decode_member(&mut rest).ok()?);
+            }
+        }
+        rest.is_empty().then_some(Self { header, members, bytes })
+    }
+}
+
+/// A datagram with a message of foca.
+pub(crate) fn gossip(bytes: &[u8]) -> Vec<u8> {
+    [&[VERSION, GOSSIP], bytes].concat()
+}
+
+/// A datagram that tells of a node; none when it would be too large, which it is not for sound facts.
+pub(crate) fn facts(entry: &Entry) -> Option<Vec<u8>> {
+    let mut datagram = vec![VERSION, FACTS];
+    serde_json::to_writer(&mut datagram, entry).ok()?;
+    (datagram.len() <= DATAGRAM_BYTES_MAX).then_some(datagram)
+}
+
+/// Whether a node would understand this datagram; public for those who try to break it.
+#[must_use]
+pub fn is_packet(datagram: &[u8]) -> bool {
+    Packet::parse(datagram).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

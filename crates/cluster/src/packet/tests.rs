@@ -1,0 +1,114 @@
+use bucksaw_record::{Id, Millis, Producer};
+use foca::Codec as _;
+use proptest::prelude::*;
+
+use super::*;
+use crate::codec::tests::{any_identity, any_member, any_message};
+use crate::entry::{Gone, How, Live};
+use crate::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, Roles};
+
+/// The largest facts that are sound.
+fn largest() -> Entry {
+    let text = Some("/".repeat(ADDRESS_BYTES_MAX));
+    let incarnation = Id::new(Millis::MAX, Producer::new(u64::MAX), 0);
+    let address = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().unwrap();
+    let held = Held { bytes: u64::MAX, oldest: Some(Millis::MAX), newest: Some(Millis::MAX) };
+    let facts = Facts {
+        node: Id::MAX,
+        incarnation,
+        version: u64::MAX,
+        address,
+        clients: Clients { http: text.clone(), fast: text.clone(), durable: text.clone(), bulk: text },
+        roles: Roles { ingest: false, store: false },
+        protocol: u32::MAX,
+        load: Load { bytes_per_second: u64::MAX, connections: u64::MAX, level: 3 },
+        queue: held,
+        shelf: held,
+        free_bytes: u64::MAX,
+        draining: false,
+        left: false,
+    };
+    let gone = Some(Gone { how: How::Forgotten, for_ms: u64::MAX });
+    Entry { facts, gone, live: Some(Live { incarnation: Id::MAX, address }) }
+}
+
+#[test]
+fn the_largest_facts_fit_and_come_back() {
+    let entry = largest();
+    assert!(entry.is_sound());
+    let datagram = facts(&entry).unwrap();
+    let Ok(Packet::Facts(found)) = Packet::parse(&datagram) else { panic!("not understood") };
+    assert_eq!(*found, entry);
+}
+
+#[test]
+fn fields_of_other_versions_do_no_harm() {
+    let id = "01ARYZ6S410000000000000000";
+    let text = format!(
+        r#"{{"facts":{{"node":"{id}","incarnation":"{id}","address":"10.0.0.1:1","mood":"good"}},"colour":1}}"#
+    );
+    let datagram = [&[1, 2], text.as_bytes()].concat();
+    let Ok(Packet::Facts(entry)) = Packet::parse(&datagram) else { panic!("not understood") };
+    assert_eq!((entry.facts.roles, entry.facts.version, entry.gone), (Roles::default(), 0, None));
+}
+
+#[test]
+fn unsound_facts_are_refused() {
+    let check = |change: fn(&mut Entry)| {
+        let mut entry = largest();
+        change(&mut entry);
+        assert!(!entry.is_sound());
+        let datagram = [&[1, 2], serde_json::to_vec(&entry).unwrap().as_slice()].concat();
+        assert_eq!(Packet::parse(&datagram).err(), Some(Bad::Malformed));
+    };
+    check(|entry| entry.facts.clients.bulk = Some("a".repeat(ADDRESS_BYTES_MAX + 1)));
+    check(|entry| entry.facts.clients.fast = Some("a\u{1b}[2J".to_owned()));
+    check(|entry| entry.facts.load.level = 4);
+    check(|entry| entry.facts.address.set_port(0));
+    check(|entry| entry.facts.address.set_ip([0, 0, 0, 0].into()));
+    check(|entry| entry.facts.incarnation = Id::MAX);
+    check(|entry| entry.live.as_mut().unwrap().address.set_port(0));
+}
+
+#[test]
+fn other_versions_are_told_apart_from_nonsense() {
+    let check = |datagram: &[u8], want| assert_eq!(Packet::parse(datagram).err(), Some(want), "{datagram:?}");
+    check(&[], Bad::Malformed);
+    check(&[1], Bad::Malformed);
+    check(&[1, 3], Bad::Malformed);
+    check(&[1, 1], Bad::Malformed);
+    check(&[2, 1], Bad::Version);
+    check(&[0, 0, 0], Bad::Version);
+    check(&[1; DATAGRAM_BYTES_MAX + 1], Bad::Malformed);
+}
+
+proptest! {
+    #[test]
+    fn gossip_comes_back(
+        src in any_identity(), message in any_message(), members in proptest::collection::vec(any_member(), 0..20),
+    ) {
+        let bare = matches!(message, Message::Announce | Message::TurnUndead);
+        let header = Header { src, src_incarnation: 3, dst: src, message };
+        let mut bytes = Vec::new();
+        Codec.encode_header(&header, &mut bytes).unwrap();
+        if !bare {
+            bytes.extend(u16::try_from(members.len()).unwrap().to_be_bytes());
+            for member in &members {
+                Codec.encode_member(member, &mut bytes).unwrap();
+            }
+        }
+        let datagram = gossip(&bytes);
+        let Ok(Packet::Gossip(found)) = Packet::parse(&datagram) else { panic!("not understood") };
+        prop_assert_eq!(&found.header, &header);
+        prop_assert_eq!(found.members, if bare { Vec::new() } else { members });
+        // Neither with something behind it, nor without its end.
+        prop_assert!(!is_packet(&[datagram.as_slice(), &[0]].concat()));
+        prop_assert!(!is_packet(&datagram[..datagram.len() - 1]) );
+    }
+
+    #[test]
+    fn nonsense_is_no_packet_and_does_no_harm(kind in 1_u8..3, bytes in proptest::collection::vec(any::<u8>(), 0..1_400)) {
+        prop_assert!(!is_packet(&bytes) || bytes.len() > 70);
+        prop_assert!(!is_packet(&[&[1, kind], bytes.as_slice()].concat()) || bytes.len() > 70);
+    }
+}

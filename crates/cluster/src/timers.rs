@@ -1,0 +1,50 @@
+//! What is to be done later, by the order of its times.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Things with their times. Those of the same time come in the order in which they were put in.
+#[derive(Debug)]
+pub(crate) struct Timers<T> {
+    waiting: BTreeMap<(Duration, u64), T>,
+    count: u64,
+}
+
+impl<T> Timers<T> {
+    pub(crate) fn new() -> Self {
+        Self { waiting: BTreeMap::new(), count: 0 }
+    }
+
+    pub(crate) fn add(&mut self, at: Duration, thing: T) {
+        self.waiting.insert((at, self.count), thing);
+        self.count += 1;
+    }
+
+    /// The first whose time has come.
+    pub(crate) fn due(&mut self, now: Duration) -> Option<T> {
+        let first = self.waiting.first_entry().filter(|first| first.key().0 <= now)?;
+        Some(first.remove())
+    }
+
+    /// When the first is due.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        self.waiting.first_key_value().map(|((at, _), _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_comes_in_order() {
+        let ms = Duration::from_millis;
+        let mut timers = Timers::new();
+        for (at, thing) in [(5, 'c'), (3, 'a'), (9, 'd'), (3, 'b')] {
+            timers.add(ms(at), thing);
+        }
+        assert_eq!(timers.next(), Some(ms(3)));
+        let due: String = std::iter::from_fn(|| timers.due(ms(8))).collect();
+        assert_eq!((due.as_str(), timers.next()), ("abc", Some(ms(9))));
+    }
+}

@@ -1,0 +1,146 @@
+//! What nodes tell of themselves, and their calls.
+
+use std::io;
+
+use bucksaw_cluster::{JSON_BYTES_MAX, State};
+use bucksaw_doors::sim::Weather;
+use bucksaw_doors::{Body, Waiting};
+
+use crate::town::{Town, seconds};
+
+/// Whether all know the newest that each says.
+fn is_known(town: &Town) -> bool {
+    town.living().all(|other| {
+        let facts = town.cluster(other).facts();
+        town.living().all(|number| town.member(number, other).is_some_and(|member| member.facts == facts))
+    })
+}
+
+#[test]
+fn facts_are_known_everywhere_soon_and_told_at_most_once_a_second() {
+    let town = Town::settled(1, 5);
+    let sent = town.metric(2, "cluster_packets_sent_total");
+    for bytes in 1..=100 {
+        town.cluster(2).update(|facts| facts.queue.bytes = bytes);
+        town.world.run_for(std::time::Duration::from_millis(20));
+    }
+    assert!(town.until(2, is_known));
+    assert!((0..5).all(|number| town.member(number, 2).unwrap().facts.queue.bytes == 100));
+    let sent = town.metric(2, "cluster_packets_sent_total") - sent;
+    assert!(sent < 80, "{sent} datagrams");
+}
+
+#[test]
+fn facts_whose_datagrams_are_lost_arrive_all_the_same() {
+    for seed in 0..3 {
+        let town = Town::settled(seed, 8);
+        // For long enough to lose all that is told, and too short for anyone to be taken for dead.
+        town.world.network().set_weather(Weather { loss: 1.0, ..Weather::CALM });
+        for number in 0..8 {
+            town.cluster(number).update(|facts| facts.shelf.bytes = 7);
+        }
+        town.world.run_for(seconds(1));
+        town.world.network().set_weather(Weather::CALM);
+        let told = |one: usize, other| town.member(one, other).is_some_and(|member| member.facts.shelf.bytes == 7);
+        assert!((0..8).all(|one| (0..8).all(|other| one == other || !told(one, other))));
+        assert!(town.until(30, is_known), "seed {seed}");
+    }
+}
+
+#[test]
+fn facts_beyond_their_bounds_are_not_told() {
+    let town = Town::settled(2, 3);
+    town.cluster(1).update(|facts| facts.clients.http = Some("x".repeat(10_000)));
+    town.world.run_for(seconds(5));
+    assert!([0, 1].iter().all(|number| town.member(*number, 1).unwrap().facts.clients.http.is_none()));
+    town.cluster(1).update(|facts| facts.clients.http = Some("n1:7650".to_owned()));
+    assert!(town.until(2, is_known));
+}
+
+#[test]
+fn what_the_crate_keeps_cannot_be_changed_from_outside() {
+    let town = Town::settled(3, 3);
+    let before = town.cluster(1).facts();
+    town.cluster(1).update(|facts| {
+        facts.left = true;
+        facts.version = 0;
+        facts.incarnation = bucksaw_record::Id::MAX;
+        facts.draining = true;
+    });
+    assert!(town.until(2, |town| town.member(0, 1).unwrap().facts.draining));
+    let member = town.member(0, 1).unwrap();
+    assert_eq!((member.state, member.facts.left, member.facts.incarnation), (State::Alive, false, before.incarnation));
+    assert!(member.facts.version > before.version);
+}
+
+/// One node asks another.
+fn ask(town: &Town, name: &'static str, number: u64) -> io::Result<u64> {
+    let (cluster, member) = (town.cluster(0).clone(), town.member(0, 1).unwrap());
+    let asked = async move { cluster.call_json(&member, name, &number, seconds(2)).await };
+    town.world.block_on_node(&town.nodes[0].node, asked).unwrap()
+}
+
+#[test]
+fn calls_are_answered_by_name_and_within_bounds() {
+    let mut town = Town::settled(4, 2);
+    let router = town.cluster(1).router().clone();
+    router.add("double", |body: Body| async move {
+        let number: u64 = serde_json::from_slice(&body.read_all(100).await?)?;
+        Ok(Body::whole((2 * number).to_string()))
+    });
+    router.add("refuse", |_: Body| async { Err(io::Error::other("not today")) });
+    router.add("flood", |_: Body| async { Ok(Body::whole(vec![b' '; JSON_BYTES_MAX + 1])) });
+    let tasks = town.nodes[1].node.tasks();
+    router.add("sleep", move |_: Body| -> Waiting<io::Result<Body>> {
+        let sleep = tasks.sleep(seconds(60));
+        Box::pin(async move {
+            sleep.await;
+            Ok(Body::empty())
+        })
+    });
+    assert_eq!(ask(&town, "double", 21).unwrap(), 42);
+    let refused = ask(&town, "refuse", 0).unwrap_err();
+    assert!(refused.to_string().contains("not today"), "{refused}");
+    assert_eq!(ask(&town, "flood", 0).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    assert_eq!(ask(&town, "sleep", 0).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(ask(&town, "guess", 0).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    town.kill(1);
+    town.start_with(1, |config| config.calls_max = 2);
+    assert!(town.until(5, Town::all_alive));
+    let tasks = town.nodes[1].node.tasks();
+    town.cluster(1).router().add("sleep", move |_: Body| {
+        let sleep = tasks.sleep(seconds(20));
+        async move {
+            sleep.await;
+            Ok(Body::empty())
+        }
+    });
+    let member = town.member(0, 1).unwrap();
+    for _ in 0..2 {
+        let (cluster, member) = (town.cluster(0).clone(), member.clone());
+        town.nodes[0].node.spawn(async move {
+            // It ends when the test does.
+            let _ = cluster.call(&member, "sleep", Body::empty()).await;
+        });
+    }
+    town.world.run_for(seconds(1));
+    let refused = ask(&town, "sleep", 0).unwrap_err();
+    assert!(refused.to_string().contains("too many calls"), "{refused}");
+    assert_eq!(town.metric(1, "cluster_calls_in_flight"), 2);
+    town.world.run_for(seconds(30));
+    assert_eq!(town.metric(1, "cluster_calls_in_flight"), 0);
+    assert!(town.metric(1, "cluster_calls_refused_total") >= 1);
+}
+
+#[test]
+fn members_are_picked_by_the_seed() {
+    let town = Town::settled(5, 10);
+    let members = town.cluster(0).members();
+    let picked = town.cluster(0).pick(members.iter(), 4);
+    assert_eq!(picked.len(), 4);
+    let mut ids: Vec<_> = picked.iter().map(|member| member.facts.node).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 4);
+    assert_eq!(town.cluster(0).pick(members.iter(), 40).len(), 10);
+}

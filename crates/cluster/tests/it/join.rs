@@ -1,0 +1,264 @@
+//! Nodes come, go, and come back.
+
+use std::path::Path;
+
+use bucksaw_cluster::{ForgetError, State};
+use bucksaw_doors::Fs as _;
+
+use crate::town::{Town, id, seconds};
+
+#[test]
+fn nodes_find_each_other_in_whatever_order_they_start() {
+    for seed in 0..6 {
+        let mut town = Town::new(seed, 5);
+        // The one that all others are told to join starts first, in the middle, or last.
+        let order: Vec<usize> = (0..5).map(|at| (at + seed as usize) % 5).collect();
+        for number in order {
+            town.start(number);
+            town.world.run_for(seconds(seed));
+        }
+        assert!(town.until(5, Town::all_alive), "seed {seed}: {}", town.picture());
+    }
+}
+
+#[test]
+fn nodes_that_start_again_find_each_other_without_being_told_whom_to_join() {
+    let mut town = Town::settled(1, 4);
+    let before = town.member(1, 3).unwrap().facts.incarnation;
+    for number in 0..4 {
+        town.kill(number);
+        town.nodes[number].join.clear();
+    }
+    // One stays away, and those that come back know of it.
+    for number in 1..4 {
+        town.start(number);
+    }
+    assert!(town.until(3, Town::all_alive), "{}", town.picture());
+    assert!(town.member(1, 3).unwrap().facts.incarnation > before);
+    assert!(town.until(5, |town| town.all_say(0, Some(State::Down))), "{}", town.picture());
+}
+
+#[test]
+fn a_node_that_starts_again_takes_the_place_of_its_old_self_at_once() {
+    for seed in 0..4 {
+        let mut town = Town::settled(seed, 4);
+        town.kill(2);
+        // Nobody has noticed.
+        town.start(2);
+        let incarnation = town.cluster(2).facts().incarnation;
+        let is_back = |town: &Town| {
+            [0, 1, 3].iter().all(|number| {
+                let member = town.member(*number, 2).unwrap();
+                assert_ne!(member.state, State::Down, "seed {seed}");
+                member.state == State::Alive && member.facts.incarnation == incarnation
+            })
+        };
+        assert!(town.until(2, is_back), "seed {seed}: {}", town.picture());
+    }
+}
+
+#[test]
+fn a_node_whose_clock_was_set_back_still_takes_the_place_of_its_old_self() {
+    for memory in [true, false] {
+        let mut town = Town::settled(5, 4);
+        town.kill(2);
+        town.nodes[2].node.jump_clock(-3_600_000);
+        if !memory {
+            town.nodes[2].node.fs().remove(Path::new("/data/members.json")).unwrap();
+        }
+        town.start(2);
+        let is_back = |town: &Town| {
+            let incarnation = town.cluster(2).facts().incarnation;
+            let knows = |number| town.member(number, 2).is_some_and(|member| member.facts.incarnation == incarnation);
+            town.all_alive() && [0, 1, 3].into_iter().all(knows)
+        };
+        assert!(town.until(5, is_back), "memory {memory}: {}", town.picture());
+        town.world.run_for(seconds(30));
+        assert!(town.all_alive(), "{}", town.picture());
+    }
+}
+
+#[test]
+fn another_node_may_take_over_the_address_of_a_dead_one_also_when_its_clock_is_behind() {
+    for seed in 0..3 {
+        let mut town = Town::settled(seed, 4);
+        town.kill(3);
+        assert!(town.until(10, |town| town.all_say(3, Some(State::Down))), "seed {seed}: {}", town.picture());
+        let dead = std::mem::replace(&mut town.nodes[3].id, id(9));
+        let node = &town.nodes[3].node;
+        node.jump_clock(-3_600_000);
+        node.fs().remove(Path::new("/data/members.json")).unwrap();
+        town.start(3);
+        assert!(town.until(5, Town::all_alive), "seed {seed}: {}", town.picture());
+        town.world.run_for(seconds(30));
+        assert!(town.all_alive(), "seed {seed}: {}", town.picture());
+        let remembers = |number| {
+            let members = town.cluster(number).members();
+            members.iter().any(|member| member.facts.node == dead && member.state == State::Down)
+        };
+        assert!((0..4).all(remembers), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_node_may_move() {
+    let mut town = Town::settled(2, 4);
+    town.kill(3);
+    town.add(id(3));
+    town.start(4);
+    let address = town.nodes[4].node.address();
+    let moved = |town: &Town| {
+        (0..3).all(|number| {
+            let member = town.member(number, 4).unwrap();
+            member.facts.address == address && member.state == State::Alive
+        })
+    };
+    assert!(town.until(3, moved), "{}", town.picture());
+    for _ in 0..60 {
+        town.world.run_for(seconds(1));
+        assert!(moved(&town), "{}", town.picture());
+        assert!((0..3).all(|number| town.member(number, 4).unwrap().twin.is_none()));
+    }
+}
+
+#[test]
+fn a_copied_data_directory_is_told_of_by_all() {
+    let mut town = Town::settled(3, 3);
+    town.add(id(2));
+    town.start(3);
+    let told = |town: &Town| {
+        town.living()
+            .all(|number| town.metric(number, "cluster_twins") == 1 && town.member(number, 2).unwrap().twin.is_some())
+    };
+    assert!(town.until(20, told), "{}", town.picture());
+    // They do not fight: neither of them begins again and again.
+    let incarnations = [2, 3].map(|number| town.cluster(number).facts().incarnation);
+    let sent = town.metric(0, "cluster_packets_sent_total");
+    town.world.run_for(seconds(60));
+    assert_eq!([2, 3].map(|number| town.cluster(number).facts().incarnation), incarnations);
+    assert!(town.metric(0, "cluster_packets_sent_total") - sent < 60 * 30);
+    assert!(told(&town));
+    // Whichever is stopped, the other is the node.
+    for (stopped, left) in [(3, 2), (2, 3)] {
+        town.kill(stopped);
+        let address = town.nodes[left].node.address();
+        let is_one = |town: &Town| {
+            [0, 1].iter().all(|number| {
+                let member = town.member(*number, left).unwrap();
+                (member.state, member.facts.address, member.twin) == (State::Alive, address, None)
+            })
+        };
+        assert!(town.until(30, is_one), "{stopped} stopped: {}", town.picture());
+        town.start(stopped);
+        assert!(town.until(30, told), "{}", town.picture());
+    }
+}
+
+#[test]
+fn who_says_goodbye_has_left_and_is_never_down() {
+    for seed in 0..4 {
+        let mut town = Town::settled(seed, 5);
+        let leaving = town.cluster(2).clone();
+        town.world.block_on_node(&town.nodes[2].node, async move { leaving.leave().await }).unwrap();
+        town.kill(2);
+        assert!(town.until(1, |town| town.all_say(2, Some(State::Left))), "seed {seed}: {}", town.picture());
+        town.world.run_for(seconds(60));
+        assert!(town.all_say(2, Some(State::Left)), "seed {seed}: {}", town.picture());
+        town.start(2);
+        assert!(town.until(5, Town::all_alive), "seed {seed}: {}", town.picture());
+    }
+}
+
+#[test]
+fn the_forgotten_are_forgotten_everywhere_also_by_who_was_away() {
+    let mut town = Town::settled(4, 5);
+    let forget = |town: &Town, other: usize| {
+        let (cluster, id) = (town.cluster(0).clone(), town.nodes[other].id);
+        town.world.block_on_node(&town.nodes[0].node, async move { cluster.forget(id).await }).unwrap()
+    };
+    assert_eq!(forget(&town, 2), Err(ForgetError::Live));
+    town.kill(2);
+    assert!(town.until(10, |town| town.all_say(2, Some(State::Down))), "{}", town.picture());
+    town.kill(4);
+    assert!(town.until(10, |town| town.all_say(4, Some(State::Down))), "{}", town.picture());
+    assert_eq!(forget(&town, 2), Ok(()));
+    assert!(town.until(1, |town| town.all_say(2, None)), "{}", town.picture());
+    // This one remembers it as down.
+    town.start(4);
+    assert!(town.until(5, Town::all_alive), "{}", town.picture());
+    assert!(town.until(5, |town| town.all_say(2, None)), "{}", town.picture());
+    town.world.run_for(seconds(60));
+    assert!(town.all_say(2, None), "{}", town.picture());
+    town.start(2);
+    assert!(town.until(5, Town::all_alive), "{}", town.picture());
+}
+
+#[test]
+fn who_is_down_is_remembered_for_a_while_and_then_no_more_by_anyone() {
+    let mut town = Town::new(6, 4);
+    for number in 0..4 {
+        town.start_with(number, |config| config.remember = seconds(100));
+    }
+    assert!(town.until(10, Town::all_alive));
+    town.world.run_for(seconds(5));
+    town.kill(1);
+    town.world.run_for(seconds(90));
+    assert!(town.all_say(1, Some(State::Down)), "{}", town.picture());
+    town.world.run_for(seconds(20));
+    assert!(town.all_say(1, None), "{}", town.picture());
+    town.world.run_for(seconds(60));
+    assert!(town.all_say(1, None), "{}", town.picture());
+}
+
+#[test]
+fn clocks_that_jump_change_nothing() {
+    let mut town = Town::settled(7, 5);
+    town.kill(4);
+    assert!(town.until(5, |town| town.all_say(4, Some(State::Down))), "{}", town.picture());
+    town.nodes[1].node.jump_clock(30 * 24 * 3_600_000);
+    town.nodes[2].node.jump_clock(-30 * 24 * 3_600_000);
+    for step in 0..220 {
+        town.world.run_for(std::time::Duration::from_millis(if step < 200 { 5 } else { 1_000 }));
+        assert!(town.all_alive() && town.all_say(4, Some(State::Down)), "{}", town.picture());
+    }
+    town.start(4);
+    assert!(town.until(3, Town::all_alive), "{}", town.picture());
+}
+
+#[test]
+fn a_name_that_stands_for_several_is_tried_through() {
+    let mut town = Town::new(8, 4);
+    town.world.network().name("all", &town.nodes(&[0, 1, 2, 3]));
+    for number in [2, 3] {
+        town.nodes[number].join = vec!["nowhere:7659".to_owned(), "all:7659".to_owned()];
+        town.start(number);
+    }
+    assert!(town.until(20, Town::all_alive), "{}", town.picture());
+}
+
+#[test]
+fn a_damaged_list_does_not_keep_a_node_from_starting() {
+    let mut town = Town::settled(9, 3);
+    town.kill(1);
+    let fs = town.nodes[1].node.fs();
+    fs.remove(Path::new("/data/members.json")).unwrap();
+    fs.create(Path::new("/data/members.json")).unwrap().append(&[b"{\"format\": 1, \"memb"]).unwrap();
+    town.start(1);
+    assert!(town.until(5, Town::all_alive), "{}", town.picture());
+    assert!(town.nodes[1].node.fs().live_bytes("/data/members.json.damaged").is_some());
+}
+
+#[test]
+fn thirty_nodes_that_start_together_know_each_other_within_five_seconds() {
+    let mut town = Town::new(10, 30);
+    (0..30).for_each(|number| town.start(number));
+    assert!(town.until(5, Town::all_alive), "{}", town.picture());
+    // No storm: when all is known, little is said.
+    town.world.run_for(seconds(20));
+    let sent = |town: &Town| town.living().map(|number| town.metric(number, "cluster_packets_sent_total")).sum::<u64>();
+    let before = sent(&town);
+    town.world.run_for(seconds(10));
+    assert!(sent(&town) - before < 30 * 10 * 20, "{} datagrams", sent(&town) - before);
+    let failed: u64 = town.living().map(|number| town.metric(number, "cluster_exchanges_failed_total")).sum();
+    assert!(failed < 60, "{failed} comparisons failed");
+}

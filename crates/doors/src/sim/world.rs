@@ -1,0 +1,175 @@
+//! Nodes, the network between them and the time, all simulated in one thread: one seed decides what happens.
+//!
+//! Tasks run one after the other, drawn by the seed among those that are ready. Nothing takes time but what waits for it:
+//! when no task is ready the time jumps to the next timer, so idle hours cost nothing. The same seed and the same program
+//! give the same run, event for event, which [`World::fingerprint`] shows.
+//!
+//! What code must keep to that runs here: everything that it waits for comes by the doors or by `tokio::sync`; no threads,
+//! no `tokio::{time, net, spawn}`, `tokio::select!` only with `biased`, and nothing that hangs on the order in which the
+//! futures of *one* task are woken (as `FuturesUnordered` does, over a `watch`).
+//!
+//! ```
+//! use bucksaw_doors::{Body, sim};
+//!
+//! let world = sim::World::new(1);
+//! let (one, other) = (world.add_node("one"), world.add_node("other"));
+//! let net = other.net();
+//! other.spawn(async move {
+//!     loop {
+//!         let call = net.accept().await;
+//!         call.reply.send(Ok(call.body));
+//!     }
+//! });
+//! let asked = one.net().call(other.address(), "echo", Body::whole("hello"));
+//! let answer = world.block_on(async { asked.await?.read_all(100).await })?;
+//! assert_eq!(answer, b"hello");
+//!
+//! world.network().cut(&[&one], &[&other]);
+//! let asked = one.net().call(other.address(), "echo", Body::empty());
+//! assert_eq!(world.block_on(asked).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+//! assert_eq!(world.now().as_secs(), 127);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod executor;
+mod flaw;
+mod host;
+mod net;
+mod network;
+mod node;
+mod ready;
+mod tasks;
+mod timers;
+mod trace;
+mod weather;
+mod wire;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::Entropy as _;
+use executor::Shared;
+use host::Host;
+pub use network::Network;
+pub use node::Node;
+pub use weather::{Delay, Weather};
+
+/// What wall clocks show when a world begins: the beginning of 2026.
+const BEGIN_UNIX_MS: u64 = 1_767_225_600_000;
+
+/// The port of all nodes.
+const PORT: u16 = 7659;
+
+/// How long [`World::block_on`] waits, in the world's time.
+const BLOCK_ON: Duration = Duration::from_secs(3_600);
+
+/// A simulated world. When it is dropped, so is all that is in it.
+///
+/// # Panics
+/// Whatever lets time pass panics with the seed in its message when a task or work of a node does.
+#[derive(Debug)]
+pub struct World {
+    shared: Arc<Shared>,
+}
+
+impl World {
+    /// A world without nodes, in which this number decides everything.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { shared: Shared::new(seed) }
+    }
+
+    /// A new node, which runs nothing yet, has an empty disk, and is reached at `name:7659`.
+    #[must_use]
+    pub fn add_node(&self, name: &str) -> Node {
+        let mut state = self.shared.state();
+        let (index, seed) = (state.hosts.len(), state.dice.next_u64());
+        let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        let ip = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + number);
+        let address = SocketAddr::from((ip, PORT));
+        let passed = u64::try_from(state.now.as_millis()).unwrap_or(u64::MAX);
+        state.hosts.push(Host::new(name, address, BEGIN_UNIX_MS.saturating_add(passed), seed));
+        state.links.name(name, vec![address]);
+        Node { shared: Arc::clone(&self.shared), index }
+    }
+
+    /// What lies between the nodes.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        Network { shared: Arc::clone(&self.shared) }
+    }
+
+    /// The tasks of nobody, which no fault ends: for checkers and clients.
+    #[must_use]
+    pub fn tasks(&self) -> Arc<dyn crate::Tasks> {
+        Arc::new(tasks::Tasks { shared: Arc::clone(&self.shared), owner: None })
+    }
+
+    /// The time since the world began.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.shared.state().now
+    }
+
+    /// Lets so much time pass.
+    pub fn run_for(&self, time: Duration) {
+        let until = self.now().saturating_add(time);
+        while self.shared.step(until) {}
+    }
+
+    /// Lets time pass until something is so, which is asked after each event, or so much has passed; says which.
+    pub fn run_until(&self, mut is_so: impl FnMut() -> bool, at_most: Duration) -> bool {
+        let until = self.now().saturating_add(at_most);
+        loop {
+            if is_so() {
+                return true;
+            }
+            if !self.shared.step(until) {
+                return is_so();
+            }
+        }
+    }
+
+    /// Lets time pass until `future` is done, which is nobody's.
+    ///
+    /// # Panics
+    /// When it is not within an hour of the world's time.
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let until = self.now().saturating_add(BLOCK_ON);
+        let done = self.shared.run(pin!(future), until);
+        done.unwrap_or_else(|| self.shared.fail("what was waited for did not happen within an hour"))
+    }
+
+    /// The same as a task of a node; `None` when that died meanwhile.
+    ///
+    /// # Panics
+    /// As [`Self::block_on`].
+    pub fn block_on_node<T: Send + 'static>(
+        &self,
+        node: &Node,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let (tell, told) = oneshot::channel();
+        node.spawn(async move {
+            // It is waited for below.
+            let _ = tell.send(future.await);
+        });
+        self.block_on(told).ok()
+    }
+
+    /// A number that two runs have in common when every event of theirs was the same.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.shared.state().trace.value()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.shared.end();
+    }
+}

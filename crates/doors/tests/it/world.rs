@@ -1,0 +1,366 @@
+//! The simulated world: time, tasks and nodes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bucksaw_doors::sim::{Delay, Loss, World};
+use bucksaw_doors::{Clock as _, Fs as _, run, within};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A count that tasks share with the test.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicU64>);
+
+impl Count {
+    fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Adds its number when it is dropped.
+struct Dropped(Count, u64);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.add(self.1);
+    }
+}
+
+#[test]
+fn time_jumps_from_event_to_event() {
+    let world = World::new(1);
+    let node = world.add_node("a");
+    let (doors, tasks) = (node.doors(), node.tasks());
+    let begin = doors.clock.unix_ms();
+    world.block_on(tasks.sleep(ms(1_500)));
+    assert_eq!((world.now(), doors.clock.uptime(), doors.clock.unix_ms()), (ms(1_500), ms(1_500), begin + 1_500));
+    world.run_for(HOUR * 24 * 365);
+    assert_eq!(world.now(), ms(1_500) + HOUR * 24 * 365);
+    node.jump_clock(-500);
+    assert_eq!((doors.clock.uptime(), doors.clock.unix_ms()), (world.now(), begin + 1_000 + 365 * 86_400_000));
+    assert_eq!(world.add_node("b").doors().clock.unix_ms(), doors.clock.unix_ms() + 500);
+}
+
+#[test]
+fn sleepers_wake_in_order_of_time() {
+    for seed in 0..50 {
+        let world = World::new(seed);
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        for n in [5, 1, 4, 2, 3] {
+            let (tasks, woken) = (world.tasks(), Arc::clone(&woken));
+            world.tasks().spawn(Box::pin(async move {
+                tasks.sleep(ms(n)).await;
+                woken.lock().unwrap().push(n);
+            }));
+        }
+        world.run_for(ms(3));
+        assert_eq!(*woken.lock().unwrap(), [1, 2, 3]);
+        world.run_for(ms(3));
+        assert_eq!(*woken.lock().unwrap(), [1, 2, 3, 4, 5]);
+    }
+}
+
+#[test]
+fn the_seed_draws_among_the_ready() {
+    let order = |seed: u64| {
+        let world = World::new(seed);
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        for n in 0..4 {
+            let ran = Arc::clone(&ran);
+            world.tasks().spawn(Box::pin(async move { ran.lock().unwrap().push(n) }));
+        }
+        world.run_for(ms(0));
+        ran.lock().unwrap().clone()
+    };
+    assert_eq!(order(7), order(7));
+    let orders: std::collections::BTreeSet<Vec<i32>> = (0..1_000).map(order).collect();
+    assert_eq!(orders.len(), 24);
+}
+
+#[test]
+fn sync_primitives_work_and_the_order_in_which_they_wake_does_not_show() {
+    // A watch wakes its readers in an order that the thread's own dice decide.
+    let order = || {
+        let world = World::new(5);
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        let (tell, told) = watch::channel(0);
+        let room = Arc::new(Semaphore::new(3));
+        for n in 0..20 {
+            let (mut told, ran, room, tasks) = (told.clone(), Arc::clone(&ran), Arc::clone(&room), world.tasks());
+            world.tasks().spawn(Box::pin(async move {
+                while told.changed().await.is_ok() {
+                    let _room = room.acquire().await.unwrap();
+                    tasks.sleep(ms(1)).await;
+                    ran.lock().unwrap().push(n);
+                }
+            }));
+        }
+        for n in 1..10 {
+            world.run_for(ms(20));
+            tell.send_replace(n);
+        }
+        world.run_for(ms(20));
+        (ran.lock().unwrap().clone(), world.fingerprint())
+    };
+    let (ran, fingerprint) = order();
+    assert_eq!(ran.len(), 9 * 20);
+    for _ in 0..20 {
+        assert_eq!(order(), (ran.clone(), fingerprint));
+    }
+}
+
+#[test]
+fn limits_of_time_hold_and_leave_nothing_behind() {
+    let world = World::new(1);
+    let tasks = world.tasks();
+    let never = within(&tasks, ms(10), std::future::pending::<()>());
+    assert_eq!((world.block_on(never), world.now()), (None, ms(10)));
+    assert_eq!(world.block_on(within(&tasks, HOUR, async { 7 })), Some(7));
+    let fingerprint = world.fingerprint();
+    world.run_for(HOUR * 2);
+    assert_eq!(world.fingerprint(), fingerprint, "the limit came, though nobody waited for it");
+}
+
+#[test]
+fn run_until_stops_when_it_is_so() {
+    let world = World::new(1);
+    let (count, tasks) = (Count::default(), world.tasks());
+    let counting = count.clone();
+    world.tasks().spawn(Box::pin(async move {
+        loop {
+            tasks.sleep(ms(100)).await;
+            counting.add(1);
+        }
+    }));
+    assert!(world.run_until(|| count.get() == 3, HOUR));
+    assert_eq!(world.now(), ms(300));
+    assert!(!world.run_until(|| count.get() == 100, ms(50)));
+    assert_eq!(world.now(), ms(350));
+}
+
+#[test]
+fn work_takes_time_and_is_done_once() {
+    let world = World::new(1);
+    let node = world.add_node("a");
+    node.set_work(Delay::between(ms(100), ms(200)));
+    let (count, counting) = (Count::default(), Count::default());
+    let inner = count.clone();
+    let tasks = node.tasks();
+    let done = world.block_on(run(&tasks, move || {
+        inner.add(1);
+        7
+    }));
+    assert_eq!((done, count.get()), (Some(7), 1));
+    assert!((ms(100)..=ms(200)).contains(&world.now()), "{:?}", world.now());
+    // It goes on when nobody waits.
+    let inner = counting.clone();
+    drop(tasks.block(Box::new(move || inner.add(1))));
+    assert_eq!(counting.get(), 0);
+    world.run_for(ms(200));
+    assert_eq!(counting.get(), 1);
+}
+
+#[test]
+fn death_comes_before_work_is_done_or_after_and_it_is_never_told_of() {
+    let mut done = 0;
+    for seed in 0..200 {
+        let world = World::new(seed);
+        let node = world.add_node("a");
+        node.set_work(Delay::between(ms(100), ms(100)));
+        let (worked, told) = (Count::default(), Count::default());
+        let (tasks, inner, telling) = (node.tasks(), worked.clone(), told.clone());
+        node.spawn(async move {
+            run(&tasks, move || inner.add(1)).await;
+            telling.add(1);
+        });
+        world.run_for(ms(50));
+        node.kill();
+        world.run_for(HOUR);
+        assert_eq!(told.get(), 0);
+        done += worked.get();
+    }
+    assert!((60..140).contains(&done), "{done}");
+}
+
+#[test]
+fn death_drops_all_tasks_at_once_and_those_of_no_other() {
+    let world = World::new(1);
+    let (one, other) = (world.add_node("one"), world.add_node("other"));
+    let dropped = Count::default();
+    for (node, n) in [(&one, 1), (&one, 10), (&other, 100)] {
+        let (guard, tasks) = (Dropped(dropped.clone(), n), node.tasks());
+        node.spawn(async move {
+            tasks.sleep(HOUR).await;
+            drop(guard);
+        });
+    }
+    // One that never ran, and one that comes to life by being dropped.
+    let (unborn, tasks) = (Dropped(dropped.clone(), 1_000), one.tasks());
+    struct Haunting(Arc<dyn bucksaw_doors::Tasks>, Option<Dropped>);
+    impl Drop for Haunting {
+        fn drop(&mut self) {
+            let guard = self.1.take();
+            self.0.spawn(Box::pin(async move { drop(guard) }));
+        }
+    }
+    world.run_for(ms(1));
+    let haunting = Haunting(tasks, Some(unborn));
+    one.spawn(async move { drop(haunting) });
+    one.kill();
+    assert_eq!(dropped.get(), 1_011);
+    assert!(!one.is_up() && other.is_up());
+    // What belongs to the old life has no effect, also in the new one.
+    let (tasks, late) = (one.tasks(), Dropped(dropped.clone(), 10_000));
+    one.restart();
+    tasks.spawn(Box::pin(async move { drop(late) }));
+    assert_eq!(dropped.get(), 11_011);
+    assert_eq!(world.block_on_node(&one, async { 7 }), Some(7));
+    drop(world);
+    assert_eq!(dropped.get(), 11_111);
+}
+
+#[test]
+fn a_task_may_end_its_own_node() {
+    let world = World::new(1);
+    let node = world.add_node("a");
+    let (myself, tasks) = (node.clone(), node.tasks());
+    let done = world.block_on_node(&node, async move {
+        myself.kill();
+        tasks.sleep(ms(1)).await;
+    });
+    assert_eq!((done, node.is_up()), (None, false));
+}
+
+#[test]
+fn a_killed_process_leaves_what_power_may_still_take() {
+    let world = World::new(1);
+    let node = world.add_node("a");
+    let path = Path::new("/f");
+    let old = node.doors().fs;
+    let file = old.create(path).unwrap();
+    old.sync_dir(Path::new("/")).unwrap();
+    file.append(&[b"kept"]).unwrap();
+    file.sync().unwrap();
+    file.append(&[b", written"]).unwrap();
+    let lock = old.lock(Path::new("/lock")).unwrap();
+    node.kill();
+    assert!(file.append(&[b" by the dead"]).is_err() && old.remove(path).is_err());
+    node.restart();
+    let fs = node.doors().fs;
+    assert!(fs.lock(Path::new("/lock")).is_ok(), "the dead process still has the lock");
+    drop(lock);
+    assert_eq!(node.fs().live_bytes(path).as_deref(), Some(&b"kept, written"[..]));
+    node.cut_power(Loss::All);
+    assert_eq!(node.fs().live_bytes(path).as_deref(), Some(&b"kept"[..]));
+}
+
+#[test]
+fn each_life_has_its_own_uptime_and_randomness() {
+    let world = World::new(1);
+    let node = world.add_node("a");
+    world.run_for(HOUR);
+    let before = node.doors();
+    node.cut_power(Loss::Torn);
+    world.run_for(HOUR);
+    node.restart();
+    world.run_for(ms(5));
+    let after = node.doors();
+    assert_eq!(after.clock.uptime(), ms(5));
+    assert_eq!(after.clock.unix_ms(), before.clock.unix_ms() + 3_600_005);
+    assert_ne!(after.entropy.next_u64(), before.entropy.next_u64());
+}
+
+#[test]
+fn a_pause_stops_tasks_and_work_but_not_the_time() {
+    let world = World::new(1);
+    let node = world.add_node("a");
+    node.set_work(Delay::between(ms(10), ms(10)));
+    let (ticks, work) = (Count::default(), Count::default());
+    let (tasks, counting) = (node.tasks(), ticks.clone());
+    node.spawn(async move {
+        loop {
+            tasks.sleep(ms(100)).await;
+            counting.add(1);
+        }
+    });
+    world.run_for(ms(550));
+    assert_eq!(ticks.get(), 5);
+    node.pause();
+    let inner = work.clone();
+    drop(node.tasks().block(Box::new(move || inner.add(1))));
+    world.run_for(HOUR);
+    assert_eq!((ticks.get(), work.get()), (5, 0));
+    node.resume();
+    world.run_for(ms(50));
+    assert_eq!((ticks.get(), work.get()), (6, 1));
+    assert_eq!(node.doors().clock.uptime(), world.now());
+    // A paused node can die, and is not paused in its next life.
+    node.pause();
+    node.kill();
+    node.restart();
+    assert!(!node.is_paused());
+    assert_eq!(world.block_on_node(&node, async { 7 }), Some(7));
+}
+
+#[test]
+fn panics_name_the_seed() {
+    let message = |run: &dyn Fn(&World)| {
+        let world = World::new(4_711);
+        let panic = catch_unwind(AssertUnwindSafe(|| run(&world))).unwrap_err();
+        panic.downcast_ref::<String>().cloned().unwrap()
+    };
+    let check = |run: &dyn Fn(&World), what: &str| {
+        let message = message(run);
+        assert!(message.contains("4711") && message.contains("1ms") && message.contains(what), "{message}");
+    };
+    let in_task = |world: &World| {
+        let tasks = world.tasks();
+        world.tasks().spawn(Box::pin(async move {
+            tasks.sleep(ms(1)).await;
+            panic!("in task {}", 7);
+        }));
+        world.run_for(HOUR);
+    };
+    check(&in_task, "in task 7");
+    let in_work = |world: &World| {
+        let node = world.add_node("a");
+        node.set_work(Delay::between(ms(2), ms(2)));
+        drop(node.tasks().block(Box::new(|| panic!("in work"))));
+        world.run_for(HOUR);
+    };
+    assert!(message(&in_work).contains("4711"));
+    let in_block_on = |world: &World| {
+        let tasks = world.tasks();
+        world.block_on(async move {
+            tasks.sleep(ms(1)).await;
+            panic!("in block_on")
+        })
+    };
+    check(&in_block_on, "in block_on");
+    let standing_still = |world: &World| {
+        world.run_for(ms(1));
+        world.block_on(async {
+            let (tell, mut told) = mpsc::channel(1);
+            loop {
+                world.tasks().sleep(ms(0)).await;
+                tell.send(()).await.unwrap();
+                told.recv().await.unwrap();
+            }
+        })
+    };
+    check(&standing_still, "stands still");
+    assert!(message(&|world| world.block_on(std::future::pending())).contains("within an hour"));
+}
