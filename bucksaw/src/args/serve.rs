@@ -43,14 +43,29 @@ pub(crate) struct ServeArgs {
     pub(crate) listen_bulk: Listen,
 
     /// Address for the other nodes of the cluster
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7659")]
-    pub(crate) listen_cluster: Listen,
+    ///
+    /// Left out, it is 127.0.0.1:7659; when that is taken, a node that joins nobody goes on alone.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen_cluster: Option<Listen>,
+
+    /// Where other nodes reach this one, when that is not where it listens
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) advertise_cluster: Option<HostPort>,
+
+    /// File with the secret that all nodes of the cluster share
+    ///
+    /// With it all that nodes say to each other is encrypted, and nobody else is listened to. Without it everybody who
+    /// reaches the cluster's address is taken for a node.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cluster_secret_file: Option<PathBuf>,
 
     /// Cluster address of a node to join; repeatable
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(crate) join: Vec<HostPort>,
 
     /// On how many store nodes each record is kept
+    ///
+    /// While fewer are there, records stay where they were taken in, and are found there.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) replication_factor: u32,
 

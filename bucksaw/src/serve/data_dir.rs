@@ -31,7 +31,7 @@ struct Node {
 /// An open data directory. Its lock is given back when this is dropped, or the process ends.
 pub(super) struct DataDir {
     path: PathBuf,
-    node: String,
+    node: Id,
     _lock: Box<dyn Lock>,
 }
 
@@ -70,7 +70,8 @@ impl DataDir {
                 "{shown} was written by a newer version (format {format}, this program knows {FORMAT}): use the newer program"
             );
         }
-        Ok(Self { path: path.to_owned(), node: node.node, _lock: lock })
+        let node = node.node.parse().with_context(|| format!("{} names no node", file.display()))?;
+        Ok(Self { path: path.to_owned(), node, _lock: lock })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -78,8 +79,8 @@ impl DataDir {
     }
 
     /// The id of the node.
-    pub(super) fn node(&self) -> &str {
-        &self.node
+    pub(super) fn node(&self) -> Id {
+        self.node
     }
 
     /// Writes the addresses in use for those who start nodes with port 0.
@@ -90,7 +91,8 @@ impl DataDir {
     }
 }
 
-fn read(doors: &Doors, path: &Path) -> io::Result<Vec<u8>> {
+/// The bytes of a small file.
+pub(super) fn read(doors: &Doors, path: &Path) -> io::Result<Vec<u8>> {
     let file = doors.fs.open(path)?;
     let mut bytes = vec![0; file.size()?.min(FILE_BYTES_MAX) as usize];
     file.read_exact_at(0, &mut bytes)?;

@@ -10,6 +10,7 @@ pub(super) struct Metrics {
     pub(super) query: bucksaw_query::Metrics,
     pub(super) sources: bucksaw_sources::Metrics,
     pub(super) api: bucksaw_api::Metrics,
+    pub(super) cluster: bucksaw_cluster::Metrics,
 }
 
 impl Metrics {
@@ -23,6 +24,7 @@ impl Metrics {
             query: bucksaw_query::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
+            cluster: bucksaw_cluster::Metrics::new(&mut registry),
         };
         (metrics, registry)
     }

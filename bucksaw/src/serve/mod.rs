@@ -3,7 +3,7 @@
 //! What runs, and in which order it stops, is written in ARCHITECTURE.md: first nothing new is let in and what is under
 //! way comes to its end, then the queue is closed, then the store takes what is left, then the threads end.
 
-mod actors;
+mod cluster;
 mod data_dir;
 mod listen;
 mod metrics;
@@ -13,15 +13,17 @@ mod settings;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
-use bucksaw_doors::Doors;
+use bucksaw_cluster::{Cluster, Router};
+use bucksaw_doors::{Doors, Tasks, real};
 use bucksaw_ingest::{Durability, Queue};
-use bucksaw_query::{Engine, Pool};
+use bucksaw_node::{Node, Parts};
+use bucksaw_query::{Engine, Gossiped, Patience, Pool, Scatter, Serving};
 use bucksaw_sources::Intake;
-use bucksaw_store::Shelf;
+use bucksaw_store::{Patience, Shelf};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -30,13 +32,18 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
-use actors::Actors;
 use data_dir::DataDir;
 use listen::Listeners;
 use metrics::Metrics;
 
 /// What is left in the queue at the end is given to the store for so long; the rest is there at the next start.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
+
+/// What the node is doing then has so long to come to its end.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+/// In so many stores each record lies, as far as answers may rely on it: stores do not copy from each other yet.
+const COPIES: usize = 1;
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     start_log(&args.log_level)?;
@@ -45,10 +52,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let doors = Doors::real();
     let data_dir = DataDir::open(&doors, &args.data_dir)?;
     let (metrics, registry) = Metrics::new();
+    let roles = settings::roles(&args);
 
     let net = runtime("net")?;
     let http = runtime("http")?;
-    let listeners = Listeners::bind(&args, &net, &http)?;
+    let inner = runtime("node")?;
+    let listeners = Listeners::bind(&args, roles, &net, &http)?;
+    let (network, reached_at) = inner.block_on(cluster::network(&args, &doors))?;
 
     let config = settings::queue(&args, &doors, data_dir.path());
     let (queue, found) = Queue::open(doors.clone(), &data_dir.path().join("queue"), config, metrics.queue)?;
@@ -75,23 +85,48 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         doors: doors.clone(),
         metrics: metrics.sources,
     };
-    let addresses = listeners.addresses();
+    let mut addresses = listeners.addresses();
+    let tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(inner.handle().clone()));
+    let facts = cluster::facts(data_dir.node(), roles, &addresses, reached_at);
+    addresses.extend(reached_at.map(|at| ("cluster".to_owned(), at.to_string())));
+    let (config, router) = (settings::cluster(&args, data_dir.path()), Router::new());
+    let (given, all, there) = (doors.clone(), Arc::clone(&tasks), Arc::clone(&network));
+    let cluster = Cluster::start(config, given, all, there, facts, router, metrics.cluster)
+        .context("cannot take a place in the cluster")?;
     data_dir.write_addresses(&doors, &addresses)?;
-    let node = NodeInfo {
-        id: data_dir.node().to_owned(),
+    let info = NodeInfo {
+        id: data_dir.node().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         roles: args.roles.iter().map(|role| role.name().to_owned()).collect(),
         addresses: addresses.clone(),
     };
-    let app = App::new(engine, doors, settings::api(&args), metrics.api, node, registry);
+    let serving = Serving::new(Arc::clone(&engine), Arc::clone(&tasks));
+    serving.register(cluster.router());
+    let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), COPIES);
+    let scatter = Scatter::new(serving, Arc::new(peers), Patience::default(), None);
+    let app = App::new(engine, doors.clone(), settings::api(&args), metrics.api, info, registry);
+    let app = app.in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
+    let node = Node {
+        doors,
+        tasks,
+        net: network,
+        id: data_dir.node(),
+        roles,
+        queue: Arc::clone(&queue),
+        shelf: Arc::clone(&shelf),
+        cluster: Arc::clone(&cluster),
+        patience: Patience::default(),
+        modestly: priority::modestly,
+    };
 
     let signals = Signals::catch(&http)?;
-    let mut actors = Actors::start(&queue, &shelf)?;
+    node.answer_calls();
+    let mut parts = Parts::start(node);
     let (stop, stopping) = watch::channel(false);
     let served = serve(&net, &http, listeners, &intake, &app, &stopping);
     say_ready(&addresses, data_dir.path());
 
-    let reason = http.block_on(wanted_end(signals, &mut actors));
+    let (reason, sound) = http.block_on(wanted_end(signals, &mut parts));
     info!(reason, "stopping");
     app.set_ready(false);
     // Nobody listens when all servers have ended already.
@@ -100,14 +135,22 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         // A task that panicked has nothing left to end.
         let _ = http.block_on(task);
     }
+    cluster.update(|facts| facts.draining = true);
     queue.close();
     shelf.hurry();
-    drain(&queue, &shelf);
-    let ended = actors.stop();
+    inner.block_on(async {
+        parts.drain(DRAIN_MAX).await;
+        parts.stop(STOP_MAX).await;
+        cluster.leave().await;
+    });
     net.shutdown_timeout(Duration::from_secs(1));
     http.shutdown_timeout(Duration::from_secs(1));
+    inner.shutdown_timeout(Duration::from_secs(1));
     info!("stopped");
-    ended.map(|()| Exit::Done)
+    if !sound {
+        bail!("a part of the node failed by a bug: its log says more");
+    }
+    Ok(Exit::Done)
 }
 
 fn start_log(level: &str) -> anyhow::Result<()> {
@@ -168,6 +211,7 @@ fn say_ready(addresses: &BTreeMap<String, String>, data_dir: &std::path::Path) {
         fast = of("fast"),
         durable = of("durable"),
         bulk = of("bulk"),
+        cluster = of("cluster"),
         data_dir = %data_dir.display(),
         "ready"
     );
@@ -194,34 +238,19 @@ impl Signals {
     }
 }
 
-/// Waits for a signal, or for a part of the node that ended by itself. A second signal ends the process at once.
-async fn wanted_end(mut signals: Signals, actors: &mut Actors) -> &'static str {
-    let reason = tokio::select! {
-        reason = signals.next() => reason,
-        () = actors.ended() => "a part of the node failed",
+/// Waits for a signal, or for a part of the node that ended by itself; says which, and whether all is sound. A second
+/// signal ends the process at once.
+async fn wanted_end(mut signals: Signals, parts: &mut Parts) -> (&'static str, bool) {
+    let ended = tokio::select! {
+        reason = signals.next() => (reason, true),
+        () = parts.ended() => ("a part of the node failed", false),
     };
     tokio::spawn(async move {
         signals.next().await;
         warn!("stopped at once, by a second signal: the next start takes a little longer");
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
-    reason
-}
-
-/// Gives the store what is left in the queue, so that it is safe from a power cut, too.
-#[expect(clippy::disallowed_methods, reason = "bounds the wait of a real process; nothing is decided by it")]
-fn drain(queue: &Queue, shelf: &Shelf) {
-    let until = Instant::now() + DRAIN_MAX;
-    while Instant::now() < until {
-        match shelf.gather(queue, true) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(error) => {
-                warn!(%error, "cannot give the store what is left in the queue; it is there at the next start");
-                return;
-            }
-        }
-    }
+    ended
 }
 
 /// Every segment is an open file, and so is every connection.

@@ -22,15 +22,15 @@ const STEPS: i32 = 15;
 
 /// Does the work on a thread of lower priority, and waits for it; where there is no thread to be had, on this one. A panic
 /// goes on here.
-pub(super) fn lower<T: Send>(work: impl Fn() -> T + Sync) -> T {
+pub(super) fn modestly(work: &(dyn Fn() + Sync)) {
     let lowered = || {
         lower_this_thread();
-        work()
+        work();
     };
     thread::scope(|scope| match thread::Builder::new().name("modest".into()).spawn_scoped(scope, lowered) {
         Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
         Err(_) => work(),
-    })
+    });
 }
 
 /// On Linux the priority of "this process" is that of the calling thread, whatever POSIX says.
@@ -52,14 +52,15 @@ mod tests {
     #[test]
     fn only_the_thread_of_the_work_is_lowered() {
         let now = || rustix::process::nice(0).unwrap();
-        let before = now();
-        assert_eq!(lower(now), (before + STEPS).min(19));
+        let (before, seen) = (now(), std::sync::Mutex::new(None));
+        modestly(&|| *seen.lock().unwrap() = Some(now()));
+        assert_eq!(*seen.lock().unwrap(), Some((before + STEPS).min(19)));
         assert_eq!(now(), before);
     }
 
     #[test]
     fn a_panic_goes_on() {
-        let failed = std::panic::catch_unwind(|| lower(|| panic!("a bug")));
+        let failed = std::panic::catch_unwind(|| modestly(&|| panic!("a bug")));
         assert!(failed.is_err());
     }
 }

@@ -1,8 +1,10 @@
 //! From what was typed to what each part of the node wants.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::bail;
+use bucksaw_cluster::Roles;
 use bucksaw_doors::Doors;
 use bucksaw_segment::Codec;
 
@@ -17,21 +19,31 @@ const OPENED_BYTES_MAX: u64 = 1 << 30;
 /// Bodies that are worked on at the same time, on however large a machine.
 const INGESTS_MAX: usize = 32;
 
-/// Refuses what this version cannot keep.
+/// How long a node that is down is remembered when records are kept for ever.
+const REMEMBER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Refuses what cannot be kept.
 pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
-    if !args.join.is_empty() {
-        bail!("--join: this version runs single nodes only: leave it out");
-    }
-    if args.replication_factor > 1 {
-        bail!("--replication-factor {}: this version keeps one copy: leave it out", args.replication_factor);
-    }
-    if !args.roles.contains(&Role::Ingest) || !args.roles.contains(&Role::Store) {
-        bail!("--roles: in this version a node has both roles: leave it out");
+    if args.roles.is_empty() {
+        bail!("--roles: a node has at least one: ingest, store or both");
     }
     if args.max_record_bytes.0 > bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64 {
         bail!("--max-record-bytes: at most {} MB", bucksaw_sources::Config::RECORD_BYTES_LIMIT >> 20);
     }
     Ok(())
+}
+
+/// What the node does.
+pub(super) fn roles(args: &ServeArgs) -> Roles {
+    Roles { ingest: args.roles.contains(&Role::Ingest), store: args.roles.contains(&Role::Store) }
+}
+
+pub(super) fn cluster(args: &ServeArgs, data_dir: &Path) -> bucksaw_cluster::Config {
+    bucksaw_cluster::Config {
+        join: args.join.iter().map(ToString::to_string).collect(),
+        remember: args.retention_age.0.unwrap_or(REMEMBER_MAX),
+        ..bucksaw_cluster::Config::new(data_dir.to_owned())
+    }
 }
 
 pub(super) fn queue(args: &ServeArgs, doors: &Doors, data_dir: &Path) -> bucksaw_ingest::Config {
@@ -59,6 +71,8 @@ pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
         retention_age: args.retention_age.0,
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),
         trash_age: args.trash_age,
+        copies: args.replication_factor as usize,
+        free_bytes_min: args.min_free_bytes.map_or(FREE_BYTES_MIN, |bytes| bytes.0),
         ..default
     }
 }

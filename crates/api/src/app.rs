@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bucksaw_doors::Doors;
+use bucksaw_cluster::Cluster;
+use bucksaw_doors::{Body, Doors};
 use bucksaw_ingest::Queue;
 use bucksaw_query::{Engine, Scatter};
 use bucksaw_record::Millis;
@@ -15,6 +16,7 @@ use crate::config::Config;
 use crate::history::History;
 use crate::ingest::{Budget, Unpacker};
 use crate::metrics::Metrics;
+use crate::node;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +46,16 @@ pub struct App {
     pub(crate) answers: Arc<Semaphore>,
     pub(crate) tails: Arc<Semaphore>,
     pub(crate) history: Arc<History>,
+    pub(crate) place: Option<Place>,
     ready: Arc<AtomicBool>,
+}
+
+/// A node's place among others.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) cluster: Arc<Cluster>,
+    /// The replication factor.
+    pub(crate) copies: u32,
 }
 
 impl App {
@@ -73,19 +84,29 @@ impl App {
             config: Arc::new(config),
             info: Arc::new(info),
             registry: Arc::new(registry),
+            place: None,
             ready: Arc::new(AtomicBool::new(true)),
         }
     }
 
-    /// The same as a part of a cluster: questions are asked of all its nodes.
+    /// The same with questions that are asked of all nodes of the cluster.
     #[must_use]
-    pub fn in_cluster(self, scatter: Arc<Scatter>) -> Self {
+    pub fn asking(self, scatter: Arc<Scatter>) -> Self {
         Self { scatter: Some(scatter), ..self }
     }
 
     /// Who asks all nodes; `None` while this node is alone, and its engine's answers are those of the cluster.
     pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
         self.scatter.as_ref().filter(|scatter| !scatter.is_alone())
+    }
+
+    /// Lets it tell of the other nodes, too, and them of this one. Each record is kept on `copies` stores.
+    #[must_use]
+    pub fn in_cluster(mut self, cluster: Arc<Cluster>, copies: u32) -> Self {
+        let app = self.clone();
+        cluster.router().add(node::STATUS, move |_: Body| node::answer(app.clone()));
+        self.place = Some(Place { cluster, copies });
+        self
     }
 
     /// Says whether the node wants traffic: no longer once it is about to stop.

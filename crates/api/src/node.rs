@@ -1,18 +1,113 @@
 //! What operators look at: the cluster as this node sees it, metrics, health, and the names of the calls.
 
+use std::io;
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use bucksaw_cluster::{Held, Member};
+use bucksaw_doors::Body;
+use bucksaw_record::{Millis, time};
+use futures_util::future::join_all;
+use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
 
+/// The call by which nodes ask each other how they are.
+pub(crate) const STATUS: &str = "node/status";
+
+/// A node that does not tell within this is shown by what was last heard of it.
+const TELL_MAX: Duration = Duration::from_secs(2);
+
 pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiError> {
+    let own = described(app.clone()).await?;
+    let Some(place) = &app.place else { return Ok(Json(json!({ "nodes": [own] }))) };
+    let members = place.cluster.members();
+    let told = members.iter().map(|member| async {
+        if member.facts.node == place.cluster.node() {
+            return own.clone();
+        }
+        let asked = match member.is_live() {
+            true => place.cluster.call_json::<_, Value>(member, STATUS, &json!({}), TELL_MAX).await.ok(),
+            false => None,
+        };
+        of_member(member, asked)
+    });
+    let mut nodes = join_all(told).await;
+    if members.is_empty() {
+        // Its place is not taken yet.
+        nodes.push(own.clone());
+    }
+    let stores = members.iter().filter(|member| member.facts.roles.store && member.is_live()).count();
+    let missing = (place.copies as usize).saturating_sub(stores.max(1));
+    Ok(Json(json!({
+        "nodes": nodes,
+        "asked": place.cluster.node(),
+        "replication_factor": place.copies,
+        "stores_alive": stores,
+        "stores_missing": missing,
+    })))
+}
+
+/// Answers [`STATUS`].
+pub(crate) async fn answer(app: App) -> io::Result<Body> {
+    let told = described(app).await.map_err(|_| io::Error::other("cannot tell how the node is"))?;
+    Ok(Body::whole(serde_json::to_vec(&told)?))
+}
+
+/// What a node told of itself, or what is known of it, and how it is seen from here.
+fn of_member(member: &Member, told: Option<Value>) -> Value {
+    let facts = &member.facts;
+    let silent = told.is_none();
+    let mut node = told.filter(Value::is_object).unwrap_or_else(|| {
+        let held = |held: &Held| json!({ "oldest": moment(held.oldest), "newest": moment(held.newest) });
+        let roles: Vec<&str> = [("ingest", facts.roles.ingest), ("store", facts.roles.store)]
+            .into_iter()
+            .filter(|role| role.1)
+            .map(|role| role.0)
+            .collect();
+        let (mut queue, mut store) = (held(&facts.queue), held(&facts.shelf));
+        queue["pending_bytes"] = facts.queue.bytes.into();
+        store["stored_bytes"] = facts.shelf.bytes.into();
+        let addresses = [
+            ("http", facts.clients.http.clone()),
+            ("fast", facts.clients.fast.clone()),
+            ("durable", facts.clients.durable.clone()),
+            ("bulk", facts.clients.bulk.clone()),
+            ("cluster", Some(facts.address.to_string())),
+        ];
+        let addresses: Map<String, Value> =
+            addresses.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.into()))).collect();
+        json!({
+            "id": facts.node,
+            "addresses": addresses,
+            "roles": roles,
+            "queue": queue,
+            "store": store,
+            "disk_free_bytes": facts.free_bytes,
+        })
+    });
+    if silent {
+        node["state"] = if member.is_live() { "silent" } else { member.state.word() }.into();
+    }
+    node["member"] = member.state.word().into();
+    node["since"] = moment(Some(member.since)).into();
+    if let Some(twin) = member.twin {
+        node["twin"] = twin.to_string().into();
+    }
+    node
+}
+
+fn moment(at: Option<Millis>) -> Option<String> {
+    at.map(|at| time::format_rfc3339(at, 0))
+}
+
+async fn described(app: App) -> Result<Value, ApiError> {
     // Footers are summed up and a directory may be listed: not for the runtime's threads.
-    let described = tokio::task::spawn_blocking(move || describe(&app)).await;
-    Ok(Json(described.map_err(|_| ApiError::internal())?))
+    tokio::task::spawn_blocking(move || describe(&app)).await.map_err(|_| ApiError::internal())
 }
 
 fn describe(app: &App) -> Value {
@@ -20,7 +115,7 @@ fn describe(app: &App) -> Value {
     let backlog = queue.backlog();
     let segments = shelf.segments();
     let sum = |of: fn(&bucksaw_store::Stored) -> u64| segments.iter().map(|segment| of(segment)).sum::<u64>();
-    let span = |at: Option<bucksaw_record::Id>| at.map(|id| bucksaw_record::time::format_rfc3339(id.at(), 0));
+    let span = |at: Option<bucksaw_record::Id>| moment(at.map(|id| id.at()));
     let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
     let state = match (app.is_ready(), queue.is_full()) {
         (false, _) => "stopping",
@@ -28,7 +123,7 @@ fn describe(app: &App) -> Value {
         (true, false) => "ready",
     };
     let info = &app.info;
-    json!({ "nodes": [{
+    json!({
         "id": info.id,
         "version": info.version,
         "addresses": info.addresses,
@@ -52,7 +147,7 @@ fn describe(app: &App) -> Value {
         "disk_free_bytes": queue.free_bytes(),
         "damaged": app.engine.damaged(),
         "segments_with_damaged_blocks": broken,
-    }]})
+    })
 }
 
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {

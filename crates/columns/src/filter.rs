@@ -42,9 +42,8 @@ const LETTERS: u32 = 5;
 const WORD: u32 = 6;
 const ADDRESS: u32 = 7;
 
-/// Bytes of a gram of two words, and where in it, counted from its end, bytes of words stand.
+/// Bytes of a gram of two words: two of each, and what joins them.
 const PAIR: u32 = 5;
-const PAIR_WORDS: u32 = 0b11011;
 
 /// Bytes of the longest gram.
 const GRAM_BYTES_MAX: usize = ADDRESS as usize;
@@ -120,8 +119,7 @@ fn grams(text: &[u8], mut each: impl FnMut(u32)) {
 fn grams_of_piece(text: &[u8], kinds: u8, each: impl FnMut(u32)) {
     match kinds {
         LETTER => grams_of_letters(text, each),
-        // Those of an address or a pair.
-        _ if kinds & JOINT != 0 => grams_of_any(text, each),
+        _ if kinds & JOINT != 0 => grams_of_joined(text, kinds, each),
         _ => grams_of_word(text, each),
     }
 }
@@ -162,59 +160,43 @@ fn grams_of_word(text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
-/// The same for any text.
-fn grams_of_any(text: &[u8], mut each: impl FnMut(u32)) {
-    let mut bytes = 0_u64;
-    // Bytes of a word up to here, those without a digit, and digits and dots.
-    let (mut word, mut letters, mut address) = (0_u32, 0_u32, 0_u32);
-    // A bit for each of the last bytes that is a dot, a digit, of a word, and that joins words.
-    let (mut dots, mut digits, mut words, mut joints) = (0_u32, 0_u32, 0_u32, 0_u32);
-    for byte in text {
-        let folded = FOLDED[*byte as usize];
-        bytes = bytes << 8 | u64::from(folded);
-        (dots, digits, words, joints) = (dots << 1, digits << 1, words << 1, joints << 1);
-        match folded {
-            0 => (word, letters, address) = (0, 0, 0),
-            b'.' => {
-                (word, letters) = (0, 0);
-                address += 1;
-                dots |= 1;
-                joints |= 1;
-            }
-            b'-' | b'/' | b':' | b'@' => {
-                (word, letters, address) = (0, 0, 0);
-                joints |= 1;
-            }
-            b'0'..=b'9' => {
-                word += 1;
-                letters = 0;
-                address += 1;
-                (digits, words) = (digits | 1, words | 1);
-                if word >= WORD {
-                    each(place(bytes, WORD));
-                }
-                let dots = dots & ((1 << ADDRESS) - 1);
-                if address >= ADDRESS && dots.count_ones() > 1 && dots >> (ADDRESS - 1) == 0 {
-                    each(place(bytes, ADDRESS));
-                }
-            }
-            _ => {
-                word += 1;
-                letters += 1;
-                address = 0;
-                words |= 1;
-                if letters >= SHORT {
-                    each(place(bytes, SHORT));
-                }
-                if letters >= LETTERS {
-                    each(place(bytes, LETTERS));
-                } else if word >= WORD {
-                    each(place(bytes, WORD));
-                }
+/// The same for words that are joined: those of each word, of each two, and of addresses.
+#[inline]
+fn grams_of_joined(text: &[u8], kinds: u8, mut each: impl FnMut(u32)) {
+    let (mut rest, mut before, mut dots) = (text, 0, 0);
+    loop {
+        let word = rest.iter().position(|byte| KINDS[*byte as usize] == JOINT).unwrap_or(rest.len());
+        if word >= SHORT as usize {
+            grams_of_word(&rest[..word], &mut each);
+        }
+        if word >= 2 && before >= 2 {
+            // What begins two bytes before what joins them.
+            let from = text.len() - rest.len() - 3;
+            let pair = &text[from..from + PAIR as usize];
+            if pair.iter().any(|byte| KINDS[*byte as usize] == LETTER) {
+                each(place(pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])), PAIR));
             }
         }
-        if word == 2 && joints & 0b100 != 0 && words & PAIR_WORDS == PAIR_WORDS && digits & PAIR_WORDS != PAIR_WORDS {
-            each(place(bytes, PAIR));
+        let Some((joint, behind)) = rest[word..].split_first() else { break };
+        dots += u32::from(*joint == b'.');
+        (rest, before) = (behind, word);
+    }
+    if dots > 1 && kinds & DIGIT != 0 && text.len() >= ADDRESS as usize {
+        grams_of_addresses(text, each);
+    }
+}
+
+/// Those of addresses alone.
+fn grams_of_addresses(text: &[u8], mut each: impl FnMut(u32)) {
+    let (mut bytes, mut address, mut dots) = (0, 0, 0_u32);
+    for byte in text {
+        bytes = bytes << 8 | u64::from(*byte);
+        let is_dot = *byte == b'.';
+        dots = dots << 1 | u32::from(is_dot);
+        address = if is_dot || byte.is_ascii_digit() { address + 1 } else { 0 };
+        let within = dots & ((1 << ADDRESS) - 1);
+        if !is_dot && address >= ADDRESS && within.count_ones() > 1 && within >> (ADDRESS - 1) == 0 {
+            each(place(bytes, ADDRESS));
         }
     }
 }
@@ -232,46 +214,45 @@ const FULL_LOOK: usize = 1 << 20;
 const PIECE_BYTES_MAX: usize = 31;
 const PLACES: usize = 8_192;
 
+/// A piece of four bytes or more in 32: how it begins, and how it ends. The two meet, so that the first byte of the second is
+/// known from the first, and the length takes its place. `None` when it is too long.
+#[inline]
+fn key(piece: &[u8]) -> Option<(u128, u128)> {
+    let (first, last) = match (piece.first_chunk::<16>(), piece.last_chunk::<16>()) {
+        (Some(first), Some(last)) => (u128::from_le_bytes(*first), u128::from_le_bytes(*last)),
+        _ => match (piece.first_chunk::<8>(), piece.last_chunk::<8>()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first).into(), u64::from_le_bytes(*last).into()),
+            _ => {
+                let (first, last) = (piece.first_chunk::<4>()?, piece.last_chunk::<4>()?);
+                (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into())
+            }
+        },
+    };
+    (piece.len() <= PIECE_BYTES_MAX).then_some((first, last & !0xff | piece.len() as u128))
+}
+
 /// Pieces that were met not long ago: each in the place that its bytes say, until another takes that.
 #[derive(Debug)]
-struct Recent(Vec<([u8; PIECE_BYTES_MAX], u8)>);
+struct Recent(Vec<(u128, u128)>);
 
 impl Recent {
     fn new() -> Self {
-        Self(vec![([0; PIECE_BYTES_MAX], 0); PLACES])
+        Self(vec![(0, 0); PLACES])
     }
 
     fn forget(&mut self) {
-        self.0.iter_mut().for_each(|(_, len)| *len = 0);
+        self.0.fill((0, 0));
     }
 
     /// Whether the piece is remembered. It is from now on, if it is not too long.
     #[inline]
     fn has_or_takes(&mut self, piece: &[u8]) -> bool {
-        let Some((kept, len)) = self.0.get_mut(place_of(piece)).filter(|_| piece.len() <= PIECE_BYTES_MAX) else {
-            return false;
-        };
-        if *len as usize == piece.len() && kept[..piece.len()] == *piece {
-            return true;
-        }
-        kept[..piece.len()].copy_from_slice(piece);
-        *len = piece.len() as u8;
-        false
+        let Some(key) = key(piece) else { return false };
+        let halves = |ends: u128| ends as u64 ^ (ends >> 64) as u64;
+        let mixed = halves(key.0).rotate_left(32) ^ halves(key.1);
+        let place = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACES.ilog2());
+        std::mem::replace(&mut self.0[place as usize], key) == key
     }
-}
-
-/// Which place a piece of four bytes or more has.
-#[inline]
-fn place_of(piece: &[u8]) -> usize {
-    let ends = match (piece.first_chunk::<8>(), piece.last_chunk::<8>()) {
-        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-        _ => match (piece.first_chunk::<4>(), piece.last_chunk::<4>()) {
-            (Some(first), Some(last)) => (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into()),
-            _ => (0, 0),
-        },
-    };
-    let mixed = (ends.0.rotate_left(32) ^ ends.1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (64 - PLACES.ilog2())) as usize
 }
 
 /// A filter in the making.
@@ -333,7 +314,7 @@ impl FilterBuilder {
             Some(look) => self.look = look,
             None => {
                 self.look = FULL_LOOK;
-                self.is_full = self.set() * 16 >= FULL << BITS_LOG;
+                self.is_full = are_full(self.set(), 1 << BITS_LOG);
             }
         }
         if !self.is_full {
@@ -354,11 +335,10 @@ impl FilterBuilder {
         }
     }
 
-    /// The filter as it is kept, in as few bytes as do; starts anew.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        let set = self.set();
-        let is_full = set * 16 >= FULL << BITS_LOG;
-        let words = if is_full { 1 } else { (set * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()) };
+    /// The filter as it is kept, in as few bytes as do, and in about so many at most; starts anew. What is full then, is
+    /// given up but for the bytes that occur.
+    pub(crate) fn take(&mut self, bytes_max: usize) -> Vec<u8> {
+        let words = (self.set() * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()).min(bytes_max / 8).max(1);
         let mut out = vec![0; 1 + BYTE_SET + words * 8];
         let (head, bits) = out.split_at_mut(1 + BYTE_SET);
         head[0] = KIND;
@@ -373,9 +353,18 @@ impl FilterBuilder {
                 left &= left - 1;
             }
         }
+        if are_full(bits.iter().map(|byte| byte.count_ones() as usize).sum(), words * 64) {
+            bits[..8].fill(!0);
+            out.truncate(1 + BYTE_SET + 8);
+        }
         self.clear();
         out
     }
+}
+
+/// Whether so many bits are too many of all.
+fn are_full(set: usize, all: usize) -> bool {
+    set * 16 >= FULL * all
 }
 
 /// How many bytes two texts begin with that are the same, about: rather fewer.
@@ -441,17 +430,79 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Which of the bytes of a pair, counted from its end, are of words.
+    const PAIR_WORDS: u32 = 0b11011;
+
+    /// What the grams of a text are, byte by byte.
+    fn grams_of_any(text: &[u8], mut each: impl FnMut(u32)) {
+        let mut bytes = 0_u64;
+        // Bytes of a word up to here, those without a digit, and digits and dots.
+        let (mut word, mut letters, mut address) = (0_u32, 0_u32, 0_u32);
+        // A bit for each of the last bytes that is a dot, a digit, of a word, and that joins words.
+        let (mut dots, mut digits, mut words, mut joints) = (0_u32, 0_u32, 0_u32, 0_u32);
+        for byte in text {
+            let folded = FOLDED[*byte as usize];
+            bytes = bytes << 8 | u64::from(folded);
+            (dots, digits, words, joints) = (dots << 1, digits << 1, words << 1, joints << 1);
+            match folded {
+                0 => (word, letters, address) = (0, 0, 0),
+                b'.' => {
+                    (word, letters) = (0, 0);
+                    address += 1;
+                    dots |= 1;
+                    joints |= 1;
+                }
+                b'-' | b'/' | b':' | b'@' => {
+                    (word, letters, address) = (0, 0, 0);
+                    joints |= 1;
+                }
+                b'0'..=b'9' => {
+                    word += 1;
+                    letters = 0;
+                    address += 1;
+                    (digits, words) = (digits | 1, words | 1);
+                    if word >= WORD {
+                        each(place(bytes, WORD));
+                    }
+                    let dots = dots & ((1 << ADDRESS) - 1);
+                    if address >= ADDRESS && dots.count_ones() > 1 && dots >> (ADDRESS - 1) == 0 {
+                        each(place(bytes, ADDRESS));
+                    }
+                }
+                _ => {
+                    word += 1;
+                    letters += 1;
+                    address = 0;
+                    words |= 1;
+                    if letters >= SHORT {
+                        each(place(bytes, SHORT));
+                    }
+                    if letters >= LETTERS {
+                        each(place(bytes, LETTERS));
+                    } else if word >= WORD {
+                        each(place(bytes, WORD));
+                    }
+                }
+            }
+            if word == 2 && joints & 0b100 != 0 && words & PAIR_WORDS == PAIR_WORDS && digits & PAIR_WORDS != PAIR_WORDS
+            {
+                each(place(bytes, PAIR));
+            }
+        }
+    }
+
     proptest! {
         /// Whatever is cut out of a line of which the words were taken in, in whatever case.
         #[test]
         fn no_part_of_a_line_is_denied(
             line in "([0-9]{1,12}|[0-9a-fA-F]{3,12}|[a-zA-Z_]{2,8}|[0-9]{1,3}(\\.[0-9]{1,3}){1,4}|[ -~äß]{0,5}|[.:/-]){0,12}",
             cuts: Vec<(prop::sample::Index, prop::sample::Index)>,
+            bytes_max in prop_oneof![Just(usize::MAX), 0_usize..40],
         ) {
             let mut builder = FilterBuilder::new();
             line.split(' ').for_each(|word| builder.add(word.as_bytes()));
             builder.add(b" ");
-            let filter = builder.take();
+            let filter = builder.take(bytes_max);
             for (a, b) in cuts {
                 let (a, b) = (a.index(line.len() + 1), b.index(line.len() + 1));
                 let part = &line.as_bytes()[a.min(b)..a.max(b)];
@@ -471,7 +522,7 @@ mod tests {
             let (mut one_by_one, mut all) = (FilterBuilder::new(), FilterBuilder::new());
             texts.iter().for_each(|text| one_by_one.add(text.as_bytes()));
             all.add_all(texts.iter().map(String::as_bytes));
-            prop_assert_eq!(one_by_one.take(), all.take());
+            prop_assert_eq!(one_by_one.take(usize::MAX), all.take(usize::MAX));
         }
     }
 
@@ -483,7 +534,7 @@ mod tests {
             grams_of_any(text, |place| at_once.words[place as usize / 64] |= 1 << (place % 64));
             in_pieces.add(text);
         }
-        (at_once.take(), in_pieces.take())
+        (at_once.take(usize::MAX), in_pieces.take(usize::MAX))
     }
 
     proptest! {
@@ -500,7 +551,9 @@ mod tests {
     proptest! {
         /// What is known of the bytes of a piece spares work and nothing else.
         #[test]
-        fn pieces_have_the_grams_that_any_text_has(text in "[a-zA-Z_ä]{0,12}|[0-9a-f]{0,14}|[a-h4-6]{0,9}|[0-9]{0,9}") {
+        fn pieces_have_the_grams_that_any_text_has(
+            text in "[a-zA-Z_ä]{0,12}|[0-9a-f]{0,14}|[a-h4-6]{0,9}|[0-9]{0,9}|([aB3]{0,7}[-./:@]){0,6}[aB3]{0,7}|([0-9]{0,3}[.:]){0,6}[0-9]{0,3}",
+        ) {
             let (mut known, mut any) = (Vec::new(), Vec::new());
             grams_of_piece(text.as_bytes(), piece(text.as_bytes()).1, |place| known.push(place));
             grams_of_any(text.as_bytes(), |place| any.push(place));
@@ -520,13 +573,53 @@ mod tests {
         assert_eq!(at_once, in_pieces);
     }
 
+    proptest! {
+        /// A piece that is not told from another has the same bytes.
+        #[test]
+        fn pieces_are_told_apart(a in "[ab]{4,35}|a{4,35}", b in "[ab]{4,35}|a{4,35}") {
+            prop_assert_eq!(key(a.as_bytes()).is_some(), a.len() <= PIECE_BYTES_MAX);
+            for at in 0..a.len() {
+                let mut other = a.clone().into_bytes();
+                other[at] ^= 1;
+                prop_assert!(key(&other).is_none() || key(&other) != key(a.as_bytes()));
+            }
+            prop_assert_eq!(key(a.as_bytes()).is_some() && key(a.as_bytes()) == key(b.as_bytes()), a == b && a.len() <= PIECE_BYTES_MAX);
+        }
+    }
+
+    /// A filter in fewer bytes lets more through, and what would let nearly everything through takes no room.
+    #[test]
+    fn a_filter_is_no_larger_than_it_may_be() {
+        let filter = |bytes_max: usize| {
+            let mut builder = FilterBuilder::new();
+            (0..5_000_u64)
+                .for_each(|at| builder.add(format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).as_bytes()));
+            builder.take(bytes_max)
+        };
+        let all = filter(usize::MAX).len();
+        let passed = |bytes: &[u8]| {
+            (5_000..6_000_u64)
+                .filter(|at| {
+                    let text = format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                    Filter::new(bytes).may_contain(text.as_bytes(), false)
+                })
+                .count()
+        };
+        let half = filter(all / 2);
+        assert!(half.len() <= all / 2 + 41 && half.len() > all / 3, "{} of {all}", half.len());
+        assert!(passed(&half) < 100, "{}", passed(&half));
+        let little = filter(all / 8);
+        assert!(little.len() == 41 && passed(&little) == 1_000, "{}", little.len());
+        assert!(!Filter::new(&little).may_have(b'g'), "it still knows the bytes");
+    }
+
     #[test]
     fn pieces_of_the_block_before_are_taken_in_again() {
         let text: String = (0..20).map(|number| format!("piece{number}z ")).collect();
         let mut builder = FilterBuilder::new();
         let mut filter = || {
             builder.add(text.as_bytes());
-            builder.take()
+            builder.take(usize::MAX)
         };
         assert_eq!(filter(), filter());
     }
@@ -546,7 +639,7 @@ mod tests {
         let taken = builder.taken;
         assert!(taken < text.len() / 2, "{taken}");
         builder.add(b"Z");
-        let bytes = builder.take();
+        let bytes = builder.take(usize::MAX);
         assert!(bytes.len() < 50, "{}", bytes.len());
         let filter = Filter::new(&bytes);
         assert!(
@@ -555,7 +648,7 @@ mod tests {
                 && !filter.may_have(b'Y')
         );
         builder.add(b"words");
-        let bytes = builder.take();
+        let bytes = builder.take(usize::MAX);
         assert!(!Filter::new(&bytes).may_contain(b"other", false), "it starts anew");
     }
 
@@ -568,7 +661,7 @@ mod tests {
             builder.add((mixed >> 20).to_string().as_bytes());
             builder.add(format!("10.{}.{}.1", mixed >> 60, mixed >> 51 & 255).as_bytes());
         }
-        let bytes = builder.take();
+        let bytes = builder.take(usize::MAX);
         let filter = Filter::new(&bytes);
         let passed = |text: &dyn Fn(u64) -> String| {
             (0..1_000).filter(|at| filter.may_contain(text(at * 7 + 3).as_bytes(), false)).count()
@@ -597,7 +690,7 @@ mod tests {
         };
         let words: Vec<String> = (0..5_000).map(letters).collect();
         words.iter().for_each(|word| builder.add(word.as_bytes()));
-        let filter = builder.take();
+        let filter = builder.take(usize::MAX);
         let filter = Filter::new(&filter);
         for word in &words {
             let part = word.get(2..9).unwrap().to_uppercase();

@@ -40,6 +40,11 @@ const TRIAL_WORTH: usize = 95;
 const WORTH: usize = 102;
 const WORTH_DENSE: usize = 100;
 
+/// Beside dense text that is left to zstd, the filter may take so many bytes, or such a part of the packed text: it is large,
+/// being of random words, and the block should not be.
+const FILTER_BYTES: usize = 16 << 10;
+const FILTER_PART: usize = 64;
+
 /// Packs lines. Keeps its memory from block to block: one for each thread.
 #[derive(Debug)]
 pub struct Encoder {
@@ -87,7 +92,7 @@ impl Encoder {
 
     #[cfg(test)]
     pub(crate) fn filter(&mut self) -> Vec<u8> {
-        self.tree.filter.take()
+        self.tree.filter.take(usize::MAX)
     }
 
     /// Packs a text of lines, an LF after each; `level` is that of zstd. More than 2 GB are never columns.
@@ -97,7 +102,12 @@ impl Encoder {
             self.tree.filter.clear();
             self.tree.filter.add(text);
         }
-        Packed { text: packed, filter: self.tree.filter.take() }
+        let most = match &packed {
+            Text::Columns(_) => usize::MAX,
+            Text::Zstd(bytes) => filter_bytes_max(text.len(), bytes.len()),
+            Text::Plain => filter_bytes_max(text.len(), text.len()),
+        };
+        Packed { text: packed, filter: self.tree.filter.take(most) }
     }
 
     fn pack(&mut self, text: &[u8], level: i32) -> Option<Text> {
@@ -122,24 +132,32 @@ impl Encoder {
     /// The columns of a text, if they may be worth it.
     fn columns(&mut self, text: &[u8], sample: &Sample) -> Option<Vec<u8>> {
         let lines = Lines::of(text, text.len() / LINE_BYTES_MIN)?;
-        self.tree.borders.look(text);
-        let some = SAMPLE_LINES.min(lines.count());
-        let layouts = layouts_of_sample(lines.values(text), Way::Line, &self.tree.borders, SAMPLE_LINES);
-        if layouts * LINES_PER_LAYOUT > some || !self.promises(text, &lines, sample) {
+        if !self.have_layouts(text, &lines) || !self.promises(text, &lines, sample) {
             return None;
         }
+        self.tree.borders.look(text);
         self.whole(text, &lines, Work::of(text.len()), sample.level)
+    }
+
+    /// Whether some of the lines have layouts in common.
+    fn have_layouts(&mut self, text: &[u8], lines: &Lines) -> bool {
+        let step = lines.count().div_ceil(SAMPLE_LINES).max(1);
+        let (sample, sampled) = copied(text, lines.all().step_by(step));
+        self.tree.borders.look(&sample);
+        let layouts = layouts_of_sample(sampled.values(&sample), Way::Line, &self.tree.borders, SAMPLE_LINES);
+        layouts * LINES_PER_LAYOUT <= lines.count().min(SAMPLE_LINES)
     }
 
     /// Whether columns of the whole text may be worth it, by those of some lines.
     fn promises(&mut self, text: &[u8], lines: &Lines, sample: &Sample) -> bool {
         let piece = if sample.is_dense { TRIAL_BYTES_DENSE } else { TRIAL_BYTES };
-        let (starts, ends) = lines.pieces(text.len(), piece);
-        let some = Values::new(text, &starts, &ends, 1);
-        let bytes = some.bytes() + some.len();
-        let Some(split) = self.tree.lines(some, Work::of_part(bytes, text.len())) else { return false };
+        let (some, lines) = copied(text, lines.pieces(text.len(), piece));
+        self.tree.borders.look(&some);
+        let work = Work::of_part(some.len(), text.len());
+        let Some(split) = self.tree.lines(lines.values(&some), work) else { return false };
         let columns = || Writer::new(sample.level).and_then(|writer| writer.write(split));
-        !sample.is_dense || columns().is_ok_and(|columns| columns.len() * 100 < sample.expected(bytes) * TRIAL_WORTH)
+        !sample.is_dense
+            || columns().is_ok_and(|columns| columns.len() * 100 < sample.expected(some.len()) * TRIAL_WORTH)
     }
 
     /// Columns of any text, be they worth it or not.
@@ -158,6 +176,11 @@ impl Encoder {
         debug_assert!(same, "a text does not come back from its columns");
         same.then_some(columns)
     }
+}
+
+/// The bytes that the filter may take beside a text that is left to zstd.
+fn filter_bytes_max(bytes: usize, packed: usize) -> usize {
+    if plain::is_dense(bytes, packed) { FILTER_BYTES.max(packed / FILTER_PART) } else { usize::MAX }
 }
 
 /// Where the lines of a text start, and at last where it ends.
@@ -187,16 +210,54 @@ impl Lines {
         Values::new(text, self.starts(), &self.0[1..], 1)
     }
 
-    /// Where some lines from all over a text of so many bytes start, and what comes after each: no lines that are kept whole.
-    fn pieces(&self, bytes: usize, piece_bytes: usize) -> (Vec<u32>, Vec<u32>) {
+    /// Where each line starts, and what comes after it.
+    fn all(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.starts().iter().copied().zip(self.0[1..].iter().copied())
+    }
+
+    /// The same of some lines from all over a text of so many bytes: no lines that are kept whole.
+    fn pieces(&self, bytes: usize, piece_bytes: usize) -> impl Iterator<Item = (u32, u32)> {
         let step = bytes / TRIALS;
-        let piece = |at: usize| {
+        let piece = move |at: usize| {
             let first = self.starts().partition_point(|start| (*start as usize) < step * at);
             let end = step * at + piece_bytes.min(step / 2);
-            let lines = self.0[first..].iter().zip(&self.0[first + 1..]).map(|(start, next)| (*start, *next));
             let is_cut = |(start, next): &(u32, u32)| (next - start) as usize <= VALUE_BYTES_MAX;
-            lines.take_while(move |(start, _)| (*start as usize) < end).filter(is_cut)
+            self.all().skip(first).take_while(move |(start, _)| (*start as usize) < end).filter(is_cut)
         };
-        (0..TRIALS).flat_map(piece).unzip()
+        (0..TRIALS).flat_map(piece)
+    }
+}
+
+/// Some lines of a text as a text of their own: nothing has to look at the rest for them.
+fn copied(text: &[u8], some: impl Iterator<Item = (u32, u32)>) -> (Vec<u8>, Lines) {
+    let (mut copy, mut starts) = (Vec::new(), vec![0]);
+    for (start, next) in some {
+        copy.extend_from_slice(&text[start as usize..next as usize]);
+        starts.push(copy.len() as u32);
+    }
+    (copy, Lines(starts))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::tests::{lines_of, random};
+
+    #[test]
+    fn some_lines_are_from_all_over_the_text() {
+        let mut next = random();
+        let long = "x".repeat(VALUE_BYTES_MAX + 1) + "\n";
+        let mut text = lines_of(4 << 20, || format!("{} {}\n", next(1 << 31), "y".repeat(next(99) as usize)));
+        text.splice(0..0, long.into_bytes());
+        let lines = Lines::of(&text, usize::MAX).unwrap();
+        let (some, few) = copied(&text, lines.pieces(text.len(), TRIAL_BYTES));
+        assert!(some.len().abs_diff(TRIALS * TRIAL_BYTES) < TRIALS * 200 + TRIAL_BYTES, "{}", some.len());
+        assert_eq!(few.starts(), Lines::of(&some, usize::MAX).unwrap().starts());
+        let all: HashSet<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        assert!(some.split_inclusive(|byte| *byte == b'\n').all(|line| line.len() < 200 && all.contains(line)));
+        let (whole, same) = copied(&text, lines.all());
+        assert!(whole == text && same.starts() == lines.starts());
     }
 }

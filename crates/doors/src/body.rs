@@ -1,6 +1,8 @@
 //! What a call carries there and back: bytes in pieces, as fast as the other side reads, with an end that is told.
 
+use std::fmt::Debug;
 use std::io;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -16,7 +18,14 @@ pub struct Body(Source);
 enum Source {
     Whole(Option<Bytes>),
     Pieces(mpsc::Receiver<Piece>),
+    Others(Box<dyn Pieces>),
     Over,
+}
+
+/// Pieces that do not come from a [`BodyWriter`]. After an error, or the end, it is not asked again.
+pub(crate) trait Pieces: Send + Sync + Debug {
+    /// The next piece; `None` at the end.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 }
 
 #[derive(Debug)]
@@ -56,27 +65,41 @@ impl Body {
         (BodyWriter(sender), Self(Source::Pieces(receiver)))
     }
 
+    /// One whose pieces come from elsewhere.
+    pub(crate) fn pieces(pieces: impl Pieces + 'static) -> Self {
+        Self(Source::Others(Box::new(pieces)))
+    }
+
+    /// How much there is left, where all of it is there.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        match &self.0 {
+            Source::Whole(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Source::Over => Some(0),
+            Source::Pieces(_) | Source::Others(_) => None,
+        }
+    }
+
     /// The next piece; `None` at the end. After an error there is nothing more.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let piece = match &mut self.0 {
-            Source::Whole(bytes) => match bytes.take() {
-                Some(bytes) => Piece::Bytes(bytes),
-                None => Piece::End,
+            Source::Whole(bytes) => bytes.take().map(Ok),
+            Source::Pieces(receiver) => match ready!(receiver.poll_recv(context)) {
+                Some(Piece::Bytes(bytes)) => Some(Ok(bytes)),
+                Some(Piece::End) => None,
+                Some(Piece::Failed(error)) => Some(Err(error)),
+                None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
             },
-            Source::Pieces(receiver) => {
-                receiver.recv().await.unwrap_or_else(|| Piece::Failed(io::ErrorKind::UnexpectedEof.into()))
-            }
-            Source::Over => Piece::End,
+            Source::Others(pieces) => ready!(pieces.poll_next(context)),
+            Source::Over => None,
         };
-        match piece {
-            Piece::Bytes(bytes) => return Some(Ok(bytes)),
-            Piece::End => self.0 = Source::Over,
-            Piece::Failed(error) => {
-                self.0 = Source::Over;
-                return Some(Err(error));
-            }
+        if !matches!(piece, Some(Ok(_))) {
+            self.0 = Source::Over;
         }
-        None
+        Poll::Ready(piece)
     }
 
     /// All that is left.

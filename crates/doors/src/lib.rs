@@ -1,9 +1,14 @@
 //! The ground floor: everything that is not deterministic comes in through here.
 //!
-//! Files, time and randomness are traits. [`real`] has the bodies that a node runs on; [`sim`] has a file system that
-//! knows live bytes from durable ones and can lose power, a clock that stands still until told otherwise, and a seeded
-//! source of randomness. Code above this floor takes [`Doors`] in its constructors and never asks the operating system
-//! itself, which is what makes crash tests and simulation possible at all; `clippy.toml` bans the ways around it.
+//! Files, time, randomness, tasks and the network between nodes are traits. [`real`] has the bodies that a node runs on;
+//! [`sim`] has a file system that knows live bytes from durable ones and can lose power, a clock that stands still until
+//! told otherwise, a seeded source of randomness, and, made of these, whole worlds of nodes under virtual time, with all
+//! the faults that one can think of ([`sim::World`]). Code above this floor takes [`Doors`], [`Tasks`] and [`Net`] in its
+//! constructors and never asks the operating system itself, which is what makes crash tests and simulation possible at
+//! all; `clippy.toml` bans the ways around it.
+//! told otherwise, and a seeded source of randomness. Code above this floor takes [`Doors`] in its constructors and never
+//! asks the operating system itself, which is what makes crash tests and simulation possible at all; `clippy.toml` bans the
+//! ways around it.
 //!
 //! What it does not do: it knows nothing of records, segments or formats.
 //!

@@ -1,4 +1,4 @@
-//! The doors of a real machine.
+//! The doors of a real machine: its files, its clocks, its randomness, and its network ([`Net`]).
 //!
 //! ```
 //! use bucksaw_doors::{Clock, real};
@@ -8,6 +8,8 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
 
+mod alone;
+mod net;
 mod tasks;
 
 use std::collections::hash_map::RandomState;
@@ -20,6 +22,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+pub use alone::Alone;
+#[doc(hidden)]
+pub use net::take_nonsense;
+pub use net::{BindError, Config as NetConfig, Counters, Net, SILENCE_MAX, Secret, SecretError};
 pub use tasks::Tasks;
 
 use crate::{File, Lock, Space};

@@ -1,7 +1,10 @@
-//! The doors of a machine that does not exist: a disk that can lose power, a clock that is wound by hand, and
-//! randomness that a seed decides.
+//! The doors of machines that do not exist: a disk that can lose power, a clock that is wound by hand, and randomness that
+//! a seed decides; each can be used by itself. A [`World`] makes nodes of them, which live, die and talk to each other under
+//! virtual time.
 //!
-//! The disk knows what a real one does not tell: which bytes and which names would still be there if the power went
+//! # The disk
+//!
+//! It knows what a real one does not tell: which bytes and which names would still be there if the power went
 //! now. What was written is *live* and everyone reads it; it is *durable* only after a sync.
 //!
 //! ```text
@@ -16,7 +19,7 @@
 //!     durable bytes                              durable: path → file
 //! ```
 //!
-//! [`Fs::cut_power`] takes the durable half, adds what [`Loss`] lets through of the pending changes, and gives that as
+//! [`Fs::kill`] leaves both halves to the next process. [`Fs::cut_power`] takes the durable half, adds what [`Loss`] lets through of the pending changes, and gives that as
 //! a new disk. A file is found again only if its name is; its bytes are its own affair. This is harder than what
 //! common file systems do (theirs often make the name durable with the bytes), because a store that is right here is
 //! right on all of them.
@@ -27,7 +30,8 @@
 //!   atomic: the file has the old name or the new one, never both and never none.
 //! - The same calls and the same seed give the same disk, byte for byte.
 //!
-//! What it leaves out: directories are durable at once, there are no links, no permissions, and no delays.
+//! What it leaves out: directories are durable at once, there are no links, no permissions, and no delays; these belong to
+//! [`crate::Tasks::block`], by which its callers wait for a disk.
 //!
 //! ```
 //! use bucksaw_doors::{Fs as _, sim};
@@ -45,6 +49,28 @@
 //! assert_eq!(disk.live_bytes("/log").as_deref(), Some(&b"kept, lost"[..]));
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//!
+//! # The world
+//!
+//! A [`World`] runs the tasks of all its nodes in one thread. One seed decides which of those that are ready runs next, how
+//! long everything takes, and what goes wrong, so that the same seed gives the same run ([`World::fingerprint`]). When no
+//! task is ready the time jumps to the next timer.
+//!
+//! What can go wrong, as a test sets it:
+//! - a [`Node`] is killed, loses power, starts again, stops and goes on, its wall clock jumps, its disk is slow
+//!   ([`Node::set_work`]) or fails ([`Node::fs`]);
+//! - by the [`Weather`], the whole [`Network`]'s or one direction's between two nodes: delays, lost and doubled datagrams,
+//!   calls that break or stall at any moment, also when they are done and not yet answered;
+//! - ways are cut, one direction by itself, or clogged.
+//!
+//! Invariants:
+//! - A body arrives in order, and whole or not to its end. Whoever writes it waits for who reads.
+//! - What dies is gone at once: nothing of it runs any more, not to clean up either, as far as disk, tasks and network go.
+//!
+//! What it leaves out: computing takes no time, and work away from the tasks is done in one moment of it; wall clocks jump,
+//! but do not drift; nodes do not change their addresses; nothing is changed on the way but a body's division into pieces;
+//! what connections share (bandwidth, memory) has no limit but each one's own. Who draws the faults over time is the
+//! simulator above.
 
 mod clock;
 mod disk;

@@ -8,7 +8,6 @@
 //! file, and acknowledged from there. <https://wiki.postgresql.org/wiki/Fsync_Errors> tells the story.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tracing::error;
 
@@ -21,9 +20,9 @@ use crate::segment::Segment;
 const TRIES_MAX: u32 = 3;
 
 impl Queue {
-    /// Sleeps until something waits for a sync, or for `at_most`.
-    pub fn wait_group(&self, at_most: Duration) {
-        self.durable.wait(at_most);
+    /// Resolves when something waits for a sync.
+    pub async fn group(&self) {
+        self.durable.wait().await;
     }
 
     /// Syncs what waits, and tells those who wait. Returns whether there was anything. For one thread at a time.

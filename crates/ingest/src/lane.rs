@@ -1,10 +1,11 @@
 //! A lane: one active segment at a time, and the records in it whose promise is not yet kept.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_record::Labels;
 use bucksaw_segment::{Header, Kind, Rows, Sides};
+use tokio::sync::Notify;
 
 use crate::append::{Durability, Records};
 use crate::segment::{Done, Segment};
@@ -14,7 +15,7 @@ pub(crate) struct Lane {
     pub(crate) durability: Durability,
     inner: Mutex<Inner>,
     /// Rung when `Inner::waiting` is no longer empty.
-    bell: Condvar,
+    bell: Notify,
 }
 
 #[derive(Default)]
@@ -45,7 +46,7 @@ pub(crate) struct Waiting {
 
 impl Lane {
     pub(crate) fn new(durability: Durability) -> Self {
-        Self { durability, inner: Mutex::default(), bell: Condvar::new() }
+        Self { durability, inner: Mutex::default(), bell: Notify::new() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -64,11 +65,12 @@ impl Lane {
         self.bell.notify_one();
     }
 
-    /// Sleeps until something waits for a sync, or for `at_most`.
-    pub(crate) fn wait(&self, at_most: std::time::Duration) {
-        let inner = self.lock();
-        let waited = self.bell.wait_timeout_while(inner, at_most, |inner| inner.waiting.is_empty());
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    /// Resolves when something waits for a sync. One waits.
+    pub(crate) async fn wait(&self) {
+        // What was rung while nobody waited is not lost.
+        while self.lock().waiting.is_empty() {
+            self.bell.notified().await;
+        }
     }
 }
 
@@ -116,7 +118,8 @@ fn rows_of(frame: &Header, body: &[&[u8]]) -> Rows {
     sides.and_then(|sides| sides.into_rows(frame.first, frame.count, frame.accepted)).unwrap_or_default()
 }
 
-fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
+/// The frame that gives a stream its number in a file.
+pub(crate) fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
     let mut body = Vec::new();
     labels.encode(&mut body);
     let header = Header {

@@ -27,18 +27,20 @@
 mod append;
 mod commit;
 mod config;
+pub mod handover;
 mod keys;
 mod lane;
 mod metrics;
 mod queue;
 mod recover;
+mod reserve;
 mod segment;
 mod upkeep;
 
 pub use append::{Durability, Records, Refusal, Source};
 pub use config::Config;
 pub use metrics::{BySource, Metrics};
-pub use queue::{Backlog, Queue};
+pub use queue::{Backlog, Due, Queue};
 pub use recover::Recovery;
 pub use segment::{Segment, State, View};
 

@@ -38,6 +38,8 @@ pub struct Metrics {
     pub(crate) segments: Family<ByState, Gauge>,
     pub(crate) pending_bytes: Gauge,
     pub(crate) oldest_pending_seconds: Gauge<f64, std::sync::atomic::AtomicU64>,
+    pub(crate) lapsed: Counter,
+    pub(crate) handed_bytes: Counter,
     pub(crate) consumed_bytes: Counter,
     pub(crate) consumed_ratio: Gauge<f64, std::sync::atomic::AtomicU64>,
     pub(crate) syncs: Counter,
@@ -61,6 +63,8 @@ impl Metrics {
             segments: Family::default(),
             pending_bytes: Gauge::default(),
             oldest_pending_seconds: Gauge::default(),
+            lapsed: Counter::default(),
+            handed_bytes: Counter::default(),
             consumed_bytes: Counter::default(),
             consumed_ratio: Gauge::default(),
             syncs: Counter::default(),
@@ -84,6 +88,12 @@ impl Metrics {
             "Age of the oldest segment that waits for a store",
             all.oldest_pending_seconds,
         );
+        ingest.register(
+            "lapsed_reservations",
+            "Segments that another node had reserved and was not heard of in time",
+            all.lapsed,
+        );
+        ingest.register("handed_bytes", "Bytes of segment files handed to stores of other nodes", all.handed_bytes);
         ingest.register("consumed_bytes", "Bytes of record text that a store has committed", all.consumed_bytes);
         ingest.register(
             "consumed_ratio",
@@ -109,10 +119,16 @@ impl Metrics {
         metrics
     }
 
+    /// Bytes of record text accepted so far.
+    #[must_use]
+    pub fn accepted_bytes(&self) -> u64 {
+        let sources = [Source::Tcp, Source::Forward, Source::Http].map(|source| BySource { source: source.name() });
+        sources.iter().map(|by| self.accepted_bytes.get_or_create(by).get()).sum()
+    }
+
     /// Bytes consumed over bytes accepted: 1 in a steady state, less while a backlog grows.
     pub(crate) fn report_ratio(&self) {
-        let sources = [Source::Tcp, Source::Forward, Source::Http].map(|source| BySource { source: source.name() });
-        let accepted: u64 = sources.iter().map(|by| self.accepted_bytes.get_or_create(by).get()).sum();
+        let accepted = self.accepted_bytes();
         if accepted > 0 {
             self.consumed_ratio.set(self.consumed_bytes.get() as f64 / accepted as f64);
         }

@@ -11,6 +11,7 @@ use bucksaw_doors::Doors;
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::Header;
 use bucksaw_segment::queue::HEADER_LEN;
+use tokio::sync::Notify;
 use tracing::{error, warn};
 
 use crate::append::{Durability, Records, Refusal};
@@ -37,6 +38,8 @@ pub struct Queue {
     pub(crate) full: AtomicBool,
     /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
     pub(crate) room: AtomicU64,
+    /// Rung when a segment has become pending.
+    pub(crate) pended: Notify,
     closed: AtomicBool,
     appends: AtomicU64,
 }
@@ -64,6 +67,24 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// When what waits is worth being taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// When there is so much text, in bytes,
+    pub text_bytes: u64,
+    /// or when the oldest has waited so long,
+    pub age: Duration,
+}
+
+impl Due {
+    /// Whether it is: also when a client waits.
+    #[must_use]
+    pub fn is_met(&self, backlog: &Backlog) -> bool {
+        let met = backlog.text_bytes >= self.text_bytes || backlog.oldest >= self.age || backlog.awaited;
+        backlog.segments > 0 && met
+    }
+}
+
 impl Queue {
     pub(crate) fn empty(doors: Doors, dir: PathBuf, config: Config, metrics: Metrics) -> Self {
         let fast = (0..config.fast_lanes.max(1)).map(|_| Lane::new(Durability::Fast)).collect();
@@ -80,6 +101,7 @@ impl Queue {
             keys: Mutex::default(),
             full: AtomicBool::new(false),
             room: AtomicU64::new(0),
+            pended: Notify::new(),
             closed: AtomicBool::new(false),
             appends: AtomicU64::new(0),
         }
@@ -217,10 +239,11 @@ impl Queue {
         }
         segment.contents().state = State::Pending;
         self.rename(&segment, "pending");
+        self.pended.notify_waiters();
     }
 
     /// Says a segment's state in its file's name. The name helps a restart to do less; nothing rests on it.
-    fn rename(&self, segment: &Segment, extension: &str) {
+    pub(crate) fn rename(&self, segment: &Segment, extension: &str) {
         let mut contents = segment.contents();
         let path = contents.path.with_extension(extension);
         match self.doors.fs.rename(&contents.path, &path) {
@@ -244,6 +267,11 @@ impl Queue {
             }
         };
         (only, only.lock())
+    }
+
+    /// Whether what waits is worth being taken.
+    pub(crate) fn is_due(&self, due: Due, backlog: &Backlog) -> bool {
+        due.is_met(backlog) || (backlog.segments > 0 && self.closed.load(Ordering::Acquire))
     }
 
     /// Rises with every append; for those who wait for something new.
@@ -323,37 +351,6 @@ impl Queue {
         backlog
     }
 
-    /// Reserves the oldest pending segments, as many as hold `text_bytes` together; at least one if there is one.
-    #[must_use]
-    pub fn reserve(&self, text_bytes: u64) -> Vec<View> {
-        let mut reserved = Vec::new();
-        let mut sum = 0;
-        for segment in self.readable() {
-            let mut contents = segment.contents();
-            if contents.state != State::Pending {
-                continue;
-            }
-            if sum >= text_bytes {
-                break;
-            }
-            contents.state = State::Reserved;
-            sum += contents.reach.text_bytes;
-            drop(contents);
-            reserved.push(segment.view());
-        }
-        reserved
-    }
-
-    /// Gives reserved segments back, to be reserved again.
-    pub fn release(&self, ids: &[Id]) {
-        for segment in self.of(ids) {
-            let mut contents = segment.contents();
-            if contents.state == State::Reserved {
-                contents.state = State::Pending;
-            }
-        }
-    }
-
     /// The records of these segments are durable in the store. Ids that the queue does not have are passed over.
     pub fn commit(&self, ids: &[Id]) {
         for segment in self.of(ids) {
@@ -362,6 +359,7 @@ impl Queue {
                 continue;
             }
             contents.state = State::Committed;
+            contents.lease = None;
             contents.committed_at = Some(self.doors.clock.uptime());
             let done = std::mem::take(&mut contents.on_commit);
             self.metrics.consumed_bytes.inc_by(contents.reach.text_bytes);
@@ -375,27 +373,13 @@ impl Queue {
         }
     }
 
-    /// Takes a segment whose file cannot be read out of the way: kept, named `damaged`, and told of in answers.
-    pub fn quarantine(&self, id: Id) {
-        for segment in self.of(&[id]) {
-            let done = {
-                let mut contents = segment.contents();
-                contents.state = State::Committed;
-                std::mem::take(&mut contents.on_commit)
-            };
-            self.rename(&segment, "damaged");
-            self.quarantined(&segment);
-            done.into_iter().for_each(|done| done(Err(Refusal::Io("the segment cannot be read back".to_owned()))));
-        }
-    }
-
-    fn quarantined(&self, segment: &Segment) {
+    pub(crate) fn quarantined(&self, segment: &Segment) {
         let name = segment.contents().path.file_name().map(|name| name.to_string_lossy().into_owned());
         lock(&self.damaged).push((name.unwrap_or_default(), segment.id().at()));
         lock(&self.segments).remove(&segment.id());
     }
 
-    fn of(&self, ids: &[Id]) -> Vec<Arc<Segment>> {
+    pub(crate) fn of(&self, ids: &[Id]) -> Vec<Arc<Segment>> {
         let segments = lock(&self.segments);
         ids.iter().filter_map(|id| segments.get(id)).cloned().collect()
     }

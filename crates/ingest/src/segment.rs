@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels};
-use bucksaw_segment::queue::{Frames, HEADER_LEN, Place};
+use bucksaw_segment::queue::{Frames, HEADER_LEN, Place, Survey};
 use bucksaw_segment::{Damage, Reach, ReadError, Rows};
 
 use crate::Refusal;
@@ -36,6 +36,15 @@ impl State {
             Self::Committed => "committed",
         }
     }
+}
+
+/// A reservation by another node: it may never hear of its end, so it ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    /// The other node.
+    pub(crate) holder: Id,
+    /// When it ends, by the uptime.
+    pub(crate) until: Duration,
 }
 
 /// Told once, when the promise holds or cannot be kept.
@@ -67,6 +76,10 @@ pub(crate) struct Contents {
     /// Who waits until the store has committed.
     pub(crate) on_commit: Vec<Done>,
     pub(crate) committed_at: Option<Duration>,
+    /// Who has it reserved, when that is another node.
+    pub(crate) lease: Option<Lease>,
+    /// How often it could not be read.
+    pub(crate) unread: u32,
     /// Whether the name of the file is durable.
     pub(crate) name_synced: bool,
 }
@@ -88,6 +101,8 @@ impl Segment {
             places: None,
             on_commit: Vec::new(),
             committed_at: None,
+            lease: None,
+            unread: 0,
             name_synced: false,
         };
         let end = AtomicU64::new(HEADER_LEN as u64);
@@ -183,6 +198,23 @@ pub struct View {
 }
 
 impl View {
+    /// A view of a file that was surveyed: one that came from another node.
+    #[must_use]
+    pub fn of_survey(id: Id, file: Arc<dyn File>, path: PathBuf, survey: Survey) -> Self {
+        let Survey { places, streams, reach, end, damage, .. } = survey;
+        Self { id, file, path, end, streams, reach, damage, places: Some(Arc::new(places)) }
+    }
+
+    /// Bytes of the file, from `at` on; fewer than `most` only at the end of the whole frames.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn bytes(&self, at: u64, most: usize) -> std::io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.end.saturating_sub(at).min(most as u64) as usize];
+        self.file.read_exact_at(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Where the file was when the view was taken.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -28,7 +28,9 @@ impl Queue {
         }
         let grace = self.config.committed_grace;
         let grace = if self.is_full() { grace.min(GRACE_WHEN_FULL) } else { grace };
-        for segment in self.readable() {
+        let segments = self.readable();
+        self.lapse(&segments);
+        for segment in segments {
             let committed_at = segment.contents().committed_at;
             if committed_at.is_some_and(|at| now.saturating_sub(at) >= grace) {
                 self.remove(&segment);

@@ -15,6 +15,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Millis;
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -66,8 +68,9 @@ impl Producer {
     }
 }
 
-/// The identity of a record, and its place in time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The identity of a record, and its place in time. In messages it is its text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Id(u128);
 
 impl Id {
@@ -142,6 +145,20 @@ impl fmt::Display for Id {
             rest >>= 5;
         }
         f.write_str(str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+impl From<Id> for String {
+    fn from(id: Id) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for Id {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
     }
 }
 

@@ -26,6 +26,10 @@ pub struct Config {
     /// When more text than this waits in the queue, is due to be merged or packed anew, in bytes, queries are not given
     /// way to. The default is what the largest merge reads: one merge, however large, is no reason to hurry.
     pub debt_bytes_max: u64,
+    /// Copies of other stores' segments are refused when they would leave less room than this on the disk, in bytes.
+    pub free_bytes_min: u64,
+    /// On how many stores each record is kept.
+    pub copies: usize,
     /// Segments whose newest record, and newest arrival, are older go to the trash.
     pub retention_age: Option<Duration>,
     /// When the files take more than this together, the oldest go to the trash.
@@ -44,6 +48,8 @@ impl Default for Config {
             codec_final: Codec::Columns(3),
             share_min: 20,
             debt_bytes_max: 2 << 30,
+            free_bytes_min: 0,
+            copies: 1,
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
             retention_bytes: None,
             trash_age: Duration::from_secs(3600),

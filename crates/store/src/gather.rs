@@ -5,20 +5,19 @@
 //! could take, as fast as it comes; what was packed quickly is packed anew when there is time.
 
 use std::io;
+use std::sync::Arc;
 
-use bucksaw_ingest::{Backlog, Queue, View};
+use bucksaw_ingest::{Backlog, Due, Queue, View};
 use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_segment::Codec;
 use bucksaw_segment::shelf::{Origin, Writer};
-use bucksaw_segment::{Codec, ReadError};
-use tracing::{debug, error};
+use tracing::debug;
 
 use crate::aside::Turns;
 use crate::merge::{Merge, MergeError, Output};
-use crate::shelf::{Draft, Shelf, StoreError, lock};
+use crate::shelf::{Draft, Shelf, StoreError};
+use crate::stored::Stored;
 use crate::unit::{InputError, Inputs};
-
-/// How often a queue segment may fail to be read before it is set aside, so that it does not hold up the others.
-const READS_MAX: u32 = 5;
 
 /// The store is behind when more waits than so many gatherings take, or for so many times the age at which it is gathered.
 const BEHIND_SEGMENTS: u64 = 4;
@@ -34,6 +33,12 @@ impl Output for Single {
 }
 
 impl Shelf {
+    /// When what waits in a queue is worth being gathered.
+    #[must_use]
+    pub fn due(&self) -> Due {
+        Due { text_bytes: self.config.segment_bytes, age: self.config.gather_age }
+    }
+
     /// Whether [`Self::gather`] would take something now. Costs next to nothing.
     #[must_use]
     pub fn is_gathering_due(&self, queue: &Queue, all: bool) -> bool {
@@ -42,12 +47,12 @@ impl Shelf {
 
     fn is_due(&self, backlog: &Backlog, all: bool) -> bool {
         self.debt.set_queued(backlog.text_bytes);
-        let due = backlog.text_bytes >= self.config.segment_bytes || backlog.oldest >= self.config.gather_age;
-        backlog.segments > 0 && (due || backlog.awaited || all)
+        backlog.segments > 0 && (all || self.due().is_met(backlog))
     }
 
-    /// Gathers once, when enough waits, or waits long enough, or somebody waits for it, or `all` is wanted. Returns the
-    /// bytes of text taken from the queue; 0 when there was nothing to do. For one thread at a time.
+    /// Gathers once from the queue of this node, of what nobody else has a copy: when enough waits, or waits long enough,
+    /// or somebody waits for it, or `all` is wanted. Returns the bytes of text taken from the queue; 0 when there was
+    /// nothing to do. For one thread at a time.
     ///
     /// # Errors
     /// [`StoreError`]; the queue has its segments back then, and a later call tries again.
@@ -56,35 +61,17 @@ impl Shelf {
         if !self.is_due(&backlog, all) {
             return Ok(0);
         }
-        // What is taken should fit even where it cannot be packed. Half of the room: the last segment goes beyond it.
-        let room = self.doors.fs.space(&self.dir).map_or(u64::MAX, |space| space.free_bytes);
-        let views = queue.reserve(self.config.segment_bytes.min(room / 2).max(1));
+        let views = queue.reserve(self.room_for_gathering());
         let ids: Vec<Id> = views.iter().map(|view| view.id).collect();
-        let text_bytes: u64 = views.iter().map(|view| view.reach.text_bytes).sum();
-        let is_pressed = || {
-            self.debt.set_queued(queue.backlog().text_bytes + text_bytes);
-            // What is on the shelf takes less room than in the queue.
-            queue.is_full() || self.is_pressed()
-        };
-        // A client that waits is owed no less than one that asks.
-        let turns =
-            if backlog.awaited { self.gather_aside.begin_awaited() } else { self.gather_aside.begin(&is_pressed) };
-        let behind = backlog.text_bytes >= BEHIND_SEGMENTS * self.config.segment_bytes
-            || backlog.oldest >= BEHIND_AGES * self.config.gather_age;
-        let quick = backlog.awaited || behind || text_bytes < self.config.full_block();
-        let stored = self.store(&views, if quick { self.config.codec_quick } else { self.config.codec_final }, &turns);
-        match stored {
-            Ok(()) => {
+        match self.pack(&views, backlog, Some(queue)) {
+            Ok(packed) => {
                 queue.commit(&ids);
                 self.debt.set_queued(queue.backlog().text_bytes);
-                self.metrics.gathered_bytes.inc_by(text_bytes);
-                debug!(segments = views.len(), text_bytes, "gathered from the queue");
-                Ok(text_bytes)
+                Ok(packed.text_bytes)
             }
             Err(failed) => {
-                self.metrics.gather_failed.inc();
-                if let StoreError::Input { segment, source } = &failed {
-                    self.unreadable(queue, *segment, source);
+                if let StoreError::Input { segment, .. } = &failed {
+                    queue.unreadable(*segment);
                 }
                 queue.release(&ids);
                 Err(failed)
@@ -92,13 +79,53 @@ impl Shelf {
         }
     }
 
-    fn store(&self, views: &[View], codec: Codec, turns: &Turns<'_>) -> Result<(), StoreError> {
+    /// Bytes of text to take at once: what is taken should fit even where it cannot be packed. Half of the room, because
+    /// the last segment goes beyond it.
+    pub(crate) fn room_for_gathering(&self) -> u64 {
+        let room = self.doors.fs.space(&self.dir).map_or(u64::MAX, |space| space.free_bytes);
+        self.config.segment_bytes.min(room / 2).max(1)
+    }
+
+    /// Makes one segment of what was taken, durable and shown. `backlog` is what waited before it was taken, and `queue`
+    /// that of this node, if it has one.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing is left of it then.
+    pub(crate) fn pack(&self, views: &[View], backlog: Backlog, queue: Option<&Queue>) -> Result<Packed, StoreError> {
+        let text_bytes: u64 = views.iter().map(|view| view.reach.text_bytes).sum();
+        let is_pressed = || {
+            let waits = queue.map_or(0, |queue| queue.backlog().text_bytes);
+            self.debt.set_queued(waits + text_bytes);
+            // What is on the shelf takes less room than in the queue.
+            queue.is_some_and(Queue::is_full) || self.is_pressed()
+        };
+        // A client that waits is owed no less than one that asks.
+        let turns =
+            if backlog.awaited { self.gather_aside.begin_awaited() } else { self.gather_aside.begin(&is_pressed) };
+        let behind = backlog.text_bytes >= BEHIND_SEGMENTS * self.config.segment_bytes
+            || backlog.oldest >= BEHIND_AGES * self.config.gather_age;
+        let quick = backlog.awaited || behind || text_bytes < self.config.full_block();
+        let codec = if quick { self.config.codec_quick } else { self.config.codec_final };
+        match self.merge_views(views, codec, &turns) {
+            Ok(stored) => {
+                self.metrics.gathered_bytes.inc_by(text_bytes);
+                debug!(segments = views.len(), text_bytes, "gathered from the queue");
+                Ok(Packed { text_bytes, stored })
+            }
+            Err(failed) => {
+                self.metrics.gather_failed.inc();
+                Err(failed)
+            }
+        }
+    }
+
+    fn merge_views(&self, views: &[View], codec: Codec, turns: &Turns<'_>) -> Result<Option<Arc<Stored>>, StoreError> {
         let (mut inputs, mut units) = (Inputs::default(), Vec::new());
         for view in views {
             inputs.add_queue(view, &mut units).map_err(input_error)?;
         }
         if units.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let origin = Origin { sources: views.iter().map(|view| view.id).collect(), keys: keys(&units), merge: None };
         let merge = Merge { block_bytes: self.config.full_block(), codec, quick: None, turns, stopped: &|| false };
@@ -111,24 +138,16 @@ impl Shelf {
         let sealed = self.seal(output.0, origin)?;
         let stored = self.settle(&[sealed])?;
         self.replace(&stored, &[]);
-        Ok(())
+        Ok(stored.into_iter().next())
     }
+}
 
-    /// A queue segment that cannot be read is looked through for its whole frames; when even that fails for some time, it
-    /// is set aside.
-    fn unreadable(&self, queue: &Queue, segment: Id, error: &ReadError) {
-        let mut unreadable = lock(&self.unreadable);
-        let tries = unreadable.entry(segment).or_default();
-        *tries += 1;
-        if *tries < READS_MAX && queue.inspect(segment).is_ok() {
-            return;
-        }
-        if *tries >= READS_MAX {
-            error!(%segment, %error, "a queue segment cannot be read: it is set aside as damaged");
-            queue.quarantine(segment);
-            unreadable.remove(&segment);
-        }
-    }
+/// What was made of what was taken.
+pub(crate) struct Packed {
+    /// Bytes of text.
+    pub(crate) text_bytes: u64,
+    /// The segment; `None` when there were no records.
+    pub(crate) stored: Option<Arc<Stored>>,
 }
 
 /// The keyed batches among the frames.

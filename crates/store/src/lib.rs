@@ -12,13 +12,17 @@
 //! | `*.damaged` | its footer cannot be read; kept for a person to look at, told of in answers for its span | nothing |
 //! | `trash/*` | past its retention | removed after a while, or at once when the disk is full |
 //!
+//! In a cluster it takes from the queues of all nodes, and has what it makes kept by other stores, too, before the queues let
+//! go ([`Puller`]); what other stores make it keeps likewise ([`Receive`]).
+//!
 //! Gathering and merging step aside for queries, block by block (`aside`): those who answer say so by the shelf's
 //! [`Foreground`].
 //!
-//! Everything here is a plain function; who owns threads calls [`Shelf::gather`], [`Shelf::compact`] and
-//! [`Shelf::retain`] on them.
+//! Everything here is a plain function or waits through the doors; who owns threads calls [`Shelf::gather`] or
+//! [`Puller::bring`], [`Shelf::compact`] and [`Shelf::retain`] on them.
 //!
-//! Invariant: the queue is told to commit only when what was made of its segments is durable, name and all, and shown.
+//! Invariant: a queue is told to commit only when what was made of its segments is durable, name and all, and shown, on as
+//! many stores as keep copies.
 //! Invariant: what a merge read is removed only when all that the merge made is durable and shown.
 //! Invariant: nothing damaged is ever removed.
 
@@ -32,7 +36,11 @@ mod merge;
 mod metrics;
 mod name;
 mod open;
+mod peers;
 mod plan;
+mod pull;
+mod receive;
+mod replicate;
 mod retain;
 mod shelf;
 mod stored;
@@ -41,6 +49,9 @@ mod unit;
 pub use config::Config;
 pub use foreground::{Busy, Foreground};
 pub use metrics::Metrics;
+pub use peers::{Patience, Peer, Peers};
+pub use pull::{Due, Pull, Puller};
+pub use receive::{PUT, Receive};
 pub use shelf::{Shelf, StoreError};
 pub use stored::{Broken, Stored};
 

@@ -17,6 +17,11 @@ pub struct Metrics {
     pub(crate) gathered_bytes: Counter,
     pub(crate) written_bytes: Counter,
     pub(crate) gather_failed: Counter,
+    pub(crate) pulled_bytes: Counter,
+    pub(crate) copied_bytes: Counter,
+    pub(crate) received_bytes: Counter,
+    pub(crate) copy_failed: Counter,
+    pub(crate) copies_missing: Gauge,
     pub(crate) compactions: Counter,
     pub(crate) compacted_bytes: Counter,
     pub(crate) compact_failed: Counter,
@@ -42,6 +47,13 @@ impl Metrics {
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);
         store.register("written_bytes", "Bytes of segment files written", all.written_bytes);
         store.register("gather_failed", "Gatherings that were given up and are done again", all.gather_failed);
+        store.register("pulled_bytes", "Bytes of segment files taken from queues of other nodes", all.pulled_bytes);
+        store.register("copied_bytes", "Bytes of segment files that other stores keep, too", all.copied_bytes);
+        store.register("received_bytes", "Bytes of segment files of other stores kept here", all.received_bytes);
+        store.register("copy_failed", "Copies that another store did not take", all.copy_failed);
+        let missing =
+            "Stores that are missing to keep as many copies as are wanted: nothing is gathered while there are any";
+        store.register("copies_missing", missing, all.copies_missing);
         store.register("compactions", "Merges done", all.compactions);
         store.register("compacted_bytes", "Bytes of record text that went through merges", all.compacted_bytes);
         store.register("compact_failed", "Merges that were given up", all.compact_failed);

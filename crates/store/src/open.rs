@@ -39,7 +39,7 @@ impl Shelf {
             metrics,
             segments: Mutex::default(),
             set_aside: Mutex::default(),
-            unreadable: Mutex::default(),
+            receiving: Mutex::default(),
         };
         shelf.doors.fs.create_dir_all(&shelf.trash()).map_err(OpenError::io(dir))?;
         let mut segments = Vec::new();
@@ -102,10 +102,13 @@ impl Shelf {
     }
 
     /// Tells the queue what of it is on the shelf already, and which keyed batches are. To be called once, before
-    /// anything is gathered or answered.
+    /// anything is gathered or answered. Where other stores have to keep a copy, too, it is not known whether they do, and
+    /// the queue's segments are stored anew.
     pub fn reconcile(&self, queue: &Queue) {
         for segment in self.segments().iter() {
-            queue.commit(&segment.footer().sources);
+            if self.config.copies <= 1 {
+                queue.commit(&segment.footer().sources);
+            }
             segment.footer().keys.iter().for_each(|(producer, base)| queue.remember_key(*producer, *base));
         }
     }

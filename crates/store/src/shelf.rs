@@ -1,5 +1,6 @@
 //! The shelf itself: which segments there are, and how one is put there.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,8 +31,8 @@ pub struct Shelf {
     /// By lowest id. Replaced whole, so that a query works on one state of it.
     pub(crate) segments: Mutex<Arc<Vec<Arc<Stored>>>>,
     pub(crate) set_aside: Mutex<Vec<Broken>>,
-    /// How often a queue segment could not be read, by its id.
-    pub(crate) unreadable: Mutex<std::collections::HashMap<Id, u32>>,
+    /// Segments that are being received.
+    pub(crate) receiving: Mutex<BTreeSet<Id>>,
 }
 
 impl std::fmt::Debug for Shelf {
@@ -67,6 +68,12 @@ pub enum StoreError {
     /// What was just written cannot be read back.
     #[error("what was written cannot be read back: {0}")]
     Written(#[source] ReadError),
+    /// Another store sent something else than it said.
+    #[error("what came is not segment {segment}")]
+    Foreign {
+        /// The segment.
+        segment: Id,
+    },
     /// The node is shutting down.
     #[error("stopped")]
     Stopped,
@@ -199,6 +206,12 @@ impl Shelf {
         *segments = Arc::new(list);
         drop(segments);
         self.report();
+    }
+
+    /// Takes a segment away that nobody needs to find here.
+    pub(crate) fn withdraw(&self, segment: &Stored) {
+        self.replace(&[], &[segment.id()]);
+        self.discard(segment.reader().path());
     }
 
     pub(crate) fn report(&self) {

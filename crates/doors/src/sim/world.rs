@@ -109,6 +109,11 @@ impl World {
         Arc::new(tasks::Tasks { shared: Arc::clone(&self.shared), owner: None })
     }
 
+    /// Runs a task of nobody.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.spawn(None, Box::pin(task));
+    }
+
     /// The time since the world began.
     #[must_use]
     pub fn now(&self) -> Duration {

@@ -157,3 +157,77 @@ fn bits_flip_for_good() -> io::Result<()> {
     assert!(!fs.flip_bit(A, 16) && !fs.flip_bit(B, 0));
     Ok(())
 }
+
+#[test]
+fn a_share_of_the_syncs_fails() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    let mut failed = (0, 0);
+    fs.fail_some_syncs(0.25, 7);
+    for _ in 0..1_000 {
+        failed.0 += u32::from(file.sync().is_err());
+        failed.1 += u32::from(fs.sync_dir(path("/")).is_err());
+    }
+    assert!((200..300).contains(&failed.0) && (200..300).contains(&failed.1), "{failed:?}");
+    // What a failed sync should have written is never durable; a name is, with the next sync that succeeds.
+    fs.fail_some_syncs(1.0, 7);
+    file.append(&[b"lost"])?;
+    fs.create(path(B))?;
+    assert!(file.sync().is_err() && fs.sync_dir(path("/")).is_err());
+    fs.fail_some_syncs(0.0, 7);
+    assert_eq!(fs.cut_power(Loss::All, 0).live_bytes(B), None);
+    file.sync()?;
+    fs.sync_dir(path("/"))?;
+    let found = fs.cut_power(Loss::All, 0);
+    assert_eq!((found.live_bytes(A), found.live_bytes(B)), (Some(vec![]), Some(vec![])));
+    Ok(())
+}
+
+#[test]
+fn a_disk_becomes_full_but_for_a_rest() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    file.append(&[b"1234"])?;
+    fs.fill(2);
+    assert_eq!(fs.space(path("/"))?, Space { free_bytes: 2, total_bytes: 6 });
+    assert_eq!(kind(file.append(&[b"567"])), Some(ErrorKind::StorageFull));
+    assert_eq!(fs.live_bytes(A).as_deref(), Some(&b"123456"[..]));
+    Ok(())
+}
+
+#[test]
+fn paths_are_those_that_have_a_name_now() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    fs.create_dir_all(path("/d"))?;
+    fs.create(path("/d/b"))?;
+    fs.create(path(A))?;
+    fs.create(path("/d/c"))?;
+    fs.remove(path("/d/c"))?;
+    assert_eq!(fs.paths(), [path(A), path("/d/b")]);
+    Ok(())
+}
+
+#[test]
+fn the_killed_leave_all_but_their_handles() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    fs.set_capacity(Some(10));
+    fs.fail_some_syncs(1.0, 7);
+    let file = fs.create(path(A))?;
+    file.append(&[b"123456"])?;
+    let removed = fs.create(path(B))?;
+    removed.append(&[b"1234"])?;
+    fs.remove(path(B))?;
+    let lock = fs.lock(path("/lock"))?;
+
+    let left = fs.kill();
+    assert_eq!(left.live_bytes(A).as_deref(), Some(&b"123456"[..]));
+    assert_eq!(left.space(path("/"))?, Space { free_bytes: 4, total_bytes: 10 });
+    assert!(left.lock(path("/lock")).is_ok());
+    assert!(left.open(path(A))?.sync().is_err(), "it is well again");
+    assert_eq!(left.cut_power(Loss::All, 0).live_bytes(A), None);
+    // The dead have no hand in it any more.
+    assert!(file.append(&[b"7"]).is_err() && fs.create(path("/new")).is_err() && file.sync().is_err());
+    drop((file, removed, lock));
+    assert_eq!(left.live_bytes(A).as_deref(), Some(&b"123456"[..]));
+    Ok(())
+}

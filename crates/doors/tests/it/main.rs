@@ -2,5 +2,7 @@
 
 mod contract;
 mod faults;
+mod network;
 mod power;
+mod real_net;
 mod world;

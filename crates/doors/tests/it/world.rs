@@ -1,5 +1,6 @@
 //! The simulated world: time, tasks and nodes.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bucksaw_doors::sim::{Delay, Loss, World};
-use bucksaw_doors::{Clock as _, Fs as _, run, within};
+use bucksaw_doors::{Tasks, run, within};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -36,6 +37,16 @@ struct Dropped(Count, u64);
 impl Drop for Dropped {
     fn drop(&mut self) {
         self.0.add(self.1);
+    }
+}
+
+/// Spawns a task when it is dropped.
+struct Haunting(Arc<dyn Tasks>, Option<Dropped>);
+
+impl Drop for Haunting {
+    fn drop(&mut self) {
+        let guard = self.1.take();
+        self.0.spawn(Box::pin(async move { drop(guard) }));
     }
 }
 
@@ -80,13 +91,13 @@ fn the_seed_draws_among_the_ready() {
         let ran = Arc::new(Mutex::new(Vec::new()));
         for n in 0..4 {
             let ran = Arc::clone(&ran);
-            world.tasks().spawn(Box::pin(async move { ran.lock().unwrap().push(n) }));
+            world.spawn(async move { ran.lock().unwrap().push(n) });
         }
         world.run_for(ms(0));
         ran.lock().unwrap().clone()
     };
     assert_eq!(order(7), order(7));
-    let orders: std::collections::BTreeSet<Vec<i32>> = (0..1_000).map(order).collect();
+    let orders: BTreeSet<Vec<i32>> = (0..1_000).map(order).collect();
     assert_eq!(orders.len(), 24);
 }
 
@@ -209,13 +220,6 @@ fn death_drops_all_tasks_at_once_and_those_of_no_other() {
     }
     // One that never ran, and one that comes to life by being dropped.
     let (unborn, tasks) = (Dropped(dropped.clone(), 1_000), one.tasks());
-    struct Haunting(Arc<dyn bucksaw_doors::Tasks>, Option<Dropped>);
-    impl Drop for Haunting {
-        fn drop(&mut self) {
-            let guard = self.1.take();
-            self.0.spawn(Box::pin(async move { drop(guard) }));
-        }
-    }
     world.run_for(ms(1));
     let haunting = Haunting(tasks, Some(unborn));
     one.spawn(async move { drop(haunting) });
@@ -273,13 +277,14 @@ fn each_life_has_its_own_uptime_and_randomness() {
     let node = world.add_node("a");
     world.run_for(HOUR);
     let before = node.doors();
+    let died_at_ms = before.clock.unix_ms();
     node.cut_power(Loss::Torn);
     world.run_for(HOUR);
     node.restart();
     world.run_for(ms(5));
     let after = node.doors();
     assert_eq!(after.clock.uptime(), ms(5));
-    assert_eq!(after.clock.unix_ms(), before.clock.unix_ms() + 3_600_005);
+    assert_eq!(after.clock.unix_ms(), died_at_ms + 3_600_005);
     assert_ne!(after.entropy.next_u64(), before.entropy.next_u64());
 }
 
@@ -347,7 +352,7 @@ fn panics_name_the_seed() {
         world.block_on(async move {
             tasks.sleep(ms(1)).await;
             panic!("in block_on")
-        })
+        });
     };
     check(&in_block_on, "in block_on");
     let standing_still = |world: &World| {
@@ -359,7 +364,7 @@ fn panics_name_the_seed() {
                 tell.send(()).await.unwrap();
                 told.recv().await.unwrap();
             }
-        })
+        });
     };
     check(&standing_still, "stands still");
     assert!(message(&|world| world.block_on(std::future::pending())).contains("within an hour"));

@@ -58,6 +58,16 @@ impl Reader {
         self.file_bytes
     }
 
+    /// Bytes of the file as they lie there, from `at` on; fewer than `most` only at its end.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn bytes(&self, at: u64, most: u64) -> std::io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.file_bytes.saturating_sub(at).min(most) as usize];
+        self.file.read_exact_at(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Reads a block with its text.
     ///
     /// # Errors

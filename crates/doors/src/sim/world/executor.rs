@@ -187,6 +187,11 @@ impl Shared {
     fn draw(&self) -> Option<TaskId> {
         loop {
             let mut state = self.state();
+            state.still += 1;
+            if state.still > STANDSTILL {
+                drop(state);
+                self.fail("the time stands still");
+            }
             let task = self.ready.take(|count| state.dice.below(count))?;
             let owner = state.tasks.get(&task).and_then(|task| task.owner);
             match state.host_of(owner).filter(|host| host.paused) {
@@ -218,11 +223,6 @@ impl Shared {
         let task = state.tasks.get_mut(&id)?;
         let begun = (task.future.take()?, task.waker.clone());
         state.trace.note(Event::Polled, id.0);
-        state.still += 1;
-        if state.still > STANDSTILL {
-            drop(state);
-            self.fail("the time stands still");
-        }
         Some(begun)
     }
 

@@ -1,0 +1,79 @@
+//! The node's place among others: its network, and what it tells of itself.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use bucksaw_cluster::{Clients, Facts, Roles};
+use bucksaw_doors::{Doors, Net, real};
+use bucksaw_record::Id;
+use tracing::warn;
+
+use super::data_dir;
+use super::listen::look_up;
+use crate::args::ServeArgs;
+use crate::values::{HostPort, Listen};
+
+const FLAG: &str = "--listen-cluster";
+
+/// Where other nodes reach a node that was told nothing.
+const USUAL: &str = "127.0.0.1:7659";
+
+/// The network between nodes, and where it listens, if it does.
+pub(super) async fn network(args: &ServeArgs, doors: &Doors) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
+    let (at, told) = match &args.listen_cluster {
+        Some(Listen(Some(at))) => (at.clone(), true),
+        None => (USUAL.parse::<HostPort>()?, false),
+        Some(Listen(None)) if args.join.is_empty() => return Ok((Arc::new(real::Alone), None)),
+        Some(Listen(None)) => bail!("--join: a node that joins others listens to them: leave out {FLAG} \"\""),
+    };
+    let listen = look_up(FLAG, &at).await?;
+    let advertise = match &args.advertise_cluster {
+        Some(at) => Some(look_up("--advertise-cluster", at).await?),
+        None => None,
+    };
+    let secret = secret(args, doors)?;
+    let plain = secret.is_none();
+    let config = real::NetConfig { listen, advertise, secret, ..real::NetConfig::default() };
+    match real::Net::bind(config).await {
+        Ok(net) => {
+            let address = net.address();
+            if plain && !address.ip().is_loopback() {
+                warn!(%address, "whoever reaches the cluster's address is taken for a node: give all nodes a --cluster-secret-file");
+            }
+            Ok((Arc::new(net), Some(address)))
+        }
+        Err(error) if !told && args.join.is_empty() => {
+            warn!(%error, "this node goes on alone: choose an address for other nodes with {FLAG}");
+            Ok((Arc::new(real::Alone), None))
+        }
+        Err(error) => Err(error).with_context(|| format!("{FLAG} {at}")),
+    }
+}
+
+fn secret(args: &ServeArgs, doors: &Doors) -> anyhow::Result<Option<real::Secret>> {
+    let Some(path) = &args.cluster_secret_file else { return Ok(None) };
+    let shown = path.display();
+    let bytes = data_dir::read(doors, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
+    let secret = real::Secret::new(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))?;
+    Ok(Some(secret))
+}
+
+/// What others are told of this node from the beginning.
+pub(super) fn facts(
+    node: Id,
+    roles: Roles,
+    addresses: &BTreeMap<String, String>,
+    reached_at: Option<SocketAddr>,
+) -> Facts {
+    // Who listens everywhere is reached where other nodes reach it.
+    let address = |name: &str| {
+        let bound: SocketAddr = addresses.get(name)?.parse().ok()?;
+        let ip = reached_at.map(|at| at.ip()).filter(|_| bound.ip().is_unspecified()).unwrap_or(bound.ip());
+        Some(SocketAddr::new(ip, bound.port()).to_string())
+    };
+    let clients =
+        Clients { http: address("http"), fast: address("fast"), durable: address("durable"), bulk: address("bulk") };
+    Facts { roles, clients, ..Facts::new(node) }
+}

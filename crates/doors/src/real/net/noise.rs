@@ -1,0 +1,383 @@
+//! Connections that nobody without the secret can open, read or change: `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`.
+//!
+//! Both sides make a fresh key pair for each connection, so that what was recorded stays closed when the secret gets out
+//! later, and so that what was recorded is not taken a second time. After the two messages of the handshake come frames:
+//!
+//! ```text
+//! offset  size  field
+//!      0     2  bytes    of what follows, 17..=32766, little-endian
+//!      2     n  sealed   a Noise message: content and 16 bytes of tag
+//! ```
+//! Noise numbers its messages, so none can be left out, come twice or change places. That more should have come when a
+//! connection ends between two frames is not told here; HTTP above states lengths.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use snow::{Builder, HandshakeState, TransportState};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Secret;
+use super::hello;
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+
+const KEY: usize = 32;
+const TAG: usize = 16;
+const HEAD: usize = 2;
+
+/// Bytes of the first message of the handshake, by who calls: a public key and a tag.
+pub(super) const ASKED_BYTES: usize = KEY + TAG;
+
+/// Bytes of the second, by who is called: a public key, the answer once more, so that nobody changes it on the way, a tag.
+pub(super) const ANSWERED_BYTES: usize = KEY + hello::BYTES + TAG;
+
+/// The longest frame with its length. Noise would allow twice as much; a connection holds three of them.
+const FRAME_BYTES_MAX: usize = 32 << 10;
+const SEALED_BYTES_MAX: usize = FRAME_BYTES_MAX - HEAD;
+const CONTENT_BYTES_MAX: usize = SEALED_BYTES_MAX - TAG;
+
+const _: () = assert!(SEALED_BYTES_MAX <= 65_535, "a Noise message is no longer");
+
+/// The half of a handshake.
+pub(super) struct Handshake(HandshakeState);
+
+impl Handshake {
+    /// That of who calls, having said `hello`, and its message.
+    pub(super) fn ask(secret: &Secret, hello: &[u8]) -> io::Result<(Self, [u8; ASKED_BYTES])> {
+        let mut state = builder(secret, hello).and_then(Builder::build_initiator).map_err(failed)?;
+        let mut message = [0; ASKED_BYTES];
+        state.write_message(&[], &mut message).map_err(failed)?;
+        Ok((Self(state), message))
+    }
+
+    /// That of who is called; `None` when the message was not made with this secret.
+    pub(super) fn asked(secret: &Secret, hello: &[u8], message: &[u8; ASKED_BYTES]) -> io::Result<Option<Self>> {
+        let mut state = builder(secret, hello).and_then(Builder::build_responder).map_err(failed)?;
+        Ok(state.read_message(message, &mut []).is_ok().then_some(Self(state)))
+    }
+
+    /// The end for who is called: the message back.
+    pub(super) fn answer(mut self, answer: &[u8; hello::BYTES]) -> io::Result<(TransportState, [u8; ANSWERED_BYTES])> {
+        let mut message = [0; ANSWERED_BYTES];
+        self.0.write_message(answer, &mut message).map_err(failed)?;
+        Ok((self.0.into_transport_mode().map_err(failed)?, message))
+    }
+
+    /// The end for who called; `None` when the message was not made with this secret or the answer changed on the way.
+    pub(super) fn answered(
+        mut self,
+        answer: &[u8; hello::BYTES],
+        message: &[u8; ANSWERED_BYTES],
+    ) -> io::Result<Option<TransportState>> {
+        let mut said = [0; hello::BYTES];
+        if self.0.read_message(message, &mut said).is_err() || said != *answer {
+            return Ok(None);
+        }
+        self.0.into_transport_mode().map(Some).map_err(failed)
+    }
+}
+
+fn builder<'a>(secret: &'a Secret, hello: &'a [u8]) -> Result<Builder<'a>, snow::Error> {
+    Builder::new(PATTERN.parse()?).psk(0, secret.streams())?.prologue(hello)
+}
+
+fn failed(error: snow::Error) -> io::Error {
+    io::Error::other(format!("sealing failed: {error}"))
+}
+
+/// A connection whose bytes are sealed.
+#[derive(Debug)]
+pub(super) struct Sealed<S> {
+    stream: S,
+    noise: TransportState,
+    /// What came and is not opened yet: at most a frame, `came` of its bytes are there.
+    frame: Vec<u8>,
+    came: usize,
+    /// What was opened and not read yet.
+    opened: Vec<u8>,
+    read: usize,
+    opened_end: usize,
+    /// What was sealed and is not sent yet.
+    sealed: Vec<u8>,
+    sent: usize,
+}
+
+impl<S> Sealed<S> {
+    pub(super) fn new(stream: S, noise: TransportState) -> Self {
+        Self {
+            stream,
+            noise,
+            frame: Vec::new(),
+            came: 0,
+            opened: Vec::new(),
+            read: 0,
+            opened_end: 0,
+            sealed: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// The bytes of the frame that is coming, with its length, when that is known.
+    fn frame_bytes(&self) -> io::Result<Option<usize>> {
+        let Some((head, _)) = self.frame.get(..self.came).and_then(|came| came.split_first_chunk::<HEAD>()) else {
+            return Ok(None);
+        };
+        let bytes = usize::from(u16::from_le_bytes(*head));
+        // Empty ones would cost and bring nothing.
+        if !(TAG + 1..=SEALED_BYTES_MAX).contains(&bytes) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a sealed frame has an impossible length"));
+        }
+        Ok(Some(HEAD + bytes))
+    }
+
+    /// Opens the first frame when it is there.
+    fn open(&mut self) -> io::Result<bool> {
+        let Some(bytes) = self.frame_bytes()?.filter(|bytes| *bytes <= self.came) else { return Ok(false) };
+        let message = self.frame.get(HEAD..bytes).unwrap_or_default();
+        self.opened.resize(CONTENT_BYTES_MAX, 0);
+        self.opened_end = self.noise.read_message(message, &mut self.opened).map_err(|_| {
+            io::Error::new(io::ErrorKind::InvalidData, "a sealed frame does not open: it was changed on the way")
+        })?;
+        self.read = 0;
+        self.frame.copy_within(bytes..self.came, 0);
+        self.came -= bytes;
+        Ok(true)
+    }
+
+    /// Seals as much as a frame holds.
+    fn seal(&mut self, content: &[u8]) -> io::Result<usize> {
+        let content = content.get(..CONTENT_BYTES_MAX).unwrap_or(content);
+        let bytes = content.len() + TAG;
+        self.sealed.resize(HEAD + bytes, 0);
+        let Some((head, message)) = self.sealed.split_first_chunk_mut::<HEAD>() else { return Ok(0) };
+        *head = u16::try_from(bytes).map_err(io::Error::other)?.to_le_bytes();
+        self.noise.write_message(content, message).map_err(failed)?;
+        self.sent = 0;
+        Ok(content.len())
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Sealed<S> {
+    /// Sends what is sealed.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.sealed.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match ready!(Pin::new(&mut self.stream).poll_write(context, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                sent => self.sent += sent,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> Sealed<S> {
+    /// Resolves when something came that opens: the other side made this connection itself and did not just repeat what another
+    /// said first.
+    pub(super) async fn proven(&mut self) -> io::Result<()> {
+        match std::future::poll_fn(|context| self.poll_open(context)).await? {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Whether there is something to read; `false` at the end.
+    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        while self.read == self.opened_end && !self.open()? {
+            self.frame.resize(FRAME_BYTES_MAX, 0);
+            let mut room = ReadBuf::new(self.frame.get_mut(self.came..).unwrap_or_default());
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut room))?;
+            match room.filled().len() {
+                0 if self.came == 0 => return Poll::Ready(Ok(false)),
+                0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                came => self.came += came,
+            }
+        }
+        Poll::Ready(Ok(true))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Sealed<S> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if ready!(this.poll_open(context))? {
+            let rest = this.opened.get(this.read..this.opened_end).unwrap_or_default();
+            let part = rest.get(..into.remaining()).unwrap_or(rest);
+            into.put_slice(part);
+            this.read += part.len();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Sealed<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, content: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        ready!(this.poll_send(context))?;
+        if content.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let taken = this.seal(content)?;
+        // What does not go now goes with the next write or flush.
+        if let Poll::Ready(Err(error)) = this.poll_send(context) {
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_send(context))?;
+        Pin::new(&mut this.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_send(context))?;
+        Pin::new(&mut this.stream).poll_shutdown(context)
+    }
+}
+
+/// Reads bytes as a handshake, and as what comes after one; for a fuzzer.
+pub(super) fn take_nonsense(secret: &Secret, data: &[u8]) {
+    if let Some((message, _)) = data.split_first_chunk() {
+        let _ = Handshake::asked(secret, b"", message);
+    }
+    let Ok((asking, message)) = Handshake::ask(secret, b"") else { return };
+    if let Some((answer, _)) = data.split_first_chunk() {
+        let _ = asking.answered(b"answer", answer);
+    }
+    let Ok(Some(asked)) = Handshake::asked(secret, b"", &message) else { return };
+    let Ok((noise, _)) = asked.answer(b"answer") else { return };
+    let mut sealed = Sealed::new(data, noise);
+    let mut room = [0; 100];
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    loop {
+        let mut into = ReadBuf::new(&mut room);
+        match Pin::new(&mut sealed).poll_read(&mut context, &mut into) {
+            Poll::Ready(Ok(())) if !into.filled().is_empty() => {}
+            _ => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const ANSWER: [u8; hello::BYTES] = *b"answer";
+
+    fn secret(words: &str) -> Secret {
+        Secret::new(words.as_bytes()).unwrap()
+    }
+
+    fn pair() -> (TransportState, TransportState) {
+        let secret = secret("0123456789abcdef");
+        let (asking, message) = Handshake::ask(&secret, b"hello").unwrap();
+        let asked = Handshake::asked(&secret, b"hello", &message).unwrap().unwrap();
+        let (called, message) = asked.answer(&ANSWER).unwrap();
+        (asking.answered(&ANSWER, &message).unwrap().unwrap(), called)
+    }
+
+    #[test]
+    fn only_the_same_secret_and_the_same_words_shake_hands() {
+        let (ours, other) = (secret("0123456789abcdef"), secret("another secret.."));
+        let (_, message) = Handshake::ask(&ours, b"hello").unwrap();
+        assert!(Handshake::asked(&other, b"hello", &message).unwrap().is_none());
+        assert!(Handshake::asked(&ours, b"hullo", &message).unwrap().is_none());
+        assert!(Handshake::asked(&ours, b"hello", &[0; ASKED_BYTES]).unwrap().is_none());
+
+        let back = || {
+            let (asking, message) = Handshake::ask(&ours, b"hello").unwrap();
+            let (_, message) = Handshake::asked(&ours, b"hello", &message).unwrap().unwrap().answer(&ANSWER).unwrap();
+            (asking, message)
+        };
+        let (asking, message) = back();
+        assert!(asking.answered(&ANSWER, &message).unwrap().is_some());
+        let (asking, message) = back();
+        assert!(asking.answered(b"anszer", &message).unwrap().is_none());
+        let (asking, _) = back();
+        let (_, of_another) = back();
+        assert!(asking.answered(&ANSWER, &of_another).unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn what_goes_in_comes_out() {
+        let (calls, called) = pair();
+        let (near, far) = tokio::io::duplex(1_000);
+        let (mut near, mut far) = (Sealed::new(near, calls), Sealed::new(far, called));
+        let sent: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+        let write = async {
+            near.write_all(&sent).await.unwrap();
+            near.shutdown().await.unwrap();
+        };
+        let mut read = Vec::new();
+        tokio::join!(write, async { far.read_to_end(&mut read).await.unwrap() });
+        assert!(read == sent);
+        far.write_all(b"back").await.unwrap();
+        far.flush().await.unwrap();
+        let mut back = [0; 4];
+        near.read_exact(&mut back).await.unwrap();
+        assert_eq!(&back, b"back");
+    }
+
+    #[tokio::test]
+    async fn impossible_lengths_and_half_frames_are_errors() {
+        for (bytes, kind) in [
+            (&[0, 0, 1, 2, 3][..], io::ErrorKind::InvalidData),
+            (&[16, 0], io::ErrorKind::InvalidData),
+            (&[255, 255], io::ErrorKind::InvalidData),
+            (&[17], io::ErrorKind::UnexpectedEof),
+            (&[17, 0], io::ErrorKind::UnexpectedEof),
+            (&[17, 0, 1, 2, 3], io::ErrorKind::UnexpectedEof),
+            (&[&[17, 0][..], &[9; 17]].concat(), io::ErrorKind::InvalidData),
+        ] {
+            let mut sealed = Sealed::new(bytes, pair().1);
+            let error = sealed.read_to_end(&mut Vec::new()).await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{bytes:?}");
+        }
+        assert_eq!(Sealed::new(&b""[..], pair().1).read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever is changed, left out or doubled on the way: what is read is a beginning of what was written, and then comes
+        /// an error, but where the end is cut off between frames.
+        #[test]
+        fn what_was_changed_on_the_way_is_not_read(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..400), 1..6),
+            at in any::<prop::sample::Index>(),
+            how in 0..4,
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let (calls, called) = pair();
+                let mut near = Sealed::new(std::io::Cursor::new(Vec::new()), calls);
+                for part in &parts {
+                    near.write_all(part).await.unwrap();
+                }
+                let mut bytes = near.stream.into_inner();
+                let at = at.index(bytes.len());
+                match how {
+                    0 => bytes[at] ^= 1,
+                    1 => drop(bytes.remove(at)),
+                    2 => bytes.insert(at, bytes[at]),
+                    _ => bytes.truncate(at),
+                }
+                let mut read = Vec::new();
+                let ended = Sealed::new(&bytes[..], called).read_to_end(&mut read).await;
+                let all = parts.concat();
+                prop_assert!(all.starts_with(&read));
+                // Only a byte too many may stand behind the last frame.
+                prop_assert!(read.len() < all.len() || how == 2);
+                prop_assert!(ended.is_err() || how == 3);
+                Ok(())
+            })?;
+        }
+    }
+}

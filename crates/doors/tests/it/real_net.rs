@@ -1,0 +1,631 @@
+//! The network of the machine, over loopback.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by a panic")]
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bucksaw_doors::real::{self, NetConfig, Secret};
+use bucksaw_doors::{Body, Incoming, Net as _};
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+const HELLO: &[u8; 6] = b"BKSW\x01\x00";
+
+/// Longer than anything here takes on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// So long nothing moves any more where something would move at once.
+const STALLED: Duration = Duration::from_millis(500);
+
+/// More than kernels and connections hold on the way.
+const MUCH: usize = 64 << 20;
+
+fn config(secret: Option<&str>) -> NetConfig {
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let secret = secret.map(|secret| Secret::new(secret.as_bytes()).unwrap());
+    NetConfig { listen, secret, ..NetConfig::default() }
+}
+
+async fn bind(config: NetConfig) -> Arc<real::Net> {
+    Arc::new(real::Net::bind(config).await.unwrap())
+}
+
+async fn plain() -> Arc<real::Net> {
+    bind(config(None)).await
+}
+
+const OURS: &str = "the secret of our cluster";
+
+async fn sealed() -> Arc<real::Net> {
+    bind(config(Some(OURS))).await
+}
+
+/// Answers all calls.
+fn serve<F: Future<Output = ()> + Send + 'static>(
+    net: &Arc<real::Net>,
+    answer: impl Fn(Incoming) -> F + Send + Sync + 'static,
+) {
+    let net = Arc::clone(net);
+    tokio::spawn(async move {
+        loop {
+            tokio::spawn(answer(net.accept().await));
+        }
+    });
+}
+
+/// Gives back what comes.
+async fn echo(mut call: Incoming) {
+    let (writer, body) = Body::channel();
+    call.reply.send(Ok(body));
+    while let Some(piece) = call.body.next().await {
+        match piece {
+            Ok(piece) => {
+                if writer.send(piece).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => return writer.fail(error).await,
+        }
+    }
+    let _ = writer.end().await;
+}
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    timeout(LONG, what).await.expect("nothing happens")
+}
+
+async fn call(from: &real::Net, to: &real::Net, name: &str, body: Body) -> io::Result<Vec<u8>> {
+    soon(async { from.call(to.address(), name, body).await?.read_all(MUCH).await }).await
+}
+
+/// Waits until so many connections were refused: they are counted when they are closed already.
+async fn refused(net: &real::Net, count: u64) {
+    let until = async {
+        while net.counters().refused() < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(until).await;
+    assert_eq!(net.counters().refused(), count);
+}
+
+/// Waits until no more connections than these are open.
+async fn open_at_most(net: &real::Net, count: u64) {
+    let until = async {
+        while net.counters().connections() > count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(until).await;
+}
+
+fn kind<T: std::fmt::Debug>(result: io::Result<T>) -> io::ErrorKind {
+    result.unwrap_err().kind()
+}
+
+fn pieces(bytes: usize) -> impl Iterator<Item = Bytes> {
+    let piece: Bytes = (0..65_536_u32).map(|n| (n % 251) as u8).collect();
+    (0..bytes / piece.len()).map(move |_| piece.clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_are_answered_and_share_connections() {
+    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
+        serve(&far, |call| async move {
+            let name = call.name.clone();
+            let said = call.body.read_all(100).await.unwrap();
+            call.reply.send(Ok(Body::whole([name.as_bytes(), b" ", &said].concat())));
+        });
+        for n in 0..50 {
+            let said = call(&near, &far, "a/b", Body::whole(n.to_string())).await.unwrap();
+            assert_eq!(said, format!("a/b {n}").as_bytes());
+        }
+        assert_eq!(call(&near, &far, "c", Body::empty()).await.unwrap(), b"c ");
+        // One, where the machine has time to see at once that it can carry the next call.
+        let accepted = far.counters().accepted();
+        assert!((1..25).contains(&accepted), "{accepted} connections for 51 calls");
+        assert!(far.counters().bytes_in() > 50 && near.counters().bytes_out() >= far.counters().bytes_in());
+        // A node reaches itself.
+        assert_eq!(call(&far, &far, "c", Body::whole("d")).await.unwrap(), b"c d");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_go_both_ways_at_once() {
+    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
+        serve(&far, echo);
+        let (writer, body) = Body::channel();
+        let write = async {
+            for piece in pieces(MUCH) {
+                writer.send(piece).await.unwrap();
+            }
+            writer.end().await.unwrap();
+        };
+        let read = async { near.call(far.address(), "echo", body).await?.read_all(MUCH).await };
+        let ((), read) = soon(async { tokio::join!(write, read) }).await;
+        assert!(read.unwrap() == pieces(MUCH).collect::<Vec<_>>().concat());
+        assert_eq!(call(&near, &far, "echo", Body::whole("again")).await.unwrap(), b"again");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_writes_waits_for_who_reads() {
+    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
+        // The caller writes, and nobody reads.
+        let (writer, body) = Body::channel();
+        let written = Arc::new(AtomicUsize::new(0));
+        let writing = tokio::spawn(write_much(writer, Arc::clone(&written)));
+        let answered = tokio::spawn(near.call(far.address(), "take", body));
+        let taken = soon(far.accept()).await;
+        stalls(&written).await;
+        assert_eq!(soon(taken.body.read_all(MUCH)).await.unwrap().len(), MUCH);
+        soon(writing).await.unwrap();
+
+        // The callee writes, and nobody reads.
+        let (writer, body) = Body::channel();
+        let written = Arc::new(AtomicUsize::new(0));
+        let writing = tokio::spawn(write_much(writer, Arc::clone(&written)));
+        taken.reply.send(Ok(body));
+        let answer = soon(answered).await.unwrap().unwrap();
+        stalls(&written).await;
+        assert_eq!(soon(answer.read_all(MUCH)).await.unwrap().len(), MUCH);
+        soon(writing).await.unwrap();
+    }
+}
+
+async fn write_much(writer: bucksaw_doors::BodyWriter, written: Arc<AtomicUsize>) {
+    for piece in pieces(MUCH) {
+        let bytes = piece.len();
+        writer.send(piece).await.unwrap();
+        written.fetch_add(bytes, Ordering::SeqCst);
+    }
+    writer.end().await.unwrap();
+}
+
+/// Waits until nothing moves; that is long before all is written.
+async fn stalls(written: &AtomicUsize) {
+    let mut before = usize::MAX;
+    while written.load(Ordering::SeqCst) != before {
+        before = written.load(Ordering::SeqCst);
+        tokio::time::sleep(STALLED).await;
+    }
+    assert!((1..MUCH / 2).contains(&before), "{before} bytes written and not read");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cut_off_is_told_on_the_other_side() {
+    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
+        // The answer fails, in words or by being forgotten.
+        for fail in [true, false] {
+            let answered = tokio::spawn(near.call(far.address(), "give", Body::empty()));
+            let given = soon(far.accept()).await;
+            let (writer, body) = Body::channel();
+            given.reply.send(Ok(body));
+            writer.send("some").await.unwrap();
+            let mut answer = soon(answered).await.unwrap().unwrap();
+            assert_eq!(soon(answer.next()).await.unwrap().unwrap(), "some");
+            if fail {
+                writer.fail(io::ErrorKind::StorageFull.into()).await;
+            } else {
+                drop(writer);
+            }
+            assert_eq!(kind(soon(answer.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
+            assert!(answer.next().await.is_none());
+        }
+        // What is called with fails.
+        for fail in [true, false] {
+            let (writer, body) = Body::channel();
+            let answered = tokio::spawn(near.call(far.address(), "take", body));
+            writer.send("some").await.unwrap();
+            let mut taken = soon(far.accept()).await;
+            assert_eq!(soon(taken.body.next()).await.unwrap().unwrap(), "some");
+            if fail {
+                writer.fail(io::ErrorKind::StorageFull.into()).await;
+            } else {
+                drop(writer);
+            }
+            assert_eq!(kind(soon(taken.body.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
+            let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::StorageFull];
+            assert_eq!(kind(soon(answered).await.unwrap()), kinds[usize::from(fail)]);
+        }
+    }
+}
+
+/// Stands in for a node that answers so and goes.
+async fn answers_with(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut hello = [0; 6];
+            stream.read_exact(&mut hello).await.unwrap();
+            let (welcome, rest) = answer.split_at(answer.len().min(6));
+            stream.write_all(welcome).await.unwrap();
+            // Nobody answers before being asked.
+            if !rest.is_empty() && stream.read(&mut [0; 1_000]).await.unwrap() > 0 {
+                let _ = stream.write_all(rest).await;
+            }
+            // The rest of the request is read, so that the connection ends and is not reset.
+            stream.shutdown().await.unwrap();
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_an_error() {
+    let near = plain().await;
+    for (answer, kind_wanted, words) in [
+        (&b""[..], io::ErrorKind::UnexpectedEof, ""),
+        (b"BKS", io::ErrorKind::UnexpectedEof, ""),
+        (b"HTTP/1.1 400 Bad Request", io::ErrorKind::InvalidData, "no node"),
+        (b"BKSW\x01\x01", io::ErrorKind::ConnectionRefused, "another version"),
+        (b"BKSW\x07\x00", io::ErrorKind::ConnectionRefused, "another version"),
+        (b"BKSW\x01\x00HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", io::ErrorKind::UnexpectedEof, ""),
+        (
+            b"BKSW\x01\x00HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
+            io::ErrorKind::UnexpectedEof,
+            "",
+        ),
+        (b"BKSW\x01\x00HTTP/1.1 200 OK\r\n", io::ErrorKind::UnexpectedEof, ""),
+        (b"BKSW\x01\x00nonsense\r\n\r\n", io::ErrorKind::InvalidData, ""),
+    ] {
+        let to = answers_with(answer).await;
+        let answered = soon(async { near.call(to, "a", Body::whole("b")).await?.read_all(100).await }).await;
+        let error = answered.unwrap_err();
+        assert_eq!(error.kind(), kind_wanted, "{error}, after {}", answer.escape_ascii());
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_told_in_words() {
+    let (near, far) = (sealed().await, sealed().await);
+    serve(&far, |call| async move {
+        match call.name.as_str() {
+            "full" => call.reply.send(Err(io::Error::new(io::ErrorKind::StorageFull, "the disk is full"))),
+            "long" => call.reply.send(Err(io::Error::other("ö".repeat(10_000)))),
+            "forgotten" => drop(call.reply),
+            other => call.reply.send(Err(io::Error::new(io::ErrorKind::Unsupported, format!("no call {other}")))),
+        }
+    });
+    let check = async |name: &str, kind: io::ErrorKind, words: &str| {
+        let error = call(&near, &far, name, Body::whole("body")).await.unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, words));
+    };
+    check("full", io::ErrorKind::Other, "the disk is full").await;
+    check("forgotten", io::ErrorKind::Other, "the call was dropped").await;
+    check("dance", io::ErrorKind::Unsupported, "no call dance").await;
+    check("long", io::ErrorKind::Other, &"ö".repeat(2_048)).await;
+    assert_eq!(kind(call(&near, &far, "no name", Body::empty()).await), io::ErrorKind::InvalidInput);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_reach_who_is_still_sending() {
+    let (near, far) = (plain().await, plain().await);
+    serve(&far, |call| async move { call.reply.send(Err(io::Error::other("not today"))) });
+    for _ in 0..20 {
+        let (writer, body) = Body::channel();
+        let writing = tokio::spawn(async move {
+            // There is no end but that nobody reads any more.
+            while writer.send(vec![0; 65_536]).await.is_ok() {}
+        });
+        let error = call(&near, &far, "take", body).await.unwrap_err();
+        assert_eq!(error.to_string(), "not today");
+        soon(writing).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_there_is_told_as_such() {
+    let near = plain().await;
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    assert_eq!(kind(soon(near.call(free, "a", Body::empty())).await), io::ErrorKind::ConnectionRefused);
+    // Who takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = bind(NetConfig { handshake_timeout: Duration::from_millis(50), ..config(None) }).await;
+    let error = soon(near.call(silent.local_addr().unwrap(), "a", Body::empty())).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_restarted_is_reached_again() {
+    let near = plain().await;
+    let far = plain().await;
+    let address = far.address();
+    let serving = {
+        let far = Arc::clone(&far);
+        tokio::spawn(async move {
+            loop {
+                echo(far.accept().await).await;
+            }
+        })
+    };
+    assert_eq!(call(&near, &far, "a", Body::whole("b")).await.unwrap(), b"b");
+    serving.abort();
+    let _ = serving.await;
+    drop(far);
+    // The connection that was kept dies when the other end does.
+    let far = soon(async {
+        loop {
+            match real::Net::bind(NetConfig { listen: address, ..config(None) }).await {
+                Ok(net) => break Arc::new(net),
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    })
+    .await;
+    serve(&far, echo);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(call(&near, &far, "a", Body::whole("c")).await.unwrap(), b"c");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_have_the_secret_is_refused() {
+    for (ours, theirs, words) in [
+        (Some(OURS), Some("the secret of another"), "another cluster secret"),
+        (Some(OURS), None, "no cluster secret"),
+        (None, Some(OURS), "that node has a cluster secret, this one has none"),
+    ] {
+        let (near, far) = (bind(config(ours)).await, bind(config(theirs)).await);
+        serve(&far, echo);
+        for count in 1..=3 {
+            let error = call(&near, &far, "a", Body::whole("b")).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert!(error.to_string().contains(words), "{error}");
+            refused(&far, count).await;
+        }
+        assert_eq!(far.counters().connections(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_recorded_cannot_be_played_again() {
+    let near = sealed().await;
+    let recorder = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let calling = tokio::spawn(near.call(recorder.local_addr().unwrap(), "a", Body::empty()));
+    let mut recorded = [0; 54];
+    soon(recorder.accept()).await.unwrap().0.read_exact(&mut recorded).await.unwrap();
+    calling.abort();
+
+    let far = bind(NetConfig { handshake_timeout: Duration::from_millis(500), ..config(Some(OURS)) }).await;
+    for (count, then) in [(1, &b""[..]), (2, &[&[17, 0][..], &[1; 17]].concat())] {
+        let mut stream = TcpStream::connect(far.address()).await.unwrap();
+        stream.write_all(&recorded).await.unwrap();
+        let mut answer = [0; 60];
+        soon(stream.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(answer[..6], *HELLO, "the first message is as good as it was");
+        stream.write_all(then).await.unwrap();
+        let _ = soon(stream.read_to_end(&mut Vec::new())).await;
+        refused(&far, count).await;
+        assert_eq!(far.counters().connections(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nonsense_at_the_port_is_cut_off_and_does_no_harm() {
+    for far in [plain().await, sealed().await] {
+        serve(&far, echo);
+        for (n, nonsense) in [
+            &b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"[..],
+            b"POST /a HTTP/1.1\r\ncontent-length: 1\r\n\r\nb",
+            &[0; 1_000],
+            b"BKSW\x00\x00",
+            b"BKSW\x01\x09",
+            &[&b"BKSW\x01\x01"[..], &[7; 48]].concat(), // a handshake without the secret
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut stream = TcpStream::connect(far.address()).await.unwrap();
+            stream.write_all(nonsense).await.unwrap();
+            let mut answer = Vec::new();
+            let _ = soon(stream.read_to_end(&mut answer)).await;
+            assert!(!answer.windows(4).any(|bytes| bytes == b"HTTP"), "{}", answer.escape_ascii());
+            refused(&far, n as u64 + 1).await;
+        }
+        assert_eq!(call(&far, &far, "a", Body::whole("b")).await.unwrap(), b"b");
+    }
+    // Who says hello and then no call.
+    let far = plain().await;
+    serve(&far, echo);
+    for nonsense in [
+        "GET /a HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
+        "POST /../a?b HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
+        "POST /é HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
+        "nonsense\r\n\r\n".to_owned(),
+        format!("POST /a HTTP/1.1\r\na: {}\r\n\r\n", "b".repeat(1 << 20)),
+        format!("POST /a HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(1_000)),
+    ] {
+        let mut stream = TcpStream::connect(far.address()).await.unwrap();
+        stream.write_all(HELLO).await.unwrap();
+        let _ = stream.write_all(nonsense.as_bytes()).await;
+        stream.shutdown().await.unwrap_or_default();
+        let mut answer = Vec::new();
+        let _ = soon(stream.read_to_end(&mut answer)).await;
+        assert!(!answer.windows(6).any(|bytes| bytes == b"200 OK"), "{}", answer.escape_ascii());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_slow_is_cut_off() {
+    let short =
+        NetConfig { handshake_timeout: Duration::from_millis(50), idle_max: Duration::from_millis(50), ..config(None) };
+    let far = bind(short).await;
+    for begun in [&b""[..], b"BKS", HELLO, b"BKSW\x01\x00POST /a HTTP/1.1\r\nhost:"] {
+        let mut stream = TcpStream::connect(far.address()).await.unwrap();
+        stream.write_all(begun).await.unwrap();
+        // Drop by drop, for ever, if it is let.
+        let (mut read, mut write) = stream.split();
+        let dripping = async {
+            while begun.len() > HELLO.len() && write.write_all(b"a").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let mut answer = Vec::new();
+        let _ = soon(async { tokio::join!(dripping, read.read_to_end(&mut answer)) }).await;
+    }
+    refused(&far, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_are_only_so_many_connections() {
+    let near = plain().await;
+    let far = bind(NetConfig { connections_max: 2, ..config(None) }).await;
+    let calls: Vec<_> = (0..2).map(|_| tokio::spawn(near.call(far.address(), "wait", Body::empty()))).collect();
+    let waiting = [soon(far.accept()).await, soon(far.accept()).await];
+    let error = soon(near.call(far.address(), "wait", Body::empty())).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    assert!(error.to_string().contains("too many connections"), "{error}");
+    for call in waiting {
+        call.reply.send(Ok(Body::empty()));
+    }
+    for call in calls {
+        soon(call).await.unwrap().unwrap();
+    }
+    serve(&far, echo);
+    assert_eq!(call(&near, &far, "a", Body::whole("b")).await.unwrap(), b"b");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_a_call_ends_it_on_both_sides() {
+    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
+        // Before it is answered.
+        let (writer, body) = Body::channel();
+        let answered = tokio::spawn(near.call(far.address(), "a", body));
+        let mut taken = soon(far.accept()).await;
+        answered.abort();
+        soon(writer.gone()).await;
+        assert!(soon(taken.body.next()).await.unwrap().is_err());
+        drop(taken);
+
+        // While it is answered: the answer's writer is told, whether it writes or waits.
+        for write in [true, false] {
+            let answered = tokio::spawn(near.call(far.address(), "a", Body::empty()));
+            let taken = soon(far.accept()).await;
+            let (writer, body) = Body::channel();
+            taken.reply.send(Ok(body));
+            writer.send("some").await.unwrap();
+            drop(soon(answered).await.unwrap().unwrap());
+            if write {
+                soon(async { while writer.send(vec![0; 65_536]).await.is_ok() {} }).await;
+            }
+            soon(writer.gone()).await;
+        }
+        open_at_most(&far, 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callee_that_goes_ends_what_is_written_to_it() {
+    let (near, far) = (plain().await, plain().await);
+    let (writer, body) = Body::channel();
+    let answered = tokio::spawn(near.call(far.address(), "a", body));
+    let mut taken = soon(far.accept()).await;
+    drop(far);
+    soon(writer.gone()).await;
+    assert!(soon(taken.body.next()).await.unwrap().is_err());
+    assert!(soon(answered).await.unwrap().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_call_at_once() {
+    let (near, far) = (sealed().await, sealed().await);
+    serve(&far, echo);
+    let calls: Vec<_> = (0..200_u32)
+        .map(|n| {
+            let (near, far) = (Arc::clone(&near), Arc::clone(&far));
+            tokio::spawn(async move {
+                for m in 0..5 {
+                    let said = format!("{n} {m}").repeat(1_000).into_bytes();
+                    assert!(call(&near, &far, "a", Body::whole(said.clone())).await.unwrap() == said);
+                }
+            })
+        })
+        .collect();
+    for call in calls {
+        soon(call).await.unwrap();
+    }
+    // What is kept of them is bounded.
+    open_at_most(&far, NetConfig::default().idle_connections_max as u64).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn much_goes_through_sealed() {
+    const BYTES: usize = 100 << 20;
+    let (near, far) = (sealed().await, sealed().await);
+    serve(&far, |call| async move {
+        let (writer, body) = Body::channel();
+        call.reply.send(Ok(body));
+        for piece in pieces(BYTES) {
+            writer.send(piece).await.unwrap();
+        }
+        writer.end().await.unwrap();
+    });
+    let started = tokio::time::Instant::now();
+    let read = soon(async { near.call(far.address(), "much", Body::empty()).await?.read_all(BYTES).await });
+    assert_eq!(read.await.unwrap().len(), BYTES);
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{:.0} MB/s sealed", BYTES as f64 / 1e6 / seconds);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn datagrams_come_from_those_with_the_secret() {
+    for secret in [None, Some(OURS)] {
+        let (near, far) = (bind(config(secret)).await, bind(config(secret)).await);
+        let others = [plain().await, sealed().await, bind(config(Some("the secret of another"))).await];
+        let mut bad = 0;
+        for other in others.iter().zip([None, Some(OURS), Some("")]).filter(|(_, theirs)| *theirs != secret) {
+            other.0.send(far.address(), b"let me in".to_vec());
+            bad += 1;
+        }
+        let raw = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for nonsense in [&b""[..], b"nonsense", &[0xB5; 2_000]] {
+            raw.send_to(nonsense, far.address()).unwrap();
+            bad += 1;
+        }
+        // The loopback keeps the order.
+        near.send(far.address(), b"hello".to_vec());
+        near.send(far.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX]);
+        near.send(far.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX + 1]);
+        near.send(far.address(), Vec::new());
+        assert_eq!(soon(far.receive()).await, (near.address(), b"hello".to_vec()));
+        assert_eq!(soon(far.receive()).await, (near.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX]));
+        assert_eq!(soon(far.receive()).await, (near.address(), Vec::new()));
+        assert_eq!(far.counters().bad_datagrams(), bad);
+        assert_eq!(near.counters().unsent_datagrams(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_leads_nowhere_is_not_told() {
+    let listen: SocketAddr = "0.0.0.0:0".parse().unwrap();
+    let error = real::Net::bind(NetConfig { listen, ..config(None) }).await.unwrap_err();
+    assert!(error.to_string().contains("advertise it"), "{error}");
+    let advertise = Some("192.0.2.1:0".parse().unwrap());
+    let net = bind(NetConfig { listen, advertise, ..config(None) }).await;
+    assert_eq!(net.address().ip().to_string(), "192.0.2.1");
+    assert_ne!(net.address().port(), 0);
+    // Behind such an address a node still reaches itself.
+    serve(&net, echo);
+    assert_eq!(call(&net, &net, "a", Body::whole("b")).await.unwrap(), b"b");
+    net.send(net.address(), b"me".to_vec());
+    assert_eq!(soon(net.receive()).await.1, b"me");
+}
+
+#[tokio::test]
+async fn names_lead_to_addresses_that_can_be_reached() {
+    let net = plain().await;
+    assert_eq!(net.resolve("127.0.0.1:80").await.unwrap(), ["127.0.0.1:80".parse().unwrap()]);
+    assert!(net.resolve("localhost:80").await.unwrap().iter().all(SocketAddr::is_ipv4));
+    assert_eq!(kind(net.resolve("[::1]:80").await), io::ErrorKind::NotFound);
+    assert!(net.resolve("localhost").await.is_err());
+}

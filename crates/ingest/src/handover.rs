@@ -1,0 +1,387 @@
+//! Handing segments to the stores of other nodes: three calls, and the messages that they carry.
+//!
+//! ```text
+//!   store                                            queue
+//!     ── ingest/wait   {due, wait_ms} ─────────────►   until what waits is due, or the time is over
+//!     ◄──────────────  {backlog} ───────────────────
+//!     ── ingest/take   {holder, text_bytes, lease_ms} ►  reserves the oldest
+//!     ◄──────────────  {segments}, then their bytes ──   each a whole queue file, one after the other
+//!     ── ingest/settle {holder, stored, returned, unreadable} ►  commits, releases
+//! ```
+//! Messages are JSON behind their length ([`write_head`]); fields that are not known are passed over, and those that are
+//! missing have their defaults, so that adjacent versions understand each other.
+//!
+//! The bytes of a segment are those of its file, up to the last whole frame; where something lies broken between frames,
+//! those that are whole are put together to a file of the same id. So what is handed over is sound, or was damaged on its
+//! way, and the checksums tell.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::{Body, BodyWriter, Tasks, run, within};
+use bucksaw_record::Id;
+use bucksaw_segment::queue;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::lane::stream_frame;
+use crate::queue::{Backlog, Due, Queue};
+use crate::segment::View;
+
+/// The call that waits until something is due.
+pub const WAIT: &str = "ingest/wait";
+/// The call that reserves segments and fetches them.
+pub const TAKE: &str = "ingest/take";
+/// The call that ends a reservation.
+pub const SETTLE: &str = "ingest/settle";
+
+/// The greatest message in front of a body, and the greatest body of a call that is one message.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of a file that are read and sent at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A wait is no longer than this, whatever is asked for: an answer now and then shows that the other side is there.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// A reservation is no longer than this.
+const LEASE_MAX: Duration = Duration::from_secs(3_600);
+
+/// Asks to be told when something is due.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wait {
+    /// When there is so much text, in bytes,
+    pub text_bytes: u64,
+    /// or when the oldest has waited so long, in milliseconds.
+    pub age_ms: u64,
+    /// For how long to wait at the most, in milliseconds.
+    pub wait_ms: u64,
+}
+
+/// What waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waits {
+    /// Whether it is due.
+    pub due: bool,
+    /// Segments that wait.
+    pub segments: usize,
+    /// Bytes of their text.
+    pub text_bytes: u64,
+    /// How long the oldest has waited, in milliseconds.
+    pub oldest_ms: u64,
+    /// Whether a client waits for the commit.
+    pub awaited: bool,
+    /// Whether nothing is accepted until there is room on the disk.
+    pub full: bool,
+}
+
+/// Asks for segments.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Take {
+    /// The node that asks.
+    pub holder: Id,
+    /// As many as have so much text together, in bytes; at least one.
+    pub text_bytes: u64,
+    /// For how long they are reserved, in milliseconds.
+    pub lease_ms: u64,
+}
+
+/// What is handed over. The bytes follow, in the same order.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Taken {
+    /// The segments.
+    pub segments: Vec<TakenSegment>,
+    /// What waited before these were taken.
+    pub waits: Waits,
+}
+
+/// A segment that is handed over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TakenSegment {
+    /// Its id.
+    pub id: Id,
+    /// Bytes of the file that follows.
+    pub bytes: u64,
+    /// Bytes of its text.
+    pub text_bytes: u64,
+}
+
+/// Ends reservations.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settle {
+    /// The node that had them.
+    pub holder: Id,
+    /// Those whose records are stored as often as they have to be.
+    #[serde(default)]
+    pub stored: Vec<Id>,
+    /// Those that are not.
+    #[serde(default)]
+    pub returned: Vec<Id>,
+    /// Those of the returned that came damaged.
+    #[serde(default)]
+    pub unreadable: Vec<Id>,
+}
+
+/// Puts a message in front of a body.
+///
+/// # Errors
+/// `InvalidData` when it is greater than messages are.
+pub fn head(message: &impl Serialize) -> io::Result<Bytes> {
+    let text = serde_json::to_vec(message)?;
+    let length = u32::try_from(text.len()).ok().filter(|length| *length as usize <= MESSAGE_BYTES_MAX);
+    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the message is too great"))?;
+    Ok([&length.to_le_bytes()[..], &text].concat().into())
+}
+
+/// A body whose message was read; what came behind it with the same piece is kept.
+#[derive(Debug)]
+pub struct Rest {
+    body: Body,
+    left: Bytes,
+}
+
+/// Reads the message in front of a body.
+///
+/// # Errors
+/// What cut it off, or `InvalidData`.
+pub async fn read_head<T: DeserializeOwned>(body: Body) -> io::Result<(T, Rest)> {
+    let mut rest = Rest { body, left: Bytes::new() };
+    let length = rest.exactly(4).await?;
+    let length = length.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
+    if length > MESSAGE_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too great"));
+    }
+    let text = rest.exactly(length).await?;
+    Ok((serde_json::from_slice(&text)?, rest))
+}
+
+/// Reads a body that is one message and nothing else.
+///
+/// # Errors
+/// What cut it off, or `InvalidData`.
+pub async fn read_message<T: DeserializeOwned>(body: Body) -> io::Result<T> {
+    Ok(serde_json::from_slice(&body.read_all(MESSAGE_BYTES_MAX).await?)?)
+}
+
+/// A body that is one message.
+///
+/// # Errors
+/// `InvalidData` when it cannot be written.
+pub fn message(message: &impl Serialize) -> io::Result<Body> {
+    Ok(Body::whole(serde_json::to_vec(message)?))
+}
+
+impl Rest {
+    /// At most `most` bytes, as they come; `None` at the end.
+    ///
+    /// # Errors
+    /// What cut it off.
+    pub async fn some(&mut self, most: u64) -> io::Result<Option<Bytes>> {
+        while self.left.is_empty() {
+            match self.body.next().await {
+                Some(piece) => self.left = piece?,
+                None => return Ok(None),
+            }
+        }
+        let count = usize::try_from(most).unwrap_or(usize::MAX).min(self.left.len());
+        Ok(Some(self.left.split_to(count)))
+    }
+
+    async fn exactly(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count);
+        while bytes.len() < count {
+            match self.some((count - bytes.len()) as u64).await? {
+                Some(some) => bytes.extend_from_slice(&some),
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Answers the calls of stores.
+#[derive(Clone, Debug)]
+pub struct Handover {
+    queue: Arc<Queue>,
+    tasks: Arc<dyn Tasks>,
+}
+
+impl Handover {
+    /// Hands over what is in the queue.
+    #[must_use]
+    pub fn new(queue: Arc<Queue>, tasks: Arc<dyn Tasks>) -> Self {
+        Self { queue, tasks }
+    }
+
+    /// Answers [`WAIT`].
+    ///
+    /// # Errors
+    /// What is wrong with the call.
+    pub async fn wait(&self, body: Body) -> io::Result<Body> {
+        let asked: Wait = read_message(body).await?;
+        let due = Due { text_bytes: asked.text_bytes, age: Duration::from_millis(asked.age_ms) };
+        self.queue.wait_due(&self.tasks, due, Duration::from_millis(asked.wait_ms).min(WAIT_MAX)).await;
+        message(&self.waits(due))
+    }
+
+    fn waits(&self, due: Due) -> Waits {
+        let backlog = self.queue.backlog();
+        Waits { due: self.queue.is_due(due, &backlog), full: self.queue.is_full(), ..Waits::from(backlog) }
+    }
+
+    /// Answers [`TAKE`]. What cannot be sent whole is given back at once.
+    ///
+    /// # Errors
+    /// What is wrong with the call.
+    pub async fn take(&self, body: Body) -> io::Result<Body> {
+        let asked: Take = read_message(body).await?;
+        let waits = self.waits(Due { text_bytes: 0, age: Duration::ZERO });
+        let lease = Duration::from_millis(asked.lease_ms).min(LEASE_MAX);
+        let queue = Arc::clone(&self.queue);
+        let files = run(&self.tasks, move || {
+            let views = queue.lease(asked.holder, lease, asked.text_bytes);
+            views.into_iter().map(Handed::new).collect::<Vec<Handed>>()
+        });
+        let files = files.await.ok_or_else(|| io::Error::other("nothing was handed over because of a bug"))?;
+        let segments = files.iter().map(Handed::describe).collect();
+        let head = head(&Taken { segments, waits })?;
+        let (writer, answer) = Body::channel();
+        let (queue, tasks) = (Arc::clone(&self.queue), Arc::clone(&self.tasks));
+        self.tasks.spawn(Box::pin(async move {
+            let ids: Vec<Id> = files.iter().map(|file| file.view.id).collect();
+            match send_all(&tasks, &writer, head, files).await {
+                Ok(bytes) => {
+                    queue.metrics().handed_bytes.inc_by(bytes);
+                    // The store gives back what it did not get.
+                    let _ = writer.end().await;
+                }
+                Err(error) => {
+                    queue.release_of(asked.holder, &ids);
+                    writer.fail(error).await;
+                }
+            }
+        }));
+        Ok(answer)
+    }
+
+    /// Answers [`SETTLE`].
+    ///
+    /// # Errors
+    /// What is wrong with the call.
+    pub async fn settle(&self, body: Body) -> io::Result<Body> {
+        let asked: Settle = read_message(body).await?;
+        let queue = Arc::clone(&self.queue);
+        let done = run(&self.tasks, move || {
+            queue.commit(&asked.stored);
+            for id in &asked.unreadable {
+                // It may have been damaged on its way, or there: what counts is what is found here.
+                if queue.inspect(*id).is_err() {
+                    queue.unreadable(*id);
+                }
+            }
+            queue.release_of(asked.holder, &asked.returned);
+        });
+        done.await.ok_or_else(|| io::Error::other("the segments could not be settled because of a bug"))?;
+        message(&serde_json::json!({}))
+    }
+}
+
+impl From<Backlog> for Waits {
+    fn from(backlog: Backlog) -> Self {
+        Self {
+            due: false,
+            segments: backlog.segments,
+            text_bytes: backlog.text_bytes,
+            oldest_ms: u64::try_from(backlog.oldest.as_millis()).unwrap_or(u64::MAX),
+            awaited: backlog.awaited,
+            full: false,
+        }
+    }
+}
+
+impl Queue {
+    /// Resolves when what waits is due, at most after `wait`; says whether it is. Of a queue that is closed all is due.
+    pub async fn wait_due(&self, tasks: &Arc<dyn Tasks>, due: Due, wait: Duration) -> bool {
+        let until = self.doors.clock.uptime() + wait;
+        loop {
+            let pended = self.pended.notified();
+            let backlog = self.backlog();
+            if self.is_due(due, &backlog) {
+                return true;
+            }
+            let now = self.doors.clock.uptime();
+            let left = until.saturating_sub(now);
+            if left.is_zero() {
+                return false;
+            }
+            // By then the oldest is old enough, if no other comes.
+            let ages = if backlog.segments > 0 { due.age.saturating_sub(backlog.oldest) } else { left };
+            within(tasks, ages.min(left).max(Duration::from_millis(1)), pended).await;
+        }
+    }
+}
+
+/// A segment on its way.
+struct Handed {
+    view: View,
+    /// The whole file, where it had to be put together.
+    mended: Option<Vec<u8>>,
+}
+
+impl Handed {
+    fn new(view: View) -> Self {
+        let mended = view.broken_places().is_some().then(|| mend(&view));
+        Self { view, mended }
+    }
+
+    fn describe(&self) -> TakenSegment {
+        let bytes = self.mended.as_ref().map_or(self.view.end, |file| file.len() as u64);
+        TakenSegment { id: self.view.id, bytes, text_bytes: self.view.reach.text_bytes }
+    }
+}
+
+/// A queue file of the whole frames of another, with the same id: so their checksums fit.
+fn mend(view: &View) -> Vec<u8> {
+    let mut file = queue::header(view.id).to_vec();
+    for (number, labels) in (0..).zip(view.streams()) {
+        file.extend_from_slice(&stream_frame(number, labels, queue::seed(view.id)));
+    }
+    let mut frames = view.frames(0);
+    for place in view.broken_places().unwrap_or_default() {
+        frames.seek(place.at);
+        let Ok(Some(header)) = frames.next_header() else { continue };
+        match view.bytes(place.at, header.frame_len() as usize) {
+            Ok(frame) => file.extend_from_slice(&frame),
+            Err(error) => warn!(segment = %view.id, %error, "cannot read a frame of a damaged queue segment"),
+        }
+    }
+    file
+}
+
+async fn send_all(tasks: &Arc<dyn Tasks>, writer: &BodyWriter, head: Bytes, files: Vec<Handed>) -> io::Result<u64> {
+    let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    writer.send(head).await.map_err(gone)?;
+    let mut sent = 0;
+    for file in files {
+        sent += file.describe().bytes;
+        if let Some(mended) = file.mended {
+            writer.send(mended).await.map_err(gone)?;
+            continue;
+        }
+        let mut at = 0;
+        while at < file.view.end {
+            let view = file.view.clone();
+            let read = run(tasks, move || view.bytes(at, PIECE_BYTES)).await;
+            let piece = read.ok_or_else(|| io::Error::other("the segment was not read because of a bug"))??;
+            at += piece.len() as u64;
+            writer.send(piece).await.map_err(gone)?;
+        }
+    }
+    Ok(sent)
+}

@@ -1,0 +1,126 @@
+//! Reservations: a store takes pending segments, commits them or gives them back; one that is never heard of again loses
+//! them.
+//!
+//! A reservation keeps stores from doing the same work twice, and nothing rests on it: whoever has stored a segment's
+//! records may commit it, also when the reservation has ended and another store has it by now.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_record::Id;
+use tracing::{error, warn};
+
+use crate::append::Refusal;
+use crate::queue::Queue;
+use crate::segment::{Lease, Segment, State, View};
+
+/// How often a segment may fail to be read before it is set aside, so that it does not hold up the others.
+const READS_MAX: u32 = 5;
+
+impl Queue {
+    /// Reserves the oldest pending segments for the store of this node, as many as hold `text_bytes` together; at least one
+    /// if there is one.
+    #[must_use]
+    pub fn reserve(&self, text_bytes: u64) -> Vec<View> {
+        self.reserve_for(None, text_bytes)
+    }
+
+    /// The same for the store of another node. The segments are pending again after `time`, or when
+    /// [`Self::release_all_of`] says that the holder is gone.
+    #[must_use]
+    pub fn lease(&self, holder: Id, time: Duration, text_bytes: u64) -> Vec<View> {
+        let until = self.doors.clock.uptime().saturating_add(time);
+        self.reserve_for(Some(Lease { holder, until }), text_bytes)
+    }
+
+    fn reserve_for(&self, lease: Option<Lease>, text_bytes: u64) -> Vec<View> {
+        let mut reserved = Vec::new();
+        let mut sum = 0;
+        for segment in self.readable() {
+            let mut contents = segment.contents();
+            if contents.state != State::Pending {
+                continue;
+            }
+            if sum >= text_bytes {
+                break;
+            }
+            contents.state = State::Reserved;
+            contents.lease = lease;
+            sum += contents.reach.text_bytes;
+            drop(contents);
+            reserved.push(segment.view());
+        }
+        reserved
+    }
+
+    /// Gives segments back that this node's store has reserved.
+    pub fn release(&self, ids: &[Id]) {
+        self.of(ids).iter().for_each(|segment| self.release_if(segment, |lease| lease.is_none()));
+    }
+
+    /// Gives segments back that another node has reserved, and has no longer if its reservation ended.
+    pub fn release_of(&self, holder: Id, ids: &[Id]) {
+        let held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
+        self.of(ids).iter().for_each(|segment| self.release_if(segment, held));
+    }
+
+    /// Gives all segments back that a node has reserved: it is gone.
+    pub fn release_all_of(&self, holder: Id) {
+        let held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
+        self.readable().iter().for_each(|segment| self.release_if(segment, held));
+    }
+
+    /// Ends the reservations whose time is over.
+    pub(crate) fn lapse(&self, segments: &[Arc<Segment>]) {
+        let now = self.doors.clock.uptime();
+        for segment in segments {
+            let over = |lease: Option<Lease>| lease.is_some_and(|lease| lease.until <= now);
+            if over(segment.contents().lease) {
+                self.metrics.lapsed.inc();
+                self.release_if(segment, over);
+            }
+        }
+    }
+
+    fn release_if(&self, segment: &Segment, whose: impl Fn(Option<Lease>) -> bool) {
+        let mut contents = segment.contents();
+        if contents.state == State::Reserved && whose(contents.lease) {
+            contents.state = State::Pending;
+            contents.lease = None;
+            drop(contents);
+            self.pended.notify_waiters();
+        }
+    }
+
+    /// A store could not read a segment. It is looked through for its whole frames, so that these can be taken; when even
+    /// that fails for some time, it is set aside.
+    pub fn unreadable(&self, id: Id) {
+        let Some(segment) = self.of(&[id]).pop() else { return };
+        let tries = {
+            let mut contents = segment.contents();
+            contents.unread += 1;
+            contents.unread
+        };
+        if tries < READS_MAX {
+            match self.inspect(id) {
+                Ok(()) => {}
+                Err(error) => warn!(segment = %id, %error, "a queue segment cannot be read: it is tried again"),
+            }
+            return;
+        }
+        error!(segment = %id, "a queue segment cannot be read: it is set aside as damaged");
+        self.quarantine(&segment);
+    }
+
+    /// Takes a segment whose file cannot be read out of the way: kept, named `damaged`, and told of in answers.
+    fn quarantine(&self, segment: &Segment) {
+        let done = {
+            let mut contents = segment.contents();
+            contents.state = State::Committed;
+            std::mem::take(&mut contents.on_commit)
+        };
+        self.rename(segment, "damaged");
+        self.quarantined(segment);
+        done.into_iter().for_each(|done| done(Err(Refusal::Io("the segment cannot be read back".to_owned()))));
+    }
+}

@@ -1,0 +1,54 @@
+//! What a node tells the others of itself.
+
+use std::time::Duration;
+
+use bucksaw_cluster::{Facts, Held};
+use bucksaw_record::Millis;
+
+use crate::node::Node;
+
+/// Bytes accepted a second above which a node is busy, very busy, overloaded: see `docs/operating.md`.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+
+/// Tells how much a node has.
+#[derive(Debug, Default)]
+pub(crate) struct Teller {
+    accepted_bytes: u64,
+}
+
+impl Teller {
+    /// Brings the facts up to date, a period after the last time.
+    pub(crate) fn tell(&mut self, node: &Node) {
+        let accepted = node.queue.metrics().accepted_bytes();
+        let bytes_per_second = accepted.saturating_sub(self.accepted_bytes);
+        self.accepted_bytes = accepted;
+        let (queue, shelf) = (in_queue(node), on_shelf(node));
+        let free_bytes = node.queue.free_bytes();
+        node.cluster.update(|facts: &mut Facts| {
+            facts.load.bytes_per_second = bytes_per_second;
+            facts.queue = queue;
+            facts.shelf = shelf;
+            facts.free_bytes = free_bytes;
+        });
+    }
+}
+
+/// What no store has taken.
+fn in_queue(node: &Node) -> Held {
+    let segments = node.queue.segments();
+    let reaches = segments.iter().map(|view| &view.reach).filter(|reach| !reach.is_empty());
+    held(reaches.map(|reach| (reach.text_bytes, reach.low.at(), reach.high.at())))
+}
+
+fn on_shelf(node: &Node) -> Held {
+    let segments = node.shelf.segments();
+    held(segments.iter().map(|segment| (segment.file_bytes(), segment.reach().low.at(), segment.reach().high.at())))
+}
+
+fn held(parts: impl Iterator<Item = (u64, Millis, Millis)>) -> Held {
+    parts.fold(Held::default(), |sum, (bytes, low, high)| Held {
+        bytes: sum.bytes + bytes,
+        oldest: Some(sum.oldest.map_or(low, |oldest| oldest.min(low))),
+        newest: Some(sum.newest.map_or(high, |newest| newest.max(high))),
+    })
+}

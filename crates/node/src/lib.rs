@@ -1,0 +1,20 @@
+//! A node put together: what goes on in it as time goes by, and which calls of other nodes it answers.
+//!
+//! ```text
+//!   commit   syncs what waits for it, in groups                      (queue)
+//!   tick     closes old segments, removes committed ones             (queue)
+//!   pull     queues of all nodes ──► shelf, and copies on others     (store)
+//!   tidy     compaction, retention                                   (store)
+//!   tell     what this node is and has ──► gossip                    (cluster)
+//!   watch    nodes that are gone lose what they had reserved         (cluster)
+//! ```
+//! The same code runs on a real machine and in a simulation: all that is not deterministic comes in through the doors. Who
+//! opens queue, shelf and cluster, and listens to clients, is whoever starts it.
+
+mod facts;
+mod node;
+mod parts;
+mod peers;
+
+pub use node::{Node, Roles};
+pub use parts::Parts;

@@ -1,0 +1,86 @@
+//! What a node is made of.
+
+use std::sync::Arc;
+
+use bucksaw_cluster::Cluster;
+use bucksaw_doors::{Body, Doors, Net, Tasks};
+use bucksaw_ingest::Queue;
+use bucksaw_ingest::handover::{self, Handover};
+use bucksaw_record::Id;
+use bucksaw_store::{PUT, Patience, Pull, Puller, Receive, Shelf};
+
+use crate::peers::Others;
+
+pub use bucksaw_cluster::Roles;
+
+/// An opened node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Files, time, randomness.
+    pub doors: Doors,
+    /// Tasks and time.
+    pub tasks: Arc<dyn Tasks>,
+    /// Other nodes.
+    pub net: Arc<dyn Net>,
+    /// Which node this is.
+    pub id: Id,
+    /// What it does.
+    pub roles: Roles,
+    /// What it has taken in.
+    pub queue: Arc<Queue>,
+    /// What it keeps.
+    pub shelf: Arc<Shelf>,
+    /// Who else is there.
+    pub cluster: Arc<Cluster>,
+    /// How long other nodes are waited for.
+    pub patience: Patience,
+    /// Does work that nobody waits for: at a lower priority, where that can be had.
+    pub modestly: fn(&(dyn Fn() + Sync)),
+}
+
+impl Node {
+    /// Lets other nodes take from the queue, and bring to the shelf.
+    pub fn answer_calls(&self) {
+        let router = self.cluster.router();
+        let handover = Handover::new(Arc::clone(&self.queue), Arc::clone(&self.tasks));
+        let call = handover.clone();
+        router.add(handover::WAIT, move |body: Body| wait(call.clone(), body));
+        let call = handover.clone();
+        router.add(handover::TAKE, move |body: Body| take(call.clone(), body));
+        router.add(handover::SETTLE, move |body: Body| settle(handover.clone(), body));
+        if self.roles.store {
+            let receive = Receive::new(Arc::clone(&self.shelf), Arc::clone(&self.tasks), self.patience);
+            router.add(PUT, move |body: Body| put(receive.clone(), body));
+        }
+    }
+
+    pub(crate) fn puller(&self) -> Puller {
+        Puller::new(Pull {
+            node: self.id,
+            shelf: Arc::clone(&self.shelf),
+            // Also where nothing is taken in any more, something may be left.
+            queue: Some(Arc::clone(&self.queue)),
+            peers: Arc::new(Others(Arc::clone(&self.cluster))),
+            tasks: Arc::clone(&self.tasks),
+            net: Arc::clone(&self.net),
+            patience: self.patience,
+            modestly: self.modestly,
+        })
+    }
+}
+
+async fn wait(handover: Handover, body: Body) -> std::io::Result<Body> {
+    handover.wait(body).await
+}
+
+async fn take(handover: Handover, body: Body) -> std::io::Result<Body> {
+    handover.take(body).await
+}
+
+async fn settle(handover: Handover, body: Body) -> std::io::Result<Body> {
+    handover.settle(body).await
+}
+
+async fn put(receive: Receive, body: Body) -> std::io::Result<Body> {
+    receive.put(body).await
+}

@@ -1,0 +1,208 @@
+//! What goes on in a node as time goes by.
+//!
+//! The parts are one group: when one ends, all are to be stopped, and whoever started them hears of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_cluster::State;
+use bucksaw_doors::{Waiting, run, within};
+use bucksaw_record::Id;
+use bucksaw_store::{Puller, StoreError};
+use tokio::sync::watch;
+use tracing::error;
+
+use crate::facts::{self, Teller};
+use crate::node::Node;
+
+/// How often the queue looks at the time.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How often retention and compaction are looked at when there is nothing to do.
+const TIDY_LOOK: Duration = Duration::from_secs(1);
+
+/// How long work that failed is left alone.
+const AFTER_FAILURE: Duration = Duration::from_secs(10);
+
+/// The parts that run.
+#[derive(Debug)]
+pub struct Parts {
+    node: Node,
+    puller: Arc<Puller>,
+    stop: watch::Sender<bool>,
+    /// Whether one has ended; closed when all have.
+    ended: watch::Receiver<bool>,
+}
+
+/// Tells of the end of a part, also when it is one by a bug.
+struct Running(Arc<watch::Sender<bool>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}
+
+type Stopping = watch::Receiver<bool>;
+
+impl Parts {
+    /// Starts them.
+    #[must_use]
+    pub fn start(node: Node) -> Self {
+        let (stop, stopping) = watch::channel(false);
+        let (tell, ended) = watch::channel(false);
+        let tell = Arc::new(tell);
+        let puller = Arc::new(node.puller());
+        let spawn = |part: Waiting<()>| {
+            let running = Running(Arc::clone(&tell));
+            node.tasks.spawn(Box::pin(async move {
+                let _running = running;
+                part.await;
+            }));
+        };
+        spawn(Box::pin(commit(node.clone(), stopping.clone())));
+        spawn(Box::pin(tick(node.clone(), stopping.clone())));
+        spawn(Box::pin(tell_facts(node.clone(), stopping.clone())));
+        spawn(Box::pin(watch_members(node.clone(), stopping.clone())));
+        if node.roles.store {
+            spawn(Box::pin(pull(Arc::clone(&puller), stopping.clone())));
+            spawn(Box::pin(tidy(node.clone(), stopping)));
+        }
+        Self { node, puller, stop, ended }
+    }
+
+    /// Resolves when one of them has ended, which is a bug unless they were stopped.
+    pub async fn ended(&mut self) {
+        let _ = self.ended.wait_for(|ended| *ended).await;
+    }
+
+    /// Gives what is left in the queue to the stores, this one or others, for at most `time`; the rest is there at the next
+    /// start. The queue is closed before.
+    pub async fn drain(&self, time: Duration) {
+        let node = &self.node;
+        let drain = async {
+            let is_left = || !node.queue.segments().is_empty();
+            while is_left() {
+                if node.roles.store {
+                    if self.puller.drain().await == 0 && is_left() {
+                        // Another store has it reserved, or it failed.
+                        node.tasks.sleep(TICK).await;
+                    }
+                } else {
+                    node.tasks.sleep(TICK).await;
+                }
+            }
+        };
+        within(&node.tasks, time, drain).await;
+    }
+
+    /// Ends them, and waits for at most `time` for what they are doing.
+    pub async fn stop(mut self, time: Duration) {
+        self.stop.send_replace(true);
+        let all = async { while self.ended.changed().await.is_ok() {} };
+        within(&self.node.tasks, time, all).await;
+    }
+}
+
+fn is_stopping(stopping: &Stopping) -> bool {
+    // Whoever could say so is gone.
+    *stopping.borrow() || stopping.has_changed().is_err()
+}
+
+/// Does what is waited for, unless a stop comes first.
+async fn unless_stopped<T>(stopping: &mut Stopping, waiting: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stop| *stop) => None,
+        done = waiting => Some(done),
+    }
+}
+
+async fn rest(node: &Node, time: Duration, stopping: &mut Stopping) {
+    unless_stopped(stopping, node.tasks.sleep(time)).await;
+}
+
+async fn commit(node: Node, mut stopping: Stopping) {
+    while unless_stopped(&mut stopping, node.queue.group()).await.is_some() {
+        let queue = Arc::clone(&node.queue);
+        if run(&node.tasks, move || queue.commit_group()).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn tick(node: Node, mut stopping: Stopping) {
+    while !is_stopping(&stopping) {
+        let queue = Arc::clone(&node.queue);
+        if run(&node.tasks, move || queue.tick()).await.is_none() {
+            return;
+        }
+        rest(&node, TICK, &mut stopping).await;
+    }
+}
+
+async fn pull(puller: Arc<Puller>, mut stopping: Stopping) {
+    while let Some(due) = unless_stopped(&mut stopping, puller.wait()).await {
+        if let Some(due) = due {
+            // What was begun is brought to its end: given up it would be done again.
+            puller.bring(due).await;
+        }
+    }
+}
+
+async fn tidy(node: Node, mut stopping: Stopping) {
+    while !is_stopping(&stopping) {
+        let (work, stopped) = (node.clone(), stopping.clone());
+        let Some(done) = run(&node.tasks, move || tidy_once(&work, &stopped)).await else { return };
+        match done {
+            Ok(0) => rest(&node, TIDY_LOOK, &mut stopping).await,
+            Ok(_) | Err(StoreError::Stopped) => {}
+            Err(error) => {
+                error!(%error, "cannot merge segments: it is tried again");
+                rest(&node, AFTER_FAILURE, &mut stopping).await;
+            }
+        }
+    }
+}
+
+fn tidy_once(node: &Node, stopping: &Stopping) -> Result<u64, StoreError> {
+    node.shelf.retain(node.queue.is_full());
+    let mut done = Ok(0);
+    let slot = std::sync::Mutex::new(&mut done);
+    let work = || {
+        let merged = node.shelf.compact(&|| is_stopping(stopping));
+        **slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = merged;
+    };
+    if node.shelf.is_pressed() {
+        work()
+    } else {
+        (node.modestly)(&work)
+    }
+    done
+}
+
+async fn tell_facts(node: Node, mut stopping: Stopping) {
+    let mut teller = Teller::default();
+    while !is_stopping(&stopping) {
+        teller.tell(&node);
+        rest(&node, facts::PERIOD, &mut stopping).await;
+    }
+}
+
+/// Nodes that are gone, or have started anew, know nothing of what they had reserved.
+async fn watch_members(node: Node, mut stopping: Stopping) {
+    let mut changed = node.cluster.changed();
+    let mut known: BTreeMap<Id, Id> = BTreeMap::new();
+    loop {
+        for member in node.cluster.members().iter() {
+            let (id, incarnation) = (member.facts.node, member.facts.incarnation);
+            let gone = matches!(member.state, State::Down | State::Left);
+            let before = if gone { known.remove(&id) } else { known.insert(id, incarnation) };
+            if before.is_some_and(|before| gone || before != incarnation) {
+                node.queue.release_all_of(id);
+            }
+        }
+        let Some(Ok(())) = unless_stopped(&mut stopping, changed.changed()).await else { return };
+    }
+}

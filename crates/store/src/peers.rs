@@ -1,0 +1,45 @@
+//! The other nodes, as far as the store has to do with them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bucksaw_record::Id;
+
+/// Another node that is alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Who it is.
+    pub node: Id,
+    /// Where it is called.
+    pub address: SocketAddr,
+    /// Bytes that its store holds.
+    pub held_bytes: u64,
+    /// Room on its disk, in bytes.
+    pub free_bytes: u64,
+}
+
+/// Tells who is there.
+pub trait Peers: Send + Sync + std::fmt::Debug {
+    /// The others that may have something in their queues.
+    fn queues(&self) -> Vec<Peer>;
+
+    /// The others that keep them.
+    fn stores(&self) -> Vec<Peer>;
+}
+
+/// How long a call between stores may take before the other is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For an answer to begin.
+    pub answer: Duration,
+    /// Between one piece and the next.
+    pub piece: Duration,
+    /// Until a segment that was sent whole is durable there.
+    pub durable: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { answer: Duration::from_secs(10), piece: Duration::from_secs(10), durable: Duration::from_secs(30) }
+    }
+}

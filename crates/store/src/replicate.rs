@@ -1,0 +1,165 @@
+//! Copies: a segment that was made here is kept by other stores, too.
+//!
+//! Which ones is a local decision on what is known of them: by chance, with the odds in favour of those that hold least. So
+//! a store that is new and empty takes nearly all copies until it has caught up, and nothing at rest is moved for it.
+
+use std::io;
+use std::sync::Arc;
+
+use bucksaw_doors::{Body, BodyWriter, Entropy, Net, Tasks, run, within};
+use bucksaw_ingest::handover::{head, read_message};
+use bucksaw_record::Id;
+use futures_util::future::join_all;
+use tracing::{debug, warn};
+
+use crate::peers::{Patience, Peer};
+use crate::receive::{PUT, Put};
+use crate::shelf::Shelf;
+use crate::stored::Stored;
+
+/// Bytes of a file that are read and sent at a time.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Of the odds of a store that holds nothing, one that holds as much as all on average has so much: a tenth.
+const EVEN_ODDS: f64 = 0.1;
+
+/// Sends segments to other stores.
+#[derive(Clone, Debug)]
+pub(crate) struct Replicate {
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) tasks: Arc<dyn Tasks>,
+    pub(crate) net: Arc<dyn Net>,
+    pub(crate) patience: Patience,
+}
+
+impl Replicate {
+    /// Has a segment kept by `copies` of the others; gives the number that keep it, which is less when no more would.
+    pub(crate) async fn to_others(&self, stored: &Arc<Stored>, others: Vec<Peer>, copies: usize) -> usize {
+        let mut order = drawn(others, &*self.shelf.doors.entropy).into_iter();
+        let mut kept = 0;
+        while kept < copies {
+            let next: Vec<Peer> = order.by_ref().take(copies - kept).collect();
+            if next.is_empty() {
+                break;
+            }
+            let sent = next.iter().map(|peer| self.to_one(stored, *peer));
+            kept += join_all(sent).await.into_iter().filter(|kept| *kept).count();
+        }
+        kept
+    }
+
+    async fn to_one(&self, stored: &Arc<Stored>, peer: Peer) -> bool {
+        match self.put(stored, peer).await {
+            Ok(()) => {
+                self.shelf.metrics.copied_bytes.inc_by(stored.file_bytes());
+                debug!(segment = %stored.id(), store = %peer.node, "another store keeps a copy");
+                true
+            }
+            Err(error) => {
+                self.shelf.metrics.copy_failed.inc();
+                warn!(segment = %stored.id(), store = %peer.node, %error, "another store did not take a copy");
+                false
+            }
+        }
+    }
+
+    async fn put(&self, stored: &Arc<Stored>, peer: Peer) -> io::Result<()> {
+        let (writer, body) = Body::channel();
+        let sending = send(Arc::clone(&self.tasks), self.patience, writer, Arc::clone(stored));
+        self.tasks.spawn(Box::pin(sending));
+        // The answer comes when all was sent and is durable. That the sending goes on is seen to there, so this bounds the
+        // whole only in case that it hangs.
+        let pieces = u32::try_from(stored.file_bytes() / PIECE_BYTES).unwrap_or(u32::MAX).saturating_add(1);
+        let time = self.patience.durable + self.patience.answer + self.patience.piece.saturating_mul(pieces.min(64));
+        let call = async { read_message::<serde_json::Value>(self.net.call(peer.address, PUT, body).await?).await };
+        within(&self.tasks, time, call).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())).map(drop)
+    }
+}
+
+/// Sends a segment's file. The reader is gone when it has answered already.
+async fn send(tasks: Arc<dyn Tasks>, patience: Patience, writer: BodyWriter, stored: Arc<Stored>) {
+    if let Err(error) = pieces(&tasks, patience, &writer, &stored).await {
+        writer.fail(error).await;
+        return;
+    }
+    let _ = writer.end().await;
+}
+
+async fn pieces(
+    tasks: &Arc<dyn Tasks>,
+    patience: Patience,
+    writer: &BodyWriter,
+    stored: &Arc<Stored>,
+) -> io::Result<()> {
+    let put = Put { id: stored.id(), bytes: stored.file_bytes() };
+    let send = async |piece: bytes::Bytes| {
+        let sent = within(tasks, patience.piece, writer.send(piece)).await;
+        sent.ok_or(io::ErrorKind::TimedOut)?.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+    };
+    send(head(&put)?).await?;
+    let mut at = 0;
+    while at < put.bytes {
+        let (from, file) = (at, Arc::clone(stored));
+        let read = run(tasks, move || file.reader().bytes(from, PIECE_BYTES)).await;
+        let piece = read.ok_or_else(|| io::Error::other("the segment was not read because of a bug"))??;
+        at += piece.len() as u64;
+        send(piece.into()).await?;
+    }
+    Ok(())
+}
+
+/// The stores in the order in which they are asked.
+fn drawn(mut stores: Vec<Peer>, entropy: &dyn Entropy) -> Vec<Peer> {
+    stores.sort_unstable_by_key(|peer| peer.node);
+    let average = stores.iter().map(|peer| peer.held_bytes as f64).sum::<f64>() / stores.len().max(1) as f64;
+    let odds = |peer: &Peer| {
+        let behind = 1.0 - peer.held_bytes as f64 / average.max(1.0);
+        behind.max(0.0) + EVEN_ODDS
+    };
+    // Exponential races (Efraimidis, Spirakis: "Weighted random sampling with a reservoir"): the order of -ln(u)/odds.
+    let mut order: Vec<(f64, Id, Peer)> = stores
+        .iter()
+        .map(|peer| {
+            let chance = (entropy.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            (-chance.max(f64::MIN_POSITIVE).ln() / odds(peer), peer.node, *peer)
+        })
+        .collect();
+    order.sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+    order.into_iter().map(|(_, _, peer)| peer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_doors::sim::Entropy;
+    use bucksaw_record::{Millis, Producer};
+
+    use super::*;
+
+    /// How often of a thousand times each of the stores is the first to be asked.
+    fn firsts(held: &[u64]) -> Vec<usize> {
+        let node = |number: usize| Id::new(Millis(1), Producer::new(number as u64), 0);
+        let address = "10.0.0.1:7659".parse().unwrap();
+        let stores: Vec<Peer> = (0..)
+            .zip(held)
+            .map(|(number, held)| Peer { node: node(number), address, held_bytes: *held, free_bytes: 1 })
+            .collect();
+        let entropy = Entropy::seeded(7);
+        let mut firsts = vec![0; held.len()];
+        for _ in 0..1_000 {
+            let order = drawn(stores.clone(), &entropy);
+            assert_eq!(order.len(), held.len());
+            firsts[order[0].node.producer().bits() as usize] += 1;
+        }
+        firsts
+    }
+
+    #[test]
+    fn those_that_hold_least_are_asked_first() {
+        let even = firsts(&[5, 5, 5, 5]);
+        assert!(even.iter().all(|first| (190..310).contains(first)), "{even:?}");
+        let new = firsts(&[1_000_000, 1_000_000, 1_000_000, 0]);
+        assert!(new[3] > 600 && new[..3].iter().all(|first| *first > 40), "{new:?}");
+        let none = firsts(&[0, 0]);
+        assert!(none.iter().all(|first| *first > 400), "{none:?}");
+    }
+}

@@ -1,0 +1,183 @@
+//! What was sent, and what became of it: the checker's knowledge.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bucksaw_ingest::Durability;
+use bucksaw_record::Id;
+
+/// What a client knows of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Every try was refused: it must not be found.
+    Refused,
+    /// It may be found, once.
+    Unknown,
+    /// It must be found, once.
+    Acknowledged,
+}
+
+/// A record that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) text: String,
+    pub(crate) durability: Durability,
+    pub(crate) fate: Fate,
+    /// The node that acknowledged it.
+    pub(crate) node: Option<usize>,
+}
+
+/// What must never be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// Acknowledged, and not in a complete answer.
+    Lost(Id),
+    /// Refused, and found.
+    Risen(Id),
+    /// Never sent, or with another text.
+    Foreign(Id),
+    /// More than once in an answer.
+    Doubled(Id),
+    /// Kept by fewer stores than promised when all is well again.
+    Underkept(Id, usize),
+    /// Records wait in a queue though all is well again.
+    Stuck(String),
+    /// No node gave a complete answer though all is well again.
+    Unanswered(String),
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(id) => write!(f, "{id} was acknowledged and is not found"),
+            Self::Risen(id) => write!(f, "{id} was refused and is found"),
+            Self::Foreign(id) => write!(f, "{id} was never sent, or with another text"),
+            Self::Doubled(id) => write!(f, "{id} is in one answer more than once"),
+            Self::Underkept(id, copies) => write!(f, "{id} is kept by {copies} stores only"),
+            Self::Stuck(what) => write!(f, "stuck: {what}"),
+            Self::Unanswered(what) => write!(f, "no complete answer: {what}"),
+        }
+    }
+}
+
+/// Shared by clients and checks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger(Arc<Mutex<BTreeMap<Id, Entry>>>);
+
+impl Ledger {
+    pub(crate) fn entries(&self) -> MutexGuard<'_, BTreeMap<Id, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a record before it is sent for the first time.
+    pub(crate) fn send(&self, id: Id, text: String, durability: Durability) {
+        self.entries().insert(id, Entry { text, durability, fate: Fate::Refused, node: None });
+    }
+
+    /// A try was begun: from now on it may be there.
+    pub(crate) fn tried(&self, ids: &[Id]) {
+        self.change(ids, |entry| {
+            if entry.fate == Fate::Refused {
+                entry.fate = Fate::Unknown;
+            }
+        });
+    }
+
+    /// All tries were refused in words that say that nothing was kept.
+    pub(crate) fn refused(&self, ids: &[Id]) {
+        self.change(ids, |entry| entry.fate = Fate::Refused);
+    }
+
+    pub(crate) fn acknowledged(&self, ids: &[Id], node: usize) {
+        self.change(ids, |entry| {
+            entry.fate = Fate::Acknowledged;
+            entry.node = Some(node);
+        });
+    }
+
+    fn change(&self, ids: &[Id], change: impl Fn(&mut Entry)) {
+        let mut entries = self.entries();
+        for id in ids {
+            if let Some(entry) = entries.get_mut(id) {
+                change(entry);
+            }
+        }
+    }
+
+    /// A node lost what was not durable: its `fast` records need no longer be found, but those that stores keep.
+    pub(crate) fn power_was_cut(&self, node: usize, kept: &BTreeSet<Id>) {
+        for (id, entry) in self.entries().iter_mut() {
+            if entry.node == Some(node) && entry.durability == Durability::Fast && !kept.contains(id) {
+                entry.fate = Fate::Unknown;
+            }
+        }
+    }
+
+    /// The ids that must be found from now on.
+    pub(crate) fn due(&self) -> BTreeSet<Id> {
+        let entries = self.entries();
+        entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged).map(|(id, _)| *id).collect()
+    }
+
+    /// Holds what was found against what is known. `due` was taken before the question was asked.
+    pub(crate) fn check(&self, due: &BTreeSet<Id>, found: &[(Id, String)]) -> Vec<Violation> {
+        let entries = self.entries();
+        let mut violations = Vec::new();
+        let mut seen: BTreeSet<Id> = BTreeSet::new();
+        for (id, text) in found {
+            if !seen.insert(*id) {
+                violations.push(Violation::Doubled(*id));
+            }
+            match entries.get(id) {
+                Some(entry) if entry.text != *text => violations.push(Violation::Foreign(*id)),
+                None => violations.push(Violation::Foreign(*id)),
+                Some(entry) if entry.fate == Fate::Refused => violations.push(Violation::Risen(*id)),
+                Some(_) => {}
+            }
+        }
+        // What was excused meanwhile need not be there.
+        let still = |id: &&Id| entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged);
+        violations.extend(due.difference(&seen).filter(still).map(|id| Violation::Lost(*id)));
+        violations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_record::{Millis, Producer};
+
+    use super::*;
+
+    fn id(number: u32) -> Id {
+        Id::new(Millis(1), Producer::new(1), number)
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let ledger = Ledger::default();
+        for number in 0..6 {
+            ledger.send(id(number), format!("text {number}"), Durability::Fast);
+        }
+        ledger.tried(&[id(0), id(1), id(2), id(3)]);
+        ledger.acknowledged(&[id(0), id(1)], 7);
+        ledger.refused(&[id(3)]);
+        let found = |numbers: &[u32]| -> Vec<(Id, String)> {
+            numbers.iter().map(|number| (id(*number), format!("text {number}"))).collect()
+        };
+        let check = |numbers: &[u32], want: &[Violation]| {
+            assert_eq!(ledger.check(&ledger.due(), &found(numbers)), want);
+        };
+        check(&[0, 1], &[]);
+        check(&[0, 1, 2], &[]);
+        check(&[0, 2], &[Violation::Lost(id(1))]);
+        check(&[0, 1, 2, 2], &[Violation::Doubled(id(2))]);
+        check(&[0, 1, 3], &[Violation::Risen(id(3))]);
+        check(&[0, 1, 5], &[Violation::Risen(id(5))]);
+        check(&[0, 1, 9], &[Violation::Foreign(id(9))]);
+        assert_eq!(ledger.check(&BTreeSet::new(), &[(id(0), "other".to_owned())]), [Violation::Foreign(id(0))]);
+        ledger.power_was_cut(7, &BTreeSet::from([id(0)]));
+        check(&[0], &[]);
+        check(&[1], &[Violation::Lost(id(0))]);
+    }
+}

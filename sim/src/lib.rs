@@ -1,0 +1,29 @@
+//! Whole clusters in one thread, under virtual time, with faults: the real code of queue, store, cluster and query on
+//! simulated disks, network, clocks and randomness.
+//!
+//! ```text
+//!   seed ──► scenario: how many nodes, which roles, how bad the weather, what goes wrong and when
+//!        ──► clients append, faults happen ──► all is healed ──► everything must have come right
+//! ```
+//! The [`ledger`] knows what was acknowledged. What was must be found, exactly once; what was neither acknowledged nor
+//! refused may be found, at most once; what was refused must not. First it is seen to that nothing is lost or doubled while
+//! things go wrong; then all faults end, and it is seen to that everything pending is consumed and every record is kept as
+//! often as promised.
+//!
+//! The same seed gives the same run, event for event, so a seed that fails is a test ([`KEPT`]).
+
+mod chance;
+mod client;
+mod faults;
+mod fleet;
+mod ledger;
+mod machine;
+mod run;
+mod scenario;
+
+pub use ledger::Violation;
+pub use run::{Outcome, run};
+pub use scenario::Scenario;
+
+/// Seeds that failed once. They are run by `make test` for ever.
+pub const KEPT: &[u64] = &[];
