@@ -1,5 +1,6 @@
 //! Whole answers, and what is said of those that are not.
 
+use bucksaw_cluster::Member;
 use bucksaw_doors::sim::Weather;
 use bucksaw_query::{Followed, Stretch};
 use bucksaw_record::{Expr, Id};
@@ -53,9 +54,7 @@ fn a_node_that_dies_in_the_middle_is_told_of_and_what_it_gave_stays() {
     });
     assert_eq!(found, ids(0..1_000), "the others have copies of these");
     assert!(stats.is_partial() && stats.nodes.missing.len() == 1, "{stats:?}");
-    assert!(
-        town.world.run_until(|| !town.nodes[0].cluster.members().iter().all(|member| member.is_live()), seconds(20))
-    );
+    assert!(town.world.run_until(|| !town.nodes[0].cluster.members().iter().all(Member::is_live), seconds(20)));
     let (found, stats) = town.ask(0, &everything());
     assert_eq!((found, stats.nodes.missing[0].why.word()), (ids(0..1_000), "down"));
 }
@@ -72,8 +71,8 @@ fn nodes_that_cannot_be_reached_or_are_paused_hold_up_an_answer_for_a_bounded_ti
     assert!(town.world.now() - begun <= seconds(11));
     town.nodes[3].node.resume();
     town.world.run_for(seconds(20));
-    let both = [&town.nodes[0].node, &town.nodes[1].node].map(|node| node.clone());
-    let others = [&town.nodes[2].node, &town.nodes[3].node].map(|node| node.clone());
+    let both = [&town.nodes[0].node, &town.nodes[1].node].map(Clone::clone);
+    let others = [&town.nodes[2].node, &town.nodes[3].node].map(Clone::clone);
     town.world.network().part(&both.iter().collect::<Vec<_>>(), &others.iter().collect::<Vec<_>>());
     let begun = town.world.now();
     let (found, stats) = town.ask(0, &everything());
