@@ -45,6 +45,10 @@ impl Stats {
         Some(format!("{} of {} nodes answered", self.number("nodes_answered"), self.number("nodes_asked")))
     }
 
+    fn list(&self, name: &str) -> impl Iterator<Item = &Value> {
+        self.0.get(name).and_then(Value::as_array).into_iter().flatten()
+    }
+
     fn lines(&self) -> Vec<String> {
         let seconds = self.0.get("seconds").and_then(Value::as_f64).unwrap_or_default();
         let mut lines = vec![
@@ -57,8 +61,12 @@ impl Stats {
             ),
             format!("asked {} nodes, {} answered", self.number("nodes_asked"), self.number("nodes_answered")),
         ];
-        if self.number("damaged") > 0 {
-            lines.push(format!("{} damaged places were left out: see 'bucksaw verify'", self.number("damaged")));
+        for missing in self.list("nodes_missing").filter_map(|missing| missing.get("message")?.as_str()) {
+            lines.push(one_line(missing));
+        }
+        let damaged = self.list("damaged").count();
+        if damaged > 0 {
+            lines.push(format!("{damaged} damaged places were left out: see 'bucksaw verify'"));
         }
         lines
     }
@@ -87,12 +95,14 @@ mod tests {
     fn statistics_are_told() {
         let given = json!({
             "matched": 12, "segments_read": 3, "segments_skipped": 9, "bytes_scanned": 1536 << 10, "seconds": 0.034,
-            "nodes_asked": 3, "nodes_answered": 3, "damaged": 1,
+            "nodes_asked": 3, "nodes_answered": 2, "damaged": ["a.seg"],
+            "nodes_missing": [{"address": "n3:1", "why": "down", "message": "node n3:1\nis down"}],
         });
         let want = [
             "matched 12 records in 34 ms",
             "read 1.5 MB in 3 segments, skipped 9 segments",
-            "asked 3 nodes, 3 answered",
+            "asked 3 nodes, 2 answered",
+            "node n3:1 is down",
             "1 damaged places were left out: see 'bucksaw verify'",
         ];
         assert_eq!(stats(given).lines(), want);

@@ -134,11 +134,14 @@ pub(crate) async fn print(mut stream: Stream, filter: &FilterArgs, stop: Stop) -
 
 /// Says what the node wants to be known.
 fn tell_notice(notice: &[u8]) {
-    let skipped = serde_json::from_slice::<Value>(notice).ok().and_then(|notice| notice.get("skipped_bytes")?.as_u64());
-    match skipped {
-        Some(bytes) => {
+    let said = serde_json::from_slice::<Value>(notice).unwrap_or_default();
+    let text = |name| said.get(name).and_then(Value::as_str).map(node::one_line);
+    match (said.get("skipped_bytes").and_then(Value::as_u64), text("node"), text("lost")) {
+        (Some(bytes), ..) => {
             say(&format!("{bytes} bytes came faster than they could be shown and were skipped: narrow the expression"));
         }
-        None => say(&format!("the node says: {}", node::one_line(&String::from_utf8_lossy(notice)))),
+        (_, Some(node), Some(why)) => say(&format!("node {node} {why}: what it accepts is not shown until it is back")),
+        (_, Some(node), None) if said.get("joined").is_some() => say(&format!("node {node} is followed from now on")),
+        _ => say(&format!("the node says: {}", node::one_line(&String::from_utf8_lossy(notice)))),
     }
 }

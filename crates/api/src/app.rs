@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bucksaw_cluster::Cluster;
 use bucksaw_doors::{Body, Doors};
 use bucksaw_ingest::Queue;
-use bucksaw_query::Engine;
+use bucksaw_query::{Engine, Scatter};
 use bucksaw_record::Millis;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
@@ -35,6 +35,7 @@ pub struct NodeInfo {
 #[derive(Clone, Debug)]
 pub struct App {
     pub(crate) engine: Arc<Engine>,
+    scatter: Option<Arc<Scatter>>,
     pub(crate) doors: Doors,
     pub(crate) config: Arc<Config>,
     pub(crate) info: Arc<NodeInfo>,
@@ -72,6 +73,7 @@ impl App {
         let bodies = Budget::new(config.bodies_bytes_max, most, config.bodies_wait_max, metrics);
         Self {
             engine,
+            scatter: None,
             doors,
             bodies,
             ingests: Arc::new(Semaphore::new(config.ingests_max)),
@@ -85,6 +87,17 @@ impl App {
             place: None,
             ready: Arc::new(AtomicBool::new(true)),
         }
+    }
+
+    /// The same with questions that are asked of all nodes of the cluster.
+    #[must_use]
+    pub fn asking(self, scatter: Arc<Scatter>) -> Self {
+        Self { scatter: Some(scatter), ..self }
+    }
+
+    /// Who asks all nodes; `None` while this node is alone, and its engine's answers are those of the cluster.
+    pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
+        self.scatter.as_ref().filter(|scatter| !scatter.is_alone())
     }
 
     /// Lets it tell of the other nodes, too, and them of this one. Each record is kept on `copies` stores.

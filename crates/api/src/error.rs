@@ -60,7 +60,7 @@ impl From<RequestError> for ApiError {
     fn from(error: RequestError) -> Self {
         let status = match error {
             RequestError::NoRecord(_) => StatusCode::NOT_FOUND,
-            RequestError::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
+            RequestError::Cancelled | RequestError::NotAllAnswered(..) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         };
         Self::new(status, error.to_string())

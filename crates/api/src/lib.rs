@@ -6,6 +6,7 @@
 //! What it does not do: it binds no port, starts no runtime, and knows no files.
 
 mod app;
+mod cluster;
 mod config;
 mod error;
 mod history;

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
-use bucksaw_query::{Cancel, Division, Engine, Order, Record, RequestError, Search, Stats};
+use bucksaw_query::{Cancel, Division, Engine, Histogram, Order, Record, RequestError, Search, Stats};
 use bucksaw_record::Id;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
+use crate::cluster;
 use crate::error::ApiError;
 use crate::params::Params;
 use crate::render;
@@ -29,20 +30,29 @@ const FILLING_BUCKETS_MAX: usize = 1_000;
 
 const SPAN: [&str; 7] = ["q", "from", "to", "limit", "order", "after", "format"];
 
-async fn turn(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
+pub(crate) async fn turn(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
     let permit = tokio::time::timeout(TURN_TIMEOUT, Arc::clone(&app.queries).acquire_owned()).await;
     permit.ok().and_then(Result::ok).ok_or_else(|| ApiError::busy("too many queries are running: try again"))
 }
 
 /// The turn of an answer that is streamed. It is given up while its reader is slow, so that readers who stall do not keep
 /// others from asking.
-struct Turn {
+pub(crate) struct Turn {
     queries: Arc<Semaphore>,
     permit: Option<OwnedSemaphorePermit>,
     runtime: Handle,
 }
 
 impl Turn {
+    /// Sends records of a cluster, which wait by themselves where they are.
+    pub(crate) async fn send_async(&mut self, pieces: &Pieces, out: Bytes) -> Result<(), Gone> {
+        let Some(waiting) = pieces.try_records(out)? else { return Ok(()) };
+        self.permit = None;
+        waiting.send_async().await?;
+        self.permit = Arc::clone(&self.queries).acquire_owned().await.ok();
+        Ok(())
+    }
+
     /// Sends records, without a turn while that has to wait. On a thread that may wait.
     fn send(&mut self, search: &mut Search, pieces: &Pieces, out: Bytes) -> Result<(), Gone> {
         let Some(waiting) = pieces.try_records(out)? else { return Ok(()) };
@@ -91,6 +101,16 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
     let permit = Some(turn(&app).await?);
     let mut turn = Turn { queries: Arc::clone(&app.queries), permit, runtime: Handle::current() };
     let cancel = Cancel::default();
+    if let Some(scatter) = app.scatter() {
+        let answer = scatter.search(&request)?;
+        let (pieces, response) = open(form, cancel);
+        let clock = Arc::clone(&app.doors.clock);
+        tokio::spawn(async move {
+            let _open_answer = open_answer;
+            cluster::write(answer, form, &pieces, &mut turn, &*clock).await;
+        });
+        return Ok(response);
+    }
     let search = app.engine.search(request, cancel.clone())?;
     let (pieces, response) = open(form, cancel);
     let clock = Arc::clone(&app.doors.clock);
@@ -136,7 +156,10 @@ fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, secon
 pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.only(&["q", "from", "to"])?;
     let request = params.request(app.now(), Order::Ascending)?;
-    let (count, stats) = answer(&app, move |engine, cancel| engine.count(&request, cancel)).await?;
+    let (count, stats) = match app.scatter() {
+        Some(scatter) => cluster::answer(&app, scatter.count(&request)).await?,
+        None => answer(&app, move |engine, cancel| engine.count(&request, cancel)).await?,
+    };
     Ok(Json(json!({ "count": count, "stats": stats })))
 }
 
@@ -166,8 +189,15 @@ pub(crate) async fn histogram(
     let division = Division { buckets, by_level };
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accept.contains("application/x-ndjson") {
-        let counted = answer(&app, move |engine, cancel| engine.histogram(&request, cancel, division, &mut |_, _| {}));
-        let (histogram, stats) = counted.await?;
+        let (histogram, stats) = match app.scatter() {
+            Some(scatter) => cluster::answer(&app, scatter.histogram(&request, division, &mut |_, _| {})).await?,
+            None => {
+                let count = move |engine: &Arc<Engine>, cancel: &_| {
+                    engine.histogram(&request, cancel, division, &mut |_, _| {})
+                };
+                answer(&app, count).await?
+            }
+        };
         return Ok(Json(json!({ "buckets": render::buckets(&histogram), "stats": stats })).into_response());
     }
     let Ok(open_answer) = Arc::clone(&app.answers).try_acquire_owned() else {
@@ -177,23 +207,35 @@ pub(crate) async fn histogram(
     let permit = turn(&app).await?;
     let cancel = Cancel::default();
     let (pieces, response) = open(Form::Ndjson, cancel.clone());
+    if let Some(scatter) = app.scatter().cloned() {
+        tokio::spawn(async move {
+            let _open_answer = open_answer;
+            let started = app.doors.clock.uptime();
+            let see = &mut |histogram: &_, progress| see(&pieces, histogram, progress);
+            let counted = tokio::select! {
+                biased;
+                () = pieces.gone() => return,
+                counted = scatter.histogram(&request, division, see) => counted,
+            };
+            drop(permit);
+            if let Ok((histogram, stats)) = counted {
+                let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
+                // When this cannot be sent nobody is there to read it.
+                let _ = pieces.records_async(filled(&histogram, &stats, seconds)).await;
+            }
+        });
+        return Ok(response);
+    }
     tokio::task::spawn_blocking(move || {
         let _open_answer = open_answer;
         let started = app.doors.clock.uptime();
-        let line = |object: Value| Bytes::from(format!("{object}\n"));
-        let counted = app.engine.histogram(&request, &cancel, division, &mut |histogram, progress| {
-            if histogram.buckets.len() > FILLING_BUCKETS_MAX {
-                return;
-            }
-            // To a slow reader this is not sent: what comes after it says more.
-            let _ = pieces.try_records(line(json!({ "progress": progress, "buckets": render::buckets(histogram) })));
-        });
+        let see = &mut |histogram: &_, progress| see(&pieces, histogram, progress);
+        let counted = app.engine.histogram(&request, &cancel, division, see);
         // Readers who stall do not keep others from asking.
         drop(permit);
         if let Ok((histogram, stats)) = counted {
-            let stats = render::stats(&stats, (app.doors.clock.uptime() - started).as_secs_f64());
-            let last = line(json!({ "buckets": render::buckets(&histogram), "stats": stats }));
-            if let Ok(Some(waiting)) = pieces.try_records(last) {
+            let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
+            if let Ok(Some(waiting)) = pieces.try_records(filled(&histogram, &stats, seconds)) {
                 // When this cannot be sent nobody is there to read it.
                 let _ = waiting.send(&Handle::current(), || {});
             }
@@ -202,10 +244,28 @@ pub(crate) async fn histogram(
     Ok(response)
 }
 
+/// Shows a histogram that is being filled.
+fn see(pieces: &Pieces, histogram: &Histogram, progress: f64) {
+    if histogram.buckets.len() <= FILLING_BUCKETS_MAX {
+        let object = json!({ "progress": progress, "buckets": render::buckets(histogram) });
+        // To a slow reader this is not sent: what comes after it says more.
+        let _ = pieces.try_records(Bytes::from(format!("{object}\n")));
+    }
+}
+
+/// The last line of a histogram that was filled.
+fn filled(histogram: &Histogram, stats: &Stats, seconds: f64) -> Bytes {
+    let object = json!({ "buckets": render::buckets(histogram), "stats": render::stats(stats, seconds) });
+    Bytes::from(format!("{object}\n"))
+}
+
 pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.only(&["q", "from", "to"])?;
     let request = params.request(app.now(), Order::Descending)?;
-    let (fields, stats) = answer(&app, move |engine, cancel| engine.fields(request, cancel.clone())).await?;
+    let (fields, stats) = match app.scatter() {
+        Some(scatter) => cluster::answer(&app, scatter.fields(request)).await?,
+        None => answer(&app, move |engine, cancel| engine.fields(request, cancel.clone())).await?,
+    };
     let list: Vec<Value> = fields
         .fields
         .iter()
@@ -229,7 +289,10 @@ pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Js
     let id = params.id("id")?.ok_or_else(|| ApiError::bad("parameter `id` is missing: the id of a record"))?;
     let around = |name| Ok::<u64, ApiError>(params.number(name)?.unwrap_or(10).min(AROUND_MAX));
     let (before, after) = (around("before")?, around("after")?);
-    let (records, stats) = answer(&app, move |engine, cancel| engine.context(id, before, after, cancel)).await?;
+    let (records, stats) = match app.scatter() {
+        Some(scatter) => cluster::answer(&app, scatter.context(id, before, after)).await?,
+        None => answer(&app, move |engine, cancel| engine.context(id, before, after, cancel)).await?,
+    };
     let records: Vec<Value> = records.iter().map(as_value).collect();
     Ok(Json(json!({ "records": records, "stats": stats })))
 }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{Histogram, Level, RecordRef, Run, Stats};
+use bucksaw_query::{Histogram, Level, Missing, RecordRef, Run, Stats};
 use bucksaw_record::{Id, Marks, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -105,12 +105,17 @@ pub(crate) fn stats(stats: &Stats, seconds: f64) -> Value {
         "bytes_scanned": stats.bytes_scanned,
         "bytes_skipped": stats.bytes_skipped,
         "seconds": (seconds * 1e6).round() / 1e6,
-        "nodes_asked": 1,
-        "nodes_answered": 1,
+        "nodes_asked": stats.nodes.asked,
+        "nodes_answered": stats.nodes.answered,
+        "nodes_missing": stats.nodes.missing.iter().map(missing).collect::<Vec<_>>(),
         "damaged": stats.damaged,
         "partial": stats.is_partial(),
         "partial_reasons": stats.partial_reasons(),
     })
+}
+
+fn missing(missing: &Missing) -> Value {
+    json!({ "node": missing.node, "address": missing.address, "why": missing.why.word(), "message": missing.to_string() })
 }
 
 /// The stretches of a histogram; of levels those that were found.

@@ -121,16 +121,25 @@ impl Pieces {
 
     /// Ends a whole answer.
     pub(crate) fn stats(&self, stats: &serde_json::Value) -> Result<(), Gone> {
+        self.sender.blocking_send(self.last(stats)).map_err(|_| Gone)
+    }
+
+    /// The same from the runtime.
+    pub(crate) async fn stats_async(&self, stats: &serde_json::Value) -> Result<(), Gone> {
+        self.sender.send(self.last(stats)).await.map_err(|_| Gone)
+    }
+
+    fn last(&self, stats: &serde_json::Value) -> Frame<Bytes> {
         match self.form {
-            Form::Messages { .. } => self.send(Frame::data(message(3, wrap(stats).as_bytes()).into())),
+            Form::Messages { .. } => Frame::data(message(3, wrap(stats).as_bytes()).into()),
             Form::Text => {
                 let mut trailers = HeaderMap::new();
                 if let Ok(value) = HeaderValue::from_str(&stats.to_string()) {
                     trailers.insert("bucksaw-stats", value);
                 }
-                self.send(Frame::trailers(trailers))
+                Frame::trailers(trailers)
             }
-            Form::Ndjson | Form::Events => self.send(Frame::data(format!("{}\n", wrap(stats)).into_bytes().into())),
+            Form::Ndjson | Form::Events => Frame::data(format!("{}\n", wrap(stats)).into_bytes().into()),
         }
     }
 
@@ -144,10 +153,6 @@ impl Pieces {
             Form::Messages { raw } => message(if raw { 1 } else { 2 }, &bytes).into(),
             _ => bytes,
         })
-    }
-
-    fn send(&self, frame: Frame<Bytes>) -> Result<(), Gone> {
-        self.sender.blocking_send(frame).map_err(|_| Gone)
     }
 }
 
@@ -169,6 +174,11 @@ impl Waiting<'_> {
         });
         place.map_err(|_| Gone)?.send(self.frame);
         Ok(())
+    }
+
+    /// The same from the runtime.
+    pub(crate) async fn send_async(self) -> Result<(), Gone> {
+        self.pieces.sender.send(self.frame).await.map_err(|_| Gone)
     }
 }
 

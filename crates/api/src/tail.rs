@@ -11,6 +11,7 @@ use bucksaw_query::{Cancel, RecordRef, Tail, Tailed};
 use serde_json::json;
 
 use crate::app::App;
+use crate::cluster;
 use crate::error::ApiError;
 use crate::params::Params;
 use crate::render;
@@ -26,7 +27,7 @@ const PIECE_BYTES: usize = 32 << 10;
 const TELL: Duration = Duration::from_millis(200);
 
 /// A sign of life for proxies, who close what is silent.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     params.only(&["q", "format", "rate"])?;
@@ -36,6 +37,15 @@ pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Par
     let Ok(permit) = Arc::clone(&app.tails).try_acquire_owned() else {
         return Err(ApiError::busy("too many clients follow already"));
     };
+    if let Some(scatter) = app.scatter() {
+        let follow = scatter.tail(&expr)?;
+        let (pieces, response) = open(form, Cancel::default());
+        tokio::spawn(async move {
+            let _permit = permit;
+            cluster::follow(follow, form, &pieces, pace).await;
+        });
+        return Ok(response);
+    }
     let tail = app.engine.tail(&expr)?;
     let (pieces, response) = open(form, Cancel::default());
     tokio::spawn(async move {
@@ -46,7 +56,7 @@ pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Par
 }
 
 /// How many records a follower wants to see, and what was kept from it.
-struct Pace {
+pub(crate) struct Pace {
     /// Records a second, at most.
     rate: Option<u64>,
     /// Those that may be shown now.
@@ -65,7 +75,7 @@ impl Pace {
     }
 
     /// Lets time pass: what may be shown grows, to no more than a second's.
-    fn fill(&mut self) {
+    pub(crate) fn fill(&mut self) {
         let now = self.clock.uptime();
         let rate = self.rate.map_or(0.0, |rate| rate as f64);
         self.left = (self.left + rate * (now - self.filled).as_secs_f64()).min(rate);
@@ -73,7 +83,7 @@ impl Pace {
     }
 
     /// Whether the next record is shown.
-    fn shows(&mut self) -> bool {
+    pub(crate) fn shows(&mut self) -> bool {
         let shown = self.rate.is_none() || self.left >= 1.0;
         if shown {
             self.left -= 1.0;
@@ -84,7 +94,7 @@ impl Pace {
     }
 
     /// How many were not shown, when it is time to tell.
-    fn tell(&mut self) -> Option<u64> {
+    pub(crate) fn tell(&mut self) -> Option<u64> {
         let now = self.clock.uptime();
         if self.skipped == 0 || now - self.told < TELL {
             return None;
@@ -161,7 +171,7 @@ async fn send(
     }
 }
 
-fn write(record: RecordRef<'_>, form: Form, out: &mut Vec<u8>) {
+pub(crate) fn write(record: RecordRef<'_>, form: Form, out: &mut Vec<u8>) {
     match form {
         Form::Events => {
             out.extend_from_slice(b"data: ");

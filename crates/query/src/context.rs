@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_record::{Expr, Id};
+use bucksaw_record::{Expr, Id, Labels};
 
 use crate::engine::Engine;
 use crate::hits::{Record, RecordRef};
@@ -20,44 +20,76 @@ pub(crate) fn run(
     after: u64,
     cancel: &Cancel,
 ) -> Result<(Vec<Record>, Stats), RequestError> {
-    let next = Id::from_bits(id.bits().saturating_add(1));
     let mut stats = Stats::default();
-    let all = |from, to, stream, order, limit| Request { expr: Expr::All, from, to, stream, order, limit: Some(limit) };
     let mut ask = |request| -> Result<Vec<Record>, RequestError> {
         let mut search = engine.search(request, cancel.clone())?;
-        let mut records: Vec<Record> = Vec::new();
-        let mut bytes = 0;
+        let mut side = Side::default();
         let mut keep = |record: RecordRef<'_>| {
-            if bytes < SIDE_BYTES_MAX {
-                bytes += record.text.len();
-                records.push(record.to_record());
-            }
+            side.keep(record);
             ControlFlow::Continue(())
         };
         while search.show_batch(&mut keep) > 0 {}
         if search.is_cancelled() {
             return Err(RequestError::Cancelled);
         }
-        let read = search.stats();
-        stats.matched += records.len() as u64;
-        stats.segments_read += read.segments_read;
-        stats.segments_skipped += read.segments_skipped;
-        stats.bytes_scanned += read.bytes_scanned;
-        stats.bytes_skipped += read.bytes_skipped;
-        stats.damaged.extend(read.damaged.iter().cloned());
-        Ok(records)
+        stats.add(search.stats());
+        stats.matched += side.records.len() as u64;
+        Ok(side.records)
     };
-    let found = ask(all(id, next, None, Order::Ascending, 1))?;
+    let found = ask(one(id))?;
     let Some(record) = found.into_iter().next() else { return Err(RequestError::NoRecord(id)) };
-    let stream = Some(record.labels.clone());
+    let stream = record.labels.clone();
     let mut records = match before {
         0 => Vec::new(),
-        before => ask(all(Id::MIN, id, stream.clone(), Order::Descending, before))?,
+        before => ask(older(id, &stream, before))?,
     };
     records.reverse();
     records.push(record);
     if after > 0 {
-        records.extend(ask(all(next, Id::MAX, stream, Order::Ascending, after))?);
+        records.extend(ask(newer(id, &stream, after))?);
     }
     Ok((records, stats))
+}
+
+/// Records on one side of another, and not too many bytes of them.
+#[derive(Default)]
+pub(crate) struct Side {
+    pub(crate) records: Vec<Record>,
+    bytes: usize,
+}
+
+impl Side {
+    pub(crate) fn keep(&mut self, record: RecordRef<'_>) {
+        if !self.is_full() {
+            self.bytes += record.text.len();
+            self.records.push(record.to_record());
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= SIDE_BYTES_MAX
+    }
+}
+
+/// The question for a record.
+pub(crate) fn one(id: Id) -> Request {
+    ask(id, behind(id), None, Order::Ascending, 1)
+}
+
+/// The question for those before it in its stream.
+pub(crate) fn older(id: Id, stream: &Labels, limit: u64) -> Request {
+    ask(Id::MIN, id, Some(stream), Order::Descending, limit)
+}
+
+/// The question for those behind it.
+pub(crate) fn newer(id: Id, stream: &Labels, limit: u64) -> Request {
+    ask(behind(id), Id::MAX, Some(stream), Order::Ascending, limit)
+}
+
+fn behind(id: Id) -> Id {
+    Id::from_bits(id.bits().saturating_add(1))
+}
+
+fn ask(from: Id, to: Id, stream: Option<&Labels>, order: Order, limit: u64) -> Request {
+    Request { expr: Expr::All, from, to, stream: stream.cloned(), order, limit: Some(limit) }
 }

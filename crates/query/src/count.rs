@@ -5,14 +5,14 @@
 //! stretch of time. These can be neither cut nor put off, so what they take is held by force: some bits for each record,
 //! and of few records, for what the queue holds moves on to the shelf within seconds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_scan::{Bound, Level, Plan};
-use bucksaw_segment::{Chunk, Reach};
+use bucksaw_segment::{Chunk, Reach, Rows};
 use roaring::RoaringBitmap;
 
 use crate::budget::Share;
@@ -61,7 +61,7 @@ pub struct Histogram {
 
 /// How a span is cut into equal stretches.
 #[derive(Clone, Copy, Debug)]
-struct Grid {
+pub(crate) struct Grid {
     from: u64,
     width: u64,
     buckets: usize,
@@ -69,7 +69,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn new(request: &Request, division: Division) -> Self {
+    pub(crate) fn new(request: &Request, division: Division) -> Self {
         let count = division.buckets.clamp(1, BUCKETS_MAX);
         let span = request.to.at().0.saturating_sub(request.from.at().0).max(1);
         let width = span.div_ceil(count as u64);
@@ -83,11 +83,17 @@ impl Grid {
     }
 
     /// Cells of a bucket: those without a level, then one for each.
-    fn levels(&self) -> usize {
+    pub(crate) fn levels(&self) -> usize {
         if self.by_level { 1 + Level::ALL.len() } else { 1 }
     }
 
-    fn cells(&self) -> usize {
+    /// Stretches.
+    pub(crate) fn buckets(&self) -> usize {
+        self.buckets
+    }
+
+    /// All cells.
+    pub(crate) fn cells(&self) -> usize {
         self.buckets * self.levels()
     }
 
@@ -123,7 +129,7 @@ pub(crate) fn run(
     let request = Arc::new(request.clone());
     let dispatch: Dispatch<Counted> = Dispatch::new(engine, cancel.clone());
     let share = engine.budget.account().force(0);
-    let mut total = Total { counts: vec![0; grid.cells()], seen: Seen::new(), seen_bytes: 0, share, grid };
+    let mut total = Total::new(grid, share);
     let (mut in_flight, mut done, all, mut shown) = (0, 0, units.len(), started);
     let mut units = units.into_iter().zip(shared).enumerate();
     engine.metrics.in_flight.inc();
@@ -160,7 +166,8 @@ pub(crate) fn run(
     Ok((total.histogram(&request), stats))
 }
 
-struct Total {
+/// What was counted of all units.
+pub(crate) struct Total {
     counts: Vec<u64>,
     seen: Seen,
     seen_bytes: usize,
@@ -169,13 +176,22 @@ struct Total {
 }
 
 impl Total {
+    pub(crate) fn new(grid: Grid, share: Share) -> Self {
+        Self { counts: vec![0; grid.cells()], seen: Seen::new(), seen_bytes: 0, share, grid }
+    }
+
     fn add(&mut self, counted: Counted, stats: &mut Stats) {
         stats.bytes_scanned += counted.bytes;
         stats.damaged.extend(counted.damaged);
         for (sum, count) in self.counts.iter_mut().zip(counted.counts) {
             *sum += count;
         }
-        for ((cell, producer), found) in counted.seen {
+        self.add_ids(counted.seen);
+    }
+
+    /// Adds ids, each of which counts once.
+    pub(crate) fn add_ids(&mut self, ids: impl IntoIterator<Item = ((usize, Producer), RoaringBitmap)>) {
+        for ((cell, producer), found) in ids {
             let seen = self.seen.entry((cell, producer)).or_default();
             let (count, bytes) = (seen.len(), seen.serialized_size());
             *seen |= found;
@@ -187,7 +203,37 @@ impl Total {
         self.share.set(self.seen_bytes as u64);
     }
 
-    fn histogram(&self, request: &Request) -> Histogram {
+    /// Memory for ids.
+    pub(crate) fn seen_bytes(&self) -> usize {
+        self.seen_bytes
+    }
+
+    /// All that was counted.
+    pub(crate) fn sum(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Forgets the ids of the first stretches: none of them will be added again.
+    pub(crate) fn forget(&mut self, buckets: usize) {
+        let end = buckets.saturating_mul(self.grid.levels());
+        self.seen.retain(|(cell, _), _| *cell >= end);
+        self.weigh();
+    }
+
+    /// The ids so far, which are forgotten; in order.
+    fn take_ids(&mut self) -> Vec<((usize, Producer), RoaringBitmap)> {
+        let mut taken: Vec<_> = std::mem::take(&mut self.seen).into_iter().collect();
+        taken.sort_unstable_by_key(|(key, _)| *key);
+        self.weigh();
+        taken
+    }
+
+    fn weigh(&mut self) {
+        self.seen_bytes = self.seen.values().map(RoaringBitmap::serialized_size).sum();
+        self.share.set(self.seen_bytes as u64);
+    }
+
+    pub(crate) fn histogram(&self, request: &Request) -> Histogram {
         let end = request.to.at().0;
         let edge =
             |at: usize| Millis(self.grid.from.saturating_add(self.grid.width.saturating_mul(at as u64)).min(end));
@@ -196,6 +242,145 @@ impl Total {
             Bucket { from: edge(at), to: edge(at + 1), count: cells.iter().sum(), levels }
         };
         Histogram { buckets: self.counts.chunks(self.grid.levels()).enumerate().map(bucket).collect() }
+    }
+}
+
+/// Ids that wait to be handed over are handed over when they take so many bytes.
+const HANDED_BYTES: usize = 4 << 20;
+
+/// Gives the ids of matches instead of counting them, for a count over several nodes that may hold the same records: unit
+/// by unit in the order of time, so that whoever puts them together need not keep what lies behind.
+pub(crate) struct Counting {
+    engine: Arc<Engine>,
+    request: Arc<Request>,
+    plan: Arc<Plan>,
+    cancel: Cancel,
+    dispatch: Dispatch<Counted>,
+    total: Total,
+    /// By their first stretch.
+    waiting: VecDeque<(usize, Unit)>,
+    /// Their first stretches, by number.
+    in_flight: BTreeMap<usize, usize>,
+    begun: usize,
+    all: usize,
+    stats: Stats,
+    started: Duration,
+    ended: bool,
+}
+
+/// What was counted since the step before.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// Ids by cell and producer, in order.
+    pub(crate) ids: Vec<((usize, Producer), RoaringBitmap)>,
+    /// None will come for stretches before this.
+    pub(crate) buckets_done: usize,
+    /// Which part of the work is done.
+    pub(crate) done: f64,
+}
+
+impl Counting {
+    pub(crate) fn start(
+        engine: Arc<Engine>,
+        request: Request,
+        cancel: Cancel,
+        division: Division,
+    ) -> Result<Self, RequestError> {
+        let plan = Arc::new(Plan::compile(&request.expr)?);
+        let mut stats = Stats::default();
+        let units = units(&engine, &request, &plan, &mut stats);
+        let grid = Grid::new(&request, division);
+        let mut waiting: Vec<(usize, Unit)> = units.into_iter().map(|unit| (grid.bucket(unit.low()), unit)).collect();
+        waiting.sort_by_key(|(bucket, _)| *bucket);
+        let total = Total::new(grid, engine.budget.account().force(0));
+        let dispatch = Dispatch::new(&engine, cancel.clone());
+        engine.metrics.in_flight.inc();
+        let started = engine.doors.clock.uptime();
+        let (request, all) = (Arc::new(request), waiting.len());
+        let (in_flight, waiting) = (BTreeMap::new(), waiting.into());
+        Ok(Self {
+            engine,
+            request,
+            plan,
+            cancel,
+            dispatch,
+            total,
+            waiting,
+            in_flight,
+            begun: 0,
+            all,
+            stats,
+            started,
+            ended: false,
+        })
+    }
+
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Counts on until there is something to tell; `None` at the end, or when it was cancelled.
+    pub(crate) fn step(&mut self) -> Option<Step> {
+        let began = self.engine.doors.clock.uptime();
+        loop {
+            self.begin_units();
+            if self.cancel.is_cancelled() || (self.in_flight.is_empty() && self.ended) {
+                return None;
+            }
+            if self.in_flight.is_empty() {
+                self.ended = true;
+                return Some(self.told());
+            }
+            let (number, counted) = self.dispatch.receive()?;
+            self.in_flight.remove(&number);
+            match counted {
+                Some(counted) => self.total.add(counted, &mut self.stats),
+                None => {
+                    self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned());
+                }
+            }
+            let waited = self.engine.doors.clock.uptime() - began;
+            if waited >= SHOW_EVERY || self.total.seen_bytes() >= HANDED_BYTES {
+                return Some(self.told());
+            }
+        }
+    }
+
+    fn begin_units(&mut self) {
+        while self.in_flight.len() < self.dispatch.window()
+            && let Some((bucket, unit)) = self.waiting.pop_front()
+        {
+            let (request, plan, cancel) = (Arc::clone(&self.request), Arc::clone(&self.plan), self.cancel.clone());
+            let grid = self.total.grid;
+            self.dispatch.launch(self.begun, move || count_unit(&unit, &request, &plan, &cancel, grid, true));
+            self.in_flight.insert(self.begun, bucket);
+            self.begun += 1;
+        }
+    }
+
+    /// The first stretch that something may still be found for.
+    fn front(&self) -> usize {
+        let waiting = self.waiting.front().map(|(bucket, _)| *bucket);
+        waiting.into_iter().chain(self.in_flight.values().copied()).min().unwrap_or(self.total.grid.buckets)
+    }
+
+    fn told(&mut self) -> Step {
+        let behind = self.waiting.len() + self.in_flight.len();
+        let done = (self.all - behind) as f64 / self.all.max(1) as f64;
+        Step { ids: self.total.take_ids(), buckets_done: self.front(), done }
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.stats.matched = self.total.sum();
+        if !self.ended {
+            self.cancel.cancel();
+        }
+        let cancelled = self.cancel.is_cancelled();
+        let seconds = (self.engine.doors.clock.uptime() - self.started).as_secs_f64();
+        self.engine.metrics.in_flight.dec();
+        self.engine.metrics.answered(&self.stats, seconds, cancelled);
     }
 }
 
@@ -271,14 +456,16 @@ impl Tally<'_> {
             }
             return;
         }
-        let mut ids = Ids::new(&chunk.rows);
         match bound {
             // There may be no text.
-            Bound::All => (0..chunk.rows.count).for_each(|row| self.add(ids.of(row), None)),
-            bound => bound.find(chunk, cancelled, &mut |found| {
-                self.add(ids.of(found.row), None);
-                ControlFlow::Continue(())
-            }),
+            Bound::All => self.add_rows(&chunk.rows, None),
+            bound => {
+                let mut ids = Ids::new(&chunk.rows);
+                bound.find(chunk, cancelled, &mut |found| {
+                    self.add(ids.of(found.row), None);
+                    ControlFlow::Continue(())
+                });
+            }
         }
     }
 
@@ -296,11 +483,7 @@ impl Tally<'_> {
             }
             Met::Lines(lines) => match Level::of_labels(lines.labels()) {
                 // No line need be built.
-                Some(level) => {
-                    let rows = lines.rows();
-                    let mut ids = Ids::new(&rows);
-                    (0..rows.count).for_each(|row| self.add(ids.of(row), Some(level)));
-                }
+                Some(level) => self.add_rows(&lines.rows(), Some(level)),
                 None => {
                     let mut ids = Ids::new(lines.stretch_rows());
                     lines.each(&mut |row, text| {
@@ -309,6 +492,24 @@ impl Tally<'_> {
                     });
                 }
             },
+        }
+    }
+
+    /// Adds all of these rows, as many at once as follow each other.
+    fn add_rows(&mut self, rows: &Rows, level: Option<Level>) {
+        for run in &rows.runs {
+            if !self.request.wants(run.first) || !self.request.wants(run.last()) {
+                (0..run.count).filter_map(|step| run.first.step(step)).for_each(|id| self.add(id, level));
+                continue;
+            }
+            // All have one time, and so one cell.
+            let cell = self.grid.cell(run.first, level);
+            if self.shared {
+                let seen = self.seen.entry((cell, run.first.producer())).or_default();
+                seen.insert_range(run.first.sequence()..=run.last().sequence());
+            } else if let Some(count) = self.counts.get_mut(cell) {
+                *count += u64::from(run.count);
+            }
         }
     }
 

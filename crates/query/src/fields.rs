@@ -93,25 +93,11 @@ impl Tally {
 }
 
 pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Result<(Fields, Stats), RequestError> {
-    let limit = engine.config.fields_records_max;
-    let request = Request { order: Order::Descending, limit: Some(limit), ..request };
-    let mut search = engine.search(request, cancel)?;
-    let mut tallies: BTreeMap<(bool, String), Tally> = BTreeMap::new();
-    let mut room = COUNTED_BYTES_MAX;
+    let request = newest(engine, request);
+    let mut search = engine.search(request.clone(), cancel)?;
+    let mut gathered = Gathered::default();
     let mut count = |record: RecordRef<'_>| {
-        for (name, value) in record.labels.iter() {
-            if let Some(tally) = tally(&mut tallies, true, name) {
-                tally.add(value.as_bytes(), &mut room);
-            }
-        }
-        fields::each(record.text, RECORD_FIELDS_MAX, &mut |name, value| {
-            // A label of the same name hides the field, as it does in an expression.
-            if record.labels.get(name).is_none()
-                && let Some(tally) = tally(&mut tallies, false, name)
-            {
-                tally.add(&value, &mut room);
-            }
-        });
+        gathered.add(record);
         ControlFlow::Continue(())
     };
     while search.show_batch(&mut count) > 0 {}
@@ -119,11 +105,51 @@ pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Res
         return Err(RequestError::Cancelled);
     }
     let stats = search.stats().clone();
-    let mut found: Vec<FieldValues> =
-        tallies.into_iter().map(|((label, name), tally)| tally.finish(name, label)).collect();
-    found.sort_by(|a, b| b.label.cmp(&a.label).then(b.records.cmp(&a.records)).then_with(|| a.name.cmp(&b.name)));
-    found.truncate(FIELDS_MAX);
-    Ok((Fields { records: stats.matched, sampled: stats.matched >= limit, fields: found }, stats))
+    Ok((gathered.finish(&request, stats.matched), stats))
+}
+
+/// The question for the records that are looked at.
+pub(crate) fn newest(engine: &Engine, request: Request) -> Request {
+    Request { order: Order::Descending, limit: Some(engine.config.fields_records_max), ..request }
+}
+
+/// The fields of records, while they come in.
+pub(crate) struct Gathered {
+    tallies: BTreeMap<(bool, String), Tally>,
+    room: usize,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self { tallies: BTreeMap::new(), room: COUNTED_BYTES_MAX }
+    }
+}
+
+impl Gathered {
+    pub(crate) fn add(&mut self, record: RecordRef<'_>) {
+        for (name, value) in record.labels.iter() {
+            if let Some(tally) = tally(&mut self.tallies, true, name) {
+                tally.add(value.as_bytes(), &mut self.room);
+            }
+        }
+        fields::each(record.text, RECORD_FIELDS_MAX, &mut |name, value| {
+            // A label of the same name hides the field, as it does in an expression.
+            if record.labels.get(name).is_none()
+                && let Some(tally) = tally(&mut self.tallies, false, name)
+            {
+                tally.add(&value, &mut self.room);
+            }
+        });
+    }
+
+    /// What there is of the `matched` records that were asked for.
+    pub(crate) fn finish(self, request: &Request, matched: u64) -> Fields {
+        let mut found: Vec<FieldValues> =
+            self.tallies.into_iter().map(|((label, name), tally)| tally.finish(name, label)).collect();
+        found.sort_by(|a, b| b.label.cmp(&a.label).then(b.records.cmp(&a.records)).then_with(|| a.name.cmp(&b.name)));
+        found.truncate(FIELDS_MAX);
+        Fields { records: matched, sampled: request.limit.is_some_and(|limit| matched >= limit), fields: found }
+    }
 }
 
 /// The tally of a field; `None` when there are so many fields that no new one is begun.

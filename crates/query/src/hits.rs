@@ -37,6 +37,8 @@ pub(crate) struct Hits {
     count: usize,
     /// What the slabs and pages take.
     bytes: usize,
+    /// Whether they lie on the shelf, not in the queue.
+    stored: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +53,11 @@ pub(crate) struct Hit {
 }
 
 impl Hits {
+    /// None yet, of a unit that lies on the shelf or in the queue.
+    pub(crate) fn new(stored: bool) -> Self {
+        Self { stored, ..Self::default() }
+    }
+
     pub(crate) fn stream(&mut self, labels: &Labels) -> u32 {
         if self.streams.last() != Some(labels) {
             self.streams.push(labels.clone());
@@ -160,7 +167,7 @@ impl Hits {
     /// Keeps the first `count` hits of the list, and of the memory what they need. Returns the id of the first that went.
     pub(crate) fn truncate(&mut self, count: usize) -> Option<Id> {
         let first_gone = self.pages.iter().flatten().nth(count)?.id;
-        let mut kept = Self { streams: std::mem::take(&mut self.streams), ..Self::default() };
+        let mut kept = Self { streams: std::mem::take(&mut self.streams), ..Self::new(self.stored) };
         for hit in self.pages.iter().flatten().take(count) {
             kept.push_hit(*hit, self.text(hit));
         }
@@ -192,7 +199,15 @@ impl Hits {
             let _share = share.split(text.capacity() as u64);
             (left > 0).then_some(Slab { text: text.into(), left, _share })
         });
-        Found { slabs: slabs.collect(), streams: self.streams, pages: self.pages.into(), at: 0, bytes, share }
+        Found {
+            slabs: slabs.collect(),
+            streams: self.streams,
+            pages: self.pages.into(),
+            at: 0,
+            bytes,
+            share,
+            stored: self.stored,
+        }
     }
 }
 
@@ -233,6 +248,7 @@ pub(crate) struct Found {
     bytes: u64,
     /// What all but the slabs takes.
     share: Share,
+    stored: bool,
 }
 
 impl Found {
@@ -255,7 +271,7 @@ impl Found {
         let hit = *self.next_hit()?;
         let labels = self.streams.get(hit.stream as usize)?;
         let text = self.slabs.get(hit.slab as usize)?.as_ref()?.text.get(hit.range())?;
-        let seen = see(RecordRef { id: hit.id, nanos: hit.nanos, marks: hit.marks, labels, text });
+        let seen = see(RecordRef { id: hit.id, nanos: hit.nanos, marks: hit.marks, labels, text, stored: self.stored });
         self.let_go(hit.slab, 1);
         Some(seen)
     }
@@ -320,7 +336,7 @@ pub struct Run<'a> {
     /// Their bytes, an LF behind each.
     pub lines: &'a [u8],
     /// What these are some of.
-    text: &'a Bytes,
+    pub(crate) text: &'a Bytes,
 }
 
 impl Run<'_> {
@@ -344,14 +360,16 @@ pub struct RecordRef<'a> {
     pub labels: &'a Labels,
     /// The bytes, without a line end.
     pub text: &'a [u8],
+    /// Whether it was found on a shelf, not in a queue.
+    pub stored: bool,
 }
 
 impl RecordRef<'_> {
     /// The record, to be kept.
     #[must_use]
     pub fn to_record(self) -> Record {
-        let Self { id, nanos, marks, labels, text } = self;
-        Record { id, nanos, marks, labels: labels.clone(), text: text.to_vec() }
+        let Self { id, nanos, marks, labels, text, stored } = self;
+        Record { id, nanos, marks, labels: labels.clone(), text: text.to_vec(), stored }
     }
 }
 
@@ -368,14 +386,16 @@ pub struct Record {
     pub labels: Labels,
     /// The bytes.
     pub text: Vec<u8>,
+    /// Whether it was found on a shelf.
+    pub stored: bool,
 }
 
 impl Record {
     /// The same, where it lies.
     #[must_use]
     pub fn as_ref(&self) -> RecordRef<'_> {
-        let Self { id, nanos, marks, labels, text } = self;
-        RecordRef { id: *id, nanos: *nanos, marks: *marks, labels, text }
+        let Self { id, nanos, marks, labels, text, stored } = self;
+        RecordRef { id: *id, nanos: *nanos, marks: *marks, labels, text, stored: *stored }
     }
 }
 

@@ -9,6 +9,8 @@
 //! leaves to the others, one that can hold no more goes on a part at a time, and one whose reader stalls lets go of it all. Counts and histograms build no lines, and look at ids only where two units could
 //! hold the same record.
 //!
+//! A node that is one of several asks all of them ([`Scatter`]); each answers from its own engine ([`Serving`]).
+//!
 //! Invariant: a record that was accepted before the request is in the answer once, also while it moves from the queue to
 //! the shelf: the queue is looked at first, and a queue segment is passed over when a segment on the shelf names it as
 //! its source.
@@ -16,6 +18,7 @@
 
 mod block;
 mod budget;
+mod cluster;
 mod columned;
 mod context;
 mod count;
@@ -35,6 +38,9 @@ mod tail;
 mod unit;
 
 pub use bucksaw_scan::Level;
+#[doc(hidden)]
+pub use cluster::read_anything;
+pub use cluster::{Answer, Follow, Followed, Gossiped, Patience, Peer, Peers, Repair, Scatter, Serving, Stretch};
 pub use count::{Bucket, Division, Histogram};
 pub use engine::{Config, Engine};
 pub use fields::{FieldValues, Fields};
@@ -43,7 +49,7 @@ pub use metrics::Metrics;
 pub use pool::Pool;
 pub use request::{Cancel, Order, Request, RequestError};
 pub use search::Search;
-pub use stats::Stats;
+pub use stats::{Missing, Nodes, Stats, Why};
 pub use tail::{Tail, Tailed};
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub struct Metrics {
     pub(crate) matched: Counter,
     pub(crate) scanned_bytes: Counter,
     pub(crate) skipped_bytes: Counter,
+    pub(crate) nodes_missing: Counter,
     pub(crate) tails: Gauge,
     pub(crate) tail_skipped_bytes: Counter,
 }
@@ -44,6 +45,7 @@ impl Metrics {
             matched: Counter::default(),
             scanned_bytes: Counter::default(),
             skipped_bytes: Counter::default(),
+            nodes_missing: Counter::default(),
             tails: Gauge::default(),
             tail_skipped_bytes: Counter::default(),
         };
@@ -65,6 +67,11 @@ impl Metrics {
         query.register("matched_records", "Records that matched", all.matched);
         query.register("scanned_bytes", "Bytes of text that were searched", all.scanned_bytes);
         query.register("skipped_bytes", "Bytes of text that could be passed over", all.skipped_bytes);
+        query.register(
+            "nodes_missing",
+            "Nodes that did not answer, or not to the end, when all were asked",
+            all.nodes_missing,
+        );
         query.register("tails", "Clients that follow new records", all.tails);
         query.register("tail_skipped_bytes", "Bytes that clients were too slow to follow", all.tail_skipped_bytes);
         metrics

@@ -39,7 +39,8 @@ impl Part {
         limit: usize,
         share: Share,
     ) -> Self {
-        let mut nearest = Nearest { order: request.order, limit, share, hits: Hits::default(), last: 0, end: None };
+        let hits = Hits::new(matches!(unit, Unit::Block(_)));
+        let mut nearest = Nearest { order: request.order, limit, share, hits, last: 0, end: None };
         let mut damaged = Vec::new();
         let cancelled = || cancel.is_cancelled();
         let scanned_bytes = scan(unit, request, plan, cancel, limit, &mut damaged, &mut |records| {

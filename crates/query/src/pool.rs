@@ -15,6 +15,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Runs jobs.
 pub struct Pool {
     shared: Arc<Shared>,
+    /// Without any, jobs run where they are handed over.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -52,13 +53,23 @@ impl Pool {
         Ok(Self { shared, threads: threads? })
     }
 
-    /// How many threads there are.
+    /// One without threads, which runs each job where it is handed over, before it goes on: for simulations, in which
+    /// everything must come in the same order each time.
+    #[must_use]
+    pub fn inline() -> Self {
+        Self { shared: Arc::default(), threads: Vec::new() }
+    }
+
+    /// How many jobs run at the same time.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.threads.len()
+        self.threads.len().max(1)
     }
 
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        if self.threads.is_empty() {
+            return work_off(job);
+        }
         let mut jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.waiting.push_back(Box::new(job));
         drop(jobs);
@@ -80,11 +91,15 @@ impl Shared {
                 jobs = self.bell.wait(jobs).unwrap_or_else(PoisonError::into_inner);
             };
             drop(jobs);
-            // A bug in one query must not take the thread from all others; the query hears of it by its missing answer.
-            if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                error!("a scan failed by a bug; its query ends with an error");
-            }
+            work_off(job);
         }
+    }
+}
+
+fn work_off(job: impl FnOnce()) {
+    // A bug in one query must not take the thread from all others; the query hears of it by its missing answer.
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        error!("a scan failed by a bug; its query ends with an error");
     }
 }
 
@@ -106,7 +121,11 @@ mod tests {
 
     #[test]
     fn jobs_run_and_a_panic_takes_no_thread() {
-        let pool = Pool::start(1).unwrap();
+        check(&Pool::start(1).unwrap());
+        check(&Pool::inline());
+    }
+
+    fn check(pool: &Pool) {
         let (send, receive) = mpsc::channel();
         let lost = send.clone();
         pool.run(move || {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, Labels, Millis};
 use bucksaw_scan::CompileError;
 use bucksaw_segment::Rows;
@@ -23,6 +24,14 @@ impl Order {
         match self {
             Self::Ascending => id.bits(),
             Self::Descending => !id.bits(),
+        }
+    }
+
+    /// The id at a place in an answer of this order.
+    pub(crate) fn id_at(self, key: u128) -> Id {
+        match self {
+            Self::Ascending => Id::from_bits(key),
+            Self::Descending => Id::from_bits(!key),
         }
     }
 }
@@ -95,9 +104,15 @@ pub enum RequestError {
     /// There is no such record.
     #[error("there is no record {0}: it may have expired")]
     NoRecord(Id),
+    /// There is none on the nodes that answered, and others may have it.
+    #[error("record {0} was not found, and not all nodes that may hold it answered: {1}")]
+    NotAllAnswered(Id, String),
     /// Whoever asked went away.
     #[error("cancelled")]
     Cancelled,
+    /// Written out, the expression is longer than one may be, so the other nodes of the cluster cannot be asked.
+    #[error("the expression is too long to be asked of other nodes: written out, it may have {INPUT_BYTES_MAX} bytes")]
+    Long,
 }
 
 /// Tells a running query that nobody wants its answer any more. Cheap to clone.

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bucksaw_record::Id;
@@ -49,8 +49,24 @@ pub struct Search {
     next_number: usize,
     last: Option<Id>,
     stats: Stats,
+    reached: Reached,
     started: Duration,
     told: bool,
+}
+
+/// How far a search has come, for who watches while it looks for the next record. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reached(Arc<Mutex<(u128, Stats)>>);
+
+impl Reached {
+    /// The lowest place in the answer that a record may have which is still to be shown, and what was read so far.
+    pub(crate) fn get(&self) -> (u128, Stats) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, place: u128, stats: &Stats) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (place, stats.clone());
+    }
 }
 
 /// A unit to be scanned, for the records that the request says.
@@ -147,6 +163,7 @@ impl Search {
             next_number: 0,
             last: None,
             stats,
+            reached: Reached::default(),
             told: false,
         }
     }
@@ -180,6 +197,8 @@ impl Search {
                 break;
             }
             self.wait_for_unit();
+            let next = self.heap.peek().map_or(u128::MAX, |Reverse((key, _))| *key);
+            self.reached.set(next.min(self.frontier()), &self.stats);
         }
         if batch.records == 0 {
             self.finish();
@@ -199,6 +218,11 @@ impl Search {
                 self.put_back(task, id);
             }
         }
+    }
+
+    /// Tells how far it has come, from any thread.
+    pub(crate) fn reached(&self) -> Reached {
+        self.reached.clone()
     }
 
     /// What the answer rests on so far; complete when [`Self::show_batch`] had none.

@@ -17,18 +17,130 @@ pub struct Stats {
     pub bytes_skipped: u64,
     /// Files, or parts of them, that could not be read: records may be missing from the answer.
     pub damaged: BTreeSet<String>,
+    /// The nodes that were asked.
+    pub nodes: Nodes,
+}
+
+/// Which nodes an answer rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// The nodes of the cluster, but for those that said goodbye.
+    pub asked: u64,
+    /// Those that gave all they have.
+    pub answered: u64,
+    /// The others.
+    pub missing: Vec<Missing>,
+    /// Whether these could hold records that no other node has.
+    pub incomplete: bool,
+}
+
+/// A node that did not answer, or not to the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Its id.
+    pub node: String,
+    /// Its address.
+    pub address: String,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a node did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Why {
+    /// The cluster knows that it is not there.
+    #[error("is down")]
+    Down,
+    /// It cannot be reached.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// It would not answer.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// It does not understand the question.
+    #[error("has another version of the program")]
+    OtherVersion,
+    /// It did not begin in time.
+    #[error("did not begin to answer in time")]
+    Late,
+    /// It fell silent.
+    #[error("fell silent while it answered")]
+    Silent,
+    /// Its answer ended before its end.
+    #[error("was cut off while it answered")]
+    CutOff,
+    /// Its answer makes no sense.
+    #[error("gave an answer that makes no sense: {0}")]
+    Senseless(String),
+}
+
+impl Why {
+    /// A word for it, that stays the same.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Unreachable(_) => "unreachable",
+            Self::Refused(_) => "refused",
+            Self::OtherVersion => "other_version",
+            Self::Late => "late",
+            Self::Silent => "silent",
+            Self::CutOff => "cut_off",
+            Self::Senseless(_) => "senseless",
+        }
+    }
+}
+
+impl Default for Nodes {
+    /// This node alone.
+    fn default() -> Self {
+        Self { asked: 1, answered: 1, missing: Vec::new(), incomplete: false }
+    }
+}
+
+impl Nodes {
+    /// What two answers rest on that were put together.
+    fn add(&mut self, other: &Self) {
+        self.asked = self.asked.max(other.asked);
+        self.incomplete |= other.incomplete;
+        for missing in &other.missing {
+            if self.missing.iter().all(|have| have.node != missing.node) {
+                self.missing.push(missing.clone());
+            }
+        }
+        self.answered = self.asked.saturating_sub(self.missing.len() as u64);
+    }
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "node {} {}", self.address, self.why)
+    }
 }
 
 impl Stats {
     /// Whether records may be missing from the answer.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        !self.damaged.is_empty()
+        !self.damaged.is_empty() || self.nodes.incomplete
     }
 
     /// Why records may be missing, in sentences.
     #[must_use]
     pub fn partial_reasons(&self) -> Vec<String> {
-        self.damaged.iter().map(|name| format!("{name} is damaged and was left out")).collect()
+        let missing = self.nodes.missing.iter().filter(|_| self.nodes.incomplete).map(ToString::to_string);
+        let damaged = self.damaged.iter().map(|name| format!("{name} is damaged and was left out"));
+        missing.chain(damaged).collect()
+    }
+
+    /// Adds what another answer read and missed. What matched is not added: records may be in both.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.segments_read += other.segments_read;
+        self.segments_skipped += other.segments_skipped;
+        self.bytes_scanned += other.bytes_scanned;
+        self.bytes_skipped += other.bytes_skipped;
+        self.damaged.extend(other.damaged.iter().cloned());
+        self.nodes.add(&other.nodes);
     }
 }

@@ -4,7 +4,7 @@
 //! when they were committed or removed meanwhile; one that is too far behind skips to the end and says how much it
 //! skipped.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Tail {
     engine: Arc<Engine>,
     plan: Plan,
     account: Account,
-    cursors: HashMap<Id, Cursor>,
+    cursors: BTreeMap<Id, Cursor>,
     seen_appends: u64,
     more: bool,
 }
@@ -107,6 +107,12 @@ impl Tail {
         hits.sort(Id::bits);
         tailed.found = Some(hits.seal(share));
         tailed
+    }
+
+    /// Whether the next look would find something new; most often not what the follower asked for.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.more || self.engine.queue.appends() != self.seen_appends
     }
 
     /// Whether the last look left something that could be read at once.

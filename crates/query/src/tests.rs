@@ -16,13 +16,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-struct Node {
-    fs: sim::Fs,
-    clock: Arc<sim::Clock>,
-    engine: Arc<Engine>,
+pub(crate) struct Node {
+    pub(crate) fs: sim::Fs,
+    pub(crate) clock: Arc<sim::Clock>,
+    pub(crate) engine: Arc<Engine>,
     next: u32,
     /// Every record that was accepted, by id.
-    all: BTreeMap<Id, (Labels, Vec<u8>)>,
+    pub(crate) all: BTreeMap<Id, (Labels, Vec<u8>)>,
 }
 
 /// The histogram of a request: with levels and without, which must agree.
@@ -52,6 +52,10 @@ impl Node {
     }
 
     fn with(fs: sim::Fs, config: Config, size: u64) -> Self {
+        Self::scanning(fs, config, size, Pool::start(2).unwrap())
+    }
+
+    pub(crate) fn scanning(fs: sim::Fs, config: Config, size: u64, pool: Pool) -> Self {
         let clock = Arc::new(sim::Clock::at(1_700_000_000_000));
         let entropy = Arc::new(sim::Entropy::seeded(7));
         let doors = Doors { fs: Arc::new(fs.clone()), clock: Arc::clone(&clock) as _, entropy };
@@ -64,11 +68,11 @@ impl Node {
         let shelf = Shelf::open(doors.clone(), Path::new("/shelf"), small, metrics).unwrap();
         let metrics = Metrics::new(&mut registry);
         let config = Config { tail_lag_bytes_max: 2_000, ..config };
-        let engine = Engine::new(Arc::new(queue), Arc::new(shelf), Pool::start(2).unwrap(), doors, config, metrics);
+        let engine = Engine::new(Arc::new(queue), Arc::new(shelf), pool, doors, config, metrics);
         Self { fs, clock, engine: Arc::new(engine), next: 0, all: BTreeMap::new() }
     }
 
-    fn put_as(&mut self, id: Id, labels: &str, line: &[u8]) {
+    pub(crate) fn put_as(&mut self, id: Id, labels: &str, line: &[u8]) {
         let labels = Labels::parse(labels).unwrap();
         let first = Id::new(Millis(self.clock.unix_ms()), id.producer(), id.sequence());
         let mut sides = Vec::new();
@@ -88,19 +92,19 @@ impl Node {
         self.all.insert(id, (labels, line.to_vec()));
     }
 
-    fn put(&mut self, line: &str) -> Id {
+    pub(crate) fn put(&mut self, line: &str) -> Id {
         self.next += 1;
         let id = Id::new(Millis(self.clock.unix_ms()), Producer::new(1), self.next);
         self.put_as(id, "app=web", line.as_bytes());
         id
     }
 
-    fn pass(&self, ms: u64) {
+    pub(crate) fn pass(&self, ms: u64) {
         self.clock.advance(Duration::from_millis(ms));
         self.engine.queue().tick();
     }
 
-    fn gather(&self) {
+    pub(crate) fn gather(&self) {
         self.pass(3_000);
         while self.engine.shelf().gather(self.engine.queue(), true).unwrap() > 0 {}
     }

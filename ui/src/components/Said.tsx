@@ -37,7 +37,9 @@ export function Said({ following, found, counted, followed }: SaidProps) {
         ? ""
         : ` · searched ${bytes(stats.bytes_scanned)}, passed over ${bytes(stats.bytes_skipped)} in ${duration(stats.seconds)}`}
       {stats !== undefined && stats.nodes_asked !== stats.nodes_answered
-        ? ` · ${stats.nodes_answered} of ${stats.nodes_asked} nodes answered`
+        ? ` · ${stats.nodes_answered} of ${stats.nodes_asked} nodes answered${(stats.nodes_missing ?? [])
+            .map((missing) => `, ${missing.message}`)
+            .join("")}`
         : ""}
     </p>
   );

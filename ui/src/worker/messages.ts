@@ -26,8 +26,17 @@ export interface Stats {
   seconds: number;
   nodes_asked: number;
   nodes_answered: number;
+  nodes_missing?: MissingNode[];
   partial: boolean;
   partial_reasons: string[];
+}
+
+/** A node that did not answer, or not to the end. */
+export interface MissingNode {
+  node: string;
+  address: string;
+  why: string;
+  message: string;
 }
 
 export interface Bucket {

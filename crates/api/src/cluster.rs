@@ -1,0 +1,135 @@
+//! Answers that rest on more nodes than this one. What takes long or waits does so on the nodes; here it is only put
+//! together and written, by tasks.
+
+use std::time::Duration;
+
+use bucksaw_doors::Clock;
+use bucksaw_query::{Answer, Follow, Followed, RequestError, Stats, Stretch};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::query::{Turn, turn};
+use crate::render;
+use crate::stream::{Form, Gone, PIECE_BYTES, Pieces};
+use crate::tail::{self, HEARTBEAT, Pace};
+
+/// Followers are told of what was kept from them so often.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Waits for an answer, and returns it with its stats. It ends when the client goes away, for then nobody waits.
+pub(crate) async fn answer<T>(
+    app: &App,
+    asked: impl Future<Output = Result<(T, Stats), RequestError>>,
+) -> Result<(T, Value), ApiError> {
+    let _permit = turn(app).await?;
+    let started = app.doors.clock.uptime();
+    let (answer, stats) = asked.await?;
+    let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
+    Ok((answer, render::stats(&stats, seconds)))
+}
+
+/// Writes records as they come.
+pub(crate) async fn write(mut answer: Answer, form: Form, pieces: &Pieces, turn: &mut Turn, clock: &dyn Clock) {
+    let started = clock.uptime();
+    let mut raw = render::Raw::default();
+    loop {
+        let records = tokio::select! {
+            biased;
+            () = pieces.gone() => return,
+            records = answer.next() => records,
+        };
+        if records.is_empty() {
+            break;
+        }
+        let out = if form.is_raw() {
+            records.iter().for_each(|stretch| stretch.show_runs(&mut |run| raw.push(run)));
+            raw.take()
+        } else {
+            objects(&records)
+        };
+        for piece in out {
+            if turn.send_async(pieces, piece).await.is_err() {
+                return;
+            }
+        }
+    }
+    let seconds = (clock.uptime() - started).as_secs_f64();
+    // When this cannot be sent nobody is there to read it.
+    let _ = pieces.stats_async(&render::stats(&answer.stats(), seconds)).await;
+}
+
+fn objects(records: &[Stretch]) -> Vec<Bytes> {
+    let (mut pieces, mut out) = (Vec::new(), Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8));
+    for record in records.iter().flat_map(Stretch::records) {
+        render::object(record, &mut out);
+        out.push(b'\n');
+        if out.len() >= PIECE_BYTES {
+            let next = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
+            pieces.push(std::mem::replace(&mut out, next).into());
+        }
+    }
+    if !out.is_empty() {
+        pieces.push(out.into());
+    }
+    pieces
+}
+
+/// Shows new records as they come, until the client goes away.
+pub(crate) async fn follow(mut follow: Follow, form: Form, pieces: &Pieces, mut pace: Pace) {
+    let mut quiet = Duration::ZERO;
+    loop {
+        let followed = tokio::select! {
+            biased;
+            () = pieces.gone() => return,
+            followed = follow.next() => Some(followed),
+            () = tokio::time::sleep(LOOK) => None,
+        };
+        quiet = if followed.is_some() { Duration::ZERO } else { quiet + LOOK };
+        let beat = quiet >= HEARTBEAT;
+        if beat {
+            quiet = Duration::ZERO;
+        }
+        if show(followed, form, pieces, &mut pace, beat).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn show(
+    followed: Option<Followed>,
+    form: Form,
+    pieces: &Pieces,
+    pace: &mut Pace,
+    beat: bool,
+) -> Result<(), Gone> {
+    match followed {
+        Some(Followed::Records(records)) => {
+            pace.fill();
+            let mut out = Vec::new();
+            for record in records.iter().flat_map(Stretch::records) {
+                if pace.shows() {
+                    tail::write(record, form, &mut out);
+                }
+            }
+            if !out.is_empty() {
+                pieces.records_async(out.into()).await?;
+            }
+        }
+        Some(Followed::Skipped { address, bytes }) => {
+            pieces.notice(&json!({ "skipped_bytes": bytes, "node": address })).await?;
+        }
+        Some(Followed::Lost { address, why }) => {
+            pieces.notice(&json!({ "lost": why.to_string(), "node": address })).await?;
+        }
+        Some(Followed::Joined { address }) => pieces.notice(&json!({ "joined": true, "node": address })).await?,
+        Some(_) => {}
+        None if beat && form == Form::Events => pieces.records_async(Bytes::from_static(b": still here\n\n")).await?,
+        None => {}
+    }
+    match pace.tell() {
+        Some(skipped) => pieces.notice(&json!({ "skipped_records": skipped })).await,
+        None => Ok(()),
+    }
+}

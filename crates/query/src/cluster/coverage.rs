@@ -1,0 +1,107 @@
+//! Which nodes an answer rests on, and whether records may be missing from it.
+//!
+//! A record that a store took lies in as many stores as the [`copies`](super::Peers::copies) say; one that it did not take
+//! lies in the queue of the node that accepted it. So records may be missing when as many stores are missing as there are
+//! copies, or a node whose queue could hold records of the time that was asked for.
+
+use bucksaw_record::Millis;
+
+use super::peers::Peer;
+use crate::request::Request;
+use crate::stats::{Missing, Nodes, Why};
+
+/// The nodes of an answer, this one first.
+#[derive(Debug)]
+pub(crate) struct Coverage {
+    nodes: Vec<(Peer, Option<Why>)>,
+    copies: usize,
+    /// The last moment that was asked for.
+    until: Millis,
+}
+
+impl Coverage {
+    pub(crate) fn new(nodes: Vec<Peer>, copies: usize, request: &Request) -> Self {
+        let down = |peer: Peer| {
+            let why = (!peer.live).then_some(Why::Down);
+            (peer, why)
+        };
+        Self { nodes: nodes.into_iter().map(down).collect(), copies, until: request.to.at() }
+    }
+
+    /// A node did not answer, or not to the end.
+    pub(crate) fn lose(&mut self, node: usize, why: Why) {
+        if let Some((_, lost)) = self.nodes.get_mut(node) {
+            lost.get_or_insert(why);
+        }
+    }
+
+    /// The name of a node, for people.
+    pub(crate) fn name(&self, node: usize) -> String {
+        self.nodes.get(node).map(|(peer, _)| format!("node {}", peer.address)).unwrap_or_default()
+    }
+
+    /// Whether a store is missing.
+    pub(crate) fn lacks_store(&self) -> bool {
+        self.lost().any(|(peer, _)| peer.store)
+    }
+
+    fn lost(&self) -> impl Iterator<Item = (&Peer, &Why)> {
+        self.nodes.iter().filter_map(|(peer, why)| why.as_ref().map(|why| (peer, why)))
+    }
+
+    /// How it stands.
+    pub(crate) fn nodes(&self) -> Nodes {
+        let missing = |(peer, why): (&Peer, &Why)| Missing {
+            node: peer.node.to_string(),
+            address: peer.address.clone(),
+            why: why.clone(),
+        };
+        let missing: Vec<Missing> = self.lost().map(missing).collect();
+        let asked = self.nodes.len() as u64;
+        let queue = self.lost().any(|(peer, _)| peer.queue_from.is_some_and(|from| from <= self.until));
+        let stores = self.lost().filter(|(peer, _)| peer.store).count();
+        let incomplete = queue || stores >= self.copies.max(1);
+        Nodes { asked, answered: asked - missing.len() as u64, missing, incomplete }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_record::{Expr, Id};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_partial_when_records_may_be_missing() {
+        let peer = |number: u32, queue_from: Option<u64>, store: bool| Peer {
+            node: Id::from_bits(u128::from(number)),
+            address: format!("10.0.0.{number}:4"),
+            live: true,
+            queue_from: queue_from.map(Millis),
+            store,
+        };
+        let nodes = [peer(0, Some(1_000), false), peer(1, None, true), peer(2, None, true), peer(3, Some(5_000), true)];
+        let check = |copies: usize, until: u64, lost: &[usize], want: bool| {
+            let request = Request::new(Expr::All, Millis(0), Millis(until));
+            let mut coverage = Coverage::new(nodes.to_vec(), copies, &request);
+            lost.iter().for_each(|node| coverage.lose(*node, Why::CutOff));
+            let nodes = coverage.nodes();
+            assert_eq!((nodes.asked, nodes.answered), (4, 4 - lost.len() as u64));
+            assert_eq!(nodes.incomplete, want, "{copies} copies, until {until}, without {lost:?}");
+        };
+        check(2, 9_000, &[], false);
+        check(2, 9_000, &[0], true);
+        check(2, 999, &[0], false);
+        check(2, 9_000, &[1], false);
+        check(1, 9_000, &[1], true);
+        check(2, 9_000, &[1, 2], true);
+        check(3, 9_000, &[1, 2], false);
+        check(2, 9_000, &[3], true);
+        check(2, 4_000, &[3], false);
+        check(2, 4_000, &[3, 1], true);
+        let down = Peer { live: false, ..nodes[1].clone() };
+        let coverage = Coverage::new(vec![nodes[0].clone(), down], 1, &Request::new(Expr::All, Millis(0), Millis(5)));
+        assert_eq!(coverage.nodes().missing[0].to_string(), "node 10.0.0.1:4 is down");
+        assert!(coverage.nodes().incomplete && coverage.lacks_store());
+    }
+}

@@ -1,0 +1,118 @@
+//! What a question over the cluster needs to know of the other nodes.
+
+use std::io;
+use std::sync::Arc;
+
+use bucksaw_cluster::{Cluster, Member, State};
+use bucksaw_doors::{Body, Clock, Waiting};
+use bucksaw_record::{Id, Millis};
+use tokio::sync::watch;
+
+/// The other nodes, as this one sees them now.
+pub trait Peers: Send + Sync + std::fmt::Debug {
+    /// This node.
+    fn own(&self) -> Peer;
+
+    /// The others that are known and did not say goodbye, also those that are down; in an order that stays.
+    fn others(&self) -> Vec<Peer>;
+
+    /// In how many stores each record lies that no queue holds: the replication factor, or less while it is known to be
+    /// less. So many stores may be missing, less one, and nothing is missing from an answer.
+    fn copies(&self) -> usize;
+
+    /// Resolves when [`Self::others`] has changed since this was called, or soon after.
+    fn changed(&self) -> Waiting<()>;
+
+    /// Calls one of them; see [`bucksaw_doors::Net::call`].
+    fn call(&self, node: Id, name: &str, body: Body) -> Waiting<io::Result<Body>>;
+}
+
+/// A node, as far as a question is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its id.
+    pub node: Id,
+    /// Its address, as people know it.
+    pub address: String,
+    /// Whether it is worth asking.
+    pub live: bool,
+    /// The oldest time that a record may have which only its queue holds; `None` when it takes in nothing.
+    pub queue_from: Option<Millis>,
+    /// Whether it keeps records on a shelf.
+    pub store: bool,
+}
+
+/// The nodes that gossip tells of.
+#[derive(Debug)]
+pub struct Gossiped {
+    cluster: Arc<Cluster>,
+    clock: Arc<dyn Clock>,
+    copies: usize,
+}
+
+/// Of a queue that was empty when its node last told of it, records from so long before count as possible: they came in
+/// after that, and nobody else was told. In milliseconds.
+const UNTOLD_MS: u64 = 60_000;
+
+impl Gossiped {
+    /// The nodes of a cluster that keeps so many copies of each record.
+    #[must_use]
+    pub fn new(cluster: Arc<Cluster>, clock: Arc<dyn Clock>, copies: usize) -> Self {
+        Self { cluster, clock, copies }
+    }
+
+    fn peer(&self, member: &Member) -> Peer {
+        let facts = &member.facts;
+        let live = member.is_live();
+        let heard = if live { Millis(self.clock.unix_ms()) } else { member.since };
+        let untold = heard.minus(UNTOLD_MS);
+        Peer {
+            node: facts.node,
+            address: facts.address.to_string(),
+            live,
+            queue_from: facts.roles.ingest.then(|| facts.queue.oldest.map_or(untold, |oldest| oldest.min(untold))),
+            store: facts.roles.store,
+        }
+    }
+}
+
+impl Peers for Gossiped {
+    fn own(&self) -> Peer {
+        let own = self.cluster.node();
+        let members = self.cluster.members();
+        match members.iter().find(|member| member.facts.node == own) {
+            Some(member) => self.peer(member),
+            None => Peer { node: own, address: String::new(), live: true, queue_from: Some(Millis(0)), store: true },
+        }
+    }
+
+    fn others(&self) -> Vec<Peer> {
+        let own = self.cluster.node();
+        let there = |member: &&Member| member.facts.node != own && member.state != State::Left;
+        self.cluster.members().iter().filter(there).map(|member| self.peer(member)).collect()
+    }
+
+    fn copies(&self) -> usize {
+        self.copies
+    }
+
+    fn changed(&self) -> Waiting<()> {
+        let mut changes: watch::Receiver<_> = self.cluster.changed();
+        Box::pin(async move {
+            if changes.changed().await.is_err() {
+                // The node stops: nothing changes any more.
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+
+    fn call(&self, node: Id, name: &str, body: Body) -> Waiting<io::Result<Body>> {
+        let (cluster, name) = (Arc::clone(&self.cluster), name.to_owned());
+        Box::pin(async move {
+            let members = cluster.members();
+            let member = members.iter().find(|member| member.facts.node == node);
+            let member = member.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the node is gone"))?;
+            cluster.call(member, &name, body).await
+        })
+    }
+}

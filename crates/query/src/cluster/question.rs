@@ -1,0 +1,272 @@
+//! What one node asks another, and what it is told besides records: JSON, in which unknown fields are passed over and
+//! absent ones have defaults, so that nodes of adjacent versions understand each other.
+
+use std::collections::BTreeMap;
+
+use bucksaw_record::{Expr, Id, Labels};
+use serde::{Deserialize, Serialize};
+
+use super::message::Broken;
+use crate::count::Division;
+use crate::request::{Order, Request};
+use crate::stats::Stats;
+
+/// The version of questions and answers. A node answers questions of its own version and of the one before.
+pub(crate) const VERSION: u32 = 1;
+
+/// The oldest version that is understood.
+const VERSION_MIN: u32 = 1;
+
+/// Bytes of a question.
+pub(crate) const QUESTION_BYTES_MAX: usize = 1 << 20;
+
+/// Names of damaged files that one node tells of; of more it tells only that there are more.
+const DAMAGED_MAX: usize = 100;
+
+/// A question, as it is sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Question {
+    #[serde(default)]
+    pub(crate) version: u32,
+    /// The expression, as it is typed.
+    #[serde(default)]
+    q: String,
+    /// The lowest id that counts.
+    #[serde(default)]
+    from: String,
+    /// Ids below this count.
+    #[serde(default)]
+    to: String,
+    #[serde(default)]
+    descending: bool,
+    #[serde(default)]
+    limit: Option<u64>,
+    /// Only this stream.
+    #[serde(default)]
+    stream: Option<BTreeMap<String, String>>,
+    /// Bytes of text after which a batch is sent.
+    #[serde(default)]
+    batch_bytes: u64,
+    /// Stretches of time, of a question for counts.
+    #[serde(default)]
+    buckets: u64,
+    #[serde(default)]
+    by_level: bool,
+}
+
+/// Why a question cannot be answered by this node.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unasked {
+    #[error("its version is {0}, and this node's {VERSION}")]
+    Version(u32),
+    #[error("it makes no sense to this node: {0}")]
+    Senseless(String),
+}
+
+impl Question {
+    pub(crate) fn new(request: &Request) -> Self {
+        let pairs = |labels: &Labels| labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self {
+            version: VERSION,
+            q: request.expr.to_string(),
+            from: request.from.to_string(),
+            to: request.to.to_string(),
+            descending: request.order == Order::Descending,
+            limit: request.limit,
+            stream: request.stream.as_ref().map(pairs),
+            batch_bytes: 0,
+            buckets: 0,
+            by_level: false,
+        }
+    }
+
+    pub(crate) fn with_batches_of(self, bytes: usize) -> Self {
+        Self { batch_bytes: bytes as u64, ..self }
+    }
+
+    pub(crate) fn divided(self, division: Division) -> Self {
+        Self { buckets: division.buckets as u64, by_level: division.by_level, ..self }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        // Writing to memory cannot fail, and every key is a string.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unasked> {
+        let question: Self = serde_json::from_slice(bytes).map_err(|error| Unasked::Senseless(error.to_string()))?;
+        if (VERSION_MIN..=VERSION).contains(&question.version) {
+            Ok(question)
+        } else {
+            Err(Unasked::Version(question.version))
+        }
+    }
+
+    pub(crate) fn request(&self) -> Result<Request, Unasked> {
+        let senseless = |error: &dyn std::fmt::Display| Unasked::Senseless(error.to_string());
+        let id = |text: &str| text.parse::<Id>().map_err(|error| senseless(&error));
+        Ok(Request {
+            expr: Expr::parse(self.q.as_bytes()).map_err(|error| senseless(&error))?,
+            from: id(&self.from)?,
+            to: id(&self.to)?,
+            stream: self.stream.clone().map(Labels::new).transpose().map_err(|error| senseless(&error))?,
+            order: if self.descending { Order::Descending } else { Order::Ascending },
+            limit: self.limit,
+        })
+    }
+
+    pub(crate) fn division(&self) -> Division {
+        Division { buckets: usize::try_from(self.buckets).unwrap_or(usize::MAX), by_level: self.by_level }
+    }
+
+    /// From 4 kB to 256 kB.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        usize::try_from(self.batch_bytes).unwrap_or(usize::MAX).clamp(4 << 10, 256 << 10)
+    }
+}
+
+/// What a node says of its answer: in the head, now and then, and at the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Told {
+    #[serde(default)]
+    pub(crate) version: u32,
+    #[serde(default)]
+    pub(crate) segments_read: u64,
+    #[serde(default)]
+    pub(crate) segments_skipped: u64,
+    #[serde(default)]
+    pub(crate) bytes_scanned: u64,
+    #[serde(default)]
+    pub(crate) bytes_skipped: u64,
+    #[serde(default)]
+    pub(crate) damaged: Vec<String>,
+    /// No record with an id before this, in the order of the answer, will come.
+    #[serde(default)]
+    pub(crate) reached: Option<String>,
+    /// Which part of the work is done.
+    #[serde(default)]
+    pub(crate) done: f64,
+    /// No count of a stretch of time before this will come.
+    #[serde(default)]
+    pub(crate) buckets_done: u64,
+    /// Bytes that a follower was too slow for, so far.
+    #[serde(default)]
+    pub(crate) bytes_lost: u64,
+}
+
+impl Told {
+    pub(crate) fn of(stats: &Stats) -> Self {
+        let mut damaged: Vec<String> = stats.damaged.iter().take(DAMAGED_MAX).cloned().collect();
+        if stats.damaged.len() > DAMAGED_MAX {
+            damaged.push(format!("({} more)", stats.damaged.len() - DAMAGED_MAX));
+        }
+        Self {
+            version: VERSION,
+            segments_read: stats.segments_read,
+            segments_skipped: stats.segments_skipped,
+            bytes_scanned: stats.bytes_scanned,
+            bytes_skipped: stats.bytes_skipped,
+            damaged,
+            ..Self::default()
+        }
+    }
+
+    /// The same with how far a search has come: to a place in an answer of this order.
+    pub(crate) fn reached(self, order: Order, place: u128) -> Self {
+        Self { reached: Some(order.id_at(place).to_string()), ..self }
+    }
+
+    /// The place in an answer of this order that was reached.
+    pub(crate) fn place(&self, order: Order) -> u128 {
+        self.reached.as_ref().and_then(|id| id.parse().ok()).map_or(0, |id| order.key(id))
+    }
+
+    /// Whether it says nothing but that its node is there.
+    pub(crate) fn is_sign_of_life(&self) -> bool {
+        self.version == 0
+    }
+
+    /// Adds what a node told in the end to what others did; what is damaged bears the node's name.
+    pub(crate) fn add_to(&self, stats: &mut Stats, node: &str) {
+        stats.segments_read = stats.segments_read.saturating_add(self.segments_read);
+        stats.segments_skipped = stats.segments_skipped.saturating_add(self.segments_skipped);
+        stats.bytes_scanned = stats.bytes_scanned.saturating_add(self.bytes_scanned);
+        stats.bytes_skipped = stats.bytes_skipped.saturating_add(self.bytes_skipped);
+        let names = self.damaged.iter().take(DAMAGED_MAX + 1);
+        stats.damaged.extend(names.map(|name| {
+            let name: String = name.chars().take(500).collect();
+            format!("{node}: {name}")
+        }));
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        // Writing to memory cannot fail, and every key is a string.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+        serde_json::from_slice(bytes).map_err(|_| Broken("what a node says of its answer makes no sense"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_record::Millis;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn questions_come_back() {
+        for expr in ["", "error -debug", r#"a OR ("b c" x=~/y\/z/i)"#, r#""\xff""#, "n>=1.5"] {
+            let expr = Expr::parse(expr.as_bytes()).unwrap();
+            let request = Request {
+                stream: Some(Labels::parse("app=web,path=\"/a,b\"").unwrap()),
+                order: Order::Descending,
+                limit: Some(7),
+                ..Request::new(expr, Millis(5), Millis::MAX)
+            };
+            let division = Division { buckets: 12, by_level: true };
+            let sent = Question::new(&request).divided(division).with_batches_of(9_000);
+            let question = Question::decode(&sent.encode()).unwrap();
+            assert_eq!((&question, question.division(), question.batch_bytes()), (&sent, division, 9_000));
+            assert_eq!(format!("{:?}", question.request().unwrap()), format!("{request:?}"));
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_passed_over_and_versions_are_not() {
+        let decode = |text: &str| Question::decode(text.as_bytes());
+        let least = Question::decode(
+            br#"{"version":1,"from":"00000000000000000000000000","to":"00000000000000000000000000","new":[1]}"#,
+        );
+        assert!(least.unwrap().request().is_ok());
+        assert!(matches!(decode(r#"{"version":2}"#), Err(Unasked::Version(2))));
+        assert!(matches!(decode("{}"), Err(Unasked::Version(0))));
+        assert!(matches!(decode("["), Err(Unasked::Senseless(_))));
+        assert!(decode(r#"{"version":1,"q":"("}"#).unwrap().request().is_err());
+    }
+
+    #[test]
+    fn what_is_told_comes_back() {
+        let stats =
+            Stats { bytes_scanned: 5, damaged: (0..150).map(|at| format!("{at:03}")).collect(), ..Stats::default() };
+        let id = Id::from_bits(77);
+        for order in [Order::Ascending, Order::Descending] {
+            let told = Told::decode(&Told::of(&stats).reached(order, order.key(id)).encode()).unwrap();
+            assert_eq!(told.place(order), order.key(id));
+            let mut sum = Stats::default();
+            told.add_to(&mut sum, "n1");
+            assert_eq!((sum.bytes_scanned, sum.damaged.len()), (5, DAMAGED_MAX + 1));
+            assert!(sum.damaged.contains("n1: 007") && sum.damaged.contains("n1: (50 more)"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Question::decode(&bytes).map(|question| question.request());
+            let _ = Told::decode(&bytes);
+        }
+    }
+}
