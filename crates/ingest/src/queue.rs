@@ -40,6 +40,8 @@ pub struct Queue {
     pub(crate) room: AtomicU64,
     /// Rung when a segment has become pending.
     pub(crate) pended: Notify,
+    /// Whether other nodes take from it.
+    pub(crate) shared: AtomicBool,
     closed: AtomicBool,
     appends: AtomicU64,
 }
@@ -102,6 +104,7 @@ impl Queue {
             full: AtomicBool::new(false),
             room: AtomicU64::new(0),
             pended: Notify::new(),
+            shared: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             appends: AtomicU64::new(0),
         }

@@ -9,12 +9,13 @@ use std::time::Duration;
 use bucksaw_cluster::State;
 use bucksaw_doors::{Waiting, run, within};
 use bucksaw_record::Id;
-use bucksaw_store::{Puller, StoreError};
+use bucksaw_store::{Peers as _, Puller, StoreError};
 use tokio::sync::watch;
 use tracing::error;
 
 use crate::facts::{self, Teller};
 use crate::node::Node;
+use crate::peers::Others;
 
 /// How often the queue looks at the time.
 const TICK: Duration = Duration::from_millis(100);
@@ -77,13 +78,13 @@ impl Parts {
         let _ = self.ended.wait_for(|ended| *ended).await;
     }
 
-    /// Gives what is left in the queue to the stores, this one or others, for at most `time`; the rest is there at the next
-    /// start. The queue is closed before.
+    /// Gives what is left in the queue to the stores, this one or others, for at most `time`, and no longer than there are
+    /// enough of them; the rest is there at the next start. The queue is closed before.
     pub async fn drain(&self, time: Duration) {
         let node = &self.node;
         let drain = async {
             let is_left = || !node.queue.segments().is_empty();
-            while is_left() {
+            while is_left() && has_stores(node) {
                 if node.roles.store {
                     if self.puller.drain().await == 0 && is_left() {
                         // Another store has it reserved, or it failed.
@@ -95,6 +96,8 @@ impl Parts {
             }
         };
         within(&node.tasks, time, drain).await;
+        // What others remember of it while it is gone.
+        Teller::default().tell(node);
     }
 
     /// Ends them, and waits for at most `time` for what they are doing.
@@ -103,6 +106,12 @@ impl Parts {
         let all = async { while self.ended.changed().await.is_ok() {} };
         within(&self.node.tasks, time, all).await;
     }
+}
+
+/// Whether there are as many stores as keep each record.
+fn has_stores(node: &Node) -> bool {
+    let own = usize::from(node.roles.store);
+    Others(Arc::clone(&node.cluster)).stores().len() + own >= node.shelf.copies()
 }
 
 fn is_stopping(stopping: &Stopping) -> bool {
@@ -190,6 +199,10 @@ async fn tell_facts(node: Node, mut stopping: Stopping) {
     }
 }
 
+fn known_others(node: &Node) -> bool {
+    node.cluster.members().iter().any(|member| member.facts.node != node.id && member.state != State::Left)
+}
+
 /// Nodes that are gone, or have started anew, know nothing of what they had reserved.
 async fn watch_members(node: Node, mut stopping: Stopping) {
     let mut changed = node.cluster.changed();
@@ -203,6 +216,8 @@ async fn watch_members(node: Node, mut stopping: Stopping) {
                 node.queue.release_all_of(id);
             }
         }
+        // Also those that are down may come back at any moment.
+        node.queue.share(known_others(&node));
         let Some(Ok(())) = unless_stopped(&mut stopping, changed.changed()).await else { return };
     }
 }

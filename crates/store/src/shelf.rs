@@ -109,6 +109,12 @@ impl Shelf {
         &self.foreground
     }
 
+    /// On how many stores each record is to be kept.
+    #[must_use]
+    pub fn copies(&self) -> usize {
+        self.config.copies.max(1)
+    }
+
     /// Whether so much has piled up that the work of the shelf goes before queries.
     #[must_use]
     pub fn is_pressed(&self) -> bool {
