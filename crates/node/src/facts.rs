@@ -17,8 +17,9 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Brings the facts up to date, a period after the last time.
-    pub(crate) fn tell(&mut self, node: &Node) {
+    /// Brings the facts up to date, a period after the last time. `walked` is when the last pass of repair that came to its
+    /// end began.
+    pub(crate) fn tell(&mut self, node: &Node, walked: Option<Millis>) {
         let accepted = node.queue.metrics().accepted_bytes();
         let bytes_per_second = accepted.saturating_sub(self.accepted_bytes);
         self.accepted_bytes = accepted;
@@ -29,6 +30,7 @@ impl Teller {
             facts.queue = queue;
             facts.shelf = shelf;
             facts.free_bytes = free_bytes;
+            facts.walked = walked;
         });
     }
 }

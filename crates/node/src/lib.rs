@@ -5,6 +5,7 @@
 //!   tick     closes old segments, removes committed ones             (queue)
 //!   pull     queues of all nodes ──► shelf, and copies on others     (store)
 //!   tidy     compaction, retention                                   (store)
+//!   restore  copies that are missing, from what is on the shelf      (store)
 //!   tell     what this node is and has ──► gossip                    (cluster)
 //!   watch    nodes that are gone lose what they had reserved         (cluster)
 //! ```

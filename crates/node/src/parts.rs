@@ -9,6 +9,7 @@ use std::time::Duration;
 use bucksaw_cluster::State;
 use bucksaw_doors::{Waiting, run, within};
 use bucksaw_record::Id;
+use bucksaw_store::repair::Repair;
 use bucksaw_store::{Peers as _, Puller, StoreError};
 use tokio::sync::watch;
 use tracing::error;
@@ -31,6 +32,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(10);
 pub struct Parts {
     node: Node,
     puller: Arc<Puller>,
+    repair: Option<Arc<Repair>>,
     stop: watch::Sender<bool>,
     /// Whether one has ended; closed when all have.
     ended: watch::Receiver<bool>,
@@ -55,6 +57,7 @@ impl Parts {
         let (tell, ended) = watch::channel(false);
         let tell = Arc::new(tell);
         let puller = Arc::new(node.puller());
+        let repair = node.roles.store.then(|| Arc::new(node.repair()));
         let spawn = |part: Waiting<()>| {
             let running = Running(Arc::clone(&tell));
             node.tasks.spawn(Box::pin(async move {
@@ -64,13 +67,22 @@ impl Parts {
         };
         spawn(Box::pin(commit(node.clone(), stopping.clone())));
         spawn(Box::pin(tick(node.clone(), stopping.clone())));
-        spawn(Box::pin(tell_facts(node.clone(), stopping.clone())));
+        spawn(Box::pin(tell_facts(node.clone(), repair.clone(), stopping.clone())));
         spawn(Box::pin(watch_members(node.clone(), stopping.clone())));
         if node.roles.store {
             spawn(Box::pin(pull(Arc::clone(&puller), stopping.clone())));
-            spawn(Box::pin(tidy(node.clone(), stopping)));
+            spawn(Box::pin(tidy(node.clone(), stopping.clone())));
         }
-        Self { node, puller, stop, ended }
+        if let Some(repair) = &repair {
+            spawn(Box::pin(restore(Arc::clone(repair), stopping)));
+        }
+        Self { node, puller, repair, stop, ended }
+    }
+
+    /// What restores copies, where records are kept: to be told where some are missing, and to be asked how it is getting on.
+    #[must_use]
+    pub fn repair(&self) -> Option<&Arc<Repair>> {
+        self.repair.as_ref()
     }
 
     /// Resolves when one of them has ended, which is a bug unless they were stopped.
@@ -191,10 +203,15 @@ fn tidy_once(node: &Node, stopping: &Stopping) -> Result<u64, StoreError> {
     done
 }
 
-async fn tell_facts(node: Node, mut stopping: Stopping) {
+/// Restores copies that are missing. What was begun is given up at a stop, and done again.
+async fn restore(repair: Arc<Repair>, mut stopping: Stopping) {
+    while unless_stopped(&mut stopping, repair.turn()).await.is_some() {}
+}
+
+async fn tell_facts(node: Node, repair: Option<Arc<Repair>>, mut stopping: Stopping) {
     let mut teller = Teller::default();
     while !is_stopping(&stopping) {
-        teller.tell(&node);
+        teller.tell(&node, repair.as_ref().and_then(|repair| repair.status().walked));
         rest(&node, facts::PERIOD, &mut stopping).await;
     }
 }
