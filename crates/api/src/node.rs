@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_cluster::{Held, Member};
+use bucksaw_cluster::{ForgetError, Held, Member};
 use bucksaw_doors::Body;
 use bucksaw_record::{Millis, time};
 use futures_util::future::join_all;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::params::Params;
 
 /// The call by which nodes ask each other how they are.
 pub(crate) const STATUS: &str = "node/status";
@@ -27,22 +28,23 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     let Some(place) = &app.place else { return Ok(Json(json!({ "nodes": [own] }))) };
     let members = place.cluster.members();
     let told = members.iter().map(|member| async {
-        if member.facts.node == place.cluster.node() {
-            return own.clone();
-        }
-        let asked = match member.is_live() {
+        let told = match member.is_live() {
+            _ if member.facts.node == place.cluster.node() => Some(own.clone()),
             true => place.cluster.call_json::<_, Value>(member, STATUS, &json!({}), TELL_MAX).await.ok(),
             false => None,
         };
-        of_member(member, asked)
+        of_member(member, told)
     });
     let mut nodes = join_all(told).await;
     if members.is_empty() {
         // Its place is not taken yet.
         nodes.push(own.clone());
     }
-    let stores = members.iter().filter(|member| member.facts.roles.store && member.is_live()).count();
-    let missing = (place.copies as usize).saturating_sub(stores.max(1));
+    let stores = match members.is_empty() {
+        true => app.info.roles.iter().filter(|role| *role == "store").count(),
+        false => members.iter().filter(|member| member.facts.roles.store && member.is_live()).count(),
+    };
+    let missing = (place.copies as usize).saturating_sub(stores);
     Ok(Json(json!({
         "nodes": nodes,
         "asked": place.cluster.node(),
@@ -50,6 +52,24 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
         "stores_alive": stores,
         "stores_missing": missing,
     })))
+}
+
+/// Takes a node that will not come back from the list.
+pub(crate) async fn forget(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
+    params.only(&["node"])?;
+    let node = params.id("node")?.ok_or_else(|| ApiError::bad("the parameter `node` is missing: the id of a node"))?;
+    let place = app.place.as_ref().ok_or_else(|| not_forgotten(ForgetError::Unknown))?;
+    place.cluster.forget(node).await.map_err(not_forgotten)?;
+    Ok(Json(json!({ "forgotten": node.to_string() })))
+}
+
+fn not_forgotten(error: ForgetError) -> ApiError {
+    let status = match error {
+        ForgetError::Unknown => StatusCode::NOT_FOUND,
+        ForgetError::Live => StatusCode::CONFLICT,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    ApiError::new(status, error.to_string())
 }
 
 /// Answers [`STATUS`].
@@ -95,6 +115,12 @@ fn of_member(member: &Member, told: Option<Value>) -> Value {
     }
     node["member"] = member.state.word().into();
     node["since"] = moment(Some(member.since)).into();
+    let load = &facts.load;
+    node["load"] = json!({
+        "bytes_per_second": load.bytes_per_second,
+        "connections": load.connections,
+        "level": load.level,
+    });
     if let Some(twin) = member.twin {
         node["twin"] = twin.to_string().into();
     }
@@ -176,6 +202,7 @@ pub(crate) async fn calls() -> &'static str {
      GET  /api/v1/query?q=   grep them:     curl 'http://HOST/api/v1/query?q=error&from=15m' -H 'Accept: text/plain'\n\
      GET  /api/v1/tail?q=    follow them:   curl -N 'http://HOST/api/v1/tail?q=error'\n\
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/cluster, /api/v1/history\n\
+     POST /api/v1/forget?node=ID   take a node that will not come back from the list\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }
 
