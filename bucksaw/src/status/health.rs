@@ -78,13 +78,17 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
             troubles.push(format!("is down{since}: what it alone holds is missing from answers"));
         }
         (Some("suspect"), _) => troubles.push(format!("does not answer{since}: it counts as down in a moment")),
-        (_, Some("silent")) => troubles.push("is there, and does not tell how it is: it is slow, or was paused".to_owned()),
+        (_, Some("silent")) => {
+            troubles.push("is there, and does not tell how it is: it is slow, or was paused".to_owned())
+        }
         (_, Some("disk full")) => troubles.push("accepts nothing: its disk is full".to_owned()),
         (_, Some("stopping")) => troubles.push("is stopping".to_owned()),
         _ => {}
     }
     if let Some(twin) = text(node, "twin") {
-        troubles.push(format!("has its id in common with the node at {twin}: a data directory was copied; stop one of them"));
+        troubles.push(format!(
+            "has its id in common with the node at {twin}: a data directory was copied; stop one of them"
+        ));
     }
     let damaged = node.get("damaged").and_then(Value::as_array).is_some_and(|files| !files.is_empty());
     let broken = node.get("segments_with_damaged_blocks").and_then(Value::as_u64).is_some_and(|segments| segments > 0);
@@ -114,7 +118,8 @@ mod tests {
     use super::*;
 
     fn check(cluster: Value, want: &[&str]) {
-        let nodes: Vec<_> = cluster["nodes"].as_array().unwrap().iter().map(|node| node.as_object().unwrap().clone()).collect();
+        let nodes: Vec<_> =
+            cluster["nodes"].as_array().unwrap().iter().map(|node| node.as_object().unwrap().clone()).collect();
         let lines = lines(&cluster, &nodes);
         assert_eq!(lines.concat().lines().collect::<Vec<_>>(), want);
     }

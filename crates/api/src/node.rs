@@ -33,7 +33,7 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
             true => place.cluster.call_json::<_, Value>(member, STATUS, &json!({}), TELL_MAX).await.ok(),
             false => None,
         };
-        of_member(member, told)
+        of_member(member, told, member.facts.node == place.cluster.node())
     });
     let mut nodes = join_all(told).await;
     if members.is_empty() {
@@ -79,9 +79,18 @@ pub(crate) async fn answer(app: App) -> io::Result<Body> {
 }
 
 /// What a node told of itself, or what is known of it, and how it is seen from here.
-fn of_member(member: &Member, told: Option<Value>) -> Value {
+fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
     let facts = &member.facts;
     let silent = told.is_none();
+    let addresses = [
+        ("http", facts.clients.http.clone()),
+        ("fast", facts.clients.fast.clone()),
+        ("durable", facts.clients.durable.clone()),
+        ("bulk", facts.clients.bulk.clone()),
+        ("cluster", Some(facts.address.to_string())),
+    ];
+    let addresses: Map<String, Value> =
+        addresses.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.into()))).collect();
     let mut node = told.filter(Value::is_object).unwrap_or_else(|| {
         let held = |held: &Held| json!({ "oldest": moment(held.oldest), "newest": moment(held.newest) });
         let roles: Vec<&str> = [("ingest", facts.roles.ingest), ("store", facts.roles.store)]
@@ -92,18 +101,8 @@ fn of_member(member: &Member, told: Option<Value>) -> Value {
         let (mut queue, mut store) = (held(&facts.queue), held(&facts.shelf));
         queue["pending_bytes"] = facts.queue.bytes.into();
         store["stored_bytes"] = facts.shelf.bytes.into();
-        let addresses = [
-            ("http", facts.clients.http.clone()),
-            ("fast", facts.clients.fast.clone()),
-            ("durable", facts.clients.durable.clone()),
-            ("bulk", facts.clients.bulk.clone()),
-            ("cluster", Some(facts.address.to_string())),
-        ];
-        let addresses: Map<String, Value> =
-            addresses.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.into()))).collect();
         json!({
             "id": facts.node,
-            "addresses": addresses,
             "roles": roles,
             "queue": queue,
             "store": store,
@@ -112,6 +111,10 @@ fn of_member(member: &Member, told: Option<Value>) -> Value {
     });
     if silent {
         node["state"] = if member.is_live() { "silent" } else { member.state.word() }.into();
+    }
+    if !own {
+        // Who listens everywhere does not know where others reach it; its neighbours do.
+        node["addresses"] = addresses.into();
     }
     node["member"] = member.state.word().into();
     node["since"] = moment(Some(member.since)).into();
