@@ -12,6 +12,7 @@
 
 mod cli;
 mod client;
+mod cluster;
 mod corpus;
 mod disk;
 mod hostile;

@@ -8,6 +8,10 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::append::Source;
+use crate::segment::State;
+
+/// The state of files that were set aside.
+pub(crate) const DAMAGED: &str = "damaged";
 
 /// The label `source`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -112,9 +116,18 @@ impl Metrics {
         // A counter that was never touched should still be there to be graphed.
         for source in [Source::Tcp, Source::Forward, Source::Http] {
             let by = BySource { source: source.name() };
-            let all =
-                [&metrics.accepted_records, &metrics.accepted_bytes, &metrics.rejected_records, &metrics.cut_records];
+            let all = [
+                &metrics.accepted_records,
+                &metrics.accepted_bytes,
+                &metrics.rejected_records,
+                &metrics.cut_records,
+                &metrics.times_replaced,
+            ];
             all.into_iter().for_each(|family| drop(family.get_or_create(&by)));
+        }
+        let states = [State::Active, State::Pending, State::Reserved, State::Committed].map(State::name);
+        for state in states.into_iter().chain([DAMAGED]) {
+            metrics.segments.get_or_create(&ByState { state });
         }
         metrics
     }

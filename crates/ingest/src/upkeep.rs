@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::{error, warn};
 
-use crate::metrics::ByState;
+use crate::metrics::{ByState, DAMAGED};
 use crate::queue::{Queue, lock};
 use crate::segment::{Segment, State};
 
@@ -111,6 +111,6 @@ impl Queue {
             self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count as i64);
         }
         let damaged = lock(&self.damaged).len();
-        self.metrics.segments.get_or_create(&ByState { state: "damaged" }).set(damaged as i64);
+        self.metrics.segments.get_or_create(&ByState { state: DAMAGED }).set(damaged as i64);
     }
 }
