@@ -12,8 +12,18 @@ use crate::chance::Chance;
 pub struct Scenario {
     /// The roles of each node.
     pub roles: Vec<Roles>,
+    /// Nodes that join late.
+    pub late: Vec<usize>,
     /// The replication factor.
     pub copies: usize,
+    /// Stores whose disks go bad or are lost; one fewer than there are copies.
+    pub victims: Vec<usize>,
+    /// Whether one of these is destroyed for good.
+    pub destroys: bool,
+    /// The node that leaves.
+    pub leaver: Option<usize>,
+    /// Room on a disk with which it counts as full, in bytes.
+    pub reserve: u64,
     /// Clients that append.
     pub clients: usize,
     /// For how long they do, and things go wrong.
@@ -35,12 +45,23 @@ impl Scenario {
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let chance = Chance::new(seed ^ 0x5ce2_a710);
-        let roles: Vec<Roles> = match chance.below(3) {
+        let mut roles: Vec<Roles> = match chance.below(3) {
             0 => vec![BOTH; chance.within(1, 4)],
             1 => [vec![INGEST; chance.within(1, 3)], vec![STORE; chance.within(1, 3)]].concat(),
             _ => [vec![INGEST; chance.within(0, 2)], vec![STORE; chance.within(0, 2)], vec![BOTH]].concat(),
         };
-        let stores = roles.iter().filter(|roles| roles.store).count();
+        let mut stores = numbers(&roles, |roles| roles.store);
+        let copies = chance.within(1, stores.len().min(3));
+        let count = stores.len();
+        let victims: Vec<usize> = (1..copies).map(|_| stores.swap_remove(chance.below(stores.len()))).collect();
+        let destroys = !victims.is_empty() && chance.percent(40);
+        let mut late = Vec::new();
+        if (destroys && count == copies) || chance.percent(20) {
+            late.push(roles.len());
+            roles.push(if chance.percent(50) { STORE } else { BOTH });
+        }
+        let ingest_only = numbers(&roles, |roles| roles.ingest && !roles.store);
+        let leaver = chance.one(&ingest_only).copied().filter(|_| chance.percent(40));
         let bad = chance.below(3);
         let share = |worst: f64| worst * bad as f64 / 2.0 * chance.below(100) as f64 / 100.0;
         let ms = Duration::from_millis;
@@ -53,7 +74,12 @@ impl Scenario {
             ..Weather::CALM
         };
         Self {
-            copies: chance.within(1, stores.min(3)),
+            late,
+            copies,
+            victims,
+            destroys,
+            leaver,
+            reserve: [0, 128 << 10][chance.below(2)],
             clients: chance.within(1, 3),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
@@ -62,4 +88,27 @@ impl Scenario {
             weather,
         }
     }
+
+    /// Five nodes that take in and store, two copies, and nothing goes wrong: what speed is measured by.
+    #[must_use]
+    pub fn calm() -> Self {
+        Self {
+            roles: vec![BOTH; 5],
+            late: Vec::new(),
+            copies: 2,
+            victims: Vec::new(),
+            destroys: false,
+            leaver: None,
+            reserve: 0,
+            clients: 3,
+            time: Duration::from_secs(600),
+            pace: Duration::from_millis(250),
+            trouble: Duration::from_secs(3_600),
+            weather: Weather::CALM,
+        }
+    }
+}
+
+fn numbers(roles: &[Roles], wanted: impl Fn(&Roles) -> bool) -> Vec<usize> {
+    roles.iter().enumerate().filter(|(_, roles)| wanted(roles)).map(|(at, _)| at).collect()
 }
