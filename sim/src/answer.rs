@@ -1,11 +1,12 @@
 //! Answers: what a reader finds who asks one node after the other while records move.
 //!
-//! As a query does, it asks each node once, queue before shelf, at moments that lie apart, merges by id and drops equal ids.
+//! As a query does, it asks each node once, queue before shelf, at moments that lie apart, merges by id and drops equal ids: those with equal texts,
+//! so that one id with two texts is seen.
 //! A machine that is not there, or a store that tells of damage, makes the answer partial, and then nothing is missing in it.
 //!
 //! This stands for the query as long as queries do not ask other nodes: [`Answer::next`] is where their call belongs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bucksaw_record::Id;
@@ -42,7 +43,12 @@ impl Answer {
         for at in self.left.drain(..count.min(self.left.len())) {
             let is_there = fleet.machines.get(at).is_some_and(|machine| !machine.host.is_paused());
             match fleet.look(at).filter(|_| is_there) {
-                Some(found) => self.found.extend(found),
+                Some(parts) => {
+                    for part in parts {
+                        self.found.extend(part.records());
+                        self.is_complete &= !part.is_partial;
+                    }
+                }
                 None => self.is_complete = false,
             }
         }
@@ -50,13 +56,13 @@ impl Answer {
     }
 
     /// What is wrong with it.
-    pub(crate) fn check(self, fleet: &Fleet, ledger: &Ledger, planted: Option<Mutation>) -> Vec<Violation> {
+    pub(crate) fn check(self, ledger: &Ledger, planted: Option<Mutation>) -> Vec<Violation> {
         let mut found = self.found;
+        found.sort();
         if planted != Some(Mutation::NotDeduplicated) {
-            found = found.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
+            found.dedup();
         }
-        let is_told = !fleet.telling().is_empty() || !fleet.damaged_queues().is_empty();
-        let due = if self.is_complete && !is_told { self.due } else { BTreeSet::new() };
+        let due = if self.is_complete { self.due } else { BTreeSet::new() };
         ledger.check(&due, &found)
     }
 }

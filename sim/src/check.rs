@@ -27,14 +27,15 @@ pub(crate) fn stored(fleet: &Fleet, ledger: &Ledger) -> Vec<Violation> {
     let stored = fleet.stored();
     let mut found: Vec<(Id, Arc<str>)> = stored.iter().map(|(id, (_, text))| (*id, Arc::clone(text))).collect();
     for (at, _) in fleet.nodes() {
-        let more = fleet.look(at).unwrap_or_default();
-        found.extend(more.into_iter().filter(|(id, _)| !stored.contains_key(id)));
+        for part in fleet.look(at).into_iter().flatten() {
+            found.extend(part.records());
+        }
     }
-    // The same may wait in two queues, when a client was in doubt.
+    // The same may wait in two queues, when a client was in doubt, and wait in one and be stored.
     found.sort();
     found.dedup();
-    // What was not read back from a disk that failed to be read is told of by the node that took it in.
-    fleet.damaged_queues().into_iter().for_each(|at| ledger.damage_was_told(at));
+    // What a disk did not give back for a while was set aside: it is there, and told of.
+    ledger.was_set_aside(&fleet.told_aside());
     let due = ledger.due();
     let mut violations = ledger.check(&due, &found);
     let telling = if IS_REPAIRED { BTreeSet::new() } else { fleet.telling() };
@@ -50,8 +51,7 @@ pub(crate) fn stored(fleet: &Fleet, ledger: &Ledger) -> Vec<Violation> {
 /// What was accepted was consumed.
 pub(crate) fn consumed(fleet: &Fleet) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let damaged = fleet.damaged_queues();
-    for (at, node) in fleet.nodes().filter(|(at, _)| !damaged.contains(at)) {
+    for (at, node) in fleet.nodes().filter(|(_, node)| node.queue.damaged().is_empty()) {
         let metrics = node.queue.metrics();
         let (accepted, consumed) = (metrics.accepted_bytes(), metrics.consumed_bytes());
         if consumed < accepted {

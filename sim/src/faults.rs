@@ -27,6 +27,9 @@ const CLOCK_MS_MAX: i64 = 3 * 24 * 3_600_000;
 /// How long reads fail at most.
 const UNREADABLE: Duration = Duration::from_secs(10);
 
+/// How long a disk is full that is so for a moment.
+const FULL: Duration = Duration::from_secs(3);
+
 /// Makes trouble, and ends it again.
 pub(crate) struct Trouble<'a> {
     world: &'a World,
@@ -45,6 +48,10 @@ pub(crate) struct Trouble<'a> {
     leaving: BTreeSet<usize>,
     /// By how much wall clocks are off.
     clocks: BTreeMap<usize, i64>,
+    /// Machines whose disks have room again, and when.
+    full: Vec<(Duration, usize)>,
+    /// The machine with which something went wrong last.
+    last: usize,
     destroys: bool,
     leaves: Option<usize>,
     late: Vec<usize>,
@@ -63,6 +70,8 @@ impl<'a> Trouble<'a> {
             rolling: Vec::new(),
             leaving: BTreeSet::new(),
             clocks: BTreeMap::new(),
+            full: Vec::new(),
+            last: 0,
             destroys: scenario.destroys,
             leaves: scenario.leaver,
             late: scenario.late.clone(),
@@ -77,6 +86,9 @@ impl<'a> Trouble<'a> {
         }
         for at in over(&mut self.unreadable, now) {
             on(fleet, at, |machine| readable(machine, true));
+        }
+        for at in over(&mut self.full, now) {
+            on(fleet, at, |machine| machine.host.fs().set_capacity(None));
         }
         for at in over(&mut self.down, now) {
             on(fleet, at, Machine::start);
@@ -99,8 +111,10 @@ impl<'a> Trouble<'a> {
     /// Starts a machine again whose node has stopped in good order, or lets it go that leaves.
     fn pass_stopped(&mut self, fleet: &mut Fleet, at: usize, now: Duration) {
         let Some(machine) = fleet.machines.get_mut(at) else { return };
+        // What was set aside would be lost with the disk.
+        let is_aside = machine.node().is_some_and(|node| !node.queue.damaged().is_empty());
         let Some(stopped) = machine.has_stopped() else { return };
-        if self.leaving.remove(&at) && stopped == Stopped::Empty {
+        if self.leaving.remove(&at) && !is_aside && stopped == Stopped::Empty {
             // Nothing that it took in is lost with its disk.
             machine.destroy();
             return;
@@ -110,8 +124,12 @@ impl<'a> Trouble<'a> {
 
     /// Lets one thing go wrong, or come right.
     pub(crate) fn strike(&mut self, fleet: &mut Fleet) {
-        let at = self.chance.below(fleet.machines.len());
-        match self.chance.below(24) {
+        // What goes wrong twice with one machine goes wrong in more ways.
+        if self.chance.percent(70) {
+            self.last = self.chance.below(fleet.machines.len());
+        }
+        let at = self.last;
+        match self.chance.below(25) {
             0 | 1 => self.strike_kill(fleet, at),
             2 | 3 => self.cut_power(fleet, at),
             4 | 5 => self.pause(fleet, at),
@@ -127,7 +145,7 @@ impl<'a> Trouble<'a> {
             19 if self.rolling.is_empty() => self.rolling = (0..fleet.machines.len()).collect(),
             20 => on(fleet, at, |machine| machine.stop(false)),
             21 => self.leave(fleet),
-            22 => self.destroy(fleet),
+            22 | 23 => self.destroy(fleet),
             _ => self.fail_reads(fleet, at),
         }
         if self.chance.percent(20) {
@@ -195,24 +213,28 @@ impl<'a> Trouble<'a> {
     }
 
     fn fail_syncs(&self, fleet: &Fleet, at: usize) {
-        let share = if self.chance.percent(30) { 0.0 } else { self.chance.below(100) as f64 / 100.0 };
+        let some = self.chance.below(100) as f64 / 100.0;
+        let share = self.chance.one(&[0.0, some, some, 1.0]).copied().unwrap_or_default();
         if let Some(machine) = fleet.machines.get(at) {
             machine.host.fs().fail_some_syncs(share, self.chance.any());
         }
     }
 
     fn slow_down(&self, fleet: &Fleet, at: usize) {
-        let most = Duration::from_millis([0, 10, 500, 3_000][self.chance.below(4)]);
+        let most = Duration::from_millis(self.chance.one(&[0, 10, 500, 3_000]).copied().unwrap_or_default());
         if let Some(machine) = fleet.machines.get(at) {
             machine.host.set_work(Delay::between(Duration::ZERO, most));
         }
     }
 
-    fn fill(&self, fleet: &Fleet, at: usize) {
+    fn fill(&mut self, fleet: &Fleet, at: usize) {
         let Some(machine) = fleet.machines.get(at) else { return };
         let room = self.scenario.reserve as usize + (64 << 10);
         if self.chance.percent(60) {
             machine.host.fs().fill(self.chance.below(room) as u64);
+            if self.chance.percent(50) {
+                self.full.push((self.world.now() + self.chance.time(Duration::ZERO, FULL), at));
+            }
         } else {
             machine.host.fs().set_capacity(None);
         }

@@ -9,7 +9,7 @@ use bucksaw_record::Id;
 
 use crate::machine::{Machine, Settings};
 use crate::plant::Mutation;
-use crate::records::{Cache, Records};
+use crate::records::{Cache, Found, told_aside};
 use crate::scenario::Scenario;
 
 pub(crate) struct Fleet {
@@ -50,10 +50,9 @@ impl Fleet {
     }
 
     /// What a reader finds on one machine at this moment: first in its queue, then on its shelf. `None` when it is not up.
-    pub(crate) fn look(&self, at: usize) -> Option<Vec<(Id, Arc<str>)>> {
+    pub(crate) fn look(&self, at: usize) -> Option<[Found; 2]> {
         let (node, cache) = (self.machines.get(at)?.node()?, self.caches.get(at)?);
-        let (queued, stored) = (cache.queued(node), cache.stored(node));
-        Some(queued.into_iter().chain(stored).collect())
+        Some([cache.queued(node), cache.stored(node)])
     }
 
     /// Something on a machine's disk was changed from outside.
@@ -63,13 +62,16 @@ impl Fleet {
 
     /// How many stores hold each record, up or down, and its text.
     pub(crate) fn stored(&self) -> BTreeMap<Id, (usize, Arc<str>)> {
-        let mut all = BTreeMap::new();
+        let mut all: BTreeMap<Id, (usize, Arc<str>)> = BTreeMap::new();
         for (machine, cache) in self.machines.iter().zip(&self.caches) {
-            let here: Records = match machine.node() {
+            let here = match machine.node() {
                 Some(node) => cache.stored(node),
                 None if machine.destroyed => continue,
                 None => cache.stored_on_disk(&machine.host.fs()),
             };
+            let mut here: Vec<(Id, Arc<str>)> = here.records().collect();
+            here.sort_by_key(|(id, _)| *id);
+            here.dedup_by_key(|(id, _)| *id);
             for (id, text) in here {
                 all.entry(id).or_insert((0, text)).0 += 1;
             }
@@ -100,8 +102,9 @@ impl Fleet {
         self.machines.iter().enumerate().filter(|(_, machine)| lacks(machine)).map(|(at, _)| at).collect()
     }
 
-    /// Machines whose queues tell of damage.
-    pub(crate) fn damaged_queues(&self) -> Vec<usize> {
-        self.nodes().filter(|(_, node)| !node.queue.damaged().is_empty()).map(|(at, _)| at).collect()
+    /// Records in files that queues have set aside, and tell of: a person has to look at them.
+    pub(crate) fn told_aside(&self) -> BTreeSet<Id> {
+        let machines = self.machines.iter().filter_map(|machine| Some((machine.node()?, machine.host.fs())));
+        machines.flat_map(|(node, disk)| told_aside(node, &disk)).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! What was sent, and what became of it: the checker's knowledge.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -74,6 +74,10 @@ pub(crate) struct Ledger(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) entries: BTreeMap<Id, Entry>,
+    /// All texts, with the id that each was sent with first. Never gone over, so its order shows nowhere.
+    texts: HashMap<String, Id>,
+    /// Records that were sent with another id before.
+    again: BTreeMap<Id, Id>,
     /// How often each node lost what was not durable, if it did.
     cuts: BTreeMap<usize, u64>,
     /// Nodes whose disks are gone.
@@ -87,7 +91,12 @@ impl Ledger {
 
     /// Takes note of a record before it is sent for the first time.
     pub(crate) fn send(&self, id: Id, text: String, durability: Durability) {
-        self.known().entries.insert(id, Entry { text, durability, fate: Fate::Refused, node: None });
+        let mut known = self.known();
+        let first = *known.texts.entry(text.clone()).or_insert(id);
+        if first != id {
+            known.again.insert(id, first);
+        }
+        known.entries.insert(id, Entry { text, durability, fate: Fate::Refused, node: None });
     }
 
     /// A try was begun: from now on it may be there.
@@ -146,9 +155,11 @@ impl Ledger {
         self.excuse(node, kept, |durability| durability != Durability::Bulk);
     }
 
-    /// A node tells that its queue was damaged: what it had, and no store, need not be found.
-    pub(crate) fn damage_was_told(&self, node: usize) {
-        self.excuse(node, &BTreeSet::new(), |_| true);
+    /// Records are in files that nodes have set aside, and tell of: answers need not have them.
+    pub(crate) fn was_set_aside(&self, ids: &BTreeSet<Id>) {
+        for (_, entry) in self.known().entries.iter_mut().filter(|(id, _)| ids.contains(id)) {
+            entry.fate = Fate::Unknown;
+        }
     }
 
     fn excuse(&self, node: usize, kept: &BTreeSet<Id>, which: impl Fn(Durability) -> bool) {
@@ -166,14 +177,15 @@ impl Ledger {
         known.entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged).map(|(id, _)| *id).collect()
     }
 
-    /// Holds what was found against what is known. `due` was taken before the question was asked.
+    /// Holds what was found, sorted by id, against what is known. `due` was taken before the question was asked.
     pub(crate) fn check(&self, due: &BTreeSet<Id>, found: &[(Id, Arc<str>)]) -> Vec<Violation> {
         let known = self.known();
         let mut violations = Vec::new();
-        let (mut seen, mut texts): (BTreeSet<Id>, BTreeSet<&str>) = (BTreeSet::new(), BTreeSet::new());
+        let is_found = |id: &Id| found.binary_search_by_key(id, |(id, _)| *id).is_ok();
+        let mut last = None;
         for (id, text) in found {
             // All texts differ, so one that is there twice was kept under two ids.
-            if !seen.insert(*id) || !texts.insert(text) {
+            if last.replace(*id) == Some(*id) || known.again.get(id).is_some_and(is_found) {
                 violations.push(Violation::Doubled(*id));
             }
             match known.entries.get(id) {
@@ -185,7 +197,8 @@ impl Ledger {
         }
         // What was excused meanwhile need not be there.
         let still = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged);
-        violations.extend(due.difference(&seen).filter(still).map(|id| Violation::Lost(*id)));
+        let missing = due.iter().filter(|id| !is_found(id));
+        violations.extend(missing.filter(still).map(|id| Violation::Lost(*id)));
         violations
     }
 }
@@ -223,9 +236,11 @@ mod tests {
         check(&[0, 1, 5], &[Violation::Risen(id(5))]);
         check(&[0, 1, 9], &[Violation::Foreign(id(9))]);
         assert_eq!(ledger.check(&BTreeSet::new(), &[(id(0), "other".into())]), [Violation::Foreign(id(0))]);
-        let twice = [(id(0), "text 0".into()), (id(1), "text 0".into())];
-        let want = [Violation::Doubled(id(1)), Violation::Foreign(id(1))];
-        assert_eq!(ledger.check(&BTreeSet::new(), &twice), want);
+        ledger.send(id(8), "text 0".to_owned(), Durability::Fast);
+        ledger.tried(&[id(8)]);
+        let twice = [(id(0), "text 0".into()), (id(8), "text 0".into())];
+        assert_eq!(ledger.check(&BTreeSet::new(), &twice[..1]), []);
+        assert_eq!(ledger.check(&BTreeSet::new(), &twice), [Violation::Doubled(id(8))]);
         ledger.power_was_cut(7, 1, &BTreeSet::from([id(0)]));
         check(&[0], &[]);
         check(&[1], &[Violation::Lost(id(0))]);
@@ -236,7 +251,7 @@ mod tests {
         check(&[0], &[Violation::Lost(id(2))]);
         ledger.was_destroyed(7, &BTreeSet::from([id(0)]));
         check(&[0], &[]);
-        ledger.damage_was_told(7);
+        ledger.was_set_aside(&BTreeSet::from([id(0)]));
         check(&[], &[]);
     }
 }

@@ -76,8 +76,8 @@ pub(crate) struct Machine {
     id: Id,
     settings: Settings,
     running: Option<Running>,
-    /// An older state of its disk, when one was kept.
-    backup: Option<sim::Fs>,
+    /// The disk as it was when it died once, and whether it died again since.
+    backup: Option<(sim::Fs, bool)>,
 }
 
 #[derive(Debug)]
@@ -133,10 +133,9 @@ impl Machine {
         if self.running.is_some() || self.away {
             return;
         }
-        if self.settings.planted == Some(Mutation::OldDisk)
-            && let Some(backup) = self.backup.take()
-        {
-            self.host.set_disk(backup);
+        if let Some((backup, true)) = &self.backup {
+            self.host.set_disk(backup.clone());
+            self.backup = None;
         }
         self.host.restart();
         match self.open() {
@@ -213,8 +212,12 @@ impl Machine {
     }
 
     fn keep_backup(&mut self) {
-        if self.settings.planted == Some(Mutation::OldDisk) && self.backup.is_none() && self.node().is_some() {
-            self.backup = Some(self.host.fs().cut_power(Loss::None, 0));
+        if self.settings.planted != Some(Mutation::OldDisk) || self.node().is_none() {
+            return;
+        }
+        match &mut self.backup {
+            Some((_, again)) => *again = true,
+            none => *none = Some((self.host.fs().cut_power(Loss::None, 0), false)),
         }
     }
 

@@ -1,18 +1,38 @@
 //! Which records there are: on shelves and in queues of nodes that are up, and on the disks of those that are not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_doors::{Fs as _, sim};
 use bucksaw_ingest::View;
 use bucksaw_node::Node;
 use bucksaw_record::Id;
+use bucksaw_segment::queue::{HEADER_LEN, read_header, survey};
 use bucksaw_segment::shelf::Reader;
 use bucksaw_segment::{Block, Chunk};
 
-/// Records by id.
-pub(crate) type Records = BTreeMap<Id, Arc<str>>;
+/// Records of one block or file.
+pub(crate) type Records = Vec<(Id, Arc<str>)>;
+
+/// What was read, and whether that is all: damage and failing disks are told of.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    parts: Vec<Arc<Records>>,
+    pub(crate) is_partial: bool,
+}
+
+impl Found {
+    fn add(&mut self, read: Option<Arc<Records>>) {
+        self.is_partial |= read.is_none();
+        self.parts.extend(read);
+    }
+
+    /// The records, in no order, and as often as they were found.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (Id, Arc<str>)> {
+        self.parts.iter().flat_map(|part| part.iter()).map(|(id, text)| (*id, Arc::clone(text)))
+    }
+}
 
 /// Remembers what was read of one machine, for files never change but by faults.
 #[derive(Clone, Debug, Default)]
@@ -27,90 +47,98 @@ struct Read {
 impl Cache {
     /// Something on the disk was changed from outside.
     pub(crate) fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Read::default();
+        *self.read() = Read::default();
     }
 
-    /// All on the shelf of a node. Blocks that cannot be read are told of by the shelf.
-    pub(crate) fn stored(&self, node: &Node) -> Records {
-        let mut all = Records::new();
+    /// All on the shelf of a node.
+    pub(crate) fn stored(&self, node: &Node) -> Found {
+        let mut found = Found { is_partial: !node.shelf.set_aside().is_empty(), ..Found::default() };
         for segment in node.shelf.segments().iter() {
             for block in 0..segment.footer().blocks.len() {
-                let read = || segment.block(block).ok();
-                self.block(segment.id(), block, read, &mut all);
+                found.add(self.block(segment.id(), block, || segment.block(block).ok()));
             }
         }
-        all
+        found
     }
 
     /// All on the shelf of a machine that is down.
-    pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> Records {
-        let mut all = Records::new();
+    pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> Found {
+        let mut found = Found::default();
         let shelf = Path::new(crate::machine::DIR).join("shelf");
         let is_segment = |path: &Path| path.parent() == Some(&shelf) && path.extension().is_some_and(|end| end == "seg");
         for path in disk.paths().iter().filter(|path| is_segment(path)) {
-            let Some(reader) = disk.open(path).ok().and_then(|file| Reader::open(file, path).ok()) else { continue };
+            let Some(reader) = disk.open(path).ok().and_then(|file| Reader::open(file, path).ok()) else {
+                found.is_partial = true;
+                continue;
+            };
             for block in 0..reader.footer().blocks.len() {
-                self.block(reader.id(), block, || reader.block(block).ok(), &mut all);
+                found.add(self.block(reader.id(), block, || reader.block(block).ok()));
             }
         }
-        all
+        found
     }
 
-    fn block(&self, id: Id, block: usize, read: impl Fn() -> Option<Block>, all: &mut Records) {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).blocks.get(&(id, block)).cloned();
-        let records = match known {
-            Some(records) => records,
-            None => {
-                let Some(read) = read() else { return };
-                let mut records = Records::new();
-                read.chunks().for_each(|chunk| note(&chunk, &mut records));
-                let records = Arc::new(records);
-                let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                cache.blocks.insert((id, block), Arc::clone(&records));
-                records
-            }
-        };
-        all.extend(records.iter().map(|(id, text)| (*id, Arc::clone(text))));
+    fn block(&self, id: Id, block: usize, read: impl Fn() -> Option<Block>) -> Option<Arc<Records>> {
+        let known = self.read().blocks.get(&(id, block)).cloned();
+        known.or_else(|| {
+            let mut records = Records::new();
+            read()?.chunks().for_each(|chunk| note(&chunk, &mut records));
+            let records = Arc::new(records);
+            self.read().blocks.insert((id, block), Arc::clone(&records));
+            Some(records)
+        })
     }
 
     /// All that can be read in the queue of a node, also what it has let go of and still shows.
-    pub(crate) fn queued(&self, node: &Node) -> Records {
-        let mut all = Records::new();
+    pub(crate) fn queued(&self, node: &Node) -> Found {
+        let mut found = Found { is_partial: !node.queue.damaged().is_empty(), ..Found::default() };
         for segment in node.queue.readable() {
             let view = segment.view();
-            let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).queued.get(&view.id).cloned();
-            let records = match known.filter(|(end, _)| *end == view.end) {
-                Some((_, records)) => records,
-                None => {
-                    let mut records = Records::new();
-                    read(&view, &mut records);
-                    let records = Arc::new(records);
-                    let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                    cache.queued.insert(view.id, (view.end, Arc::clone(&records)));
-                    records
-                }
-            };
-            all.extend(records.iter().map(|(id, text)| (*id, Arc::clone(text))));
+            let known = self.read().queued.get(&view.id).filter(|(end, _)| *end == view.end).cloned();
+            let records = known.map(|(_, records)| records).or_else(|| {
+                let records = Arc::new(of_view(&view)?);
+                self.read().queued.insert(view.id, (view.end, Arc::clone(&records)));
+                Some(records)
+            });
+            found.add(records);
         }
-        all
+        found
+    }
+
+    fn read(&self) -> MutexGuard<'_, Read> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn read(view: &View, all: &mut Records) {
-    let Ok((places, _)) = view.places() else { return };
-    let mut frames = view.frames(bucksaw_segment::queue::HEADER_LEN as u64);
+/// What lies in files of a queue that were set aside, and that the node tells of.
+pub(crate) fn told_aside(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    for (name, _) in node.queue.damaged() {
+        let path = Path::new(crate::machine::DIR).join("queue").join(name);
+        let Ok(file) = disk.open(&path) else { continue };
+        let Ok(id) = read_header(&*file, &path) else { continue };
+        let Ok(found) = survey(&file, &path) else { continue };
+        all.extend(of_view(&View::of_survey(id, file, path, found)).unwrap_or_default().into_iter().map(|(id, _)| id));
+    }
+    all
+}
+
+/// `None` when it cannot be read.
+fn of_view(view: &View) -> Option<Records> {
+    let mut all = Records::new();
+    let (places, _) = view.places().ok()?;
+    let mut frames = view.frames(HEADER_LEN as u64);
     for place in places {
         frames.seek(place.at);
-        if let Ok(Some(chunk)) = frames.next_chunk() {
-            note(&chunk, all);
-        }
+        note(&frames.next_chunk().ok()??, &mut all);
     }
+    Some(all)
 }
 
 fn note(chunk: &Chunk<'_>, all: &mut Records) {
     for (row, record) in (0..).zip(chunk.records()) {
         if let Some(id) = chunk.rows.id(row) {
-            all.insert(id, String::from_utf8_lossy(record).into());
+            all.push((id, String::from_utf8_lossy(record).into()));
         }
     }
 }

@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
             Some(mut answer) => {
                 if answer.next(&self.fleet, chance.within(0, 2)) {
                     self.answers += 1;
-                    self.violations.extend(answer.check(&self.fleet, self.ledger, self.planted));
+                    self.violations.extend(answer.check(self.ledger, self.planted));
                 } else {
                     self.answer = Some(answer);
                 }

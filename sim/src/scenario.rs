@@ -79,7 +79,7 @@ impl Scenario {
             victims,
             destroys,
             leaver,
-            reserve: [0, 128 << 10][chance.below(2)],
+            reserve: if chance.percent(50) { 128 << 10 } else { 0 },
             clients: chance.within(1, 3),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
