@@ -102,7 +102,7 @@ impl Scenario {
             reserve: 0,
             clients: 3,
             time: Duration::from_secs(600),
-            pace: Duration::from_millis(250),
+            pace: Duration::from_secs(1),
             trouble: Duration::from_secs(3_600),
             weather: Weather::CALM,
         }
