@@ -78,7 +78,8 @@ impl Client {
     pub(crate) async fn knock(&self, sequence: u32, durability: Durability, node: (usize, SocketAddr)) -> bool {
         let chance = Chance::new(self.seed);
         let now = Millis(self.host.doors().clock.unix_ms());
-        let batch = self.batch(&chance, Id::new(now, Producer::new(1_000 + self.number as u64), sequence), 1, durability);
+        let batch =
+            self.batch(&chance, Id::new(now, Producer::new(1_000 + self.number as u64), sequence), 1, durability);
         let ids = ids(&batch);
         self.ledger.tried(&ids);
         match self.call(&batch, durability, node.1).await {

@@ -12,6 +12,12 @@ use crate::ledger::Ledger;
 use crate::machine::{DIR, Machine, Stopped};
 use crate::scenario::Scenario;
 
+/// Kinds of faults; what happens often has several numbers.
+pub(crate) const FAULTS: usize = 25;
+
+/// The number of the fault that destroys a store.
+pub(crate) const DESTROY: usize = 22;
+
 /// How long a machine is down, mostly.
 const DOWN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(20));
 
@@ -129,7 +135,8 @@ impl<'a> Trouble<'a> {
             self.last = self.chance.below(fleet.machines.len());
         }
         let at = self.last;
-        match self.chance.below(25) {
+        let Some(fault) = self.chance.one(&self.scenario.faults) else { return };
+        match *fault {
             0 | 1 => self.strike_kill(fleet, at),
             2 | 3 => self.cut_power(fleet, at),
             4 | 5 => self.pause(fleet, at),
@@ -142,10 +149,10 @@ impl<'a> Trouble<'a> {
             15 | 16 => self.fill(fleet, at),
             17 => self.flip_bits(fleet),
             18 => (0..fleet.machines.len()).for_each(|at| self.cut_power(fleet, at)),
-            19 if self.rolling.is_empty() => self.rolling = (0..fleet.machines.len()).collect(),
+            19 => self.rolling = (0..fleet.machines.len()).collect(),
             20 => on(fleet, at, |machine| machine.stop(false)),
             21 => self.leave(fleet),
-            22 | 23 => self.destroy(fleet),
+            DESTROY | 23 => self.destroy(fleet),
             _ => self.fail_reads(fleet, at),
         }
         if self.chance.percent(20) {

@@ -1,8 +1,8 @@
 //! One machine of a simulated fleet: a node of the world with a real Bucksaw node on it, while it is up.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bucksaw_cluster::{self as cluster, Cluster, Facts, Router};
@@ -105,17 +105,7 @@ pub(crate) enum Stopped {
 impl Machine {
     pub(crate) fn new(host: sim::Node, number: usize, roles: Roles, settings: Settings) -> Self {
         let id = Id::new(Millis(1_767_225_600_000), Producer::new(1 + number as u64), 0);
-        Self {
-            host,
-            roles,
-            id,
-            settings,
-            away: false,
-            destroyed: false,
-            cuts: 0,
-            running: None,
-            backup: None,
-        }
+        Self { host, roles, id, settings, away: false, destroyed: false, cuts: 0, running: None, backup: None }
     }
 
     /// The node that runs on it.

@@ -65,7 +65,8 @@ impl Cache {
     pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> Found {
         let mut found = Found::default();
         let shelf = Path::new(crate::machine::DIR).join("shelf");
-        let is_segment = |path: &Path| path.parent() == Some(&shelf) && path.extension().is_some_and(|end| end == "seg");
+        let is_segment =
+            |path: &Path| path.parent() == Some(&shelf) && path.extension().is_some_and(|end| end == "seg");
         for path in disk.paths().iter().filter(|path| is_segment(path)) {
             let Some(reader) = disk.open(path).ok().and_then(|file| Reader::open(file, path).ok()) else {
                 found.is_partial = true;

@@ -89,13 +89,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        world: &'a World,
-        seed: u64,
-        scenario: &'a Scenario,
-        ledger: &'a Ledger,
-        planted: Option<Mutation>,
-    ) -> Self {
+    fn new(world: &'a World, seed: u64, scenario: &'a Scenario, ledger: &'a Ledger, planted: Option<Mutation>) -> Self {
         let fleet = Fleet::build(world, scenario, planted);
         let chance = Chance::new(seed);
         Self { world, scenario, ledger, planted, chance, fleet, answer: None, answers: 0, violations: Vec::new() }

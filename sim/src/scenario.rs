@@ -6,6 +6,7 @@ use bucksaw_doors::sim::{Delay, Weather};
 use bucksaw_node::Roles;
 
 use crate::chance::Chance;
+use crate::faults::{DESTROY, FAULTS};
 
 /// What a run is like.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Scenario {
     pub reserve: u64,
     /// Clients that append.
     pub clients: usize,
+    /// What goes wrong, by its number. In half of the runs it is little, and so the more often.
+    pub faults: Vec<usize>,
     /// For how long they do, and things go wrong.
     pub time: Duration,
     /// Time between two batches of a client.
@@ -81,6 +84,7 @@ impl Scenario {
             leaver,
             reserve: if chance.percent(50) { 128 << 10 } else { 0 },
             clients: chance.within(1, 3),
+            faults: faults(&chance, destroys),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
             trouble: ms(chance.within(1_000, 20_000) as u64),
@@ -101,12 +105,23 @@ impl Scenario {
             leaver: None,
             reserve: 0,
             clients: 3,
+            faults: Vec::new(),
             time: Duration::from_secs(600),
             pace: Duration::from_secs(1),
             trouble: Duration::from_secs(3_600),
             weather: Weather::CALM,
         }
     }
+}
+
+/// All that can go wrong, or a few of it ("Swarm testing", Groce and others: what is left out lets the rest meet).
+fn faults(chance: &Chance, destroys: bool) -> Vec<usize> {
+    if chance.percent(50) {
+        return (0..FAULTS).collect();
+    }
+    let mut some: Vec<usize> = (0..chance.within(2, 4)).map(|_| chance.below(FAULTS)).collect();
+    some.extend(destroys.then_some(DESTROY));
+    some
 }
 
 fn numbers(roles: &[Roles], wanted: impl Fn(&Roles) -> bool) -> Vec<usize> {

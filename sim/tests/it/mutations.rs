@@ -44,8 +44,7 @@ fn mutations_are_found_fourth_part() {
 #[test]
 fn mutations_are_listed_in_the_document() {
     let document = include_str!("../../../docs/simulation.md");
-    let listed: BTreeSet<String> =
-        document.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect();
+    let listed: BTreeSet<String> = document.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect();
     let expected: BTreeSet<String> = Mutation::ALL
         .iter()
         .map(|mutation| format!("| `{}` | {} | {} |", mutation.name(), mutation.why(), mutation.within()))

@@ -86,7 +86,15 @@ impl Disk {
             }
         }
         let faults = Faults { capacity: self.faults.capacity, ..Faults::default() };
-        Self { names, dirs: self.dirs.clone(), nodes, next: self.next, locked: BTreeSet::new(), used: Cell::default(), faults }
+        Self {
+            names,
+            dirs: self.dirs.clone(),
+            nodes,
+            next: self.next,
+            locked: BTreeSet::new(),
+            used: Cell::default(),
+            faults,
+        }
     }
 
     /// The disk as another process finds it when the one is gone that used it.
