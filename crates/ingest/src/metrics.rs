@@ -139,6 +139,12 @@ impl Metrics {
         sources.iter().map(|by| self.accepted_bytes.get_or_create(by).get()).sum()
     }
 
+    /// Bytes of record text that a store has committed so far, also of what was accepted before the start.
+    #[must_use]
+    pub fn consumed_bytes(&self) -> u64 {
+        self.consumed_bytes.get()
+    }
+
     /// Bytes consumed over bytes accepted: 1 in a steady state, less while a backlog grows.
     pub(crate) fn report_ratio(&self) {
         let accepted = self.accepted_bytes();
