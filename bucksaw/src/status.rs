@@ -13,10 +13,11 @@ use crate::{interrupt, node};
 
 /// The columns and the keys that they show, the first that a node has; an object's members are `object_member`. Columns
 /// that no node has anything for are left out. Addresses are long, so they come last.
-const COLUMNS: [(&str, &[&str]); 11] = [
+const COLUMNS: [(&str, &[&str]); 12] = [
     ("id", &["id"]),
     ("state", &["state"]),
     ("roles", &["roles"]),
+    ("load", &["load_level"]),
     ("backlog", &["queue_pending_bytes", "queue_backlog_bytes"]),
     ("oldest", &["queue_oldest_pending_seconds"]),
     ("stored", &["store_stored_bytes", "stored_bytes"]),

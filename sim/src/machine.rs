@@ -8,7 +8,7 @@ use bucksaw_cluster::{self as cluster, Cluster, Facts, Router};
 use bucksaw_doors::{Body, sim};
 use bucksaw_ingest::handover::{message, read_message};
 use bucksaw_ingest::{self as ingest, Durability, Queue, Records, Refusal, Source};
-use bucksaw_node::{Node, Parts, Roles};
+use bucksaw_node::{Node, Parts, Roles, balance};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, Patience, Shelf};
@@ -130,6 +130,7 @@ impl Machine {
             shelf: Arc::new(shelf),
             cluster,
             patience: Patience::default(),
+            balance: balance::Config::default(),
             modestly: |work| work(),
         };
         node.answer_calls();

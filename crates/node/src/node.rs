@@ -9,6 +9,7 @@ use bucksaw_ingest::handover::{self, Handover};
 use bucksaw_record::Id;
 use bucksaw_store::{PUT, Patience, Pull, Puller, Receive, Shelf};
 
+use crate::balance;
 use crate::peers::Others;
 
 pub use bucksaw_cluster::Roles;
@@ -34,6 +35,8 @@ pub struct Node {
     pub cluster: Arc<Cluster>,
     /// How long other nodes are waited for.
     pub patience: Patience,
+    /// When it is busy.
+    pub balance: balance::Config,
     /// Does work that nobody waits for: at a lower priority, where that can be had.
     pub modestly: fn(&(dyn Fn() + Sync)),
 }

@@ -183,7 +183,7 @@ fn tidy_once(node: &Node, stopping: &Stopping) -> Result<u64, StoreError> {
 }
 
 async fn tell_facts(node: Node, mut stopping: Stopping) {
-    let mut teller = Teller::default();
+    let mut teller = Teller::new(&node);
     while !is_stopping(&stopping) {
         teller.tell(&node);
         rest(&node, facts::PERIOD, &mut stopping).await;

@@ -76,9 +76,10 @@ impl Node {
     }
 }
 
-/// Settings that lose no time.
+/// Settings that lose no time; addresses are tried in the order in which they are given.
 pub(crate) fn config(to: &[SocketAddr]) -> Config {
     Config {
+        spread: false,
         to: to.iter().map(SocketAddr::to_string).collect(),
         backoff_min: Duration::from_millis(1),
         backoff_max: Duration::from_millis(20),
