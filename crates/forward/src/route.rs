@@ -110,7 +110,8 @@ impl Route {
         let shunned = Shunned { until: now + time, times: times.saturating_add(1) };
         self.shunned.insert(address.to_owned(), shunned);
         while self.shunned.len() > KEPT + self.own.len() {
-            let first = self.shunned.iter().min_by_key(|(_, shunned)| shunned.until).map(|(address, _)| address.clone());
+            let first =
+                self.shunned.iter().min_by_key(|(_, shunned)| shunned.until).map(|(address, _)| address.clone());
             first.and_then(|first| self.shunned.remove(&first));
         }
     }
@@ -140,8 +141,7 @@ mod tests {
 
     fn route(own: &[&str], spread: bool) -> Route {
         let to = own.iter().map(|own| (*own).to_owned()).collect();
-        let config =
-            Config { to, spread, shun_min: at(5), shun_max: at(60), settle: at(60), ..Config::default() };
+        let config = Config { to, spread, shun_min: at(5), shun_max: at(60), settle: at(60), ..Config::default() };
         Route::new(&config, &*Doors::real().entropy)
     }
 

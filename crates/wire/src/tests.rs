@@ -57,7 +57,10 @@ fn lengths_are_the_documented_ones() {
     assert_eq!(Told::Acked(1).encode().len(), 16);
     let elsewhere = Elsewhere::new(Why::GOODBYE, ["10.0.0.1:7651".to_owned(), "b:1".to_owned()]).unwrap();
     let bytes = Told::Elsewhere(elsewhere).encode();
-    assert_eq!((&bytes[..4], &bytes[4..16], &bytes[16..]), (&[3, 2, 17, 0][..], &[0; 12][..], &b"10.0.0.1:7651,b:1"[..]));
+    assert_eq!(
+        (&bytes[..4], &bytes[4..16], &bytes[16..]),
+        (&[3, 2, 17, 0][..], &[0; 12][..], &b"10.0.0.1:7651,b:1"[..])
+    );
     assert_eq!((FLUSH.len(), &FLUSH[..4]), (56, &b"BSWL"[..]));
 }
 

@@ -76,10 +76,10 @@ impl Balance {
         let sum = all.clone().map(u128::from).sum::<u128>();
         let mean = u64::try_from(sum / (others.len() as u128 + 1)).unwrap_or(u64::MAX);
         let most = all.max().unwrap_or(0);
-        let level = self.level.step(self.sample(queue, mean).signs(self.config.busy_bytes_per_second));
+        let signs = self.sample(queue, mean).signs(self.config.busy_bytes_per_second);
+        let level = self.level.step(signs);
         let guide = queue.guide();
-        let load =
-            Load { bytes_per_second: self.bytes_per_second, connections: guide.connections(), level };
+        let load = Load { bytes_per_second: self.bytes_per_second, connections: guide.connections(), level };
 
         let standings = others.iter().map(|member| standing(member.facts.node, &member.facts.load));
         let standings: Vec<Standing> = standings.chain([standing(me, &load)]).collect();
@@ -194,7 +194,12 @@ mod tests {
     #[test]
     fn smoothed_numbers_come_to_rest() {
         let mut rate = 0;
-        let rates: Vec<u64> = (0..4).map(|_| { rate = smoothed(rate, 1_000); rate }).collect();
+        let rates: Vec<u64> = (0..4)
+            .map(|_| {
+                rate = smoothed(rate, 1_000);
+                rate
+            })
+            .collect();
         assert_eq!(rates, [250, 437, 577, 682]);
         for want in [1_000, 0, 3] {
             for _ in 0..60 {

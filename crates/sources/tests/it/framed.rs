@@ -22,7 +22,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// Says a hello, right or wrong, and hears the answer.
-    async fn greet(node: &Node, hello: &[u8]) -> (Self, Option<Answer>) {
+    pub(crate) async fn greet(node: &Node, hello: &[u8]) -> (Self, Option<Answer>) {
         let mut socket = node.connect().await;
         socket.write_all(hello).await.unwrap();
         let mut client = Self { socket, bytes: Vec::new() };
