@@ -114,6 +114,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         shelf: Arc::clone(&shelf),
         cluster: Arc::clone(&cluster),
         patience: bucksaw_store::Patience::default(),
+        balance: settings::balance(&args),
         modestly: priority::modestly,
     };
 
@@ -127,13 +128,14 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let (reason, sound) = http.block_on(wanted_end(signals, &mut parts));
     info!(reason, "stopping");
     app.set_ready(false);
+    // From now on no other node sends its clients here, and ours are told to go to others.
+    cluster.update(|facts| facts.draining = true);
     // Nobody listens when all servers have ended already.
     let _ = stop.send(true);
     for task in served {
         // A task that panicked has nothing left to end.
         let _ = http.block_on(task);
     }
-    cluster.update(|facts| facts.draining = true);
     queue.close();
     shelf.hurry();
     inner.block_on(async {

@@ -106,6 +106,7 @@ fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
             "roles": roles,
             "queue": queue,
             "store": store,
+            "load": { "level": facts.load.level, "connections": facts.load.connections },
             "disk_free_bytes": facts.free_bytes,
         })
     });
@@ -118,16 +119,19 @@ fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
     }
     node["member"] = member.state.word().into();
     node["since"] = moment(Some(member.since)).into();
-    let load = &facts.load;
-    node["load"] = json!({
-        "bytes_per_second": load.bytes_per_second,
-        "connections": load.connections,
-        "level": load.level,
-    });
+    node["load"]["bytes_per_second"] = facts.load.bytes_per_second.into();
     if let Some(twin) = member.twin {
         node["twin"] = twin.to_string().into();
     }
     node
+}
+
+/// How busy the node is taking in.
+fn load(queue: &bucksaw_ingest::Queue) -> Value {
+    let advice = queue.guide().advice();
+    let mut load = json!({ "level": advice.level, "connections": queue.guide().connections() });
+    load["refusing"] = (advice.refuses && advice.level >= 2).into();
+    load
 }
 
 fn moment(at: Option<Millis>) -> Option<String> {
@@ -173,6 +177,7 @@ fn describe(app: &App) -> Value {
             "oldest": span(segments.iter().map(|segment| segment.reach().low).min()),
             "newest": span(segments.iter().map(|segment| segment.reach().high).max()),
         },
+        "load": load(queue),
         "disk_free_bytes": queue.free_bytes(),
         "damaged": app.engine.damaged(),
         "segments_with_damaged_blocks": broken,

@@ -50,7 +50,7 @@ impl Metrics {
         cluster.register("calls_refused", "Calls of other nodes refused because of too many", all.calls_refused);
         // They should be there to be graphed from the beginning.
         for state in State::ALL {
-            metrics.members.get_or_create(&ByState { state: state.word() });
+            drop(metrics.members.get_or_create(&ByState { state: state.word() }));
         }
         metrics
     }

@@ -10,6 +10,7 @@ use bucksaw_record::Id;
 use bucksaw_store::repair::{Held, IDS, Repair, Walk};
 use bucksaw_store::{PUT, Patience, Pull, Puller, Receive, Shelf};
 
+use crate::balance;
 use crate::peers::Others;
 
 pub use bucksaw_cluster::Roles;
@@ -35,6 +36,8 @@ pub struct Node {
     pub cluster: Arc<Cluster>,
     /// How long other nodes are waited for.
     pub patience: Patience,
+    /// When it is busy.
+    pub balance: balance::Config,
     /// Does work that nobody waits for: at a lower priority, where that can be had.
     pub modestly: fn(&(dyn Fn() + Sync)),
 }

@@ -109,7 +109,7 @@ impl Parts {
         };
         within(&node.tasks, time, drain).await;
         // What others remember of it while it is gone.
-        Teller::default().tell(node);
+        Teller::new(node).tell(node, None);
     }
 
     /// Ends them, and waits for at most `time` for what they are doing.
@@ -209,7 +209,7 @@ async fn restore(repair: Arc<Repair>, mut stopping: Stopping) {
 }
 
 async fn tell_facts(node: Node, repair: Option<Arc<Repair>>, mut stopping: Stopping) {
-    let mut teller = Teller::default();
+    let mut teller = Teller::new(&node);
     while !is_stopping(&stopping) {
         teller.tell(&node, repair.as_ref().and_then(|repair| repair.status().walked));
         rest(&node, facts::PERIOD, &mut stopping).await;
