@@ -18,6 +18,8 @@ mod faults;
 mod fleet;
 mod ledger;
 mod machine;
+#[cfg(test)]
+mod repair;
 mod run;
 mod scenario;
 

@@ -78,7 +78,7 @@ pub(crate) struct Machine {
 #[derive(Debug)]
 struct Running {
     node: Node,
-    _parts: Parts,
+    parts: Parts,
 }
 
 impl Machine {
@@ -90,6 +90,12 @@ impl Machine {
     /// The node that runs on it.
     pub(crate) fn node(&self) -> Option<&Node> {
         self.running.as_ref().map(|running| &running.node)
+    }
+
+    /// What restores copies there, while it is up and a store.
+    #[cfg(test)]
+    pub(crate) fn repair(&self) -> Option<&Arc<store::repair::Repair>> {
+        self.running.as_ref().and_then(|running| running.parts.repair())
     }
 
     /// Starts it, when it is not up. A node that cannot open its files stays down, and is to be started again.
@@ -137,7 +143,7 @@ impl Machine {
             let queue = Arc::clone(&node.queue);
             node.cluster.router().add(APPEND, move |body: Body| append(Arc::clone(&queue), body));
         }
-        Some(Running { _parts: Parts::start(node.clone()), node })
+        Some(Running { parts: Parts::start(node.clone()), node })
     }
 
     /// What is left of it when its process is ended by `how`.
