@@ -113,6 +113,12 @@ impl Machine {
         self.running.as_ref().map(|running| &running.node)
     }
 
+    /// What restores copies there, while it is up and a store.
+    #[cfg(test)]
+    pub(crate) fn repair(&self) -> Option<&Arc<store::repair::Repair>> {
+        self.running.as_ref().and_then(|running| running.parts.as_ref()?.repair())
+    }
+
     /// Whether it is up and not about to go.
     pub(crate) fn is_steady(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.parts.is_some())
