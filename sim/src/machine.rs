@@ -78,6 +78,7 @@ pub(crate) struct Machine {
 #[derive(Debug)]
 struct Running {
     node: Node,
+    #[cfg_attr(not(test), expect(dead_code, reason = "they run until this is dropped"))]
     parts: Parts,
 }
 
