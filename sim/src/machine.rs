@@ -54,7 +54,7 @@ impl Settings {
         };
         match planted {
             Some(Mutation::OneCopy) => shelf.copies = 1,
-            Some(Mutation::NoGrace) => queue.committed_grace = Duration::ZERO,
+            Some(Mutation::NoGrace) => (queue.committed_grace, queue.shared_grace) = (Duration::ZERO, Duration::ZERO),
             Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
             _ => {}
         }

@@ -109,6 +109,12 @@ impl Bench {
         self.statuses().iter().map(|status| status.restored_bytes).sum()
     }
 
+    /// All walkers look at everything now.
+    fn hint(&self) {
+        let walkers = self.fleet.machines.iter().filter_map(Machine::repair);
+        walkers.for_each(|repair| repair.hint(Millis(0), Millis::MAX));
+    }
+
     /// A machine is lost for good.
     fn destroy(&mut self, at: usize) {
         self.fleet.machines[at].destroy();
@@ -185,7 +191,10 @@ fn two_losses_one_after_the_other_lose_nothing() {
 fn a_healthy_cluster_copies_nothing() {
     let mut bench = Bench::new(5, 3, 2);
     // Records come and go to the shelves all the while, are merged, and the passes find some on their way.
-    bench.send(400);
+    for _ in 0..400 {
+        bench.send(1);
+        bench.hint();
+    }
     bench.settle();
     let first: Vec<_> = bench.statuses().iter().map(|status| status.walked).collect();
     bench.pass(2 * PERIOD);
@@ -203,7 +212,10 @@ fn a_store_that_is_only_started_anew_starts_no_storm() {
     bench.settle();
     for at in 1..=3 {
         bench.fleet.machines[at].kill();
-        bench.pass(LOST_AFTER / 2);
+        // Long enough to be known to be down.
+        bench.pass(LOST_AFTER * 9 / 10);
+        bench.hint();
+        bench.pass(LOST_AFTER / 5);
         bench.fleet.start_all();
         bench.pass(Duration::from_secs(60));
     }
