@@ -48,7 +48,7 @@ mutations! {
     ShelfSyncSkipped, "shelf-sync-skipped", 40, "Only files of the shelf are not synced: queues let go of what no store has.";
     WrittenLate, "written-late", 40, "What was written is in the memory of the process when it is killed: a buffer before the file.";
     OldDisk, "old-disk", 60, "A machine comes back with the disk that it had before: a snapshot was restored.";
-    DamageForgotten, "damage-forgotten", 120, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
+    DamageForgotten, "damage-forgotten", 200, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
     PutThrownAway, "put-thrown-away", 40, "A copy is acknowledged and thrown away.";
     PutToldEarly, "put-told-early", 80, "A copy is acknowledged when it has come, before it is durable.";
     PutToldUnread, "put-told-unread", 40, "A copy is acknowledged when its first bytes have come.";
