@@ -19,7 +19,8 @@ stop() {
     # Whoever was killed by hand is gone already. Nodes give their queues to the stores before they end, which takes long when
     # all end at once: a second signal leaves the rest to the next start.
     for _ in $(seq 2); do
-        [ -z "$(jobs -pr)" ] || kill $(jobs -pr) 2>/dev/null || true
+        # Of a pipe's processes `jobs` names the first.
+        kill $(jobs -pr) ${pids[3]:+"${pids[3]}"} 2>/dev/null || true
         for _ in $(seq 50); do
             [ -n "$(jobs -pr)" ] || return 0
             sleep 0.1
