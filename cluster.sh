@@ -16,9 +16,16 @@ secret=$data/cluster.secret
 pids=()
 stop() {
     trap - EXIT INT TERM
-    # Whoever was killed by hand is gone already.
-    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null || true
-    wait 2>/dev/null || true
+    # Whoever was killed by hand is gone already. Nodes give their queues to the stores before they end, which takes long when
+    # all end at once: a second signal leaves the rest to the next start.
+    for _ in $(seq 2); do
+        # Of a pipe's processes `jobs` names the first.
+        kill $(jobs -pr) ${pids[3]:+"${pids[3]}"} 2>/dev/null || true
+        for _ in $(seq 50); do
+            [ -n "$(jobs -pr)" ] || return 0
+            sleep 0.1
+        done
+    done
 }
 trap stop EXIT
 trap 'exit 130' INT
@@ -37,7 +44,9 @@ start() {
         --listen-cluster "127.0.0.1:$(port "$1" 9)" --log-level warn "${@:2}" </dev/null &
     pids+=($!)
     for _ in $(seq 300); do
-        [ -z "$(address "$1" http)" ] || "$bucksaw" status --addr "http://$(address "$1" http)" >/dev/null 2>&1 && return
+        if [ -n "$(address "$1" http)" ] && "$bucksaw" status --addr "http://$(address "$1" http)" >/dev/null 2>&1; then
+            return
+        fi
         kill -0 "${pids[-1]}" 2>/dev/null || { echo "node $1 did not start" >&2; exit 1; }
         sleep 0.1
     done

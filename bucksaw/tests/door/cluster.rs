@@ -142,7 +142,10 @@ fn the_sample_cluster_is_what_it_says() {
     let third = rustix::process::Pid::from_raw(nodes[2].1).unwrap();
     rustix::process::kill_process(third, rustix::process::Signal::KILL).unwrap();
     wait_until("the loss is told", || typed(&tries[2]).contains(&format!("({}) is down since", nodes[2].0)));
-    assert!(typed(&tries[3]).trim().parse::<u64>().unwrap() > 0);
+    // What only that one had is gone with it; the sample goes on.
+    wait_until("errors are found again", || {
+        bucksaw(tries[3].split_whitespace().skip(1)).output().unwrap().status.code() == Some(0)
+    });
 
     cluster.ask_to_stop();
     let (_, _, said) = cluster.end();

@@ -195,7 +195,8 @@ impl Total {
             let seen = self.seen.entry((cell, producer)).or_default();
             let (count, bytes) = (seen.len(), seen.serialized_size());
             *seen |= found;
-            self.seen_bytes += seen.serialized_size() - bytes;
+            // Runs that grow together take less than before.
+            self.seen_bytes = self.seen_bytes + seen.serialized_size() - bytes;
             if let Some(sum) = self.counts.get_mut(cell) {
                 *sum += seen.len() - count;
             }
@@ -523,5 +524,27 @@ impl Tally<'_> {
         } else if let Some(count) = self.counts.get_mut(cell) {
             *count += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_grow_together_count_once() {
+        let request = Request::new(bucksaw_record::Expr::All, Millis(0), Millis(10));
+        let grid = Grid::new(&request, Division { buckets: 1, by_level: false });
+        let mut total = Total::new(grid, crate::budget::Budget::new(1 << 20, Default::default()).account().force(0));
+        let runs = |spans: &[std::ops::Range<u32>]| {
+            let mut ids: RoaringBitmap = spans.iter().cloned().flatten().collect();
+            ids.optimize();
+            [((0, Producer::new(1)), ids)]
+        };
+        total.add_ids(runs(&[0..100, 200..300, 400..500]));
+        let apart = total.seen_bytes();
+        total.add_ids(runs(&[50..450]));
+        assert_eq!(total.sum(), 500);
+        assert!(total.seen_bytes() < apart, "{} and {apart}", total.seen_bytes());
     }
 }
