@@ -113,10 +113,10 @@ async fn an_overloaded_node_lets_some_go_after_all_is_acknowledged() {
     assert_eq!(gone.hear().await, None);
     stays.send(2, "c\n").await;
     until("who stayed", || node.queue.appends() == 3).await;
+    node.queue.commit_group();
     drop((gone, stays));
     until("the end", || node.queue.guide().connections() == 0).await;
     assert_eq!(node.queue.guide().connections_movable(), 0);
-    node.queue.commit_group();
     assert_eq!(node.stop().await.len(), 3);
 }
 
