@@ -54,6 +54,11 @@ async fn a_busy_node_suggests_others_and_serves_all_the_same() {
     assert!(matches!(answer, Some(Answer::Welcome { version: Version { major: 1, minor: 0 }, .. })), "{answer:?}");
     node.queue.guide().send(5);
     assert_eq!(client.hear().await, elsewhere(Why::SUGGESTION, "n1:7652"));
+    old.send(1, "b\n").await;
+    until("the other batch", || node.queue.appends() == 2).await;
+    node.queue.commit_group();
+    // The first that it hears, and all.
+    assert_eq!(old.acked(1).await, 1);
     old.hears_nothing().await;
     assert!(sent(&node, "suggested") >= 2.0 && sent(&node, "refused") + sent(&node, "let_go") == 0.0);
     drop((client, old));
