@@ -23,10 +23,9 @@ fn cluster(first: &[&str], all: &[&str]) -> [Node; 3] {
     for node in &nodes {
         wait_until("all know each other", || {
             let told = node.get("/api/v1/cluster").expect(200).json();
-            told["nodes"].as_array().is_some_and(|nodes| {
-                nodes.len() == 3
-                    && nodes.iter().all(|node| node["member"] == "alive" && node["addresses"]["fast"] != Value::Null)
-            })
+            // Who only is known of, and does not answer, says no such thing.
+            let answers = |node: &Value| node["uptime_seconds"].is_u64();
+            told["nodes"].as_array().is_some_and(|nodes| nodes.len() == 3 && nodes.iter().all(answers))
         });
     }
     nodes
@@ -109,7 +108,11 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
         let connections = nodes.each_ref().map(|node| load(node)["connections"].as_u64().unwrap());
         connections.iter().sum::<u64>() == 7 && connections[0] <= 3 && connections[1] > 0 && connections[2] > 0
     });
-    wait_until("the node is at ease", || load(&nodes[0])["level"] == 0);
+    // With three clients of seven it has a little more than the mean, which does not make it busy, and may keep it so.
+    wait_until("the node lets clients in", || {
+        let load = load(&nodes[0]);
+        load["level"].as_u64() <= Some(1) && load["refusing"] == false
+    });
     assert!(nodes.iter().all(|node| accepted(node) > 0.0));
     assert!(sent(&nodes[0], "suggested") > 0.0 && sent(&nodes[0], "let_go") == 0.0);
     let table = String::from_utf8(nodes[0].cli(&["status"]).stdout).unwrap();

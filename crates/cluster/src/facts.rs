@@ -100,7 +100,7 @@ pub struct Clients {
 /// How busy a node is taking in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Bytes of records accepted in a second.
+    /// Bytes of records accepted in a second, smoothed over some seconds.
     #[serde(default)]
     pub bytes_per_second: u64,
     /// Connections of sources.

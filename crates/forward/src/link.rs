@@ -116,9 +116,10 @@ impl<'a> Link<'a> {
     }
 
     fn note_lost(&mut self, address: &str, lost: &Lost, wait: Duration) {
-        if matches!(lost, Lost::Moved) {
-            info!(address, "left the node: others have less to do");
-            return;
+        match lost {
+            Lost::Moved => return info!(address, "left the node: others have less to do"),
+            Lost::Busy(_) if wait.is_zero() => return info!(address, "the node has too much to do: trying another"),
+            _ => {}
         }
         self.window.set_trouble(format!("{address}: {lost}"));
         let now = self.now();

@@ -21,6 +21,7 @@ use crate::Config;
 use crate::connect::{Connected, connect, read};
 use crate::error::Lost;
 use crate::route::Route;
+use crate::run::stopped;
 use crate::window::{Next, Window};
 
 /// When sending fails, what the node said before is worth so long a wait.
@@ -95,7 +96,7 @@ impl Session<'_> {
         loop {
             let next = tokio::select! {
                 biased;
-                _ = left.wait_for(|left| *left) => {
+                () = stopped(&mut left) => {
                     // A bulk port has what it was sent taken by a store at once, as nothing follows that would hasten it.
                     let _ = socket.write_all(&FLUSH).await;
                     let _ = socket.shutdown().await;

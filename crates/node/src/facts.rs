@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bucksaw_cluster::{Facts, Held};
+use bucksaw_cluster::{Facts, Held, Load};
 use bucksaw_record::Millis;
 
 use crate::balance::Balance;
@@ -23,7 +23,8 @@ impl Teller {
     /// Brings the facts up to date, a period after the last time. `walked` is when the last pass of repair that came to its
     /// end began.
     pub(crate) fn tell(&mut self, node: &Node, walked: Option<Millis>) {
-        let load = self.0.step(&node.queue, &node.cluster);
+        // Where nothing is taken in there is nothing to be sent away.
+        let load = if node.roles.ingest { self.0.step(&node.queue, &node.cluster) } else { Load::default() };
         let (queue, shelf) = (in_queue(node), on_shelf(node));
         let free_bytes = node.queue.free_bytes();
         node.cluster.update(|facts: &mut Facts| {

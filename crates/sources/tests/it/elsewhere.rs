@@ -54,6 +54,11 @@ async fn a_busy_node_suggests_others_and_serves_all_the_same() {
     assert!(matches!(answer, Some(Answer::Welcome { version: Version { major: 1, minor: 0 }, .. })), "{answer:?}");
     node.queue.guide().send(5);
     assert_eq!(client.hear().await, elsewhere(Why::SUGGESTION, "n1:7652"));
+    old.send(1, "b\n").await;
+    until("the other batch", || node.queue.appends() == 2).await;
+    node.queue.commit_group();
+    // The first that it hears, and all.
+    assert_eq!(old.acked(1).await, 1);
     old.hears_nothing().await;
     assert!(sent(&node, "suggested") >= 2.0 && sent(&node, "refused") + sent(&node, "let_go") == 0.0);
     drop((client, old));
@@ -113,10 +118,10 @@ async fn an_overloaded_node_lets_some_go_after_all_is_acknowledged() {
     assert_eq!(gone.hear().await, None);
     stays.send(2, "c\n").await;
     until("who stayed", || node.queue.appends() == 3).await;
+    node.queue.commit_group();
     drop((gone, stays));
     until("the end", || node.queue.guide().connections() == 0).await;
     assert_eq!(node.queue.guide().connections_movable(), 0);
-    node.queue.commit_group();
     assert_eq!(node.stop().await.len(), 3);
 }
 
