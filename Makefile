@@ -14,7 +14,11 @@ export BUCKSAW_CHROMIUM ?= $(or $(shell command -v chromium),/usr/bin/chromium)
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 NPM_DONE := ui/node_modules/.package-lock.json
 
-.PHONY: help run build test test-rust test-ui check soak fuzz bench fmt clean setup chromium
+# How many seeds `make sim` runs, and from which on.
+SEEDS ?= 1000
+FROM ?= 0
+
+.PHONY: help run cluster build test test-rust test-ui check soak sim fuzz bench fmt clean setup chromium
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -26,6 +30,10 @@ setup: ## look for what building needs, and say how to get it
 run: setup ## build, start a node on the default ports, feed it sample logs, and say what to try
 	$(CARGO) build --release -p bucksaw
 	./demo.sh
+
+cluster: setup ## build, start three nodes on loopback that share sample logs, and say what to try
+	$(CARGO) build --release -p bucksaw
+	./cluster.sh
 
 build: setup ## build the release binary: target/release/bucksaw
 	$(CARGO) build --release -p bucksaw
@@ -60,6 +68,9 @@ check: setup $(DENY) ## formatting, lints, documentation, licences of dependenci
 
 soak: setup ## a hundred kills under load
 	BUCKSAW_KILL_ROUNDS=100 $(CARGO) test -p bucksaw --test door kill -- --nocapture
+
+sim: setup ## whole clusters under virtual time, with faults: SEEDS=… FROM=…; see docs/simulation.md
+	$(CARGO) run --release -p bucksaw-sim -- --from $(FROM) --seeds $(SEEDS)
 
 fuzz: setup $(FUZZ) ## every parser of bytes from outside, a minute each
 	./fuzz/run.sh $(FUZZ) 60

@@ -10,11 +10,12 @@ use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::exit::Exit;
 use crate::failure::WrongArguments;
+use crate::forget::ForgetArgs;
 use crate::generate::GenerateArgs;
 use crate::layers::Layers;
 use crate::man::ManArgs;
 use crate::status::StatusArgs;
-use crate::{completions, config, failure, forward, generate, man, query, serve, status, tail, verify};
+use crate::{completions, config, failure, forget, forward, generate, man, query, serve, status, tail, verify};
 
 /// How wide help is at most, in columns.
 const HELP_COLUMNS_MAX: usize = 100;
@@ -47,6 +48,7 @@ enum Command {
     Tail(TailArgs),
     Generate(GenerateArgs),
     Status(StatusArgs),
+    Forget(ForgetArgs),
     Verify(VerifyArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
@@ -70,6 +72,7 @@ impl Command {
             Self::Tail(args) => tail::run(args),
             Self::Generate(args) => generate::run(args),
             Self::Status(args) => status::run(args),
+            Self::Forget(args) => forget::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Config(args) => config::run(args, &layers),
             Self::Completions(args) => completions::run(args, layers.tree),

@@ -71,5 +71,6 @@ fn config(args: &ForwardArgs) -> anyhow::Result<Config> {
     }
     let pairs: Vec<(&str, &str)> = args.labels.iter().flat_map(Labels::iter).collect();
     let labels = Labels::new(pairs).map_err(|error| Usage(format!("--label: {error}")))?;
-    Ok(Config { to, labels, ..Config::default() })
+    // Drawn by lot among those that were given: many agents with one list are to spread over its nodes.
+    Ok(Config { to, labels, spread: true, ..Config::default() })
 }

@@ -12,6 +12,7 @@ mod config;
 mod exit;
 mod expression;
 mod failure;
+mod forget;
 mod forward;
 mod generate;
 mod interrupt;

@@ -9,11 +9,12 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::http::request::Builder;
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::messages::{MEDIA_TYPE, Message, Messages};
 use crate::values::NodeUrl;
@@ -33,7 +34,7 @@ const ERROR_CHARS_MAX: usize = 2_000;
 /// # Errors
 /// When the system has no descriptors left.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
-    Builder::new_current_thread().enable_io().enable_time().build().context("cannot start")
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().context("cannot start")
 }
 
 /// The path of a call with its parameters.
@@ -48,8 +49,16 @@ pub(crate) fn path(call: &str, parameters: &[(&str, &str)]) -> String {
 /// # Errors
 /// When the node cannot be reached, refuses, or sends more than is reasonable.
 pub(crate) async fn ask(addr: &NodeUrl, path: &str) -> anyhow::Result<Bytes> {
-    let body = request(addr, path, "application/json").await?.into_body();
+    let body = request(addr, Request::get(target(addr, path)?), "application/json").await?.into_body();
     held(body).await.with_context(|| format!("{addr} did not answer to the end"))
+}
+
+/// Has a node do something.
+///
+/// # Errors
+/// When the node cannot be reached, or refuses.
+pub(crate) async fn tell(addr: &NodeUrl, path: &str) -> anyhow::Result<()> {
+    request(addr, Request::post(target(addr, path)?), "application/json").await.map(drop)
 }
 
 /// The answer to a call, as it comes.
@@ -57,7 +66,7 @@ pub(crate) async fn ask(addr: &NodeUrl, path: &str) -> anyhow::Result<Bytes> {
 /// # Errors
 /// When the node cannot be reached, refuses, or does not answer with a stream.
 pub(crate) async fn stream(addr: &NodeUrl, path: &str) -> anyhow::Result<Stream> {
-    let response = request(addr, path, MEDIA_TYPE).await?;
+    let response = request(addr, Request::get(target(addr, path)?), MEDIA_TYPE).await?;
     let media_type = response.headers().get(CONTENT_TYPE).map(hyper::header::HeaderValue::as_bytes).unwrap_or_default();
     if !media_type.starts_with(MEDIA_TYPE.as_bytes()) {
         let found = one_line(&String::from_utf8_lossy(media_type));
@@ -91,10 +100,12 @@ impl Stream {
     }
 }
 
-async fn request(addr: &NodeUrl, path: &str, accept: &str) -> anyhow::Result<Response<Incoming>> {
-    let target = addr.target(path);
-    let uri: Uri = target.parse().map_err(|_| anyhow!("the expression is too long to be sent: shorten it"))?;
-    let request = Request::get(uri)
+fn target(addr: &NodeUrl, path: &str) -> anyhow::Result<Uri> {
+    addr.target(path).parse().map_err(|_| anyhow!("the expression is too long to be sent: shorten it"))
+}
+
+async fn request(addr: &NodeUrl, request: Builder, accept: &str) -> anyhow::Result<Response<Incoming>> {
+    let request = request
         .header(HOST, addr.authority())
         .header(ACCEPT, accept)
         .header(USER_AGENT, concat!("bucksaw/", env!("CARGO_PKG_VERSION")))

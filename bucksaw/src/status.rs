@@ -1,5 +1,7 @@
 //! `bucksaw status`: the cluster as the asked node sees it.
 
+mod health;
+
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value};
@@ -11,21 +13,25 @@ use crate::table::Table;
 use crate::values::NodeUrl;
 use crate::{interrupt, node};
 
-/// The columns and the keys that they show, the first that a node has; an object's members are `object_member`. Columns
-/// that no node has anything for are left out. Addresses are long, so they come last.
-const COLUMNS: [(&str, &[&str]); 11] = [
-    ("id", &["id"]),
-    ("state", &["state"]),
-    ("roles", &["roles"]),
-    ("backlog", &["queue_pending_bytes", "queue_backlog_bytes"]),
-    ("oldest", &["queue_oldest_pending_seconds"]),
-    ("stored", &["store_stored_bytes", "stored_bytes"]),
-    ("segments", &["store_segments", "segments"]),
-    ("disk free", &["disk_free_bytes"]),
-    ("damaged", &["damaged"]),
-    ("up", &["uptime_seconds"]),
-    ("addresses", &["addresses"]),
+/// The columns and the keys that they show; an object's members are `object_member`. Columns that no node has anything for
+/// are left out. They fit into 120 characters; what does not is in `-o json`.
+const COLUMNS: [(&str, &str); 9] = [
+    ("id", "id"),
+    ("state", SEEN),
+    ("roles", "roles"),
+    ("in", "load_bytes_per_second"),
+    ("backlog", "queue_pending_bytes"),
+    ("stored", "store_stored_bytes"),
+    ("disk free", "disk_free_bytes"),
+    ("up", "uptime_seconds"),
+    ("http", "addresses_http"),
 ];
+
+/// How a node is, in a word: what it says of itself, or how it is seen when it says nothing.
+const SEEN: &str = "seen";
+
+/// What the first lines tell of the cluster as a whole.
+const TOLD: [&str; 5] = ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing"];
 
 /// Show the cluster as the asked node sees it
 #[derive(Clone, Debug, Args)]
@@ -65,17 +71,18 @@ pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A table of the nodes; below it what is damaged, and what the answer says besides.
+/// How the cluster is, in words; a table of the nodes; below it what is damaged, and what the answer says besides.
 fn shown(cluster: &Value) -> String {
     let nodes = cluster.get("nodes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let nodes: Vec<Map<String, Value>> = nodes.iter().filter_map(Value::as_object).map(flat).collect();
-    let columns: Vec<_> =
-        COLUMNS.iter().filter(|(_, keys)| nodes.iter().any(|node| pick(node, keys).is_some())).collect();
+    let mut nodes: Vec<Map<String, Value>> = nodes.iter().filter_map(Value::as_object).map(flat).collect();
+    nodes.sort_by_cached_key(|node| (health::rank(node), node.get("id").map(plain)));
+    let mut text = health::lines(cluster, &nodes).concat();
+    let columns: Vec<_> = COLUMNS.iter().filter(|(_, key)| nodes.iter().any(|node| node.contains_key(*key))).collect();
     let mut table = Table::new(columns.iter().map(|(name, _)| *name).collect());
     for node in &nodes {
-        table.push(columns.iter().map(|(_, keys)| pick(node, keys)).collect());
+        table.push(columns.iter().map(|(_, key)| node.get(*key).map(|value| cell(key, value))).collect());
     }
-    let mut text = table.to_string();
+    text.push_str(&table.to_string());
     for node in &nodes {
         for damage in node.get("damaged").and_then(Value::as_array).into_iter().flatten() {
             text.push_str(&format!(
@@ -85,18 +92,18 @@ fn shown(cluster: &Value) -> String {
             ));
         }
     }
-    for (key, value) in cluster.as_object().into_iter().flatten().filter(|(key, _)| *key != "nodes") {
+    for (key, value) in cluster.as_object().into_iter().flatten().filter(|(key, _)| !TOLD.contains(&key.as_str())) {
         text.push_str(&format!("{}: {}\n", unitless(key).replace('_', " "), cell(key, value)));
     }
     text
 }
 
-/// The members of a node, and those of its objects as `object_member`. Addresses stay together.
+/// The members of a node, those of its objects as `object_member`, and [`SEEN`].
 fn flat(node: &Map<String, Value>) -> Map<String, Value> {
     let mut flat = Map::new();
     for (key, value) in node {
         match value {
-            Value::Object(members) if key != "addresses" => {
+            Value::Object(members) => {
                 flat.extend(members.iter().map(|(name, value)| (format!("{key}_{name}"), value.clone())));
             }
             value => {
@@ -104,21 +111,17 @@ fn flat(node: &Map<String, Value>) -> Map<String, Value> {
             }
         }
     }
-    flat
-}
-
-fn pick(node: &Map<String, Value>, keys: &[&str]) -> Option<String> {
-    let (key, value) = keys.iter().find_map(|key| node.get(*key).map(|value| (*key, value)))?;
-    match value {
-        Value::Array(places) if key == "damaged" => Some(places.len().to_string()),
-        value => Some(cell(key, value)),
+    if let Some(seen) = health::seen(&flat) {
+        flat.insert(SEEN.to_owned(), seen.into());
     }
+    flat
 }
 
 /// A value with the unit that its key names.
 fn cell(key: &str, value: &Value) -> String {
     match (value.as_u64(), value.as_f64()) {
         (Some(size), _) if key.ends_with(BYTES) => human_bytes(size),
+        (Some(size), _) if key.ends_with(RATE) => format!("{}/s", human_bytes(size)),
         (_, Some(seconds)) if key.ends_with(SECONDS) => human_seconds(seconds),
         _ => plain(value),
     }
@@ -126,9 +129,10 @@ fn cell(key: &str, value: &Value) -> String {
 
 const BYTES: &str = "_bytes";
 const SECONDS: &str = "_seconds";
+const RATE: &str = "_bytes_per_second";
 
 fn unitless(key: &str) -> &str {
-    key.strip_suffix(BYTES).or_else(|| key.strip_suffix(SECONDS)).unwrap_or(key)
+    key.strip_suffix(BYTES).or_else(|| key.strip_suffix(RATE)).or_else(|| key.strip_suffix(SECONDS)).unwrap_or(key)
 }
 
 fn plain(value: &Value) -> String {
@@ -163,23 +167,54 @@ mod tests {
             json!({"nodes": [
                 {
                     "damaged": ["a.seg: torn"], "disk_free_bytes": 2_u64 << 30, "id": "n1", "roles": ["ingest", "store"],
-                    "addresses": {"http": "a:1", "fast": "a:2"}, "state": "ready", "new": 1,
-                    "queue": {"pending_bytes": 1536, "oldest_pending_seconds": 90.0}, "segments": 7,
+                    "addresses": {"http": "a:1", "fast": "a:2"}, "state": "ready", "new": 1, "uptime_seconds": 90,
+                    "queue": {"pending_bytes": 1536}, "load": {"bytes_per_second": 2048}, "store": {"stored_bytes": 7},
                 },
-                {"id": "node2", "state": "joining", "damaged": 12, "store": {"segments": 3}},
-            ], "replication_factor": 2, "under_replicated_bytes": 0}),
+                {"id": "node2", "state": "joining", "damaged": []},
+            ], "under_replicated_bytes": 0}),
             &[
-                "ID     STATE    ROLES         BACKLOG  OLDEST  SEGMENTS  DISK FREE  DAMAGED  ADDRESSES",
-                "n1     ready    ingest,store  1.5 KB   2m      7         2.0 GB     1        fast=a:2 http=a:1",
-                "node2  joining  -             -        -       3         -          12       -",
+                "2 nodes, 1 thing to see to:",
+                "- n1 (a:1) has damaged files: answers over their time are partial; see 'bucksaw verify'",
+                "ID     STATE    ROLES         IN        BACKLOG  STORED  DISK FREE  UP  HTTP",
+                "n1     ready    ingest,store  2.0 KB/s  1.5 KB   7 B     2.0 GB     2m  a:1",
+                "node2  joining  -             -         -        -       -          -   -",
                 "damaged on n1: a.seg: torn",
-                "replication factor: 2",
                 "under replicated: 0 B",
             ],
         );
         check(json!({}), &[]);
         check(json!({"nodes": []}), &[]);
-        check(json!({"nodes": [1, {"id": "a\nb"}], "x": null}), &["ID", "a b", "x: -"]);
+        check(json!({"nodes": [1, {"id": "a\nb"}], "x": null}), &["1 node, all well", "ID", "a b", "x: -"]);
         check(json!([1]), &[]);
+    }
+
+    #[test]
+    fn who_is_in_trouble_stands_on_top_and_who_left_below() {
+        let node = |id: &str, member: &str, state: &str| json!({"id": id, "member": member, "state": state});
+        let cluster = json!({
+            "nodes": [
+                node("a", "left", "left"),
+                node("b", "alive", "ready"),
+                node("c", "alive", "silent"),
+                node("d", "down", "down"),
+            ],
+            "asked": "b", "replication_factor": 2, "stores_alive": 2, "stores_missing": 0,
+        });
+        let shown = shown(&cluster);
+        let rows: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("ID")).collect();
+        assert_eq!(rows, ["ID  STATE", "c   silent", "d   down", "b   ready", "a   left"]);
+    }
+
+    #[test]
+    fn a_usual_cluster_fits_into_a_terminal() {
+        let node = json!({
+            "id": "01KAN5V1ZZZZZZZZZZZZZZZZZZ", "member": "alive", "state": "disk full", "roles": ["ingest", "store"],
+            "load": {"bytes_per_second": 123_u64 << 20}, "queue": {"pending_bytes": 1_000_u64 << 20},
+            "store": {"stored_bytes": 1_000_u64 << 30}, "disk_free_bytes": 1_000_u64 << 30, "uptime_seconds": 8_640_000,
+            "addresses": {"http": "10.0.0.1:7650", "fast": "10.0.0.1:7651"},
+        });
+        let shown = shown(&json!({"nodes": [node]}));
+        let rows: Vec<usize> = shown.lines().skip(2).map(|line| line.chars().count()).collect();
+        assert!(rows.len() == 2 && rows.iter().all(|row| *row <= 120), "{rows:?}\n{shown}");
     }
 }

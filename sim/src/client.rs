@@ -11,9 +11,10 @@ use bucksaw_ingest::Durability;
 use bucksaw_ingest::handover::{message, read_message};
 use bucksaw_record::{Id, Millis, Producer};
 
+use crate::append::{APPEND, Append, Appended};
 use crate::chance::Chance;
 use crate::ledger::Ledger;
-use crate::machine::{APPEND, Append, Appended};
+use crate::plant::Mutation;
 
 /// How long a client waits for an answer. `bulk` takes as long as storing does.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,7 +23,11 @@ const PATIENCE_BULK: Duration = Duration::from_secs(90);
 /// After so many tries it gives up on a batch.
 const TRIES: usize = 4;
 
+/// Of a hundred mutated tries so many are.
+const MUTATED_PERCENT: usize = 20;
+
 /// What a client needs.
+#[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) host: sim::Node,
     pub(crate) number: usize,
@@ -32,6 +37,7 @@ pub(crate) struct Client {
     pub(crate) nodes: Vec<(usize, SocketAddr)>,
     pub(crate) ledger: Ledger,
     pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) planted: Option<Mutation>,
 }
 
 impl Client {
@@ -39,7 +45,7 @@ impl Client {
     pub(crate) async fn run(self) {
         let chance = Chance::new(self.seed);
         let tasks = self.host.tasks();
-        let mut sequence = 0;
+        let (mut sequence, mut last) = (0, None);
         while !self.stop.load(Ordering::Relaxed) {
             tasks.sleep(chance.time(self.pace / 2, self.pace * 2)).await;
             let durability = match chance.below(10) {
@@ -51,20 +57,38 @@ impl Client {
             let now = Millis(self.host.doors().clock.unix_ms());
             let first = Id::new(now, Producer::new(1_000 + self.number as u64), sequence);
             sequence += count;
-            let batch = self.batch(&chance, first, count, durability);
+            let mut batch = self.batch(&chance, first, count, durability);
+            if self.planted == Some(Mutation::OneIdForTwo) && chance.percent(MUTATED_PERCENT) {
+                batch.first = last.unwrap_or(first);
+            }
+            last = Some(batch.first);
             if durability == Durability::Bulk {
                 // It takes long, and others need not wait for it.
-                let one = self.one();
-                let seed = chance.any();
-                self.host.spawn(async move { one.send(batch, durability, &Chance::new(seed)).await });
+                let (client, seed) = (self.clone(), chance.any());
+                self.host.spawn(async move {
+                    client.send(batch, durability, &Chance::new(seed)).await;
+                });
             } else {
-                self.one().send(batch, durability, &chance).await;
+                self.send(batch, durability, &chance).await;
             }
         }
     }
 
-    fn one(&self) -> Sender {
-        Sender { host: self.host.clone(), nodes: self.nodes.clone(), ledger: self.ledger.clone() }
+    /// Sends one batch to one node, once; says whether it is kept.
+    pub(crate) async fn knock(&self, sequence: u32, durability: Durability, node: (usize, SocketAddr)) -> bool {
+        let chance = Chance::new(self.seed);
+        let now = Millis(self.host.doors().clock.unix_ms());
+        let batch =
+            self.batch(&chance, Id::new(now, Producer::new(1_000 + self.number as u64), sequence), 1, durability);
+        let ids = ids(&batch);
+        self.ledger.tried(&ids);
+        match self.call(&batch, durability, node.1).await {
+            Some(Appended::Kept { cuts }) => {
+                self.ledger.acknowledged(&ids, node.0, cuts);
+                true
+            }
+            _ => false,
+        }
     }
 
     fn batch(&self, chance: &Chance, first: Id, count: u32, durability: Durability) -> Append {
@@ -77,31 +101,46 @@ impl Client {
         });
         Append { first, durability: durability.name().to_owned(), lines: lines.collect() }
     }
-}
 
-struct Sender {
-    host: sim::Node,
-    nodes: Vec<(usize, SocketAddr)>,
-    ledger: Ledger,
-}
-
-impl Sender {
-    async fn send(&self, batch: Append, durability: Durability, chance: &Chance) {
-        let (tasks, net) = (self.host.tasks(), self.host.net());
-        let ids: Vec<Id> = (0..batch.lines.len() as u32).filter_map(|at| batch.first.step(at)).collect();
-        let patience = if durability == Durability::Bulk { PATIENCE_BULK } else { PATIENCE };
+    async fn send(&self, mut batch: Append, durability: Durability, chance: &Chance) {
+        let tasks = self.host.tasks();
         let mut all_refused = true;
         for _ in 0..TRIES {
-            let Some((node, address)) = chance.one(&self.nodes) else { return };
+            let Some(node) = chance.one(&self.nodes) else { return };
+            let ids = ids(&batch);
             self.ledger.tried(&ids);
-            let call = async { read_message::<Appended>(net.call(*address, APPEND, message(&batch)?).await?).await };
-            match within(&tasks, patience, call).await {
-                Some(Ok(Appended::Kept)) => return self.ledger.acknowledged(&ids, *node),
-                Some(Ok(Appended::Refused)) if all_refused => self.ledger.refused(&ids),
-                Some(Ok(Appended::Refused)) => {}
-                Some(Ok(Appended::Unknown) | Err(_)) | None => all_refused = false,
+            match self.call(&batch, durability, node.1).await {
+                Some(Appended::Kept { cuts }) => return self.ledger.acknowledged(&ids, node.0, cuts),
+                Some(Appended::Refused) if all_refused => self.ledger.refused(&ids),
+                Some(Appended::Refused) => {}
+                Some(Appended::Unknown) | None => {
+                    all_refused = false;
+                    if self.planted == Some(Mutation::RetryWithNewIds) {
+                        self.number_anew(&mut batch, durability);
+                    }
+                }
             }
             tasks.sleep(chance.time(Duration::from_millis(100), Duration::from_secs(2))).await;
         }
     }
+
+    async fn call(&self, batch: &Append, durability: Durability, address: SocketAddr) -> Option<Appended> {
+        let (tasks, net) = (self.host.tasks(), self.host.net());
+        let patience = if durability == Durability::Bulk { PATIENCE_BULK } else { PATIENCE };
+        let call = async { read_message::<Appended>(net.call(address, APPEND, message(batch)?).await?).await };
+        within(&tasks, patience, call).await?.ok()
+    }
+
+    /// What no client may do: sends again with other ids.
+    fn number_anew(&self, batch: &mut Append, durability: Durability) {
+        let Some(first) = batch.first.step(1_000_000) else { return };
+        batch.first = first;
+        for (id, line) in ids(batch).into_iter().zip(&batch.lines) {
+            self.ledger.send(id, line.clone(), durability);
+        }
+    }
+}
+
+fn ids(batch: &Append) -> Vec<Id> {
+    (0..batch.lines.len() as u32).filter_map(|at| batch.first.step(at)).collect()
 }

@@ -1,117 +1,337 @@
 //! What goes wrong, one thing after the other.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
-use bucksaw_doors::sim::{Delay, Loss, World};
+use bucksaw_doors::sim::{Delay, Loss, Node, Weather, World};
 
 use crate::chance::Chance;
 use crate::fleet::Fleet;
 use crate::ledger::Ledger;
+use crate::machine::{DIR, Machine, Stopped};
+use crate::scenario::Scenario;
+
+/// Kinds of faults; what happens often has several numbers.
+pub(crate) const FAULTS: usize = 25;
+
+/// The number of the fault that destroys a store.
+pub(crate) const DESTROY: usize = 22;
 
 /// How long a machine is down, mostly.
 const DOWN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(20));
 
+/// How long a machine stands still.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(40));
+
+/// How long the way between machines is clogged.
+const CLOG: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
+
+/// How far a wall clock is off at most. No farther than the retention, for what is older goes, and rightly.
+const CLOCK_MS_MAX: i64 = 3 * 24 * 3_600_000;
+
+/// How long reads fail at most.
+const UNREADABLE: Duration = Duration::from_secs(10);
+
+/// How long a disk is full that is so for a moment.
+const FULL: Duration = Duration::from_secs(3);
+
 /// Makes trouble, and ends it again.
 pub(crate) struct Trouble<'a> {
-    pub(crate) world: &'a World,
-    pub(crate) chance: &'a Chance,
-    pub(crate) ledger: &'a Ledger,
+    world: &'a World,
+    chance: &'a Chance,
+    ledger: &'a Ledger,
+    scenario: &'a Scenario,
     /// Machines to be started again, and when.
     down: Vec<(Duration, usize)>,
     /// Machines to be let go on, and when.
     paused: Vec<(Duration, usize)>,
+    /// Machines that are to be readable again, and when.
+    unreadable: Vec<(Duration, usize)>,
+    /// Machines that are restarted in good order, one after the other.
+    rolling: Vec<usize>,
+    /// Machines that are about to leave for good.
+    leaving: BTreeSet<usize>,
+    /// By how much wall clocks are off.
+    clocks: BTreeMap<usize, i64>,
+    /// Machines whose disks have room again, and when.
+    full: Vec<(Duration, usize)>,
+    /// The machine with which something went wrong last.
+    last: usize,
+    destroys: bool,
+    leaves: Option<usize>,
+    late: Vec<usize>,
 }
 
 impl<'a> Trouble<'a> {
-    pub(crate) fn new(world: &'a World, chance: &'a Chance, ledger: &'a Ledger) -> Self {
-        Self { world, chance, ledger, down: Vec::new(), paused: Vec::new() }
+    pub(crate) fn new(world: &'a World, chance: &'a Chance, ledger: &'a Ledger, scenario: &'a Scenario) -> Self {
+        Self {
+            world,
+            chance,
+            ledger,
+            scenario,
+            down: Vec::new(),
+            paused: Vec::new(),
+            unreadable: Vec::new(),
+            rolling: Vec::new(),
+            leaving: BTreeSet::new(),
+            clocks: BTreeMap::new(),
+            full: Vec::new(),
+            last: 0,
+            destroys: scenario.destroys,
+            leaves: scenario.leaver,
+            late: scenario.late.clone(),
+        }
     }
 
     /// Ends what is over.
     pub(crate) fn pass(&mut self, fleet: &mut Fleet) {
         let now = self.world.now();
-        let over = |list: &mut Vec<(Duration, usize)>| -> Vec<usize> {
-            let (over, rest) = std::mem::take(list).into_iter().partition(|(until, _)| *until <= now);
-            *list = rest;
-            let over: Vec<(Duration, usize)> = over;
-            over.into_iter().map(|(_, at)| at).collect()
-        };
-        for at in over(&mut self.paused) {
-            if let Some(machine) = fleet.machines.get(at) {
-                machine.host.resume();
+        for at in over(&mut self.paused, now) {
+            on(fleet, at, |machine| machine.host.resume());
+        }
+        for at in over(&mut self.unreadable, now) {
+            on(fleet, at, |machine| readable(machine, true));
+        }
+        for at in over(&mut self.full, now) {
+            on(fleet, at, |machine| machine.host.fs().set_capacity(None));
+        }
+        for at in over(&mut self.down, now) {
+            on(fleet, at, Machine::start);
+            if fleet.machines.get(at).is_some_and(|machine| machine.node().is_none() && !machine.away) {
+                self.down.push((now + Duration::from_secs(1), at));
             }
         }
-        for at in over(&mut self.down) {
-            let Some(machine) = fleet.machines.get_mut(at) else { continue };
-            machine.start();
-            if machine.node().is_none() {
-                self.down.push((now + Duration::from_secs(1), at));
+        for at in 0..fleet.machines.len() {
+            self.pass_stopped(fleet, at, now);
+        }
+        if let Some(at) = self.rolling.last().copied() {
+            let all_up = fleet.machines.iter().all(|machine| machine.away || machine.is_steady());
+            if all_up {
+                self.rolling.pop();
+                on(fleet, at, |machine| machine.stop(false));
             }
         }
     }
 
+    /// Starts a machine again whose node has stopped in good order, or lets it go that leaves.
+    fn pass_stopped(&mut self, fleet: &mut Fleet, at: usize, now: Duration) {
+        let Some(machine) = fleet.machines.get_mut(at) else { return };
+        // What was set aside would be lost with the disk.
+        let is_aside = machine.node().is_some_and(|node| !node.queue.damaged().is_empty());
+        let Some(stopped) = machine.has_stopped() else { return };
+        if self.leaving.remove(&at) && !is_aside && stopped == Stopped::Empty {
+            // Nothing that it took in is lost with its disk.
+            machine.destroy();
+            return;
+        }
+        self.down.push((now + self.chance.time(Duration::from_millis(100), Duration::from_secs(3)), at));
+    }
+
     /// Lets one thing go wrong, or come right.
     pub(crate) fn strike(&mut self, fleet: &mut Fleet) {
-        let at = self.chance.below(fleet.machines.len());
-        let (now, chance) = (self.world.now(), self.chance);
-        let kept = fleet.kept();
-        let hosts: Vec<_> = fleet.machines.iter().map(|machine| machine.host.clone()).collect();
-        let Some(machine) = fleet.machines.get_mut(at) else { return };
-        let is_up = machine.node().is_some();
-        match chance.below(11) {
-            0 | 1 if is_up => {
-                machine.die(bucksaw_doors::sim::Node::kill);
-                self.down.push((now + chance.time(DOWN.0, DOWN.1), at));
-            }
-            2 | 3 if is_up => {
-                let how = chance.one(&[Loss::All, Loss::None, Loss::Torn]).copied().unwrap_or(Loss::All);
-                machine.die(|host| host.cut_power(how));
-                self.ledger.power_was_cut(at, &kept);
-                self.down.push((now + chance.time(DOWN.0, DOWN.1), at));
-            }
-            4 if is_up => {
-                machine.host.pause();
-                self.paused.push((now + chance.time(Duration::from_millis(10), Duration::from_secs(40)), at));
-            }
-            5 => {
-                let (some, others): (Vec<_>, Vec<_>) = hosts.iter().partition(|_| chance.percent(50));
-                if chance.percent(50) {
-                    self.world.network().part(&some, &others);
-                } else {
-                    self.world.network().cut(&some, &others);
-                }
-            }
-            6 => self.world.network().heal_all(),
-            7 => machine.host.jump_clock(chance.within(0, 7_200_000) as i64 - 3_600_000),
-            8 => {
-                let share = if chance.percent(50) { 0.0 } else { chance.below(100) as f64 / 100.0 };
-                machine.host.fs().fail_some_syncs(share, chance.any());
-            }
-            9 => {
-                let most = Duration::from_millis([0, 10, 500][chance.below(3)]);
-                machine.host.set_work(Delay::between(Duration::ZERO, most));
-            }
-            _ => {
-                // Full, and never so long that queues hold up everything.
-                let disk = machine.host.fs();
-                if chance.percent(50) { disk.fill(chance.below(64 << 10) as u64) } else { disk.set_capacity(None) }
-            }
+        // What goes wrong twice with one machine goes wrong in more ways.
+        if self.chance.percent(70) {
+            self.last = self.chance.below(fleet.machines.len());
         }
+        let at = self.last;
+        let Some(fault) = self.chance.one(&self.scenario.faults) else { return };
+        match *fault {
+            0 | 1 => self.strike_kill(fleet, at),
+            2 | 3 => self.cut_power(fleet, at),
+            4 | 5 => self.pause(fleet, at),
+            6 | 7 => self.part(fleet),
+            8 | 9 => self.world.network().heal_all(),
+            10 => self.clog(fleet),
+            11 => self.jump_clock(fleet, at),
+            12 | 13 => self.fail_syncs(fleet, at),
+            14 => self.slow_down(fleet, at),
+            15 | 16 => self.fill(fleet, at),
+            17 => self.flip_bits(fleet),
+            18 => (0..fleet.machines.len()).for_each(|at| self.cut_power(fleet, at)),
+            19 => self.rolling = (0..fleet.machines.len()).collect(),
+            20 => on(fleet, at, |machine| machine.stop(false)),
+            21 => self.leave(fleet),
+            DESTROY | 23 => self.destroy(fleet),
+            _ => self.fail_reads(fleet, at),
+        }
+        if self.chance.percent(20) {
+            self.join(fleet);
+        }
+    }
+
+    fn strike_kill(&mut self, fleet: &mut Fleet, at: usize) {
+        let Some(machine) = fleet.machines.get_mut(at).filter(|machine| machine.node().is_some()) else { return };
+        machine.kill();
+        self.will_start(at);
+    }
+
+    fn cut_power(&mut self, fleet: &mut Fleet, at: usize) {
+        if fleet.machines.get(at).is_none_or(|machine| machine.node().is_none()) {
+            return;
+        }
+        let kept = fleet.kept();
+        let how = self.chance.one(&[Loss::All, Loss::None, Loss::Torn]).copied().unwrap_or(Loss::All);
+        let Some(machine) = fleet.machines.get_mut(at) else { return };
+        machine.cut_power(how);
+        self.ledger.power_was_cut(at, machine.cuts, &kept);
+        self.will_start(at);
+    }
+
+    fn will_start(&mut self, at: usize) {
+        self.leaving.remove(&at);
+        self.down.push((self.world.now() + self.chance.time(DOWN.0, DOWN.1), at));
+    }
+
+    fn pause(&mut self, fleet: &mut Fleet, at: usize) {
+        let Some(machine) = fleet.machines.get(at).filter(|machine| machine.node().is_some()) else { return };
+        machine.host.pause();
+        self.paused.push((self.world.now() + self.chance.time(PAUSE.0, PAUSE.1), at));
+    }
+
+    fn part(&self, fleet: &Fleet) {
+        let hosts = fleet.hosts();
+        let (some, others) = self.halves(&hosts);
+        if self.chance.percent(50) {
+            self.world.network().part(&some, &others);
+        } else {
+            self.world.network().cut(&some, &others);
+        }
+    }
+
+    fn clog(&self, fleet: &Fleet) {
+        let hosts = fleet.hosts();
+        let (some, others) = self.halves(&hosts);
+        self.world.network().clog(&some, &others, self.chance.time(CLOG.0, CLOG.1));
+    }
+
+    fn halves<'h>(&self, hosts: &'h [Node]) -> (Vec<&'h Node>, Vec<&'h Node>) {
+        hosts.iter().partition(|_| self.chance.percent(50))
+    }
+
+    fn jump_clock(&mut self, fleet: &Fleet, at: usize) {
+        let most = if self.chance.percent(50) { 60_000 } else { CLOCK_MS_MAX };
+        let off = self.clocks.entry(at).or_default();
+        let new = self.chance.within(0, 2 * most as usize) as i64 - most;
+        if let Some(machine) = fleet.machines.get(at) {
+            machine.host.jump_clock(new - *off);
+            *off = new;
+        }
+    }
+
+    fn fail_syncs(&self, fleet: &Fleet, at: usize) {
+        let some = self.chance.below(100) as f64 / 100.0;
+        let share = self.chance.one(&[0.0, some, some, 1.0]).copied().unwrap_or_default();
+        if let Some(machine) = fleet.machines.get(at) {
+            machine.host.fs().fail_some_syncs(share, self.chance.any());
+        }
+    }
+
+    fn slow_down(&self, fleet: &Fleet, at: usize) {
+        let most = Duration::from_millis(self.chance.one(&[0, 10, 500, 3_000]).copied().unwrap_or_default());
+        if let Some(machine) = fleet.machines.get(at) {
+            machine.host.set_work(Delay::between(Duration::ZERO, most));
+        }
+    }
+
+    fn fill(&mut self, fleet: &Fleet, at: usize) {
+        let Some(machine) = fleet.machines.get(at) else { return };
+        let room = self.scenario.reserve as usize + (64 << 10);
+        if self.chance.percent(60) {
+            machine.host.fs().fill(self.chance.below(room) as u64);
+            if self.chance.percent(50) {
+                self.full.push((self.world.now() + self.chance.time(Duration::ZERO, FULL), at));
+            }
+        } else {
+            machine.host.fs().set_capacity(None);
+        }
+    }
+
+    /// Flips bits in a file of the shelf of one of the victims.
+    fn flip_bits(&self, fleet: &Fleet) {
+        let Some(at) = self.chance.one(&self.scenario.victims).copied() else { return };
+        let Some(machine) = fleet.machines.get(at).filter(|machine| !machine.destroyed) else { return };
+        let disk = machine.host.fs();
+        let shelf = Path::new(DIR).join("shelf");
+        let paths: Vec<_> = disk.paths().into_iter().filter(|path| path.starts_with(&shelf)).collect();
+        let Some(path) = self.chance.one(&paths) else { return };
+        let bits = disk.live_bytes(path).unwrap_or_default().len() * 8;
+        for _ in 0..self.chance.within(1, 3) {
+            disk.flip_bit(path, self.chance.below(bits) as u64);
+        }
+        fleet.was_changed(at);
+    }
+
+    fn fail_reads(&mut self, fleet: &mut Fleet, at: usize) {
+        on(fleet, at, |machine| readable(machine, false));
+        self.unreadable.push((self.world.now() + self.chance.time(Duration::ZERO, UNREADABLE), at));
+    }
+
+    fn join(&mut self, fleet: &mut Fleet) {
+        for at in std::mem::take(&mut self.late) {
+            on(fleet, at, |machine| {
+                machine.away = false;
+                machine.start();
+            });
+        }
+    }
+
+    fn leave(&mut self, fleet: &mut Fleet) {
+        let Some(at) = self.leaves else { return };
+        if fleet.machines.get(at).is_some_and(Machine::is_steady) {
+            self.leaves = None;
+            self.leaving.insert(at);
+            on(fleet, at, |machine| machine.stop(true));
+        }
+    }
+
+    /// One of the victims is gone with all that it had.
+    fn destroy(&mut self, fleet: &mut Fleet) {
+        if !std::mem::take(&mut self.destroys) {
+            return;
+        }
+        let Some(at) = self.chance.one(&self.scenario.victims).copied() else { return };
+        let kept = fleet.kept();
+        on(fleet, at, Machine::destroy);
+        self.ledger.was_destroyed(at, &kept);
     }
 
     /// Ends all that is wrong.
     pub(crate) fn end(&mut self, fleet: &mut Fleet) {
         self.world.network().heal_all();
-        self.world.network().set_weather(bucksaw_doors::sim::Weather::CALM);
+        self.world.network().set_weather(Weather::CALM);
+        self.join(fleet);
+        self.rolling.clear();
+        self.paused.clear();
         for machine in &mut fleet.machines {
             machine.host.resume();
-            machine.host.set_work(Delay::between(Duration::ZERO, Duration::ZERO));
-            let disk = machine.host.fs();
-            disk.set_capacity(None);
-            disk.fail_some_syncs(0.0, 0);
-            machine.start();
+            machine.host.set_work(Delay::between(Duration::ZERO, Duration::from_millis(1)));
+            machine.host.fs().set_capacity(None);
+            machine.host.fs().fail_some_syncs(0.0, 0);
+            readable(machine, true);
+            if machine.is_steady() || machine.node().is_none() {
+                machine.start();
+            }
         }
+        // Those that were stopping come to their end, or back.
         self.down.clear();
-        self.paused.clear();
+        self.unreadable.clear();
     }
+}
+
+fn on(fleet: &mut Fleet, at: usize, what: impl FnOnce(&mut Machine)) {
+    if let Some(machine) = fleet.machines.get_mut(at) {
+        what(machine);
+    }
+}
+
+fn readable(machine: &Machine, again: bool) {
+    machine.host.fs().fail_reads_of("/shelf/", !again);
+    machine.host.fs().fail_reads_of("/queue/", !again);
+}
+
+fn over(list: &mut Vec<(Duration, usize)>, now: Duration) -> Vec<usize> {
+    let (over, rest): (Vec<_>, Vec<_>) = std::mem::take(list).into_iter().partition(|(until, _)| *until <= now);
+    *list = rest;
+    over.into_iter().map(|(_, at)| at).collect()
 }

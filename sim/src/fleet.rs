@@ -1,31 +1,38 @@
 //! All machines of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use bucksaw_doors::sim::World;
-use bucksaw_ingest::View;
+use bucksaw_doors::sim::{self, World};
+use bucksaw_node::Node;
 use bucksaw_record::Id;
-use bucksaw_segment::Chunk;
 
 use crate::machine::{Machine, Settings};
+use crate::plant::Mutation;
+use crate::records::{Cache, Found, told_aside};
 use crate::scenario::Scenario;
 
 pub(crate) struct Fleet {
     pub(crate) machines: Vec<Machine>,
     pub(crate) copies: usize,
+    caches: Vec<Cache>,
 }
 
 impl Fleet {
     /// The machines of a scenario, none of them up.
-    pub(crate) fn build(world: &World, scenario: &Scenario) -> Self {
+    pub(crate) fn build(world: &World, scenario: &Scenario, planted: Option<Mutation>) -> Self {
         let names: Vec<String> = (0..scenario.roles.len()).map(|number| format!("n{number}")).collect();
         let join: Vec<String> = names.iter().map(|name| format!("{name}:7659")).collect();
         let machine = |(number, name): (usize, &String)| {
-            let settings = Settings::small(scenario.copies, join.clone());
+            let settings = Settings::small(scenario.copies, scenario.reserve, join.clone(), planted);
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
-            Machine::new(world.add_node(name), number, roles, settings)
+            let mut machine = Machine::new(world.add_node(name), number, roles, settings);
+            machine.away = scenario.late.contains(&number);
+            machine
         };
-        Self { machines: names.iter().enumerate().map(machine).collect(), copies: scenario.copies }
+        let machines: Vec<Machine> = names.iter().enumerate().map(machine).collect();
+        let caches = machines.iter().map(|_| Cache::default()).collect();
+        Self { machines, copies: scenario.copies, caches }
     }
 
     /// Starts those that are not up.
@@ -33,19 +40,38 @@ impl Fleet {
         self.machines.iter_mut().for_each(Machine::start);
     }
 
-    /// How many stores hold each record, as far as they are up, and its text.
-    pub(crate) fn stored(&self) -> BTreeMap<Id, (usize, String)> {
-        let mut all: BTreeMap<Id, (usize, String)> = BTreeMap::new();
-        for machine in &self.machines {
-            let Some(node) = machine.node() else { continue };
-            let mut here: BTreeMap<Id, String> = BTreeMap::new();
-            for segment in node.shelf.segments().iter() {
-                for block in 0..segment.footer().blocks.len() {
-                    if let Ok(block) = segment.block(block) {
-                        block.chunks().for_each(|chunk| note(&chunk, &mut here));
-                    }
-                }
-            }
+    /// Those that are up, with their numbers.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
+        self.machines.iter().enumerate().filter_map(|(at, machine)| Some((at, machine.node()?)))
+    }
+
+    pub(crate) fn hosts(&self) -> Vec<sim::Node> {
+        self.machines.iter().map(|machine| machine.host.clone()).collect()
+    }
+
+    /// What a reader finds on one machine at this moment: first in its queue, then on its shelf. `None` when it is not up.
+    pub(crate) fn look(&self, at: usize) -> Option<[Found; 2]> {
+        let (node, cache) = (self.machines.get(at)?.node()?, self.caches.get(at)?);
+        Some([cache.queued(node), cache.stored(node)])
+    }
+
+    /// Something on a machine's disk was changed from outside.
+    pub(crate) fn was_changed(&self, at: usize) {
+        self.caches.iter().skip(at).take(1).for_each(Cache::clear);
+    }
+
+    /// How many stores hold each record, up or down, and its text.
+    pub(crate) fn stored(&self) -> BTreeMap<Id, (usize, Arc<str>)> {
+        let mut all: BTreeMap<Id, (usize, Arc<str>)> = BTreeMap::new();
+        for (machine, cache) in self.machines.iter().zip(&self.caches) {
+            let here = match machine.node() {
+                Some(node) => cache.stored(node),
+                None if machine.destroyed => continue,
+                None => cache.stored_on_disk(&machine.host.fs()),
+            };
+            let mut here: Vec<(Id, Arc<str>)> = here.records().collect();
+            here.sort_by_key(|(id, _)| *id);
+            here.dedup_by_key(|(id, _)| *id);
             for (id, text) in here {
                 all.entry(id).or_insert((0, text)).0 += 1;
             }
@@ -55,42 +81,30 @@ impl Fleet {
 
     /// The records that as many stores hold as have to.
     pub(crate) fn kept(&self) -> BTreeSet<Id> {
-        let enough = |(_, (count, _)): &(Id, (usize, String))| *count >= self.copies;
+        let enough = |(_, (count, _)): &(Id, (usize, Arc<str>))| *count >= self.copies;
         self.stored().into_iter().filter(enough).map(|(id, _)| id).collect()
-    }
-
-    /// What waits in queues, each record once.
-    pub(crate) fn queued(&self) -> BTreeMap<Id, String> {
-        let mut all = BTreeMap::new();
-        for machine in &self.machines {
-            let Some(node) = machine.node() else { continue };
-            node.queue.segments().iter().for_each(|view| read(view, &mut all));
-        }
-        all
     }
 
     /// Segments that wait in queues, and no store has taken.
     pub(crate) fn waiting(&self) -> usize {
-        let nodes = self.machines.iter().filter_map(Machine::node);
-        nodes.map(|node| node.queue.segments().len()).sum()
+        self.nodes().map(|(_, node)| node.queue.segments().len()).sum()
     }
-}
 
-fn read(view: &View, all: &mut BTreeMap<Id, String>) {
-    let Ok((places, _)) = view.places() else { return };
-    let mut frames = view.frames(bucksaw_segment::queue::HEADER_LEN as u64);
-    for place in places {
-        frames.seek(place.at);
-        if let Ok(Some(chunk)) = frames.next_chunk() {
-            note(&chunk, all);
-        }
+    /// Machines whose stores lack something, and say so: destroyed, or damaged and told of.
+    pub(crate) fn telling(&self) -> BTreeSet<usize> {
+        let lacks = |machine: &Machine| {
+            machine.destroyed
+                || machine.node().is_some_and(|node| {
+                    let is_broken = |segment: &Arc<bucksaw_store::Stored>| segment.broken_blocks() > 0;
+                    !node.shelf.set_aside().is_empty() || node.shelf.segments().iter().any(is_broken)
+                })
+        };
+        self.machines.iter().enumerate().filter(|(_, machine)| lacks(machine)).map(|(at, _)| at).collect()
     }
-}
 
-fn note(chunk: &Chunk<'_>, all: &mut BTreeMap<Id, String>) {
-    for (row, record) in (0..).zip(chunk.records()) {
-        if let Some(id) = chunk.rows.id(row) {
-            all.insert(id, String::from_utf8_lossy(record).into_owned());
-        }
+    /// Records in files that queues have set aside, and tell of: a person has to look at them.
+    pub(crate) fn told_aside(&self) -> BTreeSet<Id> {
+        let machines = self.machines.iter().filter_map(|machine| Some((machine.node()?, machine.host.fs())));
+        machines.flat_map(|(node, disk)| told_aside(node, &disk)).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! What was sent, and what became of it: the checker's knowledge.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,12 +39,16 @@ pub enum Violation {
     Foreign(Id),
     /// More than once in an answer.
     Doubled(Id),
-    /// Kept by fewer stores than promised when all is well again.
+    /// Kept by fewer stores than promised when all is well again, and nobody tells of damage that explains it.
     Underkept(Id, usize),
-    /// Records wait in a queue though all is well again.
+    /// Something goes on for ever though all is well again.
     Stuck(String),
-    /// No node gave a complete answer though all is well again.
+    /// A client is not told that its records are kept though all is well again.
     Unanswered(String),
+    /// Nodes do not agree on who is there though all is well again.
+    Divided(String),
+    /// The program itself came to a bug.
+    Panicked(String),
 }
 
 impl fmt::Display for Violation {
@@ -56,23 +60,43 @@ impl fmt::Display for Violation {
             Self::Doubled(id) => write!(f, "{id} is in one answer more than once"),
             Self::Underkept(id, copies) => write!(f, "{id} is kept by {copies} stores only"),
             Self::Stuck(what) => write!(f, "stuck: {what}"),
-            Self::Unanswered(what) => write!(f, "no complete answer: {what}"),
+            Self::Unanswered(what) => write!(f, "not answered: {what}"),
+            Self::Divided(what) => write!(f, "divided: {what}"),
+            Self::Panicked(what) => write!(f, "panicked: {what}"),
         }
     }
 }
 
 /// Shared by clients and checks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger(Arc<Mutex<BTreeMap<Id, Entry>>>);
+pub(crate) struct Ledger(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) entries: BTreeMap<Id, Entry>,
+    /// All texts, with the id that each was sent with first. Never gone over, so its order shows nowhere.
+    texts: HashMap<String, Id>,
+    /// Records that were sent with another id before.
+    again: BTreeMap<Id, Id>,
+    /// How often each node lost what was not durable, if it did.
+    cuts: BTreeMap<usize, u64>,
+    /// Nodes whose disks are gone.
+    destroyed: BTreeSet<usize>,
+}
 
 impl Ledger {
-    pub(crate) fn entries(&self) -> MutexGuard<'_, BTreeMap<Id, Entry>> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of a record before it is sent for the first time.
     pub(crate) fn send(&self, id: Id, text: String, durability: Durability) {
-        self.entries().insert(id, Entry { text, durability, fate: Fate::Refused, node: None });
+        let mut known = self.known();
+        let first = *known.texts.entry(text.clone()).or_insert(id);
+        if first != id {
+            known.again.insert(id, first);
+        }
+        known.entries.insert(id, Entry { text, durability, fate: Fate::Refused, node: None });
     }
 
     /// A try was begun: from now on it may be there.
@@ -89,26 +113,59 @@ impl Ledger {
         self.change(ids, |entry| entry.fate = Fate::Refused);
     }
 
-    pub(crate) fn acknowledged(&self, ids: &[Id], node: usize) {
+    /// A node said that it keeps the promise, when it had lost power so many times. What it said may have been under way
+    /// while it lost power again.
+    pub(crate) fn acknowledged(&self, ids: &[Id], node: usize, cuts: u64) {
+        let (cut, destroyed) = {
+            let known = self.known();
+            (known.cuts.get(&node).is_some_and(|now| *now != cuts), known.destroyed.contains(&node))
+        };
         self.change(ids, |entry| {
-            entry.fate = Fate::Acknowledged;
-            entry.node = Some(node);
+            let excused = match entry.durability {
+                Durability::Fast => cut || destroyed,
+                Durability::Durable => destroyed,
+                Durability::Bulk => false,
+            };
+            if !excused {
+                entry.fate = Fate::Acknowledged;
+                entry.node = Some(node);
+            }
         });
     }
 
     fn change(&self, ids: &[Id], change: impl Fn(&mut Entry)) {
-        let mut entries = self.entries();
+        let mut known = self.known();
         for id in ids {
-            if let Some(entry) = entries.get_mut(id) {
+            if let Some(entry) = known.entries.get_mut(id) {
                 change(entry);
             }
         }
     }
 
-    /// A node lost what was not durable: its `fast` records need no longer be found, but those that stores keep.
-    pub(crate) fn power_was_cut(&self, node: usize, kept: &BTreeSet<Id>) {
-        for (id, entry) in self.entries().iter_mut() {
-            if entry.node == Some(node) && entry.durability == Durability::Fast && !kept.contains(id) {
+    /// A node lost what was not durable, and not for the first time if `cuts` says so: its `fast` records need no longer be
+    /// found, but those that stores keep.
+    pub(crate) fn power_was_cut(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
+        self.known().cuts.insert(node, cuts);
+        self.excuse(node, kept, |durability| durability == Durability::Fast);
+    }
+
+    /// A node is gone with its disk: what it alone had need no longer be found.
+    pub(crate) fn was_destroyed(&self, node: usize, kept: &BTreeSet<Id>) {
+        self.known().destroyed.insert(node);
+        self.excuse(node, kept, |durability| durability != Durability::Bulk);
+    }
+
+    /// Records are in files that nodes have set aside, and tell of: answers need not have them.
+    pub(crate) fn was_set_aside(&self, ids: &BTreeSet<Id>) {
+        for (_, entry) in self.known().entries.iter_mut().filter(|(id, _)| ids.contains(id)) {
+            entry.fate = Fate::Unknown;
+        }
+    }
+
+    fn excuse(&self, node: usize, kept: &BTreeSet<Id>, which: impl Fn(Durability) -> bool) {
+        for (id, entry) in &mut self.known().entries {
+            let is_acknowledged = entry.fate == Fate::Acknowledged && entry.node == Some(node);
+            if is_acknowledged && which(entry.durability) && !kept.contains(id) {
                 entry.fate = Fate::Unknown;
             }
         }
@@ -116,29 +173,32 @@ impl Ledger {
 
     /// The ids that must be found from now on.
     pub(crate) fn due(&self) -> BTreeSet<Id> {
-        let entries = self.entries();
-        entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged).map(|(id, _)| *id).collect()
+        let known = self.known();
+        known.entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged).map(|(id, _)| *id).collect()
     }
 
-    /// Holds what was found against what is known. `due` was taken before the question was asked.
-    pub(crate) fn check(&self, due: &BTreeSet<Id>, found: &[(Id, String)]) -> Vec<Violation> {
-        let entries = self.entries();
+    /// Holds what was found, sorted by id, against what is known. `due` was taken before the question was asked.
+    pub(crate) fn check(&self, due: &BTreeSet<Id>, found: &[(Id, Arc<str>)]) -> Vec<Violation> {
+        let known = self.known();
         let mut violations = Vec::new();
-        let mut seen: BTreeSet<Id> = BTreeSet::new();
+        let is_found = |id: &Id| found.binary_search_by_key(id, |(id, _)| *id).is_ok();
+        let mut last = None;
         for (id, text) in found {
-            if !seen.insert(*id) {
+            // All texts differ, so one that is there twice was kept under two ids.
+            if last.replace(*id) == Some(*id) || known.again.get(id).is_some_and(is_found) {
                 violations.push(Violation::Doubled(*id));
             }
-            match entries.get(id) {
-                Some(entry) if entry.text != *text => violations.push(Violation::Foreign(*id)),
+            match known.entries.get(id) {
+                Some(entry) if *entry.text != **text => violations.push(Violation::Foreign(*id)),
                 None => violations.push(Violation::Foreign(*id)),
                 Some(entry) if entry.fate == Fate::Refused => violations.push(Violation::Risen(*id)),
                 Some(_) => {}
             }
         }
         // What was excused meanwhile need not be there.
-        let still = |id: &&Id| entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged);
-        violations.extend(due.difference(&seen).filter(still).map(|id| Violation::Lost(*id)));
+        let still = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged);
+        let missing = due.iter().filter(|id| !is_found(id));
+        violations.extend(missing.filter(still).map(|id| Violation::Lost(*id)));
         violations
     }
 }
@@ -160,10 +220,10 @@ mod tests {
             ledger.send(id(number), format!("text {number}"), Durability::Fast);
         }
         ledger.tried(&[id(0), id(1), id(2), id(3)]);
-        ledger.acknowledged(&[id(0), id(1)], 7);
+        ledger.acknowledged(&[id(0), id(1)], 7, 0);
         ledger.refused(&[id(3)]);
-        let found = |numbers: &[u32]| -> Vec<(Id, String)> {
-            numbers.iter().map(|number| (id(*number), format!("text {number}"))).collect()
+        let found = |numbers: &[u32]| -> Vec<(Id, Arc<str>)> {
+            numbers.iter().map(|number| (id(*number), format!("text {number}").into())).collect()
         };
         let check = |numbers: &[u32], want: &[Violation]| {
             assert_eq!(ledger.check(&ledger.due(), &found(numbers)), want);
@@ -175,9 +235,23 @@ mod tests {
         check(&[0, 1, 3], &[Violation::Risen(id(3))]);
         check(&[0, 1, 5], &[Violation::Risen(id(5))]);
         check(&[0, 1, 9], &[Violation::Foreign(id(9))]);
-        assert_eq!(ledger.check(&BTreeSet::new(), &[(id(0), "other".to_owned())]), [Violation::Foreign(id(0))]);
-        ledger.power_was_cut(7, &BTreeSet::from([id(0)]));
+        assert_eq!(ledger.check(&BTreeSet::new(), &[(id(0), "other".into())]), [Violation::Foreign(id(0))]);
+        ledger.send(id(8), "text 0".to_owned(), Durability::Fast);
+        ledger.tried(&[id(8)]);
+        let twice = [(id(0), "text 0".into()), (id(8), "text 0".into())];
+        assert_eq!(ledger.check(&BTreeSet::new(), &twice[..1]), []);
+        assert_eq!(ledger.check(&BTreeSet::new(), &twice), [Violation::Doubled(id(8))]);
+        ledger.power_was_cut(7, 1, &BTreeSet::from([id(0)]));
         check(&[0], &[]);
         check(&[1], &[Violation::Lost(id(0))]);
+        // What was said before the cut and heard after it binds nobody.
+        ledger.acknowledged(&[id(2)], 7, 0);
+        check(&[0], &[]);
+        ledger.acknowledged(&[id(2)], 7, 1);
+        check(&[0], &[Violation::Lost(id(2))]);
+        ledger.was_destroyed(7, &BTreeSet::from([id(0)]));
+        check(&[0], &[]);
+        ledger.was_set_aside(&BTreeSet::from([id(0)]));
+        check(&[], &[]);
     }
 }

@@ -12,18 +12,26 @@
 //!
 //! The same seed gives the same run, event for event, so a seed that fails is a test ([`KEPT`]).
 
+mod answer;
+mod append;
 mod chance;
+mod check;
 mod client;
 mod faults;
 mod fleet;
 mod ledger;
 mod machine;
+mod plant;
+mod records;
 mod run;
 mod scenario;
+mod trace;
 
 pub use ledger::Violation;
+pub use plant::Mutation;
 pub use run::{Outcome, run};
 pub use scenario::Scenario;
+pub use trace::show;
 
 /// Seeds that failed once. They are run by `make test` for ever.
 pub const KEPT: &[u64] = &[];

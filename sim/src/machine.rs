@@ -2,41 +2,30 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bucksaw_cluster::{self as cluster, Cluster, Facts, Router};
-use bucksaw_doors::{Body, sim};
-use bucksaw_ingest::handover::{message, read_message};
-use bucksaw_ingest::{self as ingest, Durability, Queue, Records, Refusal, Source};
-use bucksaw_node::{Node, Parts, Roles};
-use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_doors::sim::Loss;
+use bucksaw_doors::{run, sim};
+use bucksaw_ingest::{self as ingest, Queue};
+use bucksaw_node::{Node, Parts, Roles, balance};
+use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, Patience, Shelf};
 use prometheus_client::registry::Registry;
-use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
-/// The call by which clients append.
-pub(crate) const APPEND: &str = "sim/append";
+use crate::append::{self, Promises};
+use crate::plant::{Mutation, calls, files};
 
-/// Records with consecutive ids, as a client sends them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Append {
-    pub(crate) first: Id,
-    pub(crate) durability: String,
-    pub(crate) lines: Vec<String>,
-}
+/// The data directory.
+pub(crate) const DIR: &str = "/data";
 
-/// What a node says to that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Appended {
-    /// The promise holds.
-    Kept,
-    /// Nothing of it is kept.
-    Refused,
-    /// It may be kept.
-    Unknown,
-}
+/// How long a node that stops in good order gives what is left in its queue to stores.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// How long a node that stops waits for what it is doing.
+const STOP: Duration = Duration::from_secs(30);
 
 /// What all nodes of a fleet have in common.
 #[derive(Clone, Debug)]
@@ -44,24 +33,32 @@ pub(crate) struct Settings {
     pub(crate) join: Vec<String>,
     pub(crate) queue: ingest::Config,
     pub(crate) shelf: store::Config,
+    /// What is wrong with them on purpose.
+    pub(crate) planted: Option<Mutation>,
 }
 
 impl Settings {
     /// Small files and short times, so that much happens soon.
-    pub(crate) fn small(copies: usize, join: Vec<String>) -> Self {
-        Self {
-            join,
-            queue: ingest::Config { segment_bytes_max: 4 << 10, ..ingest::Config::default() },
-            shelf: store::Config {
-                segment_bytes: 32 << 10,
-                block_bytes: 4 << 10,
-                gather_age: Duration::from_secs(4),
-                codec_quick: Codec::Plain,
-                codec_final: Codec::Lz4,
-                copies,
-                ..store::Config::default()
-            },
+    pub(crate) fn small(copies: usize, reserve: u64, join: Vec<String>, planted: Option<Mutation>) -> Self {
+        let mut queue =
+            ingest::Config { segment_bytes_max: 4 << 10, free_bytes_min: reserve, ..ingest::Config::default() };
+        let mut shelf = store::Config {
+            segment_bytes: 32 << 10,
+            block_bytes: 4 << 10,
+            gather_age: Duration::from_secs(4),
+            codec_quick: Codec::Plain,
+            codec_final: Codec::Lz4,
+            free_bytes_min: reserve / 2,
+            copies,
+            ..store::Config::default()
+        };
+        match planted {
+            Some(Mutation::OneCopy) => shelf.copies = 1,
+            Some(Mutation::NoGrace) => queue.committed_grace = Duration::ZERO,
+            Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
+            _ => {}
         }
+        Self { join, queue, shelf, planted }
     }
 }
 
@@ -70,21 +67,45 @@ impl Settings {
 pub(crate) struct Machine {
     pub(crate) host: sim::Node,
     pub(crate) roles: Roles,
+    /// It is not to be started: it has not been bought yet, or it is gone for good.
+    pub(crate) away: bool,
+    /// Its disk is gone for good.
+    pub(crate) destroyed: bool,
+    /// How often it lost power.
+    pub(crate) cuts: u64,
     id: Id,
     settings: Settings,
     running: Option<Running>,
+    /// The disk as it was when it died once, and whether it died again since.
+    backup: Option<(sim::Fs, bool)>,
 }
 
 #[derive(Debug)]
 struct Running {
     node: Node,
-    _parts: Parts,
+    /// Not there while it stops in good order.
+    parts: Option<Parts>,
+    stopping: Arc<AtomicU8>,
+}
+
+/// How far a stop in good order is.
+const GOING: u8 = 0;
+const DRAINED: u8 = 1;
+const LEFT_OVER: u8 = 2;
+
+/// How a stop in good order ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// Nothing was left in the queue.
+    Empty,
+    /// Something was.
+    LeftOver,
 }
 
 impl Machine {
     pub(crate) fn new(host: sim::Node, number: usize, roles: Roles, settings: Settings) -> Self {
         let id = Id::new(Millis(1_767_225_600_000), Producer::new(1 + number as u64), 0);
-        Self { host, roles, id, settings, running: None }
+        Self { host, roles, id, settings, away: false, destroyed: false, cuts: 0, running: None, backup: None }
     }
 
     /// The node that runs on it.
@@ -92,10 +113,19 @@ impl Machine {
         self.running.as_ref().map(|running| &running.node)
     }
 
+    /// Whether it is up and not about to go.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.parts.is_some())
+    }
+
     /// Starts it, when it is not up. A node that cannot open its files stays down, and is to be started again.
     pub(crate) fn start(&mut self) {
-        if self.running.is_some() {
+        if self.running.is_some() || self.away {
             return;
+        }
+        if let Some((backup, true)) = &self.backup {
+            self.host.set_disk(backup.clone());
+            self.backup = None;
         }
         self.host.restart();
         match self.open() {
@@ -105,10 +135,11 @@ impl Machine {
     }
 
     fn open(&self) -> Option<Running> {
-        let (doors, tasks, net) = (self.host.doors(), self.host.tasks(), self.host.net());
+        let (mut doors, tasks, net) = (self.host.doors(), self.host.tasks(), self.host.net());
+        doors.fs = files::planted(self.settings.planted, doors.fs);
         let mut registry = Registry::default();
         let metrics = ingest::Metrics::new(&mut registry);
-        let dir = Path::new("/data");
+        let dir = Path::new(DIR);
         let (queue, _) = Queue::open(doors.clone(), &dir.join("queue"), self.settings.queue.clone(), metrics).ok()?;
         let metrics = store::Metrics::new(&mut registry);
         let shelf = Shelf::open(doors.clone(), &dir.join("shelf"), self.settings.shelf.clone(), metrics).ok()?;
@@ -130,51 +161,86 @@ impl Machine {
             shelf: Arc::new(shelf),
             cluster,
             patience: Patience::default(),
+            balance: balance::Config::default(),
             modestly: |work| work(),
         };
         node.answer_calls();
         if self.roles.ingest {
-            let queue = Arc::clone(&node.queue);
-            node.cluster.router().add(APPEND, move |body: Body| append(Arc::clone(&queue), body));
+            let promises = Promises::of(self.settings.planted, self.cuts);
+            append::answer_calls(&node, promises);
         }
-        Some(Running { _parts: Parts::start(node.clone()), node })
+        if let Some(mutation) = self.settings.planted {
+            calls::plant(mutation, &node);
+        }
+        let parts = Some(Parts::start(node.clone()));
+        Some(Running { node, parts, stopping: Arc::default() })
     }
 
-    /// What is left of it when its process is ended by `how`.
-    pub(crate) fn die(&mut self, how: impl FnOnce(&sim::Node)) {
-        how(&self.host);
+    /// The process is killed.
+    pub(crate) fn kill(&mut self) {
+        self.keep_backup();
+        if self.settings.planted == Some(Mutation::WrittenLate) {
+            self.host.cut_power(Loss::All);
+        } else {
+            self.host.kill();
+        }
         self.running = None;
     }
-}
 
-/// Appends as a source does, and answers when the promise holds.
-async fn append(queue: Arc<Queue>, body: Body) -> std::io::Result<Body> {
-    let batch: Append = read_message(body).await?;
-    let durability: Durability = batch.durability.parse().map_err(std::io::Error::other)?;
-    let text: String = batch.lines.iter().map(|line| format!("{line}\n")).collect();
-    let labels = Labels::parse("app=sim").unwrap_or_default();
-    let records = Records {
-        source: Source::Forward,
-        labels: &labels,
-        first: batch.first,
-        count: batch.lines.len() as u32,
-        accepted: batch.first.at(),
-        flags: 0,
-        sides: &[],
-        text: &[text.as_bytes()],
-    };
-    let (tell, told) = oneshot::channel();
-    let appended = queue.append(durability, &records, move |kept| drop(tell.send(kept)));
-    if durability == Durability::Bulk {
-        queue.flush_bulk();
+    /// The power goes.
+    pub(crate) fn cut_power(&mut self, how: Loss) {
+        self.keep_backup();
+        self.host.cut_power(how);
+        self.cuts += 1;
+        self.running = None;
     }
-    let kept = match appended {
-        Ok(()) => told.await.unwrap_or(Err(Refusal::Io("nobody said".to_owned()))),
-        Err(refusal) => Err(refusal),
-    };
-    message(&match kept {
-        Ok(()) => Appended::Kept,
-        Err(Refusal::Io(_)) => Appended::Unknown,
-        Err(_) => Appended::Refused,
-    })
+
+    /// The machine burns.
+    pub(crate) fn destroy(&mut self) {
+        self.host.cut_power(Loss::All);
+        self.running = None;
+        (self.away, self.destroyed) = (true, true);
+    }
+
+    fn keep_backup(&mut self) {
+        if self.settings.planted != Some(Mutation::OldDisk) || self.node().is_none() {
+            return;
+        }
+        match &mut self.backup {
+            Some((_, again)) => *again = true,
+            none => *none = Some((self.host.fs().cut_power(Loss::None, 0), false)),
+        }
+    }
+
+    /// Begins to stop it in good order; when it `leaves` the others are told of it.
+    pub(crate) fn stop(&mut self, leaves: bool) {
+        let Some(running) = &mut self.running else { return };
+        let Some(parts) = running.parts.take() else { return };
+        let (node, stopping) = (running.node.clone(), Arc::clone(&running.stopping));
+        self.host.spawn(async move {
+            node.cluster.update(|facts| facts.draining = true);
+            let queue = Arc::clone(&node.queue);
+            run(&node.tasks, move || queue.close()).await;
+            parts.drain(DRAIN).await;
+            let is_drained = node.queue.segments().is_empty();
+            parts.stop(STOP).await;
+            if leaves && is_drained {
+                node.cluster.leave().await;
+            }
+            stopping.store(if is_drained { DRAINED } else { LEFT_OVER }, Ordering::Relaxed);
+        });
+    }
+
+    /// Ends the process of a node that has stopped in good order.
+    pub(crate) fn has_stopped(&mut self) -> Option<Stopped> {
+        let running = self.running.as_ref().filter(|running| running.parts.is_none())?;
+        let stopped = match running.stopping.load(Ordering::Relaxed) {
+            GOING => return None,
+            DRAINED => Stopped::Empty,
+            _ => Stopped::LeftOver,
+        };
+        self.host.kill();
+        self.running = None;
+        Some(stopped)
+    }
 }

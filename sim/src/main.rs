@@ -6,8 +6,11 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bucksaw_sim::{Scenario, run};
+use bucksaw_sim::{Mutation, Outcome, Scenario, run};
 use clap::Parser;
+
+/// Of one seed so many violations are shown.
+const SHOWN: usize = 10;
 
 /// Whole clusters under virtual time, with faults.
 #[derive(Parser)]
@@ -21,39 +24,97 @@ struct Args {
     /// Says what each seed was like.
     #[arg(long)]
     verbose: bool,
+    /// Shows what all nodes log, with the world's time; for one seed mostly.
+    #[arg(long, num_args = 0..=1, default_missing_value = "info,bucksaw_store=debug,bucksaw_ingest=debug")]
+    trace: Option<String>,
+    /// Five nodes, and nothing goes wrong: to measure the speed.
+    #[arg(long)]
+    calm: bool,
+    /// Plants something that is wrong, by its name; `all` for one after the other, each until it is found.
+    #[arg(long)]
+    plant: Option<String>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let (started, mut time, mut failed) = (Instant::now(), Duration::ZERO, 0);
+    if let Some(filter) = &args.trace
+        && let Err(error) = bucksaw_sim::show(filter)
+    {
+        println!("{error}");
+        return ExitCode::FAILURE;
+    }
+    match args.plant.as_deref() {
+        Some("all") => plant_all(&args),
+        Some(name) => match Mutation::ALL.iter().find(|mutation| mutation.name() == name) {
+            Some(mutation) => seeds(&args, Some(*mutation)),
+            None => {
+                let names: Vec<&str> = Mutation::ALL.iter().map(|mutation| mutation.name()).collect();
+                println!("there is no {name}: {}", names.join(", "));
+                ExitCode::FAILURE
+            }
+        },
+        None => seeds(&args, None),
+    }
+}
+
+fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
+    let (started, mut time, mut failed) = (Instant::now(), Duration::ZERO, Vec::new());
     for seed in args.from..args.from + args.seeds {
-        let scenario = Scenario::drawn(seed);
+        let scenario = if args.calm { Scenario::calm() } else { Scenario::drawn(seed) };
         let begun = Instant::now();
-        let outcome = run(seed, &scenario);
+        let outcome = run(seed, &scenario, planted);
         time += outcome.time;
         if args.verbose {
-            println!(
-                "seed {seed}: {} nodes, {} copies, {:.0?} in {:.0?}, {} of {} records acknowledged",
-                scenario.roles.len(),
-                scenario.copies,
-                outcome.time,
-                begun.elapsed(),
-                outcome.acknowledged,
-                outcome.sent,
-            );
+            tell(seed, &scenario, &outcome, begun.elapsed());
         }
-        for violation in outcome.violations.iter().take(10) {
+        for violation in outcome.violations.iter().take(SHOWN) {
             println!("seed {seed}: {violation}");
         }
-        failed += usize::from(!outcome.violations.is_empty());
+        if !outcome.violations.is_empty() {
+            failed.push(seed);
+            let plant = planted.map(|mutation| format!(" --plant {mutation}")).unwrap_or_default();
+            println!("again: cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace{plant}");
+        }
     }
     let took = started.elapsed();
     println!(
-        "{} seeds, {failed} failed; {:.0?} of their time in {:.1?}: {:.0} times as fast",
+        "{} seeds, {} failed; {:.0?} of their time in {:.1?}: {:.0} times as fast",
         args.seeds,
+        failed.len(),
         time,
         took,
         time.as_secs_f64() / took.as_secs_f64().max(1e-9),
     );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell(seed: u64, scenario: &Scenario, outcome: &Outcome, took: Duration) {
+    println!(
+        "seed {seed}: {} nodes, {} copies, {:.0?} in {took:.0?}, {} of {} records acknowledged, {} answers, {:016x}",
+        scenario.roles.len(),
+        scenario.copies,
+        outcome.time,
+        outcome.acknowledged,
+        outcome.sent,
+        outcome.answers,
+        outcome.fingerprint,
+    );
+}
+
+fn plant_all(args: &Args) -> ExitCode {
+    let mut all = true;
+    for mutation in Mutation::ALL {
+        let mut seeds = args.from..args.from + args.seeds;
+        let begun = Instant::now();
+        let found = seeds.find_map(|seed| {
+            let outcome = run(seed, &Scenario::drawn(seed), Some(*mutation));
+            outcome.violations.first().map(|violation| (seed, violation.clone()))
+        });
+        all &= found.is_some();
+        match found {
+            Some((seed, violation)) => println!("{mutation}: seed {seed} in {:.1?}: {violation}", begun.elapsed()),
+            None => println!("{mutation}: NOT FOUND in {:.1?}", begun.elapsed()),
+        }
+    }
+    if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

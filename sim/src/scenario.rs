@@ -6,16 +6,29 @@ use bucksaw_doors::sim::{Delay, Weather};
 use bucksaw_node::Roles;
 
 use crate::chance::Chance;
+use crate::faults::{DESTROY, FAULTS};
 
 /// What a run is like.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The roles of each node.
     pub roles: Vec<Roles>,
+    /// Nodes that join late.
+    pub late: Vec<usize>,
     /// The replication factor.
     pub copies: usize,
+    /// Stores whose disks go bad or are lost; one fewer than there are copies.
+    pub victims: Vec<usize>,
+    /// Whether one of these is destroyed for good.
+    pub destroys: bool,
+    /// The node that leaves.
+    pub leaver: Option<usize>,
+    /// Room on a disk with which it counts as full, in bytes.
+    pub reserve: u64,
     /// Clients that append.
     pub clients: usize,
+    /// What goes wrong, by its number. In half of the runs it is little, and so the more often.
+    pub faults: Vec<usize>,
     /// For how long they do, and things go wrong.
     pub time: Duration,
     /// Time between two batches of a client.
@@ -35,12 +48,23 @@ impl Scenario {
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let chance = Chance::new(seed ^ 0x5ce2_a710);
-        let roles: Vec<Roles> = match chance.below(3) {
+        let mut roles: Vec<Roles> = match chance.below(3) {
             0 => vec![BOTH; chance.within(1, 4)],
             1 => [vec![INGEST; chance.within(1, 3)], vec![STORE; chance.within(1, 3)]].concat(),
             _ => [vec![INGEST; chance.within(0, 2)], vec![STORE; chance.within(0, 2)], vec![BOTH]].concat(),
         };
-        let stores = roles.iter().filter(|roles| roles.store).count();
+        let mut stores = numbers(&roles, |roles| roles.store);
+        let copies = chance.within(1, stores.len().min(3));
+        let count = stores.len();
+        let victims: Vec<usize> = (1..copies).map(|_| stores.swap_remove(chance.below(stores.len()))).collect();
+        let destroys = !victims.is_empty() && chance.percent(40);
+        let mut late = Vec::new();
+        if (destroys && count == copies) || chance.percent(20) {
+            late.push(roles.len());
+            roles.push(if chance.percent(50) { STORE } else { BOTH });
+        }
+        let ingest_only = numbers(&roles, |roles| roles.ingest && !roles.store);
+        let leaver = chance.one(&ingest_only).copied().filter(|_| chance.percent(40));
         let bad = chance.below(3);
         let share = |worst: f64| worst * bad as f64 / 2.0 * chance.below(100) as f64 / 100.0;
         let ms = Duration::from_millis;
@@ -53,8 +77,14 @@ impl Scenario {
             ..Weather::CALM
         };
         Self {
-            copies: chance.within(1, stores.min(3)),
+            late,
+            copies,
+            victims,
+            destroys,
+            leaver,
+            reserve: if chance.percent(50) { 128 << 10 } else { 0 },
             clients: chance.within(1, 3),
+            faults: faults(&chance, destroys),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
             trouble: ms(chance.within(1_000, 20_000) as u64),
@@ -62,4 +92,38 @@ impl Scenario {
             weather,
         }
     }
+
+    /// Five nodes that take in and store, two copies, and nothing goes wrong: what speed is measured by.
+    #[must_use]
+    pub fn calm() -> Self {
+        Self {
+            roles: vec![BOTH; 5],
+            late: Vec::new(),
+            copies: 2,
+            victims: Vec::new(),
+            destroys: false,
+            leaver: None,
+            reserve: 0,
+            clients: 3,
+            faults: Vec::new(),
+            time: Duration::from_secs(600),
+            pace: Duration::from_secs(1),
+            trouble: Duration::from_secs(3_600),
+            weather: Weather::CALM,
+        }
+    }
+}
+
+/// All that can go wrong, or a few of it ("Swarm testing", Groce and others: what is left out lets the rest meet).
+fn faults(chance: &Chance, destroys: bool) -> Vec<usize> {
+    if chance.percent(50) {
+        return (0..FAULTS).collect();
+    }
+    let mut some: Vec<usize> = (0..chance.within(2, 4)).map(|_| chance.below(FAULTS)).collect();
+    some.extend(destroys.then_some(DESTROY));
+    some
+}
+
+fn numbers(roles: &[Roles], wanted: impl Fn(&Roles) -> bool) -> Vec<usize> {
+    roles.iter().enumerate().filter(|(_, roles)| wanted(roles)).map(|(at, _)| at).collect()
 }

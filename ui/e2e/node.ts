@@ -14,6 +14,12 @@ export class Node {
   addresses: Record<string, string> = {};
   #child: ChildProcess | undefined;
   readonly #dir = mkdtempSync(join(tmpdir(), "bucksaw-e2e-"));
+  readonly #more: string[];
+
+  /** One with these arguments besides. */
+  constructor(more: string[] = []) {
+    this.#more = more;
+  }
 
   /** Starts it, or starts it again on the port that it had. */
   async start(): Promise<this> {
@@ -21,7 +27,7 @@ export class Node {
     rmSync(file, { force: true });
     const listen = this.addresses.http ?? "127.0.0.1:0";
     const free = ["fast", "durable", "bulk", "cluster"].flatMap((name) => [`--listen-${name}`, "127.0.0.1:0"]);
-    const args = ["serve", "--data-dir", this.#dir, "--listen", listen, ...free, "--log-level", "warn"];
+    const args = ["serve", "--data-dir", this.#dir, "--listen", listen, ...free, "--log-level", "warn", ...this.#more];
     this.#child = spawn(program, args, { stdio: ["ignore", "ignore", "inherit"] });
     await expect
       .poll(
@@ -73,6 +79,22 @@ export class Node {
     const text = await (await fetch(`${this.url}/metrics`)).text();
     return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
   }
+}
+
+/** Nodes that know each other, each record on two of them. */
+export async function cluster(size: number): Promise<Node[]> {
+  const first = await new Node(["--replication-factor", "2"]).start();
+  const join = ["--replication-factor", "2", "--join", first.addresses.cluster ?? ""];
+  const others = await Promise.all(Array.from({ length: size - 1 }, () => new Node(join).start()));
+  const all = [first, ...others];
+  for (const { url } of all) {
+    const alive = async () => {
+      const { nodes } = await (await fetch(`${url}/api/v1/cluster`)).json();
+      return nodes.filter((node: { member: string }) => node.member === "alive").length;
+    };
+    await expect.poll(alive, { intervals: [50], timeout: 15_000 }).toBe(size);
+  }
+  return all;
 }
 
 /** Lines that look like those of a real service, over the last hour: JSON of a web shop, and plain text beside it. */

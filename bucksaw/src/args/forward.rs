@@ -17,8 +17,9 @@ pub(crate) struct ForwardArgs {
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Nodes to ship to; the first that answers is used
+    /// Nodes to ship to; tried in an order of chance
     ///
+    /// A node with much to do names others, which are tried first then: these addresses need not be all there are.
     /// Left out, it is the node of this machine: 127.0.0.1:7651, or with --durability durable 127.0.0.1:7652.
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(crate) to: Vec<HostPort>,

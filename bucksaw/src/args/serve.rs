@@ -69,6 +69,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) replication_factor: u32,
 
+    /// Bytes a second below which a node never counts as busy
+    ///
+    /// A node that takes in half as much again as all do on average, and at least this, suggests others to its clients; one
+    /// that takes in twice as much refuses new ones. See docs/operating.md.
+    #[arg(long, value_name = "SIZE", default_value = "16MB")]
+    pub(crate) busy_bytes_per_second: ByteSize,
+
     /// Age at which records are deleted, such as 12h, 7d or 8w; or none
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = Limit::<Duration>::parse)]
     pub(crate) retention_age: Limit<Duration>,

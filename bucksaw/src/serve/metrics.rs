@@ -75,6 +75,39 @@ mod tests {
         assert!(metrics.windows(2).all(|pair| pair[0].0 != pair[1].0));
     }
 
+    /// The names in a text that begin with a mark, which may have a backtick in front.
+    fn words<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+        let of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        text.match_indices(mark).map(move |(at, _)| {
+            let word = text[at..].trim_start_matches('`');
+            &word[..word.find(|letter| !of_a_name(letter)).unwrap_or(word.len())]
+        })
+    }
+
+    #[test]
+    fn alarms_are_of_metrics_that_are_there_and_explained() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/");
+        let read = |name: &str| std::fs::read_to_string(format!("{docs}{name}")).unwrap();
+        let (rules, explained) = (read("alerts.yml"), read("operating.md"));
+        let metrics = metrics();
+        for (file, text) in [("alerts.yml", &rules), ("operating.md", &explained)] {
+            let mut named = 0;
+            for name in words(text, "bucksaw_") {
+                assert!(metrics.iter().any(|(have, ..)| have == name), "docs/{file} names {name}, which is no metric");
+                named += 1;
+            }
+            assert!(named > 10, "docs/{file} names {named} metrics");
+        }
+        let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+        assert!(alerts.len() > 10, "{alerts:?}");
+        for alert in &alerts {
+            assert!(explained.contains(&format!("`{alert}`")), "docs/operating.md does not say what {alert} means");
+        }
+        for told in words(&explained, "`Bucksaw") {
+            assert!(alerts.contains(&told), "docs/alerts.yml has no {told}");
+        }
+    }
+
     #[test]
     fn the_document_names_them_all() {
         let rows: Vec<String> =

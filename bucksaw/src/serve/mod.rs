@@ -21,9 +21,9 @@ use bucksaw_cluster::{Cluster, Router};
 use bucksaw_doors::{Doors, Tasks, real};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_node::{Node, Parts};
-use bucksaw_query::{Engine, Gossiped, Patience, Pool, Scatter, Serving};
+use bucksaw_query::{Engine, Gossiped, Pool, Scatter, Serving};
 use bucksaw_sources::Intake;
-use bucksaw_store::{Patience, Shelf};
+use bucksaw_store::Shelf;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -41,9 +41,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(20);
 
 /// What the node is doing then has so long to come to its end.
 const STOP_MAX: Duration = Duration::from_secs(10);
-
-/// In so many stores each record lies, as far as answers may rely on it: stores do not copy from each other yet.
-const COPIES: usize = 1;
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     start_log(&args.log_level)?;
@@ -102,8 +99,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     };
     let serving = Serving::new(Arc::clone(&engine), Arc::clone(&tasks));
     serving.register(cluster.router());
-    let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), COPIES);
-    let scatter = Scatter::new(serving, Arc::new(peers), Patience::default(), None);
+    let copies = args.replication_factor as usize;
+    let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
+    let scatter = Scatter::new(serving, Arc::new(peers), bucksaw_query::Patience::default(), None);
     let app = App::new(engine, doors.clone(), settings::api(&args), metrics.api, info, registry);
     let app = app.in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
     let node = Node {
@@ -115,7 +113,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         queue: Arc::clone(&queue),
         shelf: Arc::clone(&shelf),
         cluster: Arc::clone(&cluster),
-        patience: Patience::default(),
+        patience: bucksaw_store::Patience::default(),
+        balance: settings::balance(&args),
         modestly: priority::modestly,
     };
 
@@ -129,13 +128,14 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let (reason, sound) = http.block_on(wanted_end(signals, &mut parts));
     info!(reason, "stopping");
     app.set_ready(false);
+    // From now on no other node sends its clients here, and ours are told to go to others.
+    cluster.update(|facts| facts.draining = true);
     // Nobody listens when all servers have ended already.
     let _ = stop.send(true);
     for task in served {
         // A task that panicked has nothing left to end.
         let _ = http.block_on(task);
     }
-    cluster.update(|facts| facts.draining = true);
     queue.close();
     shelf.hurry();
     inner.block_on(async {

@@ -46,6 +46,13 @@ pub(super) fn cluster(args: &ServeArgs, data_dir: &Path) -> bucksaw_cluster::Con
     }
 }
 
+pub(super) fn balance(args: &ServeArgs) -> bucksaw_node::balance::Config {
+    bucksaw_node::balance::Config {
+        busy_bytes_per_second: args.busy_bytes_per_second.0,
+        ..bucksaw_node::balance::Config::default()
+    }
+}
+
 pub(super) fn queue(args: &ServeArgs, doors: &Doors, data_dir: &Path) -> bucksaw_ingest::Config {
     let total = doors.fs.space(data_dir).map_or(0, |space| space.total_bytes);
     bucksaw_ingest::Config {

@@ -10,8 +10,10 @@
     reason = "these are tests of a real process: what helps them fails with them, and files and clocks are the real ones"
 )]
 
+mod balance;
 mod cli;
 mod client;
+mod cluster;
 mod corpus;
 mod disk;
 mod hostile;

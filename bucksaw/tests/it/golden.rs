@@ -14,6 +14,7 @@ fn help() {
         "tail",
         "generate",
         "status",
+        "forget",
         "verify",
         "config",
         "config check",

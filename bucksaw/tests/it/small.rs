@@ -55,13 +55,13 @@ fn versions() {
 
 #[test]
 fn status_is_a_table_or_what_the_node_sent() {
-    let cluster = r#"{"nodes":[{"id":"n1","state":"ready","stored_bytes":2048}]}"#;
+    let cluster = r#"{"nodes":[{"id":"n1","state":"ready","store":{"stored_bytes":2048}}]}"#;
     let node = Node::new(Answer::plain(200, cluster));
     let check = |format: &str, want: &str| {
         let run = run(&mut bucksaw(["status", "--addr", &node.url, "-o", format]));
         assert_eq!((run.code, run.text(), run.err.as_str()), (Some(0), want, ""), "{format}");
     };
-    check("text", "ID  STATE  STORED\nn1  ready  2.0 KB\n");
+    check("text", "1 node, all well\nID  STATE  STORED\nn1  ready  2.0 KB\n");
     check("json", &format!("{cluster}\n"));
     check("raw", &format!("{cluster}\n"));
     assert_eq!(node.seen()[0].path, "/api/v1/cluster");

@@ -6,6 +6,9 @@ use bucksaw_ingest::Refusal;
 use bucksaw_query::RequestError;
 use serde_json::json;
 
+/// When to come again to a node that is overloaded, in seconds.
+const OVERLOADED_S: u32 = 5;
+
 /// An answer with an error's status and `{"error": "…"}`.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -31,6 +34,12 @@ impl ApiError {
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self { retry_after_s: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
+    }
+
+    /// Other nodes have less to do.
+    pub(crate) fn overloaded() -> Self {
+        let message = "the node has too much to do: the header Bucksaw-Elsewhere names others that have less";
+        Self { retry_after_s: Some(OVERLOADED_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
     pub(crate) fn after(self, accepted: u64) -> Self {

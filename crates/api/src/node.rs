@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_cluster::{Held, Member};
+use bucksaw_cluster::{ForgetError, Held, Member};
 use bucksaw_doors::Body;
 use bucksaw_record::{Millis, time};
 use futures_util::future::join_all;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::params::Params;
 
 /// The call by which nodes ask each other how they are.
 pub(crate) const STATUS: &str = "node/status";
@@ -27,22 +28,23 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     let Some(place) = &app.place else { return Ok(Json(json!({ "nodes": [own] }))) };
     let members = place.cluster.members();
     let told = members.iter().map(|member| async {
-        if member.facts.node == place.cluster.node() {
-            return own.clone();
-        }
-        let asked = match member.is_live() {
+        let told = match member.is_live() {
+            _ if member.facts.node == place.cluster.node() => Some(own.clone()),
             true => place.cluster.call_json::<_, Value>(member, STATUS, &json!({}), TELL_MAX).await.ok(),
             false => None,
         };
-        of_member(member, asked)
+        of_member(member, told, member.facts.node == place.cluster.node())
     });
     let mut nodes = join_all(told).await;
     if members.is_empty() {
         // Its place is not taken yet.
         nodes.push(own.clone());
     }
-    let stores = members.iter().filter(|member| member.facts.roles.store && member.is_live()).count();
-    let missing = (place.copies as usize).saturating_sub(stores.max(1));
+    let stores = match members.is_empty() {
+        true => app.info.roles.iter().filter(|role| *role == "store").count(),
+        false => members.iter().filter(|member| member.facts.roles.store && member.is_live()).count(),
+    };
+    let missing = (place.copies as usize).saturating_sub(stores);
     Ok(Json(json!({
         "nodes": nodes,
         "asked": place.cluster.node(),
@@ -52,6 +54,24 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     })))
 }
 
+/// Takes a node that will not come back from the list.
+pub(crate) async fn forget(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
+    params.only(&["node"])?;
+    let node = params.id("node")?.ok_or_else(|| ApiError::bad("the parameter `node` is missing: the id of a node"))?;
+    let place = app.place.as_ref().ok_or_else(|| not_forgotten(ForgetError::Unknown))?;
+    place.cluster.forget(node).await.map_err(not_forgotten)?;
+    Ok(Json(json!({ "forgotten": node.to_string() })))
+}
+
+fn not_forgotten(error: ForgetError) -> ApiError {
+    let status = match error {
+        ForgetError::Unknown => StatusCode::NOT_FOUND,
+        ForgetError::Live => StatusCode::CONFLICT,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    ApiError::new(status, error.to_string())
+}
+
 /// Answers [`STATUS`].
 pub(crate) async fn answer(app: App) -> io::Result<Body> {
     let told = described(app).await.map_err(|_| io::Error::other("cannot tell how the node is"))?;
@@ -59,9 +79,18 @@ pub(crate) async fn answer(app: App) -> io::Result<Body> {
 }
 
 /// What a node told of itself, or what is known of it, and how it is seen from here.
-fn of_member(member: &Member, told: Option<Value>) -> Value {
+fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
     let facts = &member.facts;
     let silent = told.is_none();
+    let addresses = [
+        ("http", facts.clients.http.clone()),
+        ("fast", facts.clients.fast.clone()),
+        ("durable", facts.clients.durable.clone()),
+        ("bulk", facts.clients.bulk.clone()),
+        ("cluster", Some(facts.address.to_string())),
+    ];
+    let addresses: Map<String, Value> =
+        addresses.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.into()))).collect();
     let mut node = told.filter(Value::is_object).unwrap_or_else(|| {
         let held = |held: &Held| json!({ "oldest": moment(held.oldest), "newest": moment(held.newest) });
         let roles: Vec<&str> = [("ingest", facts.roles.ingest), ("store", facts.roles.store)]
@@ -72,33 +101,37 @@ fn of_member(member: &Member, told: Option<Value>) -> Value {
         let (mut queue, mut store) = (held(&facts.queue), held(&facts.shelf));
         queue["pending_bytes"] = facts.queue.bytes.into();
         store["stored_bytes"] = facts.shelf.bytes.into();
-        let addresses = [
-            ("http", facts.clients.http.clone()),
-            ("fast", facts.clients.fast.clone()),
-            ("durable", facts.clients.durable.clone()),
-            ("bulk", facts.clients.bulk.clone()),
-            ("cluster", Some(facts.address.to_string())),
-        ];
-        let addresses: Map<String, Value> =
-            addresses.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.into()))).collect();
         json!({
             "id": facts.node,
-            "addresses": addresses,
             "roles": roles,
             "queue": queue,
             "store": store,
+            "load": { "level": facts.load.level, "connections": facts.load.connections },
             "disk_free_bytes": facts.free_bytes,
         })
     });
     if silent {
         node["state"] = if member.is_live() { "silent" } else { member.state.word() }.into();
     }
+    if !own {
+        // Who listens everywhere does not know where others reach it; its neighbours do.
+        node["addresses"] = addresses.into();
+    }
     node["member"] = member.state.word().into();
     node["since"] = moment(Some(member.since)).into();
+    node["load"]["bytes_per_second"] = facts.load.bytes_per_second.into();
     if let Some(twin) = member.twin {
         node["twin"] = twin.to_string().into();
     }
     node
+}
+
+/// How busy the node is taking in.
+fn load(queue: &bucksaw_ingest::Queue) -> Value {
+    let advice = queue.guide().advice();
+    let mut load = json!({ "level": advice.level, "connections": queue.guide().connections() });
+    load["refusing"] = (advice.refuses && advice.level >= 2).into();
+    load
 }
 
 fn moment(at: Option<Millis>) -> Option<String> {
@@ -144,6 +177,7 @@ fn describe(app: &App) -> Value {
             "oldest": span(segments.iter().map(|segment| segment.reach().low).min()),
             "newest": span(segments.iter().map(|segment| segment.reach().high).max()),
         },
+        "load": load(queue),
         "disk_free_bytes": queue.free_bytes(),
         "damaged": app.engine.damaged(),
         "segments_with_damaged_blocks": broken,
@@ -176,6 +210,7 @@ pub(crate) async fn calls() -> &'static str {
      GET  /api/v1/query?q=   grep them:     curl 'http://HOST/api/v1/query?q=error&from=15m' -H 'Accept: text/plain'\n\
      GET  /api/v1/tail?q=    follow them:   curl -N 'http://HOST/api/v1/tail?q=error'\n\
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/cluster, /api/v1/history\n\
+     POST /api/v1/forget?node=ID   take a node that will not come back from the list\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }
 

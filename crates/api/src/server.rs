@@ -88,6 +88,7 @@ fn router(app: App) -> Router {
         .route("/api/v1/fields", get(query::fields).post(query::fields))
         .route("/api/v1/context", get(query::context))
         .route("/api/v1/cluster", get(node::cluster))
+        .route("/api/v1/forget", post(node::forget))
         .route("/api/v1/history", get(history::history))
         .route("/metrics", get(node::metrics))
         .route("/-/healthy", get(node::healthy))

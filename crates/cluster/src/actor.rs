@@ -333,7 +333,9 @@ impl Actor {
         if todo.defunct && !self.own.left {
             self.succeed(self.own.incarnation);
         }
-        if let Some(datagram) = packet::facts(&self.own_entry()) {
+        if !todo.up.is_empty()
+            && let Some(datagram) = packet::facts(&self.own_entry())
+        {
             for identity in todo.up {
                 self.send(identity.address, datagram.clone());
             }

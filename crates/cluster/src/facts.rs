@@ -53,6 +53,11 @@ pub struct Facts {
     /// What lies on its shelf.
     #[serde(default)]
     pub shelf: Held,
+    /// When its last pass of repair that came to its end began, by its wall clock: stores that it took for lost then hold
+    /// nothing that has fewer copies for it. None since its start; not told either while as many stores are newly lost as
+    /// there are copies, for then records may be nowhere else.
+    #[serde(default, with = "text::millis", skip_serializing_if = "Option::is_none")]
+    pub walked: Option<Millis>,
     /// Room on the file system of its data directory, in bytes.
     #[serde(default)]
     pub free_bytes: u64,
@@ -135,6 +140,7 @@ impl Facts {
             load: Load::default(),
             queue: Held::default(),
             shelf: Held::default(),
+            walked: None,
             free_bytes: 0,
             draining: false,
             left: false,

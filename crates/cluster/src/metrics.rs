@@ -6,6 +6,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::State;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct ByState {
     pub(crate) state: &'static str,
@@ -46,6 +48,10 @@ impl Metrics {
         cluster.register("exchanges_failed", "Such comparisons that failed", all.exchanges_failed);
         cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);
         cluster.register("calls_refused", "Calls of other nodes refused because of too many", all.calls_refused);
+        // They should be there to be graphed from the beginning.
+        for state in State::ALL {
+            drop(metrics.members.get_or_create(&ByState { state: state.word() }));
+        }
         metrics
     }
 }

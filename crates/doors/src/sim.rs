@@ -84,7 +84,7 @@ mod world;
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::Fs;
-pub use world::{Delay, Network, Node, Weather, World};
+pub use world::{Delay, Network, Node, Weather, Witness, World};
 
 /// What a power cut does to the changes that were not synced. Those that were synced always stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,8 @@ use bucksaw_record::Labels;
 pub struct Config {
     /// Where to, as HOST:PORT; tried in turn. Names are resolved anew for each connection.
     pub to: Vec<String>,
+    /// Whether the order of `to` is drawn by lot, so that many agents with one list spread over its nodes.
+    pub spread: bool,
     /// The labels of all records.
     pub labels: Labels,
     /// Longer lines are cut here, in bytes, the LF not counted. At most 16 MiB counts, and no more than the node's own
@@ -27,6 +29,14 @@ pub struct Config {
     /// A node that acknowledges nothing for so long is taken for dead and another connection is tried. Doubles, up to ten
     /// times, while that does not help: a `bulk` port may have good reasons to be slow.
     pub silence_max: Duration,
+    /// An address that failed or refused is passed over for so long while there are others; it doubles with each time.
+    pub shun_min: Duration,
+    /// The longest that an address is passed over.
+    pub shun_max: Duration,
+    /// When a node has suggested others and one of them was taken, suggestions are passed over for so long.
+    pub settle: Duration,
+    /// How long acknowledgements of a node are waited for that is left for another; what is missing then is sent again.
+    pub leave_max: Duration,
     /// Gives up when nothing was acknowledged for so long while something waits for it; `None` is never.
     pub give_up_after: Option<Duration>,
     /// How long acknowledgements are waited for after the stop.
@@ -37,6 +47,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             to: Vec::new(),
+            spread: true,
             labels: Labels::default(),
             record_bytes_max: 1 << 20,
             batch_bytes: 256 << 10,
@@ -45,6 +56,10 @@ impl Default for Config {
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(5),
             silence_max: Duration::from_secs(30),
+            shun_min: Duration::from_secs(5),
+            shun_max: Duration::from_secs(60),
+            settle: Duration::from_secs(60),
+            leave_max: Duration::from_secs(5),
             give_up_after: None,
             stop_max: Duration::from_secs(5),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bucksaw_record::Labels;
-use bucksaw_wire::{Answer, Hello, Step, Version, WireError};
+use bucksaw_wire::{Answer, Code, Hello, Step, Told, Version, WireError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -14,6 +14,7 @@ use crate::error::Lost;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// A node that takes batches.
+#[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) socket: TcpStream,
     pub(crate) frame_bytes_max: u32,
@@ -27,6 +28,11 @@ pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<Connected,
         socket.write_all(&hello.encode()).await?;
         match read(&mut socket, Answer::decode).await? {
             Answer::Welcome { frame_bytes_max, .. } => Ok(Connected { socket, frame_bytes_max }),
+            Answer::Refused { code: Code::BUSY, text } => match read(&mut socket, Told::decode).await {
+                Ok(Told::Elsewhere(elsewhere)) => Err(Lost::Busy(elsewhere.addresses().to_vec())),
+                // A node that has nobody to name, or only said so much.
+                _ => Err(Lost::Refused(text)),
+            },
             Answer::Refused { text, .. } => Err(Lost::Refused(text)),
         }
     };

@@ -44,8 +44,14 @@ pub(crate) enum Lost {
     NoAnswer(Duration),
     #[error("the node refuses: {0}")]
     Refused(String),
+    /// It names nodes that have less to do.
+    #[error("the node has too much to do, and names others")]
+    Busy(Vec<String>),
     #[error("the node says: {0}")]
     Told(String),
+    /// Left for another, of which nobody need be warned.
+    #[error("other nodes have less to do")]
+    Moved,
     #[error(transparent)]
     Wire(#[from] WireError),
     #[error("the node acknowledges what was not sent")]

@@ -10,6 +10,9 @@
 //! again, in order, the same bytes with the same ids. What had arrived before is therefore no duplicate, and what had not
 //! is not lost.
 //!
+//! A node with much to do names others: as a suggestion, when it refuses, or when it lets go. The agent goes there when it
+//! can, in order, and comes back to its own list when that leads nowhere (`route`, `session`).
+//!
 //! What it does not do: it keeps nothing on disk. Whoever feeds it is held back when no node takes the records.
 //!
 //! ```no_run
@@ -28,7 +31,9 @@ mod error;
 mod intake;
 mod link;
 mod pack;
+mod route;
 mod run;
+mod session;
 mod window;
 
 pub use config::Config;

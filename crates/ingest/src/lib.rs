@@ -27,6 +27,7 @@
 mod append;
 mod commit;
 mod config;
+pub mod guide;
 pub mod handover;
 mod keys;
 mod lane;

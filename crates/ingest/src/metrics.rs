@@ -8,6 +8,11 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::append::Source;
+use crate::guide::How;
+use crate::segment::State;
+
+/// The state of files that were set aside.
+pub(crate) const DAMAGED: &str = "damaged";
 
 /// The label `source`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -21,6 +26,13 @@ pub struct BySource {
 pub(crate) struct ByState {
     /// A segment's state.
     pub(crate) state: &'static str,
+}
+
+/// The label `how`.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ByHow {
+    /// `suggested`, `refused` or `let_go`.
+    pub(crate) how: &'static str,
 }
 
 /// Counters and gauges of the queue.
@@ -47,6 +59,9 @@ pub struct Metrics {
     pub(crate) sync_seconds: Histogram,
     pub(crate) free_bytes: Gauge,
     pub(crate) full: Gauge,
+    pub(crate) load_level: Gauge,
+    pub(crate) refusing: Gauge,
+    pub(crate) sent_elsewhere: Family<ByHow, Counter>,
 }
 
 impl Metrics {
@@ -72,6 +87,9 @@ impl Metrics {
             sync_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
             free_bytes: Gauge::default(),
             full: Gauge::default(),
+            load_level: Gauge::default(),
+            refusing: Gauge::default(),
+            sent_elsewhere: Family::default(),
         };
         let all = metrics.clone();
         let ingest = registry.sub_registry_with_prefix("ingest");
@@ -107,14 +125,33 @@ impl Metrics {
             all.sync_failed,
         );
         ingest.register("sync_seconds", "Time that a group commit took", all.sync_seconds);
+        ingest.register("load_level", "0 at ease, 1 busy, 2 very busy, 3 overloaded", all.load_level);
+        ingest.register("refusing", "1 while new connections may be refused for the load", all.refusing);
+        ingest.register(
+            "sent_elsewhere",
+            "Clients that were told of other nodes for the load, or for a stop, by how",
+            all.sent_elsewhere,
+        );
         registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);
         registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.full);
+        for how in How::ALL {
+            drop(metrics.sent_elsewhere.get_or_create(&ByHow { how: how.name() }));
+        }
         // A counter that was never touched should still be there to be graphed.
         for source in [Source::Tcp, Source::Forward, Source::Http] {
             let by = BySource { source: source.name() };
-            let all =
-                [&metrics.accepted_records, &metrics.accepted_bytes, &metrics.rejected_records, &metrics.cut_records];
+            let all = [
+                &metrics.accepted_records,
+                &metrics.accepted_bytes,
+                &metrics.rejected_records,
+                &metrics.cut_records,
+                &metrics.times_replaced,
+            ];
             all.into_iter().for_each(|family| drop(family.get_or_create(&by)));
+        }
+        let states = [State::Active, State::Pending, State::Reserved, State::Committed].map(State::name);
+        for state in states.into_iter().chain([DAMAGED]) {
+            drop(metrics.segments.get_or_create(&ByState { state }));
         }
         metrics
     }
@@ -124,6 +161,18 @@ impl Metrics {
     pub fn accepted_bytes(&self) -> u64 {
         let sources = [Source::Tcp, Source::Forward, Source::Http].map(|source| BySource { source: source.name() });
         sources.iter().map(|by| self.accepted_bytes.get_or_create(by).get()).sum()
+    }
+
+    /// Bytes of record text that a store has committed so far, also of what was accepted before the start.
+    #[must_use]
+    pub fn consumed_bytes(&self) -> u64 {
+        self.consumed_bytes.get()
+    }
+
+    /// Appends refused so far.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.get()
     }
 
     /// Bytes consumed over bytes accepted: 1 in a steady state, less while a backlog grows.

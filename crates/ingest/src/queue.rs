@@ -16,6 +16,7 @@ use tracing::{error, warn};
 
 use crate::append::{Durability, Records, Refusal};
 use crate::config::Config;
+use crate::guide::Guide;
 use crate::keys::Keys;
 use crate::lane::{Inner, Lane, Open, Waiting, record_header};
 use crate::metrics::{BySource, Metrics};
@@ -27,6 +28,7 @@ pub struct Queue {
     pub(crate) dir: PathBuf,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
+    guide: Guide,
     pub(crate) fast: Vec<Lane>,
     pub(crate) durable: Lane,
     bulk: Lane,
@@ -40,6 +42,8 @@ pub struct Queue {
     pub(crate) room: AtomicU64,
     /// Rung when a segment has become pending.
     pub(crate) pended: Notify,
+    /// Whether other nodes take from it.
+    pub(crate) shared: AtomicBool,
     closed: AtomicBool,
     appends: AtomicU64,
 }
@@ -92,6 +96,7 @@ impl Queue {
             doors,
             dir,
             config,
+            guide: Guide::new(metrics.clone()),
             metrics,
             fast,
             durable: Lane::new(Durability::Durable),
@@ -102,6 +107,7 @@ impl Queue {
             full: AtomicBool::new(false),
             room: AtomicU64::new(0),
             pended: Notify::new(),
+            shared: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             appends: AtomicU64::new(0),
         }
@@ -296,6 +302,18 @@ impl Queue {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// What clients are told when others have less to do.
+    #[must_use]
+    pub fn guide(&self) -> &Guide {
+        &self.guide
+    }
+
+    /// Room on the disk below which nothing is accepted.
+    #[must_use]
+    pub fn free_bytes_min(&self) -> u64 {
+        self.config.free_bytes_min
     }
 
     /// The time that a keyed batch's ids carry: that of its first try.

@@ -6,13 +6,18 @@ use std::time::Duration;
 
 use tracing::{error, warn};
 
-use crate::metrics::ByState;
+use crate::metrics::{ByState, DAMAGED};
 use crate::queue::{Queue, lock};
 use crate::segment::{Segment, State};
 
 /// How long a committed segment stays readable while the disk is full: whoever reads it has it open, and its room is
 /// wanted.
 const GRACE_WHEN_FULL: Duration = Duration::from_secs(1);
+
+/// The same while other nodes take from the queue. An answer of all nodes looks at each of them at another moment, all within
+/// ten seconds (`query`'s patience for heads): what left here before one of them was looked at must have been found there.
+const GRACE_SHARED: Duration = Duration::from_secs(30);
+const GRACE_SHARED_WHEN_FULL: Duration = Duration::from_secs(15);
 
 impl Queue {
     /// What has to happen as time goes by: closes old segments, removes committed ones after their grace, looks at the
@@ -26,8 +31,7 @@ impl Queue {
                 self.seal(&mut inner);
             }
         }
-        let grace = self.config.committed_grace;
-        let grace = if self.is_full() { grace.min(GRACE_WHEN_FULL) } else { grace };
+        let grace = self.grace();
         let segments = self.readable();
         self.lapse(&segments);
         for segment in segments {
@@ -38,6 +42,21 @@ impl Queue {
         }
         self.look_at_disk();
         self.report();
+    }
+
+    fn grace(&self) -> Duration {
+        let usual = self.config.committed_grace;
+        match (self.shared.load(Ordering::Relaxed), self.is_full()) {
+            (false, false) => usual,
+            (false, true) => usual.min(GRACE_WHEN_FULL),
+            (true, false) => usual.max(GRACE_SHARED),
+            (true, true) => GRACE_SHARED_WHEN_FULL,
+        }
+    }
+
+    /// Says whether stores of other nodes take from it.
+    pub fn share(&self, shared: bool) {
+        self.shared.store(shared, Ordering::Relaxed);
     }
 
     fn remove(&self, segment: &Segment) {
@@ -92,6 +111,6 @@ impl Queue {
             self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count as i64);
         }
         let damaged = lock(&self.damaged).len();
-        self.metrics.segments.get_or_create(&ByState { state: "damaged" }).set(damaged as i64);
+        self.metrics.segments.get_or_create(&ByState { state: DAMAGED }).set(damaged as i64);
     }
 }

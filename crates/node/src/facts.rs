@@ -5,30 +5,33 @@ use std::time::Duration;
 use bucksaw_cluster::{Facts, Held};
 use bucksaw_record::Millis;
 
+use crate::balance::Balance;
 use crate::node::Node;
 
-/// Bytes accepted a second above which a node is busy, very busy, overloaded: see `docs/operating.md`.
+/// How often it tells. The steps of [`Balance`] are seconds, so this is one.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-/// Tells how much a node has.
-#[derive(Debug, Default)]
-pub(crate) struct Teller {
-    accepted_bytes: u64,
-}
+/// Tells how much a node has, and to do.
+#[derive(Debug)]
+pub(crate) struct Teller(Balance);
 
 impl Teller {
-    /// Brings the facts up to date, a period after the last time.
-    pub(crate) fn tell(&mut self, node: &Node) {
-        let accepted = node.queue.metrics().accepted_bytes();
-        let bytes_per_second = accepted.saturating_sub(self.accepted_bytes);
-        self.accepted_bytes = accepted;
+    pub(crate) fn new(node: &Node) -> Self {
+        Self(Balance::new(node.balance))
+    }
+
+    /// Brings the facts up to date, a period after the last time. `walked` is when the last pass of repair that came to its
+    /// end began.
+    pub(crate) fn tell(&mut self, node: &Node, walked: Option<Millis>) {
+        let load = self.0.step(&node.queue, &node.cluster);
         let (queue, shelf) = (in_queue(node), on_shelf(node));
         let free_bytes = node.queue.free_bytes();
         node.cluster.update(|facts: &mut Facts| {
-            facts.load.bytes_per_second = bytes_per_second;
+            facts.load = load;
             facts.queue = queue;
             facts.shelf = shelf;
             facts.free_bytes = free_bytes;
+            facts.walked = walked;
         });
     }
 }

@@ -7,8 +7,10 @@ use bucksaw_doors::{Body, Doors, Net, Tasks};
 use bucksaw_ingest::Queue;
 use bucksaw_ingest::handover::{self, Handover};
 use bucksaw_record::Id;
+use bucksaw_store::repair::{Held, IDS, Repair, Walk};
 use bucksaw_store::{PUT, Patience, Pull, Puller, Receive, Shelf};
 
+use crate::balance;
 use crate::peers::Others;
 
 pub use bucksaw_cluster::Roles;
@@ -34,6 +36,8 @@ pub struct Node {
     pub cluster: Arc<Cluster>,
     /// How long other nodes are waited for.
     pub patience: Patience,
+    /// When it is busy.
+    pub balance: balance::Config,
     /// Does work that nobody waits for: at a lower priority, where that can be had.
     pub modestly: fn(&(dyn Fn() + Sync)),
 }
@@ -51,6 +55,8 @@ impl Node {
         if self.roles.store {
             let receive = Receive::new(Arc::clone(&self.shelf), Arc::clone(&self.tasks), self.patience);
             router.add(PUT, move |body: Body| put(receive.clone(), body));
+            let held = Held::new(Arc::clone(&self.shelf), Arc::clone(&self.tasks), self.patience);
+            router.add(IDS, move |body: Body| ids(held.clone(), body));
         }
     }
 
@@ -60,6 +66,18 @@ impl Node {
             shelf: Arc::clone(&self.shelf),
             // Also where nothing is taken in any more, something may be left.
             queue: Some(Arc::clone(&self.queue)),
+            peers: Arc::new(Others(Arc::clone(&self.cluster))),
+            tasks: Arc::clone(&self.tasks),
+            net: Arc::clone(&self.net),
+            patience: self.patience,
+            modestly: self.modestly,
+        })
+    }
+
+    pub(crate) fn repair(&self) -> Repair {
+        Repair::new(Walk {
+            node: self.id,
+            shelf: Arc::clone(&self.shelf),
             peers: Arc::new(Others(Arc::clone(&self.cluster))),
             tasks: Arc::clone(&self.tasks),
             net: Arc::clone(&self.net),
@@ -83,4 +101,8 @@ async fn settle(handover: Handover, body: Body) -> std::io::Result<Body> {
 
 async fn put(receive: Receive, body: Body) -> std::io::Result<Body> {
     receive.put(body).await
+}
+
+async fn ids(held: Held, body: Body) -> std::io::Result<Body> {
+    held.ids(body).await
 }

@@ -9,12 +9,14 @@ use std::time::Duration;
 use bucksaw_cluster::State;
 use bucksaw_doors::{Waiting, run, within};
 use bucksaw_record::Id;
-use bucksaw_store::{Puller, StoreError};
+use bucksaw_store::repair::Repair;
+use bucksaw_store::{Peers as _, Puller, StoreError};
 use tokio::sync::watch;
 use tracing::error;
 
 use crate::facts::{self, Teller};
 use crate::node::Node;
+use crate::peers::Others;
 
 /// How often the queue looks at the time.
 const TICK: Duration = Duration::from_millis(100);
@@ -30,6 +32,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(10);
 pub struct Parts {
     node: Node,
     puller: Arc<Puller>,
+    repair: Option<Arc<Repair>>,
     stop: watch::Sender<bool>,
     /// Whether one has ended; closed when all have.
     ended: watch::Receiver<bool>,
@@ -54,6 +57,7 @@ impl Parts {
         let (tell, ended) = watch::channel(false);
         let tell = Arc::new(tell);
         let puller = Arc::new(node.puller());
+        let repair = node.roles.store.then(|| Arc::new(node.repair()));
         let spawn = |part: Waiting<()>| {
             let running = Running(Arc::clone(&tell));
             node.tasks.spawn(Box::pin(async move {
@@ -63,13 +67,22 @@ impl Parts {
         };
         spawn(Box::pin(commit(node.clone(), stopping.clone())));
         spawn(Box::pin(tick(node.clone(), stopping.clone())));
-        spawn(Box::pin(tell_facts(node.clone(), stopping.clone())));
+        spawn(Box::pin(tell_facts(node.clone(), repair.clone(), stopping.clone())));
         spawn(Box::pin(watch_members(node.clone(), stopping.clone())));
         if node.roles.store {
             spawn(Box::pin(pull(Arc::clone(&puller), stopping.clone())));
-            spawn(Box::pin(tidy(node.clone(), stopping)));
+            spawn(Box::pin(tidy(node.clone(), stopping.clone())));
         }
-        Self { node, puller, stop, ended }
+        if let Some(repair) = &repair {
+            spawn(Box::pin(restore(Arc::clone(repair), stopping)));
+        }
+        Self { node, puller, repair, stop, ended }
+    }
+
+    /// What restores copies, where records are kept: to be told where some are missing, and to be asked how it is getting on.
+    #[must_use]
+    pub fn repair(&self) -> Option<&Arc<Repair>> {
+        self.repair.as_ref()
     }
 
     /// Resolves when one of them has ended, which is a bug unless they were stopped.
@@ -77,13 +90,13 @@ impl Parts {
         let _ = self.ended.wait_for(|ended| *ended).await;
     }
 
-    /// Gives what is left in the queue to the stores, this one or others, for at most `time`; the rest is there at the next
-    /// start. The queue is closed before.
+    /// Gives what is left in the queue to the stores, this one or others, for at most `time`, and no longer than there are
+    /// enough of them; the rest is there at the next start. The queue is closed before.
     pub async fn drain(&self, time: Duration) {
         let node = &self.node;
         let drain = async {
             let is_left = || !node.queue.segments().is_empty();
-            while is_left() {
+            while is_left() && has_stores(node) {
                 if node.roles.store {
                     if self.puller.drain().await == 0 && is_left() {
                         // Another store has it reserved, or it failed.
@@ -95,6 +108,8 @@ impl Parts {
             }
         };
         within(&node.tasks, time, drain).await;
+        // What others remember of it while it is gone.
+        Teller::new(node).tell(node, None);
     }
 
     /// Ends them, and waits for at most `time` for what they are doing.
@@ -103,6 +118,12 @@ impl Parts {
         let all = async { while self.ended.changed().await.is_ok() {} };
         within(&self.node.tasks, time, all).await;
     }
+}
+
+/// Whether there are as many stores as keep each record.
+fn has_stores(node: &Node) -> bool {
+    let own = usize::from(node.roles.store);
+    Others(Arc::clone(&node.cluster)).stores().len() + own >= node.shelf.copies()
 }
 
 fn is_stopping(stopping: &Stopping) -> bool {
@@ -182,12 +203,21 @@ fn tidy_once(node: &Node, stopping: &Stopping) -> Result<u64, StoreError> {
     done
 }
 
-async fn tell_facts(node: Node, mut stopping: Stopping) {
-    let mut teller = Teller::default();
+/// Restores copies that are missing. What was begun is given up at a stop, and done again.
+async fn restore(repair: Arc<Repair>, mut stopping: Stopping) {
+    while unless_stopped(&mut stopping, repair.turn()).await.is_some() {}
+}
+
+async fn tell_facts(node: Node, repair: Option<Arc<Repair>>, mut stopping: Stopping) {
+    let mut teller = Teller::new(&node);
     while !is_stopping(&stopping) {
-        teller.tell(&node);
+        teller.tell(&node, repair.as_ref().and_then(|repair| repair.status().walked));
         rest(&node, facts::PERIOD, &mut stopping).await;
     }
+}
+
+fn known_others(node: &Node) -> bool {
+    node.cluster.members().iter().any(|member| member.facts.node != node.id && member.state != State::Left)
 }
 
 /// Nodes that are gone, or have started anew, know nothing of what they had reserved.
@@ -203,6 +233,8 @@ async fn watch_members(node: Node, mut stopping: Stopping) {
                 node.queue.release_all_of(id);
             }
         }
+        // Also those that are down may come back at any moment.
+        node.queue.share(known_others(&node));
         let Some(Ok(())) = unless_stopped(&mut stopping, changed.changed()).await else { return };
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bucksaw_cluster::{Cluster, Member};
-use bucksaw_store::{Peer, Peers};
+use bucksaw_store::{Fellow, Peer, Peers};
 
 /// The others that are alive.
 #[derive(Debug)]
@@ -25,6 +25,18 @@ impl Peers for Others {
 
     fn stores(&self) -> Vec<Peer> {
         self.those(|member| member.facts.roles.store && !member.facts.draining)
+    }
+
+    fn fellows(&self) -> Vec<Fellow> {
+        let members = self.0.members();
+        let others = members.iter().filter(|member| member.facts.node != self.0.node() && member.facts.roles.store);
+        let fellow = |member: &Member| Fellow {
+            peer: peer(member),
+            incarnation: member.facts.incarnation,
+            is_live: member.is_live(),
+            takes: !member.facts.draining,
+        };
+        others.map(fellow).collect()
     }
 }
 

@@ -32,6 +32,8 @@ struct Inner {
     /// Bytes of those that are not safe.
     open_bytes: usize,
     failed: Option<String>,
+    /// What else is to be told.
+    words: Vec<Told>,
     /// No batch will follow.
     ended: bool,
 }
@@ -81,6 +83,12 @@ impl Acks {
         }
     }
 
+    /// Has the client told something besides.
+    pub(crate) fn say(&self, told: Told) {
+        self.inner().words.push(told);
+        self.news.notify_one();
+    }
+
     /// No batch will follow.
     pub(crate) fn end(&self) {
         self.inner().ended = true;
@@ -97,10 +105,14 @@ impl Acks {
         let mut told = 0;
         loop {
             let news = self.news.notified();
-            let (safe, failed, all) = {
-                let inner = self.inner();
-                (inner.safe, inner.failed.clone(), inner.ended && inner.safe == inner.begun)
+            let (safe, failed, all, words) = {
+                let mut inner = self.inner();
+                let all = inner.ended && inner.safe == inner.begun;
+                (inner.safe, inner.failed.clone(), all, std::mem::take(&mut inner.words))
             };
+            for told in words {
+                write(socket, &told.encode()).await?;
+            }
             if safe > told {
                 write(socket, &Told::Acked(safe).encode()).await?;
                 told = safe;

@@ -23,6 +23,11 @@ pub struct Config {
     pub unacked_bytes_max: usize,
     /// How long the rest of a frame may take to arrive after its start. Half a frame holds memory that others want.
     pub frame_time_max: Duration,
+    /// A client of the framed protocol is left alone for so long after it came, or was told of other nodes, before it is
+    /// told of others for the load. A client that moves at once again ships nothing.
+    pub stay_min: Duration,
+    /// A client that has to go to another node has so long to close its side.
+    pub goodbye_max: Duration,
 }
 
 impl Config {
@@ -55,6 +60,8 @@ impl Default for Config {
             unacked_frames_max: 1_024,
             unacked_bytes_max: 32 << 20,
             frame_time_max: Duration::from_secs(30),
+            stay_min: Duration::from_secs(5),
+            goodbye_max: Duration::from_secs(10),
         }
     }
 }

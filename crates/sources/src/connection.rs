@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_ingest::guide::How;
 use bucksaw_record::Labels;
+use bucksaw_wire::MAGIC;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -34,6 +36,13 @@ pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Sha
     }
     let mut feed = Feed::new(&socket, stop, Arc::clone(&shared.intake.doors.clock));
     let (opening, mut first) = open(&mut feed, &shared).await;
+    if !matches!(opening, Opening::Framed) && !feed.is_stopped() && shared.guide().shuts(shared.port()) {
+        // It cannot be told where to go; what it sent tells it by coming to nothing.
+        shared.intake.metrics.dropped_bytes.inc_by(first.len() as u64);
+        shared.guide().count(How::Refused);
+        debug!(%peer, "a connection is closed: this node has too much to do, and others less");
+        return;
+    }
     let labels = match opening {
         Opening::Framed => {
             // Boxed, so that the many connections with lines do not hold its size.
@@ -70,8 +79,10 @@ async fn open(feed: &mut Feed<'_>, shared: &Arc<Shared>) -> (Opening, Vec<u8>) {
         if !feed.wait().await {
             return (opening, first);
         }
-        // While the queue takes nothing, each new client may leave a little here, and not a chunk.
+        // While the queue takes nothing, each new client may leave a little here, and not a chunk. Of one that will be
+        // closed unless it speaks the framed protocol, no more is read than tells that.
         let most = match first.is_empty() {
+            _ if shared.guide().shuts(shared.port()) => MAGIC.len(),
             _ if shared.is_refusing() => FIRST_BYTES,
             true => CHUNK_BYTES,
             false => LABELS_LINE_MAX,

@@ -135,6 +135,11 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// For those who wait for the stop beside the feed.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.clone()
+    }
+
     /// Waits for the stop.
     pub(crate) async fn until_stopped(&mut self) {
         stopped(&mut self.stop).await;

@@ -15,6 +15,7 @@ use tracing::{debug, warn};
 
 use crate::acks::{Acks, write};
 use crate::feed::Feed;
+use crate::going::{BUSY, going, refusal};
 use crate::inbox::{Fault, Inbox};
 use crate::lines::pause_after;
 use crate::shared::Shared;
@@ -43,6 +44,8 @@ enum Halt {
     /// The client closed its side.
     Ended,
     Stopped,
+    /// The client has to go to another node.
+    LetGo,
     /// The client, or the queue, cannot go on.
     Failed(String),
 }
@@ -66,14 +69,20 @@ pub(crate) async fn run(
 ) -> End {
     let mut inbox = Inbox { bytes: first };
     let frame_bytes_max = shared.intake.config.frame_bytes();
-    let labels = match greet(feed, &mut inbox, shared).await {
+    let acks = Arc::new(Acks::default());
+    let (labels, version) = match greet(feed, &mut inbox, shared).await {
         Ok(hello) => {
             let version = hello.version.min(Version::NEWEST);
+            if let Some(refusal) = refusal(shared, version, &acks) {
+                debug!(%peer, "a client is told to go to another node");
+                let _ = timeout(WRITE_MAX, write(socket, &refusal)).await;
+                return End::Farewell;
+            }
             let welcome = Answer::Welcome { version, frame_bytes_max };
             if write(socket, &welcome.encode()).await.is_err() {
                 return End::Silent;
             }
-            hello.labels
+            (hello.labels, version)
         }
         Err(Fault::Ended) => return End::Silent,
         Err(fault) => {
@@ -84,9 +93,9 @@ pub(crate) async fn run(
             return End::Farewell;
         }
     };
-    let acks = Arc::new(Acks::default());
+    let _movable = (version >= Version::ELSEWHERE).then(|| shared.guide().movable());
     let framed = Framed { shared, feed, inbox, acks: Arc::clone(&acks), labels, frame_bytes_max };
-    let Some(text) = converse(socket, framed, peer).await else { return End::Silent };
+    let Some(text) = converse(socket, framed, peer, version).await else { return End::Silent };
     debug!(%peer, reason = text, "a client is told that its batches are not kept");
     let failed = Told::Failed { acked: acks.safe(), text };
     let _ = timeout(WRITE_MAX, write(socket, &failed.encode())).await;
@@ -105,17 +114,24 @@ async fn greet(feed: &mut Feed<'_>, inbox: &mut Inbox, shared: &Shared) -> Resul
 }
 
 /// Reads batches and tells of them; returns what the client has to be told at the end.
-async fn converse(socket: &TcpStream, mut framed: Framed<'_, '_>, peer: SocketAddr) -> Option<String> {
+async fn converse(
+    socket: &TcpStream,
+    mut framed: Framed<'_, '_>,
+    peer: SocketAddr,
+    version: Version,
+) -> Option<String> {
     let acks = Arc::clone(&framed.acks);
     let mut telling = pin!(acks.tell(socket));
+    let (shared, stopping) = (Arc::clone(framed.shared), framed.feed.stopping());
     let halt = tokio::select! {
         told = &mut telling => return told.ok().flatten(),
         halt = framed.read(peer) => halt,
+        () = going(&shared, &acks, version, stopping) => Halt::LetGo,
     };
     acks.end();
     let patience = match &halt {
         Halt::Ended => LISTENER_MAX,
-        Halt::Stopped => STOP_MAX,
+        Halt::Stopped | Halt::LetGo => STOP_MAX,
         Halt::Failed(_) => Duration::ZERO,
     };
     let told = timeout(patience, telling).await;
@@ -125,6 +141,7 @@ async fn converse(socket: &TcpStream, mut framed: Framed<'_, '_>, peer: SocketAd
         (_, Ok(Err(_))) => None,
         (_, Ok(Ok(Some(text)))) => Some(text),
         (Halt::Stopped, _) => Some(Refusal::Closed.to_string()),
+        (Halt::LetGo, _) => Some(BUSY.to_owned()),
         (Halt::Ended, Ok(Ok(None))) => None,
         (Halt::Ended, Err(_)) => Some("the promise does not hold yet: send the batches again".to_owned()),
     }

@@ -16,6 +16,10 @@
 //! kernel's buffers hold the clients. What had been read is kept and tried again with the same ids. Lines are given up
 //! only when the node stops or cannot write for seconds, and that is logged and counted.
 //!
+//! **Too much to do.** What clients hear then is up to the queue's [guide](bucksaw_ingest::guide): it is asked when a
+//! client comes, and says when one that is there should go. Nobody is cut off: batches that were read are acknowledged
+//! before.
+//!
 //! **Shutdown.** Nothing is accepted any more but what had connected; each connection takes what is already there, sends
 //! the acknowledgements that come within seconds, keeps its unfinished line marked as open, and closes.
 //!
@@ -38,6 +42,7 @@ mod config;
 mod connection;
 mod feed;
 mod framed;
+mod going;
 mod inbox;
 mod lines;
 mod metrics;

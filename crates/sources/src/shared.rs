@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bucksaw_doors::Doors;
+use bucksaw_ingest::guide::{Connected, Guide, Port};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Millis, Producer};
 use tokio::sync::Semaphore;
@@ -57,6 +58,16 @@ impl Shared {
         Millis(self.intake.doors.clock.unix_ms()).min(Millis::MAX)
     }
 
+    /// What clients are told when others have less to do.
+    pub(crate) fn guide(&self) -> &Guide {
+        self.intake.queue.guide()
+    }
+
+    /// The kind of port that this is.
+    pub(crate) fn port(&self) -> Port {
+        Port::Tcp(self.durability)
+    }
+
     pub(crate) fn new_producer(&self) -> Producer {
         Producer::drawn(self.intake.doors.entropy.next_u64())
     }
@@ -92,23 +103,26 @@ impl Shared {
 }
 
 /// Counts a connection for as long as it is open.
-pub(crate) struct Opened(Arc<Shared>);
+pub(crate) struct Opened<'a> {
+    shared: &'a Shared,
+    _connected: Connected<'a>,
+}
 
-impl Opened {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+impl<'a> Opened<'a> {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
         let by = ByDurability { durability: shared.durability.name() };
         shared.connections.fetch_add(1, Ordering::Relaxed);
         shared.intake.metrics.connections.get_or_create(&by).inc();
         shared.intake.metrics.opened.get_or_create(&by).inc();
-        Self(Arc::clone(shared))
+        Self { shared, _connected: shared.guide().connected() }
     }
 }
 
-impl Drop for Opened {
+impl Drop for Opened<'_> {
     fn drop(&mut self) {
-        let by = ByDurability { durability: self.0.durability.name() };
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-        self.0.intake.metrics.connections.get_or_create(&by).dec();
+        let by = ByDurability { durability: self.shared.durability.name() };
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.intake.metrics.connections.get_or_create(&by).dec();
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use bucksaw_segment::Codec;
 
+use crate::repair;
+
 /// Settings of the shelf.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -34,6 +36,8 @@ pub struct Config {
     pub retention_age: Option<Duration>,
     /// When the files take more than this together, the oldest go to the trash.
     pub retention_bytes: Option<u64>,
+    /// How copies that are missing are made.
+    pub repair: repair::Config,
     /// How long what is in the trash can still be taken out by hand.
     pub trash_age: Duration,
 }
@@ -52,6 +56,7 @@ impl Default for Config {
             copies: 1,
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
             retention_bytes: None,
+            repair: repair::Config::default(),
             trash_age: Duration::from_secs(3600),
         }
     }

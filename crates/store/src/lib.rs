@@ -15,6 +15,8 @@
 //! In a cluster it takes from the queues of all nodes, and has what it makes kept by other stores, too, before the queues let
 //! go ([`Puller`]); what other stores make it keeps likewise ([`Receive`]).
 //!
+//! What too few stores hold, because one was lost, is copied again ([`repair`]).
+//!
 //! Gathering and merging step aside for queries, block by block (`aside`): those who answer say so by the shelf's
 //! [`Foreground`].
 //!
@@ -40,6 +42,7 @@ mod peers;
 mod plan;
 mod pull;
 mod receive;
+pub mod repair;
 mod replicate;
 mod retain;
 mod shelf;
@@ -49,7 +52,7 @@ mod unit;
 pub use config::Config;
 pub use foreground::{Busy, Foreground};
 pub use metrics::Metrics;
-pub use peers::{Patience, Peer, Peers};
+pub use peers::{Fellow, Patience, Peer, Peers};
 pub use pull::{Due, Pull, Puller};
 pub use receive::{PUT, Receive};
 pub use shelf::{Shelf, StoreError};

@@ -22,6 +22,14 @@ pub struct Metrics {
     pub(crate) received_bytes: Counter,
     pub(crate) copy_failed: Counter,
     pub(crate) copies_missing: Gauge,
+    pub(crate) repair_passes: Counter,
+    pub(crate) repair_windows: Counter,
+    pub(crate) repair_put_off: Counter,
+    pub(crate) repair_failed: Counter,
+    pub(crate) repair_read_bytes: Counter,
+    pub(crate) repair_restored_bytes: Counter,
+    pub(crate) repair_restored_records: Counter,
+    pub(crate) repair_missing_records: Gauge,
     pub(crate) compactions: Counter,
     pub(crate) compacted_bytes: Counter,
     pub(crate) compact_failed: Counter,
@@ -54,6 +62,21 @@ impl Metrics {
         let missing =
             "Stores that are missing to keep as many copies as are wanted: nothing is gathered while there are any";
         store.register("copies_missing", missing, all.copies_missing);
+        let passes = "Passes of repair over all records that came to their end";
+        store.register("repair_passes", passes, all.repair_passes);
+        store.register("repair_windows", "Windows of time compared with other stores", all.repair_windows);
+        let put_off = "Windows put off because another store could not be asked";
+        store.register("repair_put_off", put_off, all.repair_put_off);
+        store.register("repair_failed", "Copies of missing records that could not be made", all.repair_failed);
+        store.register("repair_read_bytes", "Bytes of segment files read to compare and check", all.repair_read_bytes);
+        store.register(
+            "repair_restored_bytes",
+            "Bytes of segment files sent to restore copies",
+            all.repair_restored_bytes,
+        );
+        store.register("repair_restored_records", "Copies of records restored", all.repair_restored_records);
+        let missing = "Records that too few stores hold and this one is responsible for, as last seen";
+        store.register("repair_missing_records", missing, all.repair_missing_records);
         store.register("compactions", "Merges done", all.compactions);
         store.register("compacted_bytes", "Bytes of record text that went through merges", all.compacted_bytes);
         store.register("compact_failed", "Merges that were given up", all.compact_failed);

@@ -31,6 +31,7 @@ impl Shelf {
         let shelf = Self {
             gather_aside: aside(),
             merge_aside: aside(),
+            repair_aside: aside(),
             debt: Debt::new(config.debt_bytes_max, metrics.debt_bytes.clone()),
             foreground,
             doors,
@@ -40,6 +41,7 @@ impl Shelf {
             segments: Mutex::default(),
             set_aside: Mutex::default(),
             receiving: Mutex::default(),
+            let_go: Mutex::new(Millis(0)),
         };
         shelf.doors.fs.create_dir_all(&shelf.trash()).map_err(OpenError::io(dir))?;
         let mut segments = Vec::new();

@@ -18,6 +18,19 @@ pub struct Peer {
     pub free_bytes: u64,
 }
 
+/// Another store, there or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fellow {
+    /// Who it is, and what was last known of it.
+    pub peer: Peer,
+    /// Another one at each start.
+    pub incarnation: Id,
+    /// Whether it is there, as far as is known; else it is down, or has left.
+    pub is_live: bool,
+    /// Whether it takes copies: not when it will go soon.
+    pub takes: bool,
+}
+
 /// Tells who is there.
 pub trait Peers: Send + Sync + std::fmt::Debug {
     /// The others that may have something in their queues.
@@ -25,6 +38,9 @@ pub trait Peers: Send + Sync + std::fmt::Debug {
 
     /// The others that keep them.
     fn stores(&self) -> Vec<Peer>;
+
+    /// All other stores that are known, also those that are down or have left.
+    fn fellows(&self) -> Vec<Fellow>;
 }
 
 /// How long a call between stores may take before the other is given up.

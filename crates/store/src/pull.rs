@@ -164,13 +164,9 @@ impl Puller {
         }
     }
 
-    fn copies(&self) -> usize {
-        self.pull.shelf.config.copies.max(1)
-    }
-
     /// How many stores there are too few.
     fn copies_missing(&self) -> usize {
-        let missing = self.copies().saturating_sub(self.pull.peers.stores().len() + 1);
+        let missing = self.pull.shelf.copies().saturating_sub(self.pull.peers.stores().len() + 1);
         self.pull.shelf.metrics.copies_missing.set(i64::try_from(missing).unwrap_or(i64::MAX));
         missing
     }
@@ -358,7 +354,7 @@ impl Puller {
     async fn copy(&self, packed: Packed) -> Stored {
         let Packed { text_bytes, stored } = packed;
         let Some(stored) = stored else { return Stored::Kept { text_bytes } };
-        let copies = self.copies();
+        let copies = self.pull.shelf.copies();
         let kept = self.replicate.to_others(&stored, self.pull.peers.stores(), copies - 1).await;
         if kept + 1 >= copies {
             return Stored::Kept { text_bytes };

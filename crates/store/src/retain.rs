@@ -40,6 +40,7 @@ impl Shelf {
                     break;
                 }
                 bytes -= segment.file_bytes();
+                self.let_go_up_to(segment.reach().high);
                 if !expired.iter().any(|other| other.id() == segment.id()) {
                     expired.push(Arc::clone(segment));
                 }

@@ -27,12 +27,15 @@ pub struct Shelf {
     pub(crate) foreground: Arc<Foreground>,
     pub(crate) gather_aside: Aside,
     pub(crate) merge_aside: Aside,
+    pub(crate) repair_aside: Aside,
     pub(crate) debt: Debt,
     /// By lowest id. Replaced whole, so that a query works on one state of it.
     pub(crate) segments: Mutex<Arc<Vec<Arc<Stored>>>>,
     pub(crate) set_aside: Mutex<Vec<Broken>>,
     /// Segments that are being received.
     pub(crate) receiving: Mutex<BTreeSet<Id>>,
+    /// The time up to which retention has let go of records for want of room.
+    pub(crate) let_go: Mutex<Millis>,
 }
 
 impl std::fmt::Debug for Shelf {
@@ -109,6 +112,12 @@ impl Shelf {
         &self.foreground
     }
 
+    /// On how many stores each record is to be kept.
+    #[must_use]
+    pub fn copies(&self) -> usize {
+        self.config.copies.max(1)
+    }
+
     /// Whether so much has piled up that the work of the shelf goes before queries.
     #[must_use]
     pub fn is_pressed(&self) -> bool {
@@ -119,6 +128,7 @@ impl Shelf {
     pub fn hurry(&self) {
         self.gather_aside.end();
         self.merge_aside.end();
+        self.repair_aside.end();
     }
 
     /// Files whose footer cannot be read. Answers over their span are partial.

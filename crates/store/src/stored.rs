@@ -1,11 +1,11 @@
 //! A segment on the shelf, shared with those who read it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::shelf::{BlockEntry, Footer, Reader, SearchForm};
-use bucksaw_segment::{Block, Codec, Damage, Reach, ReadError};
+use bucksaw_segment::{Block, Codec, Damage, Reach, ReadError, Rows};
 use tracing::error;
 
 /// An immutable segment. Stays readable while somebody holds it, also when its file is removed.
@@ -88,6 +88,33 @@ impl Stored {
     /// [`ReadError`].
     pub fn search_form(&self, block: usize) -> Result<SearchForm, ReadError> {
         self.reader.search_form(block).inspect_err(|error| self.note(block, error))
+    }
+
+    /// Reads which records a block has; otherwise as [`Self::block`].
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) fn rows(&self, block: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
+        self.reader.rows(block).inspect_err(|error| self.note(block, error))
+    }
+
+    /// Reads all bytes of a block and holds them against their checksums; otherwise as [`Self::block`].
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) fn verify(&self, block: usize) -> Result<(), ReadError> {
+        self.reader.packed_block(block).map(drop).inspect_err(|error| self.note(block, error))
+    }
+
+    /// Whether a block was found damaged.
+    pub(crate) fn is_broken(&self, block: usize) -> bool {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&block)
+    }
+
+    /// Since when its records lie on shelves, about: when it was gathered, or what was merged last into it was.
+    pub(crate) fn lies_since(&self) -> Millis {
+        let merged = self.footer().merge.as_ref().and_then(|merge| merge.inputs.iter().map(|input| input.at()).max());
+        merged.unwrap_or_else(|| self.id().at())
     }
 
     /// Remembers that a block is damaged, as was found out while it was searched.

@@ -7,6 +7,7 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::queue::{Frames, Place};
 use bucksaw_segment::{Chunk, ReadError, Rows, Stretch};
 
+use crate::repair::{Ids, Window};
 use crate::stored::Stored;
 
 /// Records of one stream, sorted by id, on their way through a merge.
@@ -33,13 +34,15 @@ pub(crate) struct Unit {
 #[derive(Debug)]
 enum From {
     Frame { walk: usize, place: Place },
-    Block { segment: Arc<Stored>, block: usize },
+    Block { segment: Arc<Stored>, block: usize, whole: bool },
 }
 
 /// Where units are read from.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     walks: Vec<(Id, Frames)>,
+    /// Only these records are wanted.
+    only: Option<(Window, Arc<Ids>)>,
 }
 
 /// A segment that could not be read.
@@ -52,6 +55,11 @@ pub(crate) struct InputError {
 }
 
 impl Inputs {
+    /// Reads only some records of a window from blocks that are not wanted as a whole.
+    pub(crate) fn only(window: Window, ids: Arc<Ids>) -> Self {
+        Self { walks: Vec::new(), only: Some((window, ids)) }
+    }
+
     /// The frames of a queue segment.
     pub(crate) fn add_queue(&mut self, view: &View, units: &mut Vec<Unit>) -> Result<(), InputError> {
         let (places, _) = view.places().map_err(|source| InputError { segment: view.id, source })?;
@@ -75,12 +83,17 @@ impl Inputs {
                 let chunk = frames.next_chunk().map_err(failed)?;
                 Ok(chunk.map(|chunk| Piece::of_frame(&chunk)).into_iter().collect())
             }
-            From::Block { segment, block } => {
+            From::Block { segment, block, whole } => {
                 let read = segment.block(*block).map_err(|source| InputError { segment: segment.id(), source })?;
                 let (text, stretches) = read.into_parts();
                 let text = Arc::new(text);
-                let piece = |stretch| Piece::of_stretch(stretch, Arc::clone(&text));
-                Ok(stretches.into_iter().map(piece).collect())
+                let pieces = stretches.into_iter().map(|stretch| Piece::of_stretch(stretch, Arc::clone(&text)));
+                match &self.only {
+                    Some((window, ids)) if !whole => {
+                        Ok(pieces.filter_map(|piece| piece.of_some(*window, ids)).collect())
+                    }
+                    _ => Ok(pieces.collect()),
+                }
             }
         }
     }
@@ -102,18 +115,25 @@ impl Unit {
         (0..).zip(&segment.footer().blocks).map(|(block, entry)| Self {
             low: entry.reach.low,
             high: entry.reach.high,
-            from: From::Block { segment: Arc::clone(segment), block },
+            from: From::Block { segment: Arc::clone(segment), block, whole: true },
         })
     }
 
-    /// The block that this is, with its bytes of text.
+    /// A block, of which only some records may be wanted.
+    pub(crate) fn some_block(segment: &Arc<Stored>, block: usize, whole: bool) -> Option<Self> {
+        let reach = &segment.footer().blocks.get(block)?.reach;
+        let from = From::Block { segment: Arc::clone(segment), block, whole };
+        Some(Self { low: reach.low, high: reach.high, from })
+    }
+
+    /// The block that this is, when all of it is wanted, with its bytes of text.
     pub(crate) fn as_block(&self) -> Option<(&Stored, usize, u64)> {
         match &self.from {
-            From::Block { segment, block } => {
+            From::Block { segment, block, whole: true } => {
                 let text_bytes = segment.footer().blocks.get(*block)?.reach.text_bytes;
                 Some((segment, *block, text_bytes))
             }
-            From::Frame { .. } => None,
+            From::Block { .. } | From::Frame { .. } => None,
         }
     }
 }
@@ -130,6 +150,28 @@ impl Piece {
     fn of_stretch(stretch: Stretch, text: Arc<Vec<u8>>) -> Self {
         let Stretch { labels, rows, range } = stretch;
         Self { labels, rows, text, row: 0, run: 0, text_at: range.start, text_end: range.end }
+    }
+
+    /// Only those of its records that are wanted; `None` when none is.
+    fn of_some(self, window: Window, ids: &Ids) -> Option<Self> {
+        let text = self.text.get(self.text_at..self.text_end)?;
+        let mut records = (0..).zip(Chunk { labels: &self.labels, rows: Arc::clone(&self.rows), text }.records());
+        let (mut wanted, mut kept) = (Vec::new(), Vec::new());
+        for run in &self.rows.runs {
+            let in_window = window.contains(run.first);
+            for (row, record) in records.by_ref().take(run.count as usize) {
+                let id = Id::from_bits(run.first.bits() + u128::from(row - run.row));
+                if in_window && ids.contains(id) {
+                    wanted.push(row);
+                    kept.extend_from_slice(record);
+                    kept.push(b'\n');
+                }
+            }
+        }
+        let rows = Arc::new(self.rows.select(wanted.into_iter()));
+        let text_end = kept.len();
+        drop(records);
+        (rows.count > 0).then(|| Self { rows, text: Arc::new(kept), text_at: 0, text_end, ..self })
     }
 
     /// The id of the next row; `None` when there are no more.

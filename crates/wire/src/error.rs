@@ -38,6 +38,9 @@ pub enum WireError {
     /// A text is longer than texts can be.
     #[error("a text of {0} bytes is longer than {TEXT_BYTES_MAX}")]
     TextLong(u16),
+    /// The addresses of other nodes are too many, too long, or none.
+    #[error("what is said of other nodes cannot be read")]
+    Elsewhere,
     /// A message of the node is of no known kind.
     #[error("a message of the unknown kind {0}")]
     Kind(u8),

@@ -55,6 +55,12 @@ fn lengths_are_the_documented_ones() {
     assert_eq!(hello.encode().len(), 16);
     assert_eq!(Answer::Welcome { version: Version::NEWEST, frame_bytes_max: 1 }.encode().len(), 20);
     assert_eq!(Told::Acked(1).encode().len(), 16);
+    let elsewhere = Elsewhere::new(Why::GOODBYE, ["10.0.0.1:7651".to_owned(), "b:1".to_owned()]).unwrap();
+    let bytes = Told::Elsewhere(elsewhere).encode();
+    assert_eq!(
+        (&bytes[..4], &bytes[4..16], &bytes[16..]),
+        (&[3, 2, 17, 0][..], &[0; 12][..], &b"10.0.0.1:7651,b:1"[..])
+    );
     assert_eq!((FLUSH.len(), &FLUSH[..4]), (56, &b"BSWL"[..]));
 }
 
@@ -65,9 +71,10 @@ fn the_lower_version_is_spoken_and_a_newer_major_refused() {
         assert_eq!(got.map_or_else(|error| error.to_string(), |version| version.to_string()), want);
     };
     check(1, 0, "1.0");
-    check(1, 9, "1.0");
-    check(2, 0, "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first");
-    check(0, 7, "protocol version 0.7 is not known here, only up to 1.0: upgrade this side first");
+    check(1, 1, "1.1");
+    check(1, 9, "1.1");
+    check(2, 0, "protocol version 2.0 is not known here, only up to 1.1: upgrade this side first");
+    check(0, 7, "protocol version 0.7 is not known here, only up to 1.1: upgrade this side first");
 }
 
 #[test]
@@ -137,6 +144,39 @@ fn texts_are_short_and_printable() {
     assert!(text.starts_with("\u{fffd}[2Jé") && text.ends_with('é'));
 }
 
+#[test]
+fn only_addresses_are_addresses() {
+    let check = |address: &str, want: bool| {
+        let made = Elsewhere::new(Why::SUGGESTION, [address.to_owned()]);
+        assert_eq!(made.is_some(), want, "{address}");
+        let mut bytes = vec![3, 0];
+        bytes.extend_from_slice(&u16::try_from(address.len()).unwrap().to_le_bytes());
+        bytes.extend_from_slice(&[0; 12]);
+        bytes.extend_from_slice(address.as_bytes());
+        let read = Told::decode(&bytes);
+        assert_eq!(read.is_ok(), want, "{address}: {read:?}");
+        assert!(want || read == Err(WireError::Elsewhere));
+    };
+    check("10.0.0.1:7651", true);
+    check("[::1]:1", true);
+    check("logs.example.com:65535", true);
+    for address in ["", "a", ":1", "a:", "a:0", "a:65536", "a:+1", "a b:1", "a\x1b:1", "é:1", ",", "a:1,", ",a:1"] {
+        check(address, false);
+    }
+    check(&format!("{}:1", "h".repeat(118)), true);
+    check(&format!("{}:1", "h".repeat(119)), false);
+    let told = |count: usize| {
+        let text = vec!["h:1"; count].join(",");
+        let head = [&[3, 0][..], &u16::try_from(text.len()).unwrap().to_le_bytes(), &[0; 12]].concat();
+        Told::decode(&[head, text.into_bytes()].concat())
+    };
+    assert_eq!((told(8).map(|step| step.missing()), told(9)), (Ok(0), Err(WireError::Elsewhere)));
+    let many = Elsewhere::new(Why::REFUSAL, (0..20).map(|port| format!("{}:{port}", "h".repeat(115)))).unwrap();
+    assert_eq!(many.addresses().len(), Elsewhere::COUNT_MAX);
+    assert_eq!(Told::decode(&Told::Elsewhere(many.clone()).encode()).unwrap().missing(), 0);
+    assert!(!many.addresses()[0].ends_with(":0"));
+}
+
 proptest! {
     #[test]
     fn messages_come_back(
@@ -146,6 +186,8 @@ proptest! {
         acked: u64,
         text in "[ -~]{0,60}",
         code in 1_u16..9,
+        why: u8,
+        addresses in prop::collection::vec("[a-z0-9.\\[\\]-]{1,60}:[1-9][0-9]{0,3}", 1..9),
     ) {
         let hello = Hello { version: Version { major: 1, minor }, labels: Labels::new(pairs).unwrap() };
         check_steps(&hello.encode(), hello, Hello::decode);
@@ -156,6 +198,9 @@ proptest! {
         check_steps(&Told::Acked(acked).encode(), Told::Acked(acked), Told::decode);
         let failed = Told::Failed { acked, text };
         check_steps(&failed.encode(), failed, Told::decode);
+        let elsewhere = Elsewhere::new(Why(why), addresses.clone()).unwrap();
+        prop_assert_eq!((elsewhere.why(), elsewhere.addresses()), (Why(why), &addresses[..]));
+        check_steps(&Told::Elsewhere(elsewhere.clone()).encode(), Told::Elsewhere(elsewhere), Told::decode);
     }
 
     #[test]

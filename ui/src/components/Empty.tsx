@@ -1,36 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { Range } from "../lib/ranges.ts";
-import { call } from "../state/streams.ts";
+import { askedNode, type ClusterFacts, clusterQuery, isEmpty } from "../state/cluster.ts";
 import { Button, IconButton } from "./controls.tsx";
 import { copy } from "./copy.ts";
 import styles from "./Empty.module.css";
-
-export interface NodeFacts {
-  id: string;
-  version: string;
-  addresses: Record<string, string>;
-  roles: string[];
-  state: string;
-  uptime_seconds: number;
-  queue: { segments: number; pending_segments: number; pending_bytes: number; oldest_pending_seconds: number };
-  store: {
-    segments: number;
-    records: number;
-    text_bytes: number;
-    stored_bytes: number;
-    oldest: string | null;
-    newest: string | null;
-  };
-  disk_free_bytes: number;
-  damaged: string[];
-  segments_with_damaged_blocks: number;
-}
-
-export const clusterQuery = {
-  queryKey: ["cluster"],
-  queryFn: ({ signal }: { signal: AbortSignal }) => call<{ nodes: NodeFacts[] }>("cluster", {}, signal),
-};
 
 /** While there is nothing to show yet. It appears only when that takes a while. */
 export function Loading() {
@@ -57,8 +31,7 @@ interface NoMatchProps {
 /** Nothing matched: because there is nothing at all yet, or because of what was asked. */
 export function NoMatch({ q, range, onQuery, onRange, onFirst }: NoMatchProps) {
   const { data } = useQuery({ ...clusterQuery, refetchInterval: 1_500 });
-  const nothing = data?.nodes.every((node) => node.store.records === 0 && node.queue.segments === 0) === true;
-  if (nothing) return <FirstVisit nodes={data.nodes} onFirst={onFirst} />;
+  if (data !== undefined && isEmpty(data)) return <FirstVisit cluster={data} onFirst={onFirst} />;
   const wider = ["1d", "7d", "30d"].filter((from) => range.to !== "" || from !== range.from);
   return (
     <div className={styles.state} role="status">
@@ -90,10 +63,10 @@ function reachable(address: string | undefined): { host: string; port: string } 
   return { host, port: found[2] };
 }
 
-function FirstVisit({ nodes, onFirst }: { nodes: NodeFacts[]; onFirst: () => void }) {
+function FirstVisit({ cluster, onFirst }: { cluster: ClusterFacts; onFirst: () => void }) {
   // Whoever shows something else in place of this has seen the first record.
   useEffect(() => onFirst, [onFirst]);
-  const addresses = nodes[0]?.addresses ?? {};
+  const addresses = askedNode(cluster)?.addresses ?? {};
   const fast = reachable(addresses.fast);
   const commands: [title: string, command: string][] = [
     ["With curl", `echo 'hello from curl' | curl --data-binary @- '${location.origin}/api/v1/ingest?label=app=hello'`],

@@ -54,8 +54,9 @@ fn status_shows_the_node() {
     let output = node.cli(&["status"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0));
+    assert!(text.starts_with("1 node, all well\n"), "{text}");
     let id = node.status()["id"].as_str().unwrap().to_owned();
-    for word in ["ID", "STATE", "BACKLOG", "STORED", "DISK FREE", "ADDRESSES", &id, "ready", node.address("durable")] {
+    for word in ["ID", "STATE", "BACKLOG", "STORED", "DISK FREE", "HTTP", &id, "ready", node.address("http")] {
         assert!(text.contains(word), "no {word} in\n{text}");
     }
     let json: Value = serde_json::from_slice(&node.cli(&["status", "-o", "json"]).stdout).unwrap();

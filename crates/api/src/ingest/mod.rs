@@ -14,8 +14,10 @@ mod promise;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::Durability;
+use bucksaw_ingest::guide::{How, Port};
 use bucksaw_record::{Labels, Producer};
 use serde_json::{Value, json};
 
@@ -28,15 +30,34 @@ use feed::feed;
 use pipeline::{Kind, PIECE_BYTES, Pipeline};
 use promise::Promise;
 
+/// From this level on others are named in each answer.
+const NAMED_FROM: u8 = 2;
+
 /// A key is an identifier, not a document.
 const KEY_BYTES_MAX: usize = 256;
 
-pub(crate) async fn ingest(
-    State(app): State<App>,
-    query: RawQuery,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, ApiError> {
+/// The header that names the HTTP addresses of nodes with less to do, a comma between them.
+const ELSEWHERE: &str = "bucksaw-elsewhere";
+
+pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: HeaderMap, body: Body) -> Response {
+    let (guide, entropy) = (app.queue().guide(), &*app.doors.entropy);
+    let mut response = if guide.shuts(Port::Http) {
+        guide.count(How::Refused);
+        ApiError::overloaded().into_response()
+    } else {
+        take(app.clone(), query, headers, body).await.into_response()
+    };
+    let advice = guide.advice();
+    if advice.level >= NAMED_FROM
+        && let Some((_, others)) = guide.farewell(Port::Http, entropy)
+        && let Ok(others) = HeaderValue::try_from(others.join(","))
+    {
+        response.headers_mut().insert(ELSEWHERE, others);
+    }
+    response
+}
+
+async fn take(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Json<Value>, ApiError> {
     let params = Params::parse(query.0.unwrap_or_default().as_bytes());
     params.only(&["durability", "label"])?;
     let durability: Durability = params.text("durability")?.unwrap_or("fast").parse().map_err(ApiError::bad)?;

@@ -24,6 +24,7 @@ fn largest() -> Entry {
         load: Load { bytes_per_second: u64::MAX, connections: u64::MAX, level: 3 },
         queue: held,
         shelf: held,
+        walked: Some(Millis::MAX),
         free_bytes: u64::MAX,
         draining: false,
         left: false,

@@ -3,6 +3,7 @@
 //! One lock guards the whole disk. A simulation wants every run to be the same more than it wants to be fast, and with
 //! one lock there is no order of locks to get wrong.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ pub(super) struct Disk {
     nodes: BTreeMap<NodeId, Node>,
     next: NodeId,
     locked: BTreeSet<NodeId>,
+    /// [`Self::used_bytes`], if nothing has changed since they were counted: they are asked for far more often.
+    used: Cell<Option<u64>>,
     pub(super) faults: Faults,
 }
 
@@ -67,6 +70,7 @@ impl Disk {
             nodes: BTreeMap::new(),
             next: NodeId(0),
             locked: BTreeSet::new(),
+            used: Cell::default(),
             faults: Faults::default(),
         }
     }
@@ -82,7 +86,15 @@ impl Disk {
             }
         }
         let faults = Faults { capacity: self.faults.capacity, ..Faults::default() };
-        Self { names, dirs: self.dirs.clone(), nodes, next: self.next, locked: BTreeSet::new(), faults }
+        Self {
+            names,
+            dirs: self.dirs.clone(),
+            nodes,
+            next: self.next,
+            locked: BTreeSet::new(),
+            used: Cell::default(),
+            faults,
+        }
     }
 
     /// The disk as another process finds it when the one is gone that used it.
@@ -95,6 +107,7 @@ impl Disk {
             nodes: left.map(|(id, node)| (*id, node.closed())).collect(),
             next: self.next,
             locked: BTreeSet::new(),
+            used: Cell::default(),
             faults: self.faults.clone(),
         }
     }
@@ -116,6 +129,7 @@ impl Disk {
     }
 
     pub(super) fn node_mut(&mut self, id: NodeId) -> io::Result<&mut Node> {
+        self.used.set(None);
         self.nodes.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -134,6 +148,7 @@ impl Disk {
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         self.faults.check_power()?;
+        self.used.set(None);
         let node = self.find(from)?;
         self.check_dir(to.parent())?;
         if self.dirs.contains(to) {
@@ -145,6 +160,7 @@ impl Disk {
 
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.faults.check_power()?;
+        self.used.set(None);
         let node = self.find(path)?;
         self.names.remove(path, node);
         Ok(())
@@ -235,9 +251,14 @@ impl Disk {
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
+        if let Some(used) = self.used.get() {
+            return used;
+        }
         let named: BTreeSet<NodeId> = self.names.iter().map(|(_, node)| node).collect();
         let present = self.nodes.iter().filter(|(id, node)| node.opened > 0 || named.contains(id));
-        present.map(|(_, node)| node.live().len() as u64).sum()
+        let used = present.map(|(_, node)| node.live().len() as u64).sum();
+        self.used.set(Some(used));
+        used
     }
 
     pub(super) fn check_dir(&self, dir: Option<&Path>) -> io::Result<()> {

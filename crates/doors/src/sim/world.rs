@@ -46,7 +46,7 @@ mod wire;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -166,10 +166,31 @@ impl World {
         self.block_on(told).ok()
     }
 
+    /// One who can be asked what goes on at this moment, also from within: for those who write down what nodes say.
+    #[must_use]
+    pub fn witness(&self) -> Witness {
+        Witness(Arc::downgrade(&self.shared))
+    }
+
     /// A number that two runs have in common when every event of theirs was the same.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.shared.state().trace.value()
+    }
+}
+
+/// Knows what goes on in a world at this moment, for as long as there is that world.
+#[derive(Clone, Debug)]
+pub struct Witness(Weak<Shared>);
+
+impl Witness {
+    /// The time since the world began, and the name of the node whose code runs; none where it is nobody's.
+    #[must_use]
+    pub fn moment(&self) -> Option<(Duration, Option<String>)> {
+        let shared = self.0.upgrade()?;
+        let state = shared.state();
+        let name = state.running.and_then(|life| state.hosts.get(life.host)).map(|host| host.name.clone());
+        Some((state.now, name))
     }
 }
 

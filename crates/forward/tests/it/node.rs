@@ -33,6 +33,16 @@ pub(crate) struct Record {
 impl Node {
     /// A node that syncs, and whose store takes a segment as soon as a client waits for that.
     pub(crate) async fn start(durability: Durability) -> Self {
+        Self::start_with(durability, bucksaw_sources::Config::default()).await
+    }
+
+    /// One that may let its clients go as soon as they have come.
+    pub(crate) async fn start_letting_go(durability: Durability) -> Self {
+        let stay_min = Duration::from_millis(1);
+        Self::start_with(durability, bucksaw_sources::Config { stay_min, ..bucksaw_sources::Config::default() }).await
+    }
+
+    async fn start_with(durability: Durability, config: bucksaw_sources::Config) -> Self {
         let doors = Doors { fs: Arc::new(sim::Fs::new()), ..Doors::real() };
         let mut registry = Registry::default();
         let metrics = bucksaw_ingest::Metrics::new(&mut registry);
@@ -41,7 +51,6 @@ impl Node {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let config = bucksaw_sources::Config::default();
         let intake = Intake { queue: Arc::clone(&queue), config, doors, metrics: Metrics::new(&mut registry) };
         tokio::spawn(serve(listener, durability, intake, stopped));
         let keeper = Arc::clone(&queue);
@@ -76,9 +85,10 @@ impl Node {
     }
 }
 
-/// Settings that lose no time.
+/// Settings that lose no time; addresses are tried in the order in which they are given.
 pub(crate) fn config(to: &[SocketAddr]) -> Config {
     Config {
+        spread: false,
         to: to.iter().map(SocketAddr::to_string).collect(),
         backoff_min: Duration::from_millis(1),
         backoff_max: Duration::from_millis(20),

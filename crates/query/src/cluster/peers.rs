@@ -13,7 +13,8 @@ pub trait Peers: Send + Sync + std::fmt::Debug {
     /// This node.
     fn own(&self) -> Peer;
 
-    /// The others that are known and did not say goodbye, also those that are down; in an order that stays.
+    /// The others that are known, also those that are down, and those that said goodbye with records that may be nowhere
+    /// else; in an order that stays.
     fn others(&self) -> Vec<Peer>;
 
     /// In how many stores each record lies that no queue holds: the replication factor, or less while it is known to be
@@ -66,13 +67,21 @@ impl Gossiped {
         let live = member.is_live();
         let heard = if live { Millis(self.clock.unix_ms()) } else { member.since };
         let untold = heard.minus(UNTOLD_MS);
+        // Who said goodbye had told all, and takes in no more.
+        let takes_in = if member.state == State::Left { facts.queue.bytes > 0 } else { facts.roles.ingest };
         Peer {
             node: facts.node,
             address: facts.address.to_string(),
             live,
-            queue_from: facts.roles.ingest.then(|| facts.queue.oldest.map_or(untold, |oldest| oldest.min(untold))),
+            queue_from: takes_in.then(|| facts.queue.oldest.map_or(untold, |oldest| oldest.min(untold))),
             store: facts.roles.store,
         }
+    }
+
+    /// Whether records may be missing while it does not answer. A node that stops says goodbye, and what it holds is not
+    /// elsewhere by that.
+    fn counts(member: &Member) -> bool {
+        member.state != State::Left || member.facts.queue.bytes > 0 || member.facts.shelf.bytes > 0
     }
 }
 
@@ -88,7 +97,7 @@ impl Peers for Gossiped {
 
     fn others(&self) -> Vec<Peer> {
         let own = self.cluster.node();
-        let there = |member: &&Member| member.facts.node != own && member.state != State::Left;
+        let there = |member: &&Member| member.facts.node != own && Self::counts(member);
         self.cluster.members().iter().filter(there).map(|member| self.peer(member)).collect()
     }
 

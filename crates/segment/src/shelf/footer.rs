@@ -82,6 +82,12 @@ impl BlockEntry {
         self.columns_bytes() + u64::from(self.filter_len)
     }
 
+    /// Bytes that [`Reader::rows`](super::Reader::rows) reads of the block.
+    #[must_use]
+    pub fn rows_bytes(&self) -> u64 {
+        u64::from(self.rows.packed_len)
+    }
+
     /// How the text is packed, without the level.
     #[must_use]
     pub fn text_codec(&self) -> Option<Codec> {

@@ -10,7 +10,7 @@ use super::footer::{BlockEntry, ColumnEntry, Footer};
 use super::{COLUMN_BYTES_MAX, END_MAGIC, HEADER_LEN, MAGIC, TRAILER_LEN, VERSION};
 use crate::block::stretches;
 use crate::varint;
-use crate::{Block, Codec, Columned, ReadError};
+use crate::{Block, Codec, Columned, Reach, ReadError, Rows};
 
 /// An open shelf segment with its footer. The file may be removed meanwhile; reading goes on.
 #[derive(Debug)]
@@ -101,6 +101,30 @@ impl Reader {
         }
         let text = unpack(&entry.text, &text).ok_or_else(damaged)?;
         Block::open(stretches, text).map(SearchForm::Text).ok_or_else(|| self.unfit(entry.at))
+    }
+
+    /// Reads which records a block has, and not their text, which is a hundredth of its bytes. The checksum of a block is over
+    /// both, so here the rows are held against what the footer says that the block reaches over; damage of the text is not
+    /// seen.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it cannot be read or is damaged.
+    pub fn rows(&self, block: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
+        let entry = self.entry(block)?;
+        let mut packed = vec![0; entry.rows.packed_len as usize];
+        self.file.read_exact_at(entry.at, &mut packed).map_err(ReadError::io(&self.path))?;
+        let found =
+            unpack(&entry.rows, &packed).and_then(|rows| stretches(&rows)).ok_or_else(|| self.unfit(entry.at))?;
+        let mut reach = Reach::default();
+        found.iter().for_each(|stretch| reach.add(&stretch.rows, stretch.range.len()));
+        if reach != entry.reach {
+            return Err(ReadError::damaged(
+                &self.path,
+                entry.at,
+                "the rows of the block are not those that the footer tells of",
+            ));
+        }
+        Ok(found.into_iter().map(|stretch| stretch.rows).collect())
     }
 
     /// Reads the filter of a block, for [`bucksaw_columns::Filter`]; empty when it has none.

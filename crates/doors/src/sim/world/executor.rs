@@ -46,6 +46,8 @@ pub(super) struct State {
     pub(super) timers: Timers,
     tasks: BTreeMap<TaskId, Task>,
     tasks_given: u64,
+    /// Whose code runs.
+    pub(super) running: Owner,
     /// Things done since the time last moved.
     still: u64,
     over: bool,
@@ -69,6 +71,7 @@ impl Shared {
             timers: Timers::default(),
             tasks: BTreeMap::new(),
             tasks_given: 0,
+            running: None,
             still: 0,
             over: false,
         };
@@ -205,6 +208,7 @@ impl Shared {
         let Some((mut future, waker)) = self.begin(id) else { return };
         let polled = self.guarded(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
         let mut state = self.state();
+        state.running = None;
         let done = match state.tasks.get_mut(&id) {
             Some(task) if polled.is_pending() => {
                 task.future = Some(future);
@@ -222,6 +226,7 @@ impl Shared {
         let mut state = self.state();
         let task = state.tasks.get_mut(&id)?;
         let begun = (task.future.take()?, task.waker.clone());
+        state.running = task.owner;
         state.trace.note(Event::Polled, id.0);
         Some(begun)
     }
@@ -246,8 +251,10 @@ impl Shared {
             Timer::Do(owner, deed) if state.lives(owner) => match state.host_of(owner).filter(|host| host.paused) {
                 Some(host) => host.parked.push(deed),
                 None => {
+                    state.running = owner;
                     drop(state);
                     self.guarded(deed);
+                    self.state().running = None;
                 }
             },
             Timer::Do(..) => drop(state),

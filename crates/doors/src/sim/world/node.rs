@@ -70,6 +70,15 @@ impl Node {
         self.shared.state().host(self.index).disk.clone()
     }
 
+    /// Puts another disk in, when it is dead: an empty one, or one from a backup. Does nothing while it is up.
+    pub fn set_disk(&self, disk: Fs) {
+        let mut state = self.shared.state();
+        let host = state.host(self.index);
+        if host.condition != Condition::Up {
+            host.disk = disk;
+        }
+    }
+
     /// Ends the process. The disk is as it was, with all that was written and not synced still to be lost.
     pub fn kill(&self) {
         self.die(Condition::Killed, |disk, _| disk.kill());

@@ -1,0 +1,179 @@
+//! What has to be seen to in a cluster, in plain words.
+//!
+//! The page says the same in `ui/src/nodes/health.ts`.
+
+use serde_json::{Map, Value};
+
+use super::plain;
+use crate::print::human_seconds;
+
+/// A queue whose oldest records wait for longer than this is one that the stores do not keep up with; as in
+/// `docs/operating.md`.
+const WAITS_MAX_SECONDS: f64 = 30.0;
+
+/// How a node is, in a word: what it says of itself, or how it is seen when it says nothing.
+pub(super) fn seen(node: &Map<String, Value>) -> Option<String> {
+    match text(node, "member") {
+        None | Some("alive") => text(node, "state").map(str::to_owned),
+        Some(member) => Some(member.to_owned()),
+    }
+}
+
+/// Who is in trouble comes first, who left last.
+pub(super) fn rank(node: &Map<String, Value>) -> u8 {
+    match (troubles(node).is_empty(), text(node, "member")) {
+        (false, _) => 0,
+        (true, Some("left")) => 2,
+        (true, _) => 1,
+    }
+}
+
+/// How all is, and a line for each thing that has to be seen to. Nothing where there are no nodes.
+pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String> {
+    if nodes.is_empty() {
+        return Vec::new();
+    }
+    let number = |key: &str| cluster.get(key).and_then(Value::as_u64);
+    let mut things: Vec<String> = Vec::new();
+    let (wanted, stores) = (number("replication_factor").unwrap_or(1), number("stores_alive"));
+    if let (Some(missing @ 1..), Some(stores)) = (number("stores_missing"), stores) {
+        things.push(format!(
+            "{stores} of {wanted} stores {} there: until {missing} more {}, nothing is gathered, and records stay where they \
+             were taken in and are found there",
+            if stores == 1 { "is" } else { "are" },
+            if missing == 1 { "comes" } else { "come" },
+        ));
+    }
+    for node in nodes {
+        let name = match (node.get("id").map(plain), node.get("addresses_http").map(plain)) {
+            (id, None) => id.unwrap_or_default(),
+            (None, Some(http)) => http,
+            (Some(id), Some(http)) => format!("{id} ({http})"),
+        };
+        things.extend(troubles(node).into_iter().map(|trouble| format!("{name} {trouble}")));
+    }
+    let left = nodes.iter().filter(|node| text(node, "member") == Some("left")).count();
+    let mut head = plural(nodes.len() - left, "node");
+    if left > 0 {
+        head.push_str(&format!(" and {left} that left"));
+    }
+    if !things.is_empty() {
+        let things = things.iter().map(|thing| format!("- {thing}\n"));
+        let count = plural(things.len(), "thing");
+        return std::iter::once(format!("{head}, {count} to see to:\n")).chain(things).collect();
+    }
+    let kept = match stores {
+        Some(stores @ 2..) => format!(": each record is kept by {wanted} of {stores} stores"),
+        _ => String::new(),
+    };
+    vec![format!("{head}, all well{kept}\n")]
+}
+
+/// What is wrong with a node, as it goes on after its name.
+fn troubles(node: &Map<String, Value>) -> Vec<String> {
+    let mut troubles = Vec::new();
+    let since = text(node, "since").map(|since| format!(" since {since}")).unwrap_or_default();
+    match (text(node, "member"), text(node, "state")) {
+        (Some("down"), _) => {
+            troubles.push(format!("is down{since}: what it alone holds is missing from answers"));
+        }
+        (Some("suspect"), _) => troubles.push(format!("does not answer{since}: it counts as down in a moment")),
+        (_, Some("silent")) => {
+            troubles.push("is there, and does not tell how it is: it is slow, or was paused".to_owned())
+        }
+        (_, Some("disk full")) => troubles.push("accepts nothing: its disk is full".to_owned()),
+        (_, Some("stopping")) => troubles.push("is stopping".to_owned()),
+        _ => {}
+    }
+    if let Some(twin) = text(node, "twin") {
+        troubles.push(format!(
+            "has its id in common with the node at {twin}: a data directory was copied; stop one of them"
+        ));
+    }
+    let damaged = node.get("damaged").and_then(Value::as_array).is_some_and(|files| !files.is_empty());
+    let broken = node.get("segments_with_damaged_blocks").and_then(Value::as_u64).is_some_and(|segments| segments > 0);
+    if damaged || broken {
+        troubles.push("has damaged files: answers over their time are partial; see 'bucksaw verify'".to_owned());
+    }
+    if let Some(waits) = node.get("queue_oldest_pending_seconds").and_then(Value::as_f64)
+        && waits > WAITS_MAX_SECONDS
+    {
+        troubles.push(format!("has records that have waited for the stores for {}", human_seconds(waits)));
+    }
+    troubles
+}
+
+fn text<'a>(node: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+    node.get(key).and_then(Value::as_str)
+}
+
+fn plural(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(cluster: Value, want: &[&str]) {
+        let nodes: Vec<_> =
+            cluster["nodes"].as_array().unwrap().iter().map(|node| node.as_object().unwrap().clone()).collect();
+        let lines = lines(&cluster, &nodes);
+        assert_eq!(lines.concat().lines().collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn what_is_well_is_a_line() {
+        let node = |member: &str| json!({"id": "n", "member": member, "state": "ready"});
+        check(json!({"nodes": [node("alive")], "replication_factor": 1, "stores_alive": 1}), &["1 node, all well"]);
+        check(
+            json!({
+                "nodes": [node("alive"), node("alive"), node("left")],
+                "replication_factor": 2, "stores_alive": 2, "stores_missing": 0,
+            }),
+            &["2 nodes and 1 that left, all well: each record is kept by 2 of 2 stores"],
+        );
+        check(json!({"nodes": []}), &[]);
+    }
+
+    #[test]
+    fn what_is_not_is_a_line_each() {
+        check(
+            json!({
+                "nodes": [
+                    {"id": "a", "addresses_http": "a:1", "member": "down", "since": "T", "state": "down"},
+                    {"id": "b", "member": "suspect", "since": "T", "state": "ready", "queue_oldest_pending_seconds": 90.0},
+                    {"id": "c", "member": "alive", "state": "silent", "twin": "h:2"},
+                    {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
+                    {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0},
+                ],
+                "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
+            }),
+            &[
+                "5 nodes, 10 things to see to:",
+                "- 1 of 3 stores is there: until 2 more come, nothing is gathered, and records stay where they were taken in \
+                 and are found there",
+                "- a (a:1) is down since T: what it alone holds is missing from answers",
+                "- b does not answer since T: it counts as down in a moment",
+                "- b has records that have waited for the stores for 2m",
+                "- c is there, and does not tell how it is: it is slow, or was paused",
+                "- c has its id in common with the node at h:2: a data directory was copied; stop one of them",
+                "- d:1 accepts nothing: its disk is full",
+                "- d:1 has damaged files: answers over their time are partial; see 'bucksaw verify'",
+                "- e is stopping",
+                "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_word_says_how_a_node_is() {
+        let seen = |node: Value| super::seen(node.as_object().unwrap());
+        assert_eq!(seen(json!({"state": "ready"})).unwrap(), "ready");
+        assert_eq!(seen(json!({"member": "alive", "state": "silent"})).unwrap(), "silent");
+        assert_eq!(seen(json!({"member": "suspect", "state": "ready"})).unwrap(), "suspect");
+        assert_eq!(seen(json!({})), None);
+    }
+}

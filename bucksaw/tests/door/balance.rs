@@ -1,0 +1,160 @@
+//! Three nodes, of which one has more to do than the others.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::process::ChildStdin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::node::{Node, bucksaw};
+use crate::running::Running;
+use crate::wait::wait_until;
+
+/// Three nodes that know each other; the first with these arguments besides.
+fn cluster(first: &[&str], all: &[&str]) -> [Node; 3] {
+    let first = Node::start(&[first, all].concat());
+    let join = first.address("cluster").to_owned();
+    let more = || Node::start(&[&["--join", &join], all].concat());
+    let nodes = [first, more(), more()];
+    for node in &nodes {
+        wait_until("all know each other", || {
+            let told = node.get("/api/v1/cluster").expect(200).json();
+            told["nodes"].as_array().is_some_and(|nodes| {
+                nodes.len() == 3
+                    && nodes.iter().all(|node| node["member"] == "alive" && node["addresses"]["fast"] != Value::Null)
+            })
+        });
+    }
+    nodes
+}
+
+/// What a node says of its load.
+fn load(node: &Node) -> Value {
+    let told = node.get("/api/v1/cluster").expect(200).json();
+    let own = told["nodes"].as_array().unwrap().iter().find(|one| one["id"] == told["asked"]).unwrap();
+    own["load"].clone()
+}
+
+fn sent(node: &Node, how: &str) -> f64 {
+    node.metric(&format!("bucksaw_ingest_sent_elsewhere_total{{how=\"{how}\"}}"))
+}
+
+/// How many bytes a node has accepted.
+fn accepted(node: &Node) -> f64 {
+    node.metric("bucksaw_ingest_bytes_total")
+}
+
+/// The records of all nodes by their ids, so that one that two of them have is there once.
+fn records(nodes: &[Node]) -> BTreeMap<String, String> {
+    let mut records = BTreeMap::new();
+    for node in nodes {
+        for object in node.get("/api/v1/query?q=&from=1h").expect(200).objects() {
+            if let Some(id) = object["id"].as_str() {
+                let line = object["line"].as_str().unwrap().to_owned();
+                let before = records.insert(id.to_owned(), line.clone());
+                assert!(before.is_none_or(|before| before == line), "one id, two records");
+            }
+        }
+    }
+    records
+}
+
+/// Writes lines with a number until it is told to stop; returns how many.
+fn feed(mut pipe: ChildStdin, name: usize, stop: Arc<AtomicBool>) -> JoinHandle<usize> {
+    thread::spawn(move || {
+        let mut count = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let lines: String =
+                (count..count + 5).map(|number| format!("{name} {number} {}\n", "x".repeat(100))).collect();
+            pipe.write_all(lines.as_bytes()).unwrap();
+            count += 5;
+            thread::sleep(Duration::from_millis(100));
+        }
+        count
+    })
+}
+
+#[test]
+fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
+    let mut nodes = cluster(&[], &["--busy-bytes-per-second", "4000"]);
+    let first = nodes[0].address("fast").to_owned();
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut agents = Vec::new();
+    let start = |agents: &mut Vec<(Running, JoinHandle<usize>)>| {
+        // They know of one node only.
+        let mut forward = Running::start(&mut bucksaw(["forward", "--to", &first]));
+        let feeding = feed(forward.input.take().unwrap(), agents.len(), Arc::clone(&stop));
+        agents.push((forward, feeding));
+    };
+    for _ in 0..6 {
+        start(&mut agents);
+    }
+    wait_until("the node is very busy and may refuse", || {
+        let load = load(&nodes[0]);
+        load["level"] == 2 && load["refusing"] == true
+    });
+    // A new one is sent to another at once, and HTTP clients hear of them.
+    start(&mut agents);
+    wait_until("the newcomer is refused", || sent(&nodes[0], "refused") > 0.0);
+    let answer = nodes[0].post("/api/v1/ingest", &[], b"http\n").expect(200);
+    let others = answer.header("bucksaw-elsewhere").unwrap().to_owned();
+    assert!(others.split(',').all(|other| nodes[1..].iter().any(|node| node.address("http") == other)), "{others}");
+    // No two refuse at once: of three nodes, one may.
+    assert!(nodes[1..].iter().all(|node| load(node)["refusing"] == false));
+    wait_until("the others have their share", || {
+        let connections = nodes.each_ref().map(|node| load(node)["connections"].as_u64().unwrap());
+        connections.iter().sum::<u64>() == 7 && connections[0] <= 3 && connections[1] > 0 && connections[2] > 0
+    });
+    wait_until("the node is at ease", || load(&nodes[0])["level"] == 0);
+    assert!(nodes.iter().all(|node| accepted(node) > 0.0));
+    assert!(sent(&nodes[0], "suggested") > 0.0 && sent(&nodes[0], "let_go") == 0.0);
+    let table = String::from_utf8(nodes[0].cli(&["status"]).stdout).unwrap();
+    assert!(table.lines().next().is_some_and(|heads| heads.contains("LOAD")), "{table}");
+
+    // The one that all of them know stops: those that are still there are told where to go.
+    let before = nodes[1..].iter().map(accepted).sum::<f64>();
+    assert!(nodes[0].terminate().success());
+    wait_until("the others have all of it", || {
+        nodes[1..].iter().map(|node| load(node)["connections"].as_u64().unwrap()).sum::<u64>() == 7
+    });
+    wait_until("more comes", || nodes[1..].iter().map(accepted).sum::<f64>() > before + 10_000.0);
+    stop.store(true, Ordering::Relaxed);
+    let mut want = vec!["http".to_owned()];
+    for (name, (forward, feeding)) in agents.into_iter().enumerate() {
+        let count = feeding.join().unwrap();
+        want.extend((0..count).map(|number| format!("{name} {number} {}", "x".repeat(100))));
+        let (status, _, said) = forward.end();
+        assert!(status.success() && !said.contains("WARN"), "{said}");
+    }
+    nodes[0].restart();
+    let mut have: Vec<String> = records(&nodes).into_values().collect();
+    have.sort();
+    want.sort();
+    assert!(have == want, "{} of {} records", have.len(), want.len());
+}
+
+#[test]
+fn an_overloaded_node_turns_everybody_away_that_has_somewhere_to_go() {
+    // A disk that is full from the beginning.
+    let nodes = cluster(&["--min-free-bytes", "1000000G"], &[]);
+    wait_until("the node may refuse", || {
+        let load = load(&nodes[0]);
+        load["level"] == 3 && load["refusing"] == true
+    });
+    let answer = nodes[0].post("/api/v1/ingest", &[], b"http\n").expect(503);
+    assert_eq!(answer.header("retry-after"), Some("5"));
+    assert!(answer.header("bucksaw-elsewhere").is_some_and(|others| others.split(',').count() == 2), "{answer:?}");
+    // Lines over TCP: closed, as nothing can be said there.
+    let mut lines = nodes[0].connect("fast");
+    lines.write_all(b"a line that nobody takes\n").unwrap();
+    assert!(lines.read(&mut [0]).map_or(true, |count| count == 0));
+    let output = nodes[0].forward("durable", &[], b"one\ntwo\n");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(accepted(&nodes[0]), 0.0);
+    let have: Vec<String> = records(&nodes[1..]).into_values().collect();
+    assert_eq!(have, ["one", "two"]);
+}

@@ -1,0 +1,156 @@
+//! Several nodes: what `make cluster` starts, and what is said of them.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::client::call;
+use crate::node::{Node, bucksaw};
+use crate::running::Running;
+use crate::wait::{wait_for, wait_until};
+
+/// Nodes that know each other, each record on two of them.
+fn start(size: usize) -> Vec<Node> {
+    let first = Node::start(&["--replication-factor", "2"]);
+    let join = first.address("cluster").to_owned();
+    let mut nodes = vec![first];
+    nodes.extend((1..size).map(|_| Node::start(&["--replication-factor", "2", "--join", &join])));
+    for node in &nodes {
+        wait_until("all know all", || members(node, "alive") == size);
+    }
+    nodes
+}
+
+fn members(node: &Node, state: &str) -> usize {
+    let cluster = node.get("/api/v1/cluster").expect(200).json();
+    cluster["nodes"].as_array().unwrap().iter().filter(|node| node["member"] == state).count()
+}
+
+fn id(node: &Node) -> String {
+    let cluster = node.get("/api/v1/cluster").expect(200).json();
+    cluster["asked"].as_str().unwrap().to_owned()
+}
+
+/// What `bucksaw status` prints, in lines.
+fn status(node: &Node) -> Vec<String> {
+    let output = node.cli(&["status"]);
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn status_says_what_has_to_be_seen_to() {
+    let mut nodes = start(3);
+    let [first, second, third] = &mut nodes[..] else { unreachable!() };
+    let lines = wait_for("all is well", || Some(status(first)).filter(|lines| lines.len() == 5));
+    assert_eq!(lines[0], "3 nodes, all well: each record is kept by 2 of 3 stores", "{lines:#?}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 120), "{lines:#?}");
+    let lost = format!("- {} ({}) is down since", id(third), third.address("http"));
+    third.kill();
+    let lines = wait_for("the loss is told", || Some(status(first)).filter(|lines| lines[1].starts_with(&lost)));
+    assert_eq!(lines[0], "3 nodes, 1 thing to see to:");
+    // Who is in trouble stands on top.
+    assert!(lines[3].starts_with(&id_of(&lost)) && lines[3].contains("down"), "{lines:#?}");
+    second.kill();
+    let missing = "- 1 of 2 stores is there: until 1 more comes, nothing is gathered";
+    wait_until("missing copies are told", || status(first)[1].starts_with(missing));
+    let counted = || first.metric("bucksaw_cluster_members");
+    assert!((counted() - 3.0).abs() < f64::EPSILON, "{}", counted());
+}
+
+fn id_of(lost: &str) -> String {
+    lost.split(' ').nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn a_lost_node_is_forgotten_when_somebody_says_so() {
+    let mut nodes = start(3);
+    let [first, second, third] = &mut nodes[..] else { unreachable!() };
+    let lost = id(third);
+    let forget = |node: &Node, id: &str| node.cli(&["forget", id]);
+    let refused = forget(first, &lost);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said.contains("the node is alive: stop it first"), "{said}");
+    third.kill();
+    wait_until("it is down", || members(first, "down") == 1 && members(second, "down") == 1);
+    let done = forget(first, &lost);
+    assert_eq!((done.status.code(), &*done.stderr), (Some(0), &b""[..]));
+    wait_until("all have forgotten it", || {
+        [&*first, &*second].iter().all(|node| status(node)[0].starts_with("2 nodes, all well"))
+    });
+    let again = forget(second, &lost);
+    assert!(String::from_utf8(again.stderr).unwrap().contains("no node has this id"));
+    let wrong = first.call("POST", "/api/v1/forget?node=x", &[], b"");
+    assert_eq!(wrong.status, 400, "{}", wrong.text());
+    assert_eq!(first.get("/api/v1/forget?node=x").status, 405);
+}
+
+#[test]
+fn the_sample_cluster_is_what_it_says() {
+    let home = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster.sh");
+    let mut command = Command::new(script);
+    command
+        .env("BUCKSAW_BIN", env!("CARGO_BIN_EXE_bucksaw"))
+        .env("BUCKSAW_CLUSTER_DIR", home.path())
+        .env("BUCKSAW_CLUSTER_PORT", "0");
+    let mut cluster = Running::start(&mut command);
+    let mut nodes = Vec::new();
+    let mut tries = Vec::new();
+    loop {
+        let line = cluster.line();
+        if let Some(rest) = line.strip_prefix("  node ") {
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            nodes.push((words[1].trim_start_matches("http://").to_owned(), words[3].parse::<i32>().unwrap()));
+        }
+        if line.starts_with("  ") && line.contains(" --addr ") {
+            tries.push(line.trim().to_owned());
+        }
+        if line.starts_with("Ctrl-C") {
+            break;
+        }
+    }
+    assert_eq!((nodes.len(), tries.len()), (3, 4), "{nodes:?} {tries:?}");
+    // Its commands are what they say: they work as they stand there.
+    let typed = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        let output = bucksaw(&words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told = |at: &str| -> Option<Value> {
+        let answer = call(at, "GET", "/api/v1/cluster", &[], b"").ok()?;
+        Some(answer.json())
+    };
+    for (at, _) in &nodes {
+        wait_until("three nodes know each other", || {
+            told(at).is_some_and(|told| {
+                told["nodes"].as_array().unwrap().iter().filter(|node| node["member"] == "alive").count() == 3
+            })
+        });
+        wait_until("the sample comes in", || {
+            let counted = call(at, "GET", "/api/v1/count?q=app%3Dsample", &[], b"").unwrap().json();
+            counted["count"].as_u64().unwrap() > 10
+        });
+    }
+    assert!(typed(&tries[0]).starts_with("3 nodes, all well: each record is kept by 2 of 3 stores\n"));
+    wait_until("errors are among the sample", || {
+        bucksaw(tries[1].split_whitespace().skip(1)).output().unwrap().status.code() == Some(0)
+    });
+    // One is lost, and all is found.
+    let third = rustix::process::Pid::from_raw(nodes[2].1).unwrap();
+    rustix::process::kill_process(third, rustix::process::Signal::KILL).unwrap();
+    wait_until("the loss is told", || typed(&tries[2]).contains(&format!("({}) is down since", nodes[2].0)));
+    assert!(typed(&tries[3]).trim().parse::<u64>().unwrap() > 0);
+
+    cluster.ask_to_stop();
+    let (_, _, said) = cluster.end();
+    wait_until("all have ended", || {
+        nodes.iter().all(|(_, pid)| {
+            let pid = rustix::process::Pid::from_raw(*pid).unwrap();
+            rustix::process::test_kill_process(pid).is_err()
+        })
+    });
+    assert!(!said.contains("panicked"), "{said}");
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Three nodes on loopback, each record on two of them, with a gentle stream of sample logs. Ctrl-C ends them all.
+set -euo pipefail
+cd "$(dirname "$0")"
+bucksaw=${BUCKSAW_BIN:-./target/release/bucksaw}
+data=${BUCKSAW_CLUSTER_DIR:-./target/cluster}
+# The first of four ports of each node; 0 is any that are free. They are the usual ones plus ten for each node.
+base=${BUCKSAW_CLUSTER_PORT:-7660}
+rate=${BUCKSAW_CLUSTER_RATE:-50}
+
+mkdir -p "$data"
+# What nodes say to each other is sealed with this. All nodes of a cluster have the same file.
+secret=$data/cluster.secret
+[ -s "$secret" ] || (umask 077; head -c 32 /dev/urandom | base64 >"$secret")
+
+pids=()
+stop() {
+    trap - EXIT INT TERM
+    # Whoever was killed by hand is gone already.
+    [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null || true
+    wait 2>/dev/null || true
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+port() { if [ "$base" = 0 ]; then echo 0; else echo $((base + 10 * ($1 - 1) + $2)); fi; }
+address() { sed -n "s/.*\"$2\": *\"\([^\"]*\)\".*/\1/p" "$data/node$1/addresses.json" 2>/dev/null || true; }
+
+# The arguments are the node's number, and which of them to join. In a session of its own, so that Ctrl-C comes to it once,
+# from here.
+start() {
+    rm -f "$data/node$1/addresses.json"
+    setsid "$bucksaw" serve --data-dir "$data/node$1" --replication-factor 2 --cluster-secret-file "$secret" \
+        --listen "127.0.0.1:$(port "$1" 0)" --listen-fast "127.0.0.1:$(port "$1" 1)" \
+        --listen-durable "127.0.0.1:$(port "$1" 2)" --listen-bulk "127.0.0.1:$(port "$1" 3)" \
+        --listen-cluster "127.0.0.1:$(port "$1" 9)" --log-level warn "${@:2}" </dev/null &
+    pids+=($!)
+    for _ in $(seq 300); do
+        [ -z "$(address "$1" http)" ] || "$bucksaw" status --addr "http://$(address "$1" http)" >/dev/null 2>&1 && return
+        kill -0 "${pids[-1]}" 2>/dev/null || { echo "node $1 did not start" >&2; exit 1; }
+        sleep 0.1
+    done
+    echo "node $1 is not ready after half a minute" >&2
+    exit 1
+}
+
+start 1
+start 2 --join "$(address 1 cluster)"
+start 3 --join "$(address 1 cluster)"
+to="$(address 1 fast),$(address 2 fast),$(address 3 fast)"
+at="--addr http://$(address 1 http)"
+
+cat <<END
+
+A cluster of three nodes is running; each record is kept on two of them. Their data is in $data.
+
+  node 1    http://$(address 1 http)    process ${pids[0]}
+  node 2    http://$(address 2 http)    process ${pids[1]}
+  node 3    http://$(address 3 http)    process ${pids[2]}
+
+Each has the page, and answers for all: see Nodes. Sample logs come in, $rate lines a second. In another terminal, try:
+
+  $bucksaw status $at
+  $bucksaw query $at --since 5m -c level=error
+  kill -9 ${pids[2]}                      lose a node; ask again, of another
+  $bucksaw status $at
+  $bucksaw query $at --since 5m --stats -c level=error
+
+Two stores are left, as many as copies are wanted, so all goes on. Start it again, and it finds its place:
+
+  $bucksaw serve --data-dir $data/node3 --replication-factor 2 --cluster-secret-file $secret --join $(address 1 cluster) \\
+    --listen $(address 3 http) --listen-fast $(address 3 fast) --listen-durable $(address 3 durable) --listen-bulk $(address 3 bulk) --listen-cluster $(address 3 cluster)
+
+Ctrl-C stops all.
+
+END
+# Until a signal comes. A forwarder that loses its node goes on with the next.
+"$bucksaw" generate --rate "$rate" | "$bucksaw" forward --to "$to" --label app=sample &
+pids+=($!)
+wait "${pids[3]}"

@@ -1,0 +1,212 @@
+//! How busy a node is taking in, what it tells others of that, and what its clients are told.
+//!
+//! ```text
+//!   a second's sample ─► signs ─► level ─► facts ─► gossip ─► everybody
+//!                                   │                 │
+//!                                   ▼                 ▼
+//!                        share: may it refuse? ─► advice, turns ─► the queue's guide ─► listeners
+//! ```
+//! How many connected clients are told of others: every [`TURNS_APART`] seconds half of those by which the node has more
+//! than the mean, so that the rest of the way is measured before it is gone. One client that makes all of the load stays
+//! where it is: elsewhere it would be no less.
+
+pub mod level;
+pub mod share;
+pub mod signs;
+
+use std::time::Duration;
+
+use bucksaw_cluster::{Cluster, Load, Member};
+use bucksaw_ingest::Queue;
+use bucksaw_ingest::guide::{Advice, Other};
+use bucksaw_record::Id;
+
+use level::Level;
+use share::Standing;
+use signs::Sample;
+
+/// Seconds between two times that connected clients are told of others.
+pub const TURNS_APART: u32 = 10;
+
+/// What is told of bytes a second moves by one in so many of the way, each second.
+const SMOOTH: i128 = 4;
+
+/// When a node is busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Fewer bytes a second are never much, however little the others have.
+    pub busy_bytes_per_second: u64,
+    /// One in so many of the live ingest nodes may refuse at once; at least 3 counts.
+    pub refusing_one_in: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { busy_bytes_per_second: 16 << 20, refusing_one_in: 3 }
+    }
+}
+
+/// Follows the load of a node, a second at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Balance {
+    config: Config,
+    accepted_bytes: u64,
+    refused: u64,
+    waiting: Duration,
+    bytes_per_second: u64,
+    level: Level,
+    /// Seconds for which it has been among those that may refuse.
+    first: u32,
+    /// Seconds until clients are told of others again.
+    pause: u32,
+}
+
+impl Balance {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// Looks at the last second: tells the listeners what to say, and returns what others are to be told.
+    pub(crate) fn step(&mut self, queue: &Queue, cluster: &Cluster) -> Load {
+        let me = cluster.node();
+        let members = cluster.members();
+        let others: Vec<&Member> = members.iter().filter(|member| member.facts.node != me && takes(member)).collect();
+        self.measure(queue);
+        let all = others.iter().map(|member| member.facts.load.bytes_per_second).chain([self.bytes_per_second]);
+        let sum = all.clone().map(u128::from).sum::<u128>();
+        let mean = u64::try_from(sum / (others.len() as u128 + 1)).unwrap_or(u64::MAX);
+        let most = all.max().unwrap_or(0);
+        let signs = self.sample(queue, mean).signs(self.config.busy_bytes_per_second);
+        let level = self.level.step(signs);
+        let guide = queue.guide();
+        let load = Load { bytes_per_second: self.bytes_per_second, connections: guide.connections(), level };
+
+        let standings = others.iter().map(|member| standing(member.facts.node, &member.facts.load));
+        let standings: Vec<Standing> = standings.chain([standing(me, &load)]).collect();
+        let among = share::is_among_first(me, &standings, self.config.refusing_one_in);
+        self.first = if among { self.first.saturating_add(1) } else { 0 };
+        let refuses = self.first >= share::SETTLED;
+        let advice = Advice { level, refuses, others: others.iter().map(|member| other(member, most)).collect() };
+        let better = advice.others.iter().any(|other| other.level < level);
+        guide.advise(advice);
+        guide.send(if better { self.turns(guide.connections_movable(), mean, level >= 3 && refuses) } else { 0 });
+        load
+    }
+
+    fn measure(&mut self, queue: &Queue) {
+        let accepted = queue.metrics().accepted_bytes();
+        let new = accepted.saturating_sub(self.accepted_bytes);
+        self.accepted_bytes = accepted;
+        self.bytes_per_second = smoothed(self.bytes_per_second, new);
+    }
+
+    fn sample(&mut self, queue: &Queue, mean_bytes_per_second: u64) -> Sample {
+        let refused = queue.metrics().refused();
+        let waiting = queue.backlog().oldest;
+        let sample = Sample {
+            bytes_per_second: self.bytes_per_second,
+            mean_bytes_per_second,
+            refused: refused.saturating_sub(self.refused),
+            waiting,
+            waits_longer: waiting > self.waiting,
+            free_bytes: queue.free_bytes(),
+            free_bytes_min: queue.free_bytes_min(),
+            full: queue.is_full(),
+        };
+        (self.refused, self.waiting) = (refused, waiting);
+        sample
+    }
+
+    /// How many connected clients are told of others in this second.
+    fn turns(&mut self, clients: u64, mean: u64, lets_go: bool) -> usize {
+        self.pause = self.pause.saturating_sub(1);
+        if self.pause > 0 {
+            return 0;
+        }
+        let turns = turns(clients, self.bytes_per_second, mean, lets_go);
+        if turns > 0 {
+            self.pause = TURNS_APART;
+        }
+        turns
+    }
+}
+
+/// Half of the clients by which a node has more than the mean; of one that lets go at least one.
+fn turns(clients: u64, bytes_per_second: u64, mean: u64, lets_go: bool) -> usize {
+    let more = u128::from(bytes_per_second.saturating_sub(mean));
+    let excess = u128::from(clients) * more / u128::from(bytes_per_second.max(1));
+    let turns = usize::try_from(excess.div_ceil(2)).unwrap_or(usize::MAX);
+    if lets_go && clients > 0 { turns.max(1) } else { turns }
+}
+
+/// The next of a row of smoothed numbers; it comes to rest where the numbers do.
+fn smoothed(before: u64, now: u64) -> u64 {
+    let step = i128::from(now) - i128::from(before);
+    let part = step / SMOOTH;
+    let part = if part == 0 { step.signum() } else { part };
+    u64::try_from(i128::from(before) + part).unwrap_or(now)
+}
+
+/// Whether clients may be sent to a node.
+fn takes(member: &Member) -> bool {
+    member.is_live() && member.facts.roles.ingest && !member.facts.draining && !member.facts.left
+}
+
+fn standing(node: Id, load: &Load) -> Standing {
+    Standing { node, level: load.level, bytes_per_second: load.bytes_per_second }
+}
+
+/// Another node, as clients are told of it. What it has to spare is by how much it has less than the one that has most,
+/// and a sixteenth of that besides, so that each has some odds.
+fn other(member: &Member, most: u64) -> Other {
+    let clients = &member.facts.clients;
+    let spare = most.saturating_sub(member.facts.load.bytes_per_second).saturating_add(most / 16 + 1);
+    Other {
+        level: member.facts.load.level,
+        spare,
+        http: clients.http.clone(),
+        fast: clients.fast.clone(),
+        durable: clients.durable.clone(),
+        bulk: clients.bulk.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_what_is_too_much_is_sent() {
+        let check = |clients, rate, mean, want| assert_eq!(turns(clients, rate, mean, false), want);
+        check(0, 300, 100, 0);
+        // Alone it makes the load: it would be the same elsewhere.
+        check(1, 300, 100, 0);
+        check(2, 300, 100, 1);
+        check(3, 300, 100, 1);
+        check(30, 300, 100, 10);
+        check(30, 100, 100, 0);
+        check(30, 50, 100, 0);
+        check(30, 0, 0, 0);
+        check(u64::MAX, u64::MAX, 0, usize::MAX / 2 + 1);
+        assert_eq!((turns(0, 0, 0, true), turns(5, 0, 9, true), turns(30, 300, 100, true)), (0, 1, 10));
+    }
+
+    #[test]
+    fn smoothed_numbers_come_to_rest() {
+        let mut rate = 0;
+        let rates: Vec<u64> = (0..4)
+            .map(|_| {
+                rate = smoothed(rate, 1_000);
+                rate
+            })
+            .collect();
+        assert_eq!(rates, [250, 437, 577, 682]);
+        for want in [1_000, 0, 3] {
+            for _ in 0..60 {
+                rate = smoothed(rate, want);
+            }
+            assert_eq!(rate, want);
+        }
+        assert_eq!(smoothed(u64::MAX, 0), u64::MAX - u64::MAX / 4);
+    }
+}

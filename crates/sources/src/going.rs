@@ -1,0 +1,92 @@
+//! Clients of the framed protocol that other nodes should have.
+//!
+//! A client that came is told at once; one that is there, when it is its turn ([`Guide::turn`]). When the node stops, all
+//! are told of others, and that they have to go.
+//!
+//! A client that has to go closes its side after its last whole batch, and hears the acknowledgements that are missing. One
+//! that does not within [`Config::goodbye_max`](crate::Config), or that speaks a version without [`Told::Elsewhere`], hears
+//! the acknowledgements for what was read and that there will be no more: what was not acknowledged it sends again
+//! elsewhere, as after any end.
+
+use bucksaw_ingest::guide::{Greeting, Guide, How};
+use bucksaw_wire::{Answer, Code, Elsewhere, Told, Version, Why};
+use tokio::sync::watch;
+use tokio::time::{Duration, sleep};
+
+use crate::acks::Acks;
+use crate::feed::stopped;
+use crate::shared::Shared;
+
+/// Why a client is sent away, for people.
+pub(crate) const BUSY: &str = "the node has too much to do: others have less";
+
+/// How often it is looked at whether a client has to go that cannot be told of others.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a client is told at its hello, when it is not let in.
+pub(crate) fn refusal(shared: &Shared, version: Version, acks: &Acks) -> Option<Vec<u8>> {
+    let guide = shared.guide();
+    match guide.greeting(shared.port(), &*shared.intake.doors.entropy) {
+        Greeting::Welcome => None,
+        Greeting::Suggested(others) => {
+            say(guide, acks, version, How::Suggested, others);
+            None
+        }
+        Greeting::Refused(others) => {
+            guide.count(How::Refused);
+            let mut words = Answer::Refused { code: Code::BUSY, text: BUSY.to_owned() }.encode();
+            if let Some(told) = told(version, Why::REFUSAL, others) {
+                words.extend_from_slice(&told.encode());
+            }
+            Some(words)
+        }
+    }
+}
+
+/// Tells a client of others when that is due. Returns when it has to be let go without its doing.
+pub(crate) async fn going(shared: &Shared, acks: &Acks, version: Version, mut stop: watch::Receiver<bool>) {
+    tokio::select! {
+        biased;
+        () = stopped(&mut stop) => {}
+        () = turns(shared, acks, version) => return,
+    }
+    let heirs = shared.guide().heirs(shared.port(), &*shared.intake.doors.entropy);
+    say(shared.guide(), acks, version, How::LetGo, heirs);
+    // The stop has an order of its own.
+    std::future::pending().await
+}
+
+async fn turns(shared: &Shared, acks: &Acks, version: Version) {
+    let (guide, config) = (shared.guide(), &shared.intake.config);
+    let is_told = version >= Version::ELSEWHERE;
+    loop {
+        sleep(config.stay_min).await;
+        while !is_told && !guide.lets_go() {
+            sleep(LOOK_EVERY).await;
+        }
+        guide.turn().await;
+        let Some((how, others)) = guide.farewell(shared.port(), &*shared.intake.doors.entropy) else { continue };
+        say(guide, acks, version, how, others);
+        if how == How::LetGo {
+            if is_told {
+                sleep(config.goodbye_max).await;
+            } else {
+                guide.count(how);
+            }
+            return;
+        }
+    }
+}
+
+fn say(guide: &Guide, acks: &Acks, version: Version, how: How, others: Vec<String>) {
+    let why = if how == How::LetGo { Why::GOODBYE } else { Why::SUGGESTION };
+    if let Some(told) = told(version, why, others) {
+        guide.count(how);
+        acks.say(told);
+    }
+}
+
+/// The message, if the client knows of it and there is anybody to name.
+fn told(version: Version, why: Why, others: Vec<String>) -> Option<Told> {
+    (version >= Version::ELSEWHERE).then(|| Elsewhere::new(why, others)).flatten().map(Told::Elsewhere)
+}

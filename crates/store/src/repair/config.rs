@@ -1,0 +1,31 @@
+//! What can be set about repair.
+
+use std::time::Duration;
+
+/// Settings of repair.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Bytes of files that it reads and sends in a second, at most, over a window and the rest after it.
+    pub bytes_per_second: u64,
+    /// When a pass has ended, the next one begins after so long.
+    pub period: Duration,
+    /// A store that is down, or has left, for so long is taken for lost. Shorter than a restart takes, each restart copies
+    /// all that the store had.
+    pub lost_after: Duration,
+    /// What came to a shelf less long ago may be on its way to others: twice as long as segments are reserved.
+    pub margin: Duration,
+    /// A window of which some store could not be asked, or that no other store took, is looked at again after so long.
+    pub again: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bytes_per_second: 32 << 20,
+            period: Duration::from_secs(24 * 3600),
+            lost_after: Duration::from_secs(60),
+            margin: Duration::from_secs(120),
+            again: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Looking which records of a window lie on this shelf, by the rows of its blocks and without their text.
+
+use std::time::Duration;
+
+use bucksaw_record::{Id, Millis};
+use bucksaw_segment::Run;
+use bucksaw_segment::shelf::BlockEntry;
+use serde::{Deserialize, Serialize};
+
+use super::ids::Ids;
+use super::window::Window;
+use crate::aside::Turns;
+use crate::shelf::{Shelf, lock};
+
+/// A shelf that is filled to so many hundredths of its `retention_bytes` keeps nothing older than it has.
+const FULL_SHARE: u64 = 90;
+
+/// Records are left alone for a part of their retention before its end, and at most for an hour: stores look at it now and
+/// then only, and their clocks differ.
+const EDGE_PART: u64 = 10;
+const EDGE_MAX_MS: u64 = 3_600_000;
+
+/// What a store keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Keeps {
+    /// Records whose time, and whose arrival, are longer ago than so many milliseconds are let go.
+    pub(crate) age_ms: Option<u64>,
+    /// Records of an earlier time were let go for want of room.
+    pub(crate) since_ms: u64,
+}
+
+/// Which records are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) window: Window,
+    pub(crate) now: Millis,
+    /// What came to the shelf less long ago is fresh.
+    pub(crate) margin: Duration,
+    /// What any store lets go of is of no interest.
+    pub(crate) keeps: Keeps,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// Records that have been here for a while.
+    pub(crate) ids: Ids,
+    /// Records that came a moment ago, and others may be about to have.
+    pub(crate) fresh: Ids,
+    /// Bytes that were read for it.
+    pub(crate) bytes: u64,
+}
+
+impl Keeps {
+    /// What is kept by both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let ages = [self.age_ms, other.age_ms];
+        Self { age_ms: ages.into_iter().flatten().min(), since_ms: self.since_ms.max(other.since_ms) }
+    }
+
+    /// Whether a record is kept, and will be for a while.
+    fn lasts(self, at: Millis, accepted: Millis, now: Millis) -> bool {
+        let ends = |age_ms: u64| {
+            let edge = (age_ms / EDGE_PART).min(EDGE_MAX_MS);
+            at.max(accepted) < now.minus(age_ms - edge)
+        };
+        at.0 >= self.since_ms && !self.age_ms.is_some_and(ends)
+    }
+}
+
+impl Bounds {
+    fn wants(&self, run: &Run, accepted: Millis) -> bool {
+        // All rows of a run have one time.
+        self.window.contains(run.first) && self.keeps.lasts(run.first.at(), accepted, self.now)
+    }
+
+    fn is_fresh(&self, since: Millis) -> bool {
+        // A clock that was wrong must not make them fresh for ever.
+        u128::from(self.now.0.abs_diff(since.0)) < self.margin.as_millis()
+    }
+}
+
+impl Shelf {
+    /// What this store keeps.
+    pub(crate) fn keeps(&self) -> Keeps {
+        let age_ms = self.config.retention_age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        let segments = self.segments();
+        let is_full = |limit: u64| self.file_bytes() >= limit / 100 * FULL_SHARE;
+        let oldest = self.config.retention_bytes.filter(|limit| is_full(*limit)).and_then(|_| segments.first());
+        let oldest = oldest.map_or(0, |segment| segment.reach().low.at().0);
+        Keeps { age_ms, since_ms: oldest.max(lock(&self.let_go).0) }
+    }
+
+    /// The records of a window that are here and not damaged. With `verify`, all bytes of the blocks that begin in the window
+    /// are held against their checksums before.
+    pub(crate) fn look(&self, bounds: &Bounds, verify: bool, turns: &Turns<'_>) -> Found {
+        let mut found = Found::default();
+        let segments = self.segments();
+        for segment in segments.iter() {
+            let is_fresh = bounds.is_fresh(segment.lies_since());
+            for (block, entry) in self.touched(segment, bounds.window) {
+                turns.step_aside(&|| false);
+                if verify && bounds.window.contains(entry.reach.low) {
+                    found.bytes += entry.packed_bytes();
+                    if segment.verify(block).is_err() {
+                        continue;
+                    }
+                }
+                found.bytes += entry.rows_bytes();
+                let Ok(chunks) = segment.rows(block) else { continue };
+                let ids = if is_fresh { &mut found.fresh } else { &mut found.ids };
+                for rows in chunks {
+                    rows.runs.iter().filter(|run| bounds.wants(run, rows.accepted)).for_each(|run| ids.add_run(run));
+                }
+            }
+        }
+        found.fresh = found.fresh.without(&found.ids);
+        found
+    }
+
+    /// Those of some records of a window that are here and not damaged.
+    pub(crate) fn held(&self, window: Window, asked: &Ids) -> Ids {
+        let mut met = Ids::default();
+        for segment in self.segments().iter() {
+            for (block, entry) in self.touched(segment, window) {
+                if !asked.producers().any(|producer| entry.reach.may_hold(producer)) {
+                    continue;
+                }
+                let Ok(chunks) = segment.rows(block) else { continue };
+                let runs = chunks.iter().flat_map(|rows| &rows.runs);
+                let of_those = runs.filter(|run| window.contains(run.first) && asked.has(run.first.producer()));
+                of_those.for_each(|run| met.add_run(run));
+            }
+        }
+        asked.common(&met)
+    }
+
+    /// The sound blocks of a segment that may have records of a window.
+    pub(crate) fn touched<'a>(
+        &self,
+        segment: &'a crate::Stored,
+        window: Window,
+    ) -> impl Iterator<Item = (usize, &'a BlockEntry)> + use<'a> {
+        let touches = move |reach: &bucksaw_segment::Reach| window.overlaps(reach.low, reach.high);
+        let blocks: &[BlockEntry] = if touches(segment.reach()) { &segment.footer().blocks } else { &[] };
+        let sound = (0..).zip(blocks).filter(move |(_, entry)| touches(&entry.reach));
+        sound.filter(|(block, _)| !segment.is_broken(*block))
+    }
+
+    /// Takes note that retention let go of records up to a time for want of room.
+    pub(crate) fn let_go_up_to(&self, high: Id) {
+        let mut let_go = lock(&self.let_go);
+        *let_go = (*let_go).max(high.at());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+
+    #[test]
+    fn what_is_about_to_expire_does_not_last() {
+        let check = |keeps: Keeps, at: u64, accepted: u64, want| {
+            let now = Millis(1_000 * HOUR);
+            assert_eq!(keeps.lasts(Millis(at * HOUR), Millis(accepted * HOUR), now), want, "{keeps:?} {at} {accepted}");
+        };
+        let days = Keeps { age_ms: Some(100 * HOUR), since_ms: 0 };
+        check(days, 999, 999, true);
+        check(days, 901, 901, true);
+        check(days, 900, 900, false);
+        check(days, 100, 950, true);
+        check(Keeps { age_ms: Some(2 * HOUR), since_ms: 0 }, 999, 999, true);
+        check(Keeps::default(), 0, 0, true);
+        let full = Keeps { age_ms: None, since_ms: 500 * HOUR };
+        check(full, 499, 999, false);
+        check(full, 500, 500, true);
+        let both = days.and(full).and(Keeps::default());
+        assert_eq!(both, Keeps { age_ms: Some(100 * HOUR), since_ms: 500 * HOUR });
+        check(Keeps { age_ms: Some(u64::MAX), since_ms: 0 }, 0, 0, true);
+    }
+
+    #[test]
+    fn fresh_is_what_came_within_the_margin() {
+        let bounds = Bounds {
+            window: Window::ALL,
+            now: Millis(1_000_000),
+            margin: Duration::from_secs(100),
+            keeps: Keeps::default(),
+        };
+        assert!(
+            bounds.is_fresh(Millis(999_999)) && bounds.is_fresh(Millis(900_001)) && bounds.is_fresh(Millis(1_050_000))
+        );
+        assert!(!bounds.is_fresh(Millis(900_000)) && !bounds.is_fresh(Millis(2_000_000)));
+    }
+}

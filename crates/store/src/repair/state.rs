@@ -1,0 +1,179 @@
+//! Where the walker stands. Pure: it is told what happened and the time, and says what is next.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bucksaw_record::{Id, Millis};
+
+use super::Config;
+use super::legs::{Leg, Legs};
+use super::look::Keeps;
+use super::status::Status;
+use super::watch::{Seen, Watch};
+use super::window::Window;
+use crate::peers::Fellow;
+
+/// Where the walker stands.
+#[derive(Debug)]
+pub(crate) struct State {
+    config: Config,
+    copies: usize,
+    watch: Watch,
+    hints: Legs,
+    pass: Option<Pass>,
+    /// When the next pass begins.
+    next: Duration,
+    /// Whether that is one that holds blocks against their checksums.
+    next_verifies: bool,
+    /// What other stores keep, as they told last.
+    keeps: BTreeMap<Id, Keeps>,
+    /// Records that could not be copied anywhere in the last pass.
+    missing: u64,
+    walked: Option<Millis>,
+}
+
+/// A pass under way.
+#[derive(Debug)]
+struct Pass {
+    began: Millis,
+    legs: Legs,
+    verify: bool,
+    missing: u64,
+}
+
+/// What is to be walked next.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) leg: Leg,
+    /// The stores to ask.
+    pub(crate) live: Vec<Fellow>,
+    pub(crate) verify: bool,
+    is_hint: bool,
+}
+
+/// What came of a window.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// What is left of the leg.
+    pub(crate) rest: Option<Leg>,
+    /// What is to be looked at again.
+    pub(crate) later: Vec<Leg>,
+    /// Records that too few stores hold, and no other can take.
+    pub(crate) missing: u64,
+}
+
+impl State {
+    /// `chance` is any number: passes of different stores should not coincide.
+    pub(crate) fn new(config: Config, copies: usize, now: Duration, chance: u64) -> Self {
+        let part = f64::from(chance as u32) / f64::from(u32::MAX);
+        Self {
+            config,
+            copies,
+            watch: Watch::default(),
+            hints: Legs::default(),
+            pass: None,
+            // All others that are there have been heard of by then, and who is not is lost.
+            next: now + config.lost_after + config.lost_after.mul_f64(part),
+            next_verifies: false,
+            keeps: BTreeMap::new(),
+            missing: 0,
+            walked: None,
+        }
+    }
+
+    /// What is to be done now, as things are; `None` when nothing is.
+    pub(crate) fn next(&mut self, fellows: Vec<Fellow>, now: Duration, wall: Millis) -> Option<Task> {
+        let Seen { live, is_awaiting, was_loss, was_gain } = self.watch.look(fellows, now, self.config.lost_after);
+        let gains = was_gain && (self.missing > 0 || self.pass.as_ref().is_some_and(|pass| pass.missing > 0));
+        if was_loss || gains {
+            self.begin(wall, false);
+        } else if self.pass.is_none() && now >= self.next {
+            self.begin(wall, self.next_verifies);
+        }
+        if is_awaiting {
+            return None;
+        }
+        if let Some(leg) = self.hints.take_ready(now) {
+            return Some(Task { leg, live, verify: false, is_hint: true });
+        }
+        let pass = self.pass.as_mut()?;
+        let verify = pass.verify;
+        pass.legs.take_ready(now).map(|leg| Task { leg, live, verify, is_hint: false })
+    }
+
+    /// Begins a pass, or begins anew with what the one under way has already walked over.
+    fn begin(&mut self, wall: Millis, verify: bool) {
+        let front = self.pass.as_ref().and_then(|pass| Some(pass.legs.iter().next()?.window));
+        self.pass = Some(Pass { began: wall, legs: Legs::all_again(front), verify, missing: 0 });
+    }
+
+    /// Takes in what came of a task. Says whether a pass came to its end by it.
+    pub(crate) fn done(&mut self, is_hint: bool, done: Done, now: Duration, chance: u64) -> bool {
+        let Done { rest, later, missing } = done;
+        let again = self.config.again;
+        let legs = match &mut self.pass {
+            Some(pass) if !is_hint => &mut pass.legs,
+            _ => &mut self.hints,
+        };
+        if let Some(rest) = rest {
+            legs.put_back(rest);
+        }
+        for leg in later {
+            // Some say themselves when.
+            legs.add(Leg { ready: leg.ready.max(now + again), ..leg });
+        }
+        let Some(pass) = self.pass.as_mut().filter(|_| !is_hint) else { return false };
+        pass.missing += missing;
+        if !pass.legs.is_empty() {
+            return false;
+        }
+        if self.watch.make_good(self.copies) {
+            self.walked = Some(pass.began);
+        }
+        self.missing = pass.missing;
+        self.pass = None;
+        // The first of those that check checksums comes some time within a period, or a node that is often started anew
+        // would never do it.
+        let part = if self.next_verifies { 1.0 } else { f64::from(chance as u32) / f64::from(u32::MAX) };
+        self.next = now + self.config.period.mul_f64(part);
+        self.next_verifies = true;
+        true
+    }
+
+    pub(crate) fn hint(&mut self, window: Window) {
+        self.hints.add(Leg::over(window));
+    }
+
+    /// What all stores keep, this one among them.
+    pub(crate) fn keeps(&self, own: Keeps, live: &[Fellow]) -> Keeps {
+        let others = live.iter().filter_map(|fellow| self.keeps.get(&fellow.peer.node));
+        others.fold(own, |all, keeps| all.and(*keeps))
+    }
+
+    /// Takes note of what a store keeps.
+    pub(crate) fn told(&mut self, node: Id, keeps: Keeps) {
+        self.keeps.insert(node, keeps);
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let legs = || self.pass.iter().flat_map(|pass| pass.legs.iter()).chain(self.hints.iter());
+        let known = legs().filter(|leg| leg.is_missing).filter_map(|leg| leg.only.as_ref()).map(|only| only.len());
+        let missing = self.pass.as_ref().map_or(0, |pass| pass.missing).max(self.missing);
+        let front = self.pass.as_ref().and_then(|pass| pass.legs.iter().next());
+        Status {
+            began: self.pass.as_ref().map(|pass| pass.began),
+            at: front.map(|leg| Millis(leg.window.to.0.min(Millis::MAX.0))),
+            walked: self.walked,
+            missing: missing + known.sum::<u64>(),
+            put_off: legs().filter(|leg| leg.ready > Duration::ZERO).count(),
+            lost: self.watch.lost(),
+            ..Status::default()
+        }
+    }
+}
+
+impl Task {
+    pub(crate) fn is_hint(&self) -> bool {
+        self.is_hint
+    }
+}

@@ -1,0 +1,218 @@
+//! Which stores are there, which may come back, and which are lost: by what is gossiped of them, and by this node's own
+//! uptime, which no clock that is set can move.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bucksaw_record::Id;
+
+use crate::peers::Fellow;
+
+/// What is remembered of a store.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    incarnation: Id,
+    held_bytes: u64,
+    /// Since when it has not been there.
+    gone_since: Option<Duration>,
+    /// It has been gone for long enough.
+    is_lost: bool,
+    /// A whole pass has gone over all records since.
+    made_good: bool,
+    /// It was started anew: when it is to be seen whether it has what it had, and how much that was.
+    check: Option<(Duration, u64)>,
+}
+
+/// The other stores at a moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) live: Vec<Fellow>,
+    /// Some are gone and may come back: nothing can be said of what they hold.
+    pub(crate) is_awaiting: bool,
+    /// Copies may be missing that were not before.
+    pub(crate) was_loss: bool,
+    /// There is one more to take copies.
+    pub(crate) was_gain: bool,
+}
+
+/// Watches the stores.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch(BTreeMap<Id, Known>);
+
+impl Watch {
+    /// Looks at all other stores as they are now.
+    pub(crate) fn look(&mut self, fellows: Vec<Fellow>, now: Duration, lost_after: Duration) -> Seen {
+        let mut seen = Seen::default();
+        for fellow in &fellows {
+            self.meet(fellow, now, lost_after, &mut seen);
+        }
+        let is_there = |node: &Id| fellows.iter().any(|fellow| fellow.peer.node == *node);
+        self.0.retain(|node, known| {
+            if is_there(node) {
+                return true;
+            }
+            // It was forgotten.
+            known.gone_since.get_or_insert(now);
+            // When it was lost along with others, they may be few enough now to be made good.
+            seen.was_loss |= known.is_lost && !known.made_good;
+            !known.is_lost
+        });
+        for known in self.0.values_mut() {
+            let Some(since) = known.gone_since else { continue };
+            if !known.is_lost && now.saturating_sub(since) >= lost_after {
+                known.is_lost = true;
+                seen.was_loss = true;
+            }
+            seen.is_awaiting |= !known.is_lost;
+        }
+        seen.live = fellows.into_iter().filter(|fellow| fellow.is_live).collect();
+        seen
+    }
+
+    fn meet(&mut self, fellow: &Fellow, now: Duration, lost_after: Duration, seen: &mut Seen) {
+        let is_new = !self.0.contains_key(&fellow.peer.node);
+        let known = self.0.entry(fellow.peer.node).or_insert(Known {
+            incarnation: fellow.incarnation,
+            held_bytes: 0,
+            gone_since: None,
+            is_lost: false,
+            made_good: false,
+            check: None,
+        });
+        if !fellow.is_live {
+            known.gone_since.get_or_insert(now);
+            return;
+        }
+        seen.was_gain |= is_new || known.is_lost;
+        (known.gone_since, known.is_lost, known.made_good) = (None, false, false);
+        if known.incarnation != fellow.incarnation {
+            known.incarnation = fellow.incarnation;
+            // What it tells right after its start may come before it has looked.
+            known.check.get_or_insert((now + lost_after, known.held_bytes));
+        }
+        match known.check {
+            Some((due, before)) if now >= due => {
+                seen.was_loss |= fellow.peer.held_bytes < before / 2;
+                known.check = None;
+                known.held_bytes = fellow.peer.held_bytes;
+            }
+            Some(_) => {}
+            None => known.held_bytes = fellow.peer.held_bytes,
+        }
+    }
+
+    /// Those that are lost.
+    pub(crate) fn lost(&self) -> Vec<Id> {
+        self.0.iter().filter(|(_, known)| known.is_lost).map(|(node, _)| *node).collect()
+    }
+
+    /// A pass has ended in which all that are lost now held nothing. Says whether that made them good: not when as many were
+    /// lost at once as keep a record.
+    pub(crate) fn make_good(&mut self, copies: usize) -> bool {
+        let newly = self.0.values_mut().filter(|known| known.is_lost && !known.made_good);
+        let newly: Vec<&mut Known> = newly.collect();
+        if newly.len() >= copies {
+            return false;
+        }
+        newly.into_iter().for_each(|known| known.made_good = true);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_record::{Millis, Producer};
+
+    use super::*;
+    use crate::Peer;
+
+    const LOST_AFTER: Duration = Duration::from_secs(60);
+
+    fn node(number: u64) -> Id {
+        Id::new(Millis(1), Producer::new(number), 0)
+    }
+
+    fn fellow(number: u64, is_live: bool) -> Fellow {
+        let address = "10.0.0.1:7659".parse().unwrap();
+        let peer = Peer { node: node(number), address, held_bytes: 1_000, free_bytes: 1 };
+        Fellow { peer, incarnation: node(1), is_live, takes: true }
+    }
+
+    #[derive(Default)]
+    struct Bench {
+        watch: Watch,
+        now: u64,
+    }
+
+    impl Bench {
+        /// The stores after so many seconds more: whether one is awaited, there was a loss, and a gain.
+        fn after(&mut self, seconds: u64, fellows: &[Fellow]) -> (bool, bool, bool) {
+            self.now += seconds;
+            let seen = self.watch.look(fellows.to_vec(), Duration::from_secs(self.now), LOST_AFTER);
+            (seen.is_awaiting, seen.was_loss, seen.was_gain)
+        }
+    }
+
+    #[test]
+    fn who_is_down_is_awaited_and_then_lost_once() {
+        let mut bench = Bench::default();
+        assert_eq!(bench.after(0, &[fellow(1, true)]), (false, false, true));
+        assert_eq!(bench.after(1, &[fellow(1, true)]), (false, false, false));
+        assert_eq!(bench.after(1, &[fellow(1, false)]), (true, false, false));
+        assert_eq!(bench.after(59, &[fellow(1, false)]), (true, false, false));
+        assert_eq!(bench.after(1, &[fellow(1, false)]), (false, true, false));
+        assert_eq!(bench.watch.lost(), [node(1)]);
+        assert_eq!(bench.after(1, &[fellow(1, false)]), (false, false, false));
+        assert_eq!(bench.after(1, &[fellow(1, true)]), (false, false, true));
+        assert!(bench.watch.lost().is_empty());
+        assert_eq!(bench.after(1, &[fellow(1, false)]), (true, false, false), "and from the beginning");
+    }
+
+    #[test]
+    fn who_is_forgotten_is_lost_as_well() {
+        let mut bench = Bench::default();
+        bench.after(0, &[fellow(1, true)]);
+        assert_eq!(bench.after(1, &[]), (true, false, false));
+        assert_eq!(bench.after(60, &[]), (false, true, false));
+    }
+
+    #[test]
+    fn who_comes_back_with_less_is_a_loss() {
+        let mut bench = Bench::default();
+        bench.after(0, &[fellow(1, true)]);
+        let with = |held_bytes| {
+            let mut back = Fellow { incarnation: node(2), ..fellow(1, true) };
+            back.peer.held_bytes = held_bytes;
+            back
+        };
+        assert_eq!(bench.after(1, &[with(0)]), (false, false, false), "it may not have looked yet");
+        assert_eq!(bench.after(60, &[with(499)]), (false, true, false));
+        assert_eq!(bench.after(60, &[with(499)]), (false, false, false));
+        let mut bench = Bench::default();
+        bench.after(0, &[fellow(1, true)]);
+        bench.after(1, &[with(0)]);
+        assert_eq!(bench.after(60, &[with(900)]), (false, false, false));
+    }
+
+    #[test]
+    fn as_many_as_there_are_copies_are_not_made_good() {
+        let mut bench = Bench::default();
+        let both = [fellow(1, false), fellow(2, false)];
+        bench.after(0, &[fellow(1, false), fellow(2, true)]);
+        bench.after(60, &[fellow(1, false), fellow(2, true)]);
+        assert!(bench.watch.make_good(2), "one of them");
+        bench.after(1, &both);
+        bench.after(60, &both);
+        assert!(bench.watch.make_good(2), "one after the other");
+        let mut bench = Bench::default();
+        bench.after(0, &both);
+        bench.after(60, &both);
+        assert!(!bench.watch.make_good(2));
+        assert!(bench.watch.make_good(3));
+        let mut bench = Bench::default();
+        bench.after(0, &both);
+        bench.after(60, &both);
+        assert_eq!(bench.after(1, &both[..1]), (false, true, false), "one of them is forgotten");
+        assert!(bench.watch.make_good(2));
+    }
+}

@@ -1,0 +1,155 @@
+//! Windows of time: so many records that their ids fit into memory and one message, and so little text that a segment of
+//! them is soon sent.
+
+use bucksaw_record::{Id, Millis};
+
+use crate::shelf::Shelf;
+
+/// A span of time, without its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Window {
+    pub(crate) from: Millis,
+    pub(crate) to: Millis,
+}
+
+/// Records of one window, about.
+const RECORDS_MAX: u64 = 1 << 18;
+
+/// Bytes of text of one window, about.
+pub(crate) const TEXT_BYTES_MAX: u64 = 32 << 20;
+
+/// A block, as far as windows go by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// The times of its first and its last record.
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+    /// How much of a window it fills by itself.
+    pub(crate) weight: f64,
+}
+
+impl Window {
+    pub(crate) const ALL: Self = Self { from: Millis(0), to: Millis(Millis::MAX.0 + 1) };
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.from >= self.to
+    }
+
+    pub(crate) fn contains(self, id: Id) -> bool {
+        self.from <= id.at() && id.at() < self.to
+    }
+
+    /// Whether a record of `low..=high` may be of it.
+    pub(crate) fn overlaps(self, low: Id, high: Id) -> bool {
+        self.from <= high.at() && low.at() < self.to
+    }
+
+    /// The newer half of it; `None` of a single millisecond.
+    pub(crate) fn newer_half(self) -> Option<Self> {
+        let span = self.to.0.saturating_sub(self.from.0);
+        (span > 1).then(|| Self { from: Millis(self.from.0 + span / 2), to: self.to })
+    }
+}
+
+/// The newest window within a span that has any records; `None` when there are none.
+pub(crate) fn newest(extents: &[Extent], within: Window) -> Option<Window> {
+    let inside = |extent: &&Extent| extent.low < within.to.0 && extent.high >= within.from.0;
+    let touching: Vec<Extent> = extents.iter().filter(inside).copied().collect();
+    let last = touching.iter().map(|extent| extent.high).max()?.min(within.to.0 - 1);
+    let first = touching.iter().map(|extent| extent.low).min()?.max(within.from.0);
+    // The lowest beginning at which it is not too much. The more time, the more records.
+    let (mut low, mut high) = (first, last);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let weight: f64 = touching.iter().map(|extent| extent.share(middle, last) * extent.weight).sum();
+        if weight <= 1.0 {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(Window { from: Millis(low), to: Millis(last + 1) })
+}
+
+impl Extent {
+    /// How much of it lies in `from..=to`, if its records were spread evenly.
+    fn share(&self, from: u64, to: u64) -> f64 {
+        let (low, high) = (self.low.max(from), self.high.min(to));
+        if low > high {
+            return 0.0;
+        }
+        (high - low + 1) as f64 / (self.high - self.low + 1) as f64
+    }
+}
+
+impl Shelf {
+    /// The blocks on the shelf.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        let text_bytes_max = TEXT_BYTES_MAX.min(self.config.segment_bytes).max(1);
+        let segments = self.segments();
+        let blocks = segments.iter().flat_map(|segment| &segment.footer().blocks);
+        let extent = |reach: &bucksaw_segment::Reach| {
+            let records = reach.records as f64 / RECORDS_MAX as f64;
+            let text = reach.text_bytes as f64 / text_bytes_max as f64;
+            Extent { low: reach.low.at().0, high: reach.high.at().0, weight: records.max(text) }
+        };
+        blocks.map(|block| extent(&block.reach)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn window(from: u64, to: u64) -> Window {
+        Window { from: Millis(from), to: Millis(to) }
+    }
+
+    fn extent(low: u64, high: u64, weight: f64) -> Extent {
+        Extent { low, high, weight }
+    }
+
+    #[test]
+    fn windows_are_as_long_as_there_is_little() {
+        let few = [extent(100, 199, 0.1), extent(500, 599, 0.1)];
+        assert_eq!(newest(&few, Window::ALL), Some(window(100, 600)));
+        assert_eq!(newest(&few, window(0, 550)), Some(window(100, 550)));
+        assert_eq!(newest(&few, window(0, 100)), None);
+        assert_eq!(newest(&few, window(200, 500)), None);
+        assert_eq!(newest(&few, window(0, 300)), Some(window(100, 200)), "what has no records is passed over");
+        let much = [extent(0, 999, 10.0)];
+        assert_eq!(newest(&much, Window::ALL), Some(window(900, 1_000)));
+        assert_eq!(newest(&[extent(7, 7, 10.0)], Window::ALL), Some(window(7, 8)), "a moment is not divided");
+        assert_eq!(newest(&[], Window::ALL), None);
+        assert_eq!(newest(&[extent(0, Millis::MAX.0, 0.0)], Window::ALL), Some(Window::ALL));
+    }
+
+    proptest! {
+        #[test]
+        fn windows_cover_all_records_once(
+            blocks in prop::collection::vec((0_u64..500, 0_u64..200, 0.0..3.0_f64), 0..20),
+            from in 0_u64..300, span in 0_u64..400,
+        ) {
+            let extents: Vec<Extent> =
+                blocks.iter().map(|(low, span, weight)| extent(*low, low + span, *weight)).collect();
+            let mut left = window(from, from + span + 1);
+            let mut covered = std::collections::BTreeSet::new();
+            while let Some(next) = newest(&extents, left) {
+                prop_assert!(!next.is_empty() && next.from >= left.from && next.to <= left.to);
+                let whole: f64 = extents.iter().map(|extent| extent.share(next.from.0, next.to.0 - 1) * extent.weight).sum();
+                prop_assert!(whole <= 1.0 + 1e-9 || next.to.0 - next.from.0 == 1);
+                for at in next.from.0..next.to.0 {
+                    prop_assert!(covered.insert(at));
+                }
+                left.to = next.from;
+            }
+            for extent in &extents {
+                for at in extent.low.max(from)..=extent.high.min(from + span) {
+                    prop_assert!(covered.contains(&at), "{at}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! How clients append: the call that stands for the sources of a real node.
+
+use std::sync::Arc;
+
+use bucksaw_doors::Body;
+use bucksaw_ingest::handover::{message, read_message};
+use bucksaw_ingest::{Durability, Queue, Records, Refusal, Source};
+use bucksaw_node::Node;
+use bucksaw_record::{Id, Labels};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::plant::Mutation;
+
+/// The call by which clients append.
+pub(crate) const APPEND: &str = "sim/append";
+
+/// Records with consecutive ids, as a client sends them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Append {
+    pub(crate) first: Id,
+    pub(crate) durability: String,
+    pub(crate) lines: Vec<String>,
+}
+
+/// What a node says to that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Appended {
+    /// The promise holds, said by a machine that has lost power so many times.
+    Kept { cuts: u64 },
+    /// Nothing of it is kept.
+    Refused,
+    /// It may be kept.
+    Unknown,
+}
+
+/// How a node keeps its promises.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promises {
+    planted: Option<Mutation>,
+    /// How often its machine has lost power.
+    cuts: u64,
+}
+
+impl Promises {
+    pub(crate) fn of(planted: Option<Mutation>, cuts: u64) -> Self {
+        Self { planted, cuts }
+    }
+}
+
+/// Lets clients append to a node.
+pub(crate) fn answer_calls(node: &Node, promises: Promises) {
+    let queue = Arc::clone(&node.queue);
+    let tasks = Arc::clone(&node.tasks);
+    node.cluster.router().add(APPEND, move |body: Body| {
+        let (queue, tasks) = (Arc::clone(&queue), Arc::clone(&tasks));
+        async move {
+            let mut batch: Append = read_message(body).await?;
+            let kept = Appended::Kept { cuts: promises.cuts };
+            let told = match promises.planted {
+                Some(Mutation::AppendToldEarly) => {
+                    tasks.spawn(Box::pin(async move { drop(append(&queue, batch).await) }));
+                    kept
+                }
+                Some(Mutation::LastRecordDropped) if batch.lines.len() > 1 => {
+                    batch.lines.pop();
+                    told(append(&queue, batch).await, kept)
+                }
+                Some(Mutation::DurableAsFast) if batch.durability == Durability::Durable.name() => {
+                    Durability::Fast.name().clone_into(&mut batch.durability);
+                    told(append(&queue, batch).await, kept)
+                }
+                Some(Mutation::BulkAsDurable) if batch.durability == Durability::Bulk.name() => {
+                    Durability::Durable.name().clone_into(&mut batch.durability);
+                    told(append(&queue, batch).await, kept)
+                }
+                Some(Mutation::RefusedButKept) if batch.first.sequence() % 7 == 0 => {
+                    drop(append(&queue, batch).await);
+                    Appended::Refused
+                }
+                Some(Mutation::FailureToldAsSuccess) => {
+                    drop(append(&queue, batch).await);
+                    kept
+                }
+                Some(Mutation::FailureToldAsRefusal) => match told(append(&queue, batch).await, kept) {
+                    Appended::Unknown => Appended::Refused,
+                    told => told,
+                },
+                _ => told(append(&queue, batch).await, kept),
+            };
+            message(&told)
+        }
+    });
+}
+
+fn told(appended: Result<(), Refusal>, kept: Appended) -> Appended {
+    match appended {
+        Ok(()) => kept,
+        Err(Refusal::Io(_)) => Appended::Unknown,
+        Err(_) => Appended::Refused,
+    }
+}
+
+/// Appends as a source does; done when the promise holds.
+async fn append(queue: &Queue, batch: Append) -> Result<(), Refusal> {
+    let durability: Durability = batch.durability.parse().map_err(Refusal::Io)?;
+    let text: String = batch.lines.iter().map(|line| format!("{line}\n")).collect();
+    let labels = Labels::parse("app=sim").unwrap_or_default();
+    let records = Records {
+        source: Source::Forward,
+        labels: &labels,
+        first: batch.first,
+        count: batch.lines.len() as u32,
+        accepted: batch.first.at(),
+        flags: 0,
+        sides: &[],
+        text: &[text.as_bytes()],
+    };
+    let (tell, told) = oneshot::channel();
+    queue.append(durability, &records, move |kept| drop(tell.send(kept)))?;
+    if durability == Durability::Bulk {
+        queue.flush_bulk();
+    }
+    told.await.unwrap_or(Err(Refusal::Io("nobody said".to_owned())))
+}

@@ -1,0 +1,80 @@
+//! Mutations: things that are wrong on purpose, so that the checks can be seen to find them.
+//!
+//! Nothing of the program itself is changed. Its doors are wrapped, its calls answered by others, its settings false, its
+//! clients bad, its machines odd: each as if a line of code had been wrong.
+
+pub(crate) mod calls;
+pub(crate) mod files;
+
+use std::fmt;
+
+macro_rules! mutations {
+    ($($name:ident, $words:literal, $within:literal, $why:literal;)*) => {
+        /// Something that is wrong on purpose.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mutation {
+            $(#[doc = $why] $name,)*
+        }
+
+        impl Mutation {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $words),* }
+            }
+
+            /// What it does, and what that stands for.
+            #[must_use]
+            pub const fn why(self) -> &'static str {
+                match self { $(Self::$name => $why),* }
+            }
+
+            /// So many seeds find it, counted from 0.
+            #[must_use]
+            pub const fn within(self) -> u64 {
+                match self { $(Self::$name => $within),* }
+            }
+        }
+    };
+}
+
+mutations! {
+    FileSyncSkipped, "file-sync-skipped", 40, "A file's sync does nothing: a forgotten fsync.";
+    DirSyncSkipped, "dir-sync-skipped", 40, "A directory's sync does nothing: a file is durable, its name is not.";
+    SyncFailureHidden, "sync-failure-hidden", 60, "A sync that fails says that it did not: an error that is not looked at.";
+    ShelfSyncSkipped, "shelf-sync-skipped", 40, "Only files of the shelf are not synced: queues let go of what no store has.";
+    WrittenLate, "written-late", 40, "What was written is in the memory of the process when it is killed: a buffer before the file.";
+    TruncateSkipped, "truncate-skipped", 80, "A torn frame is not cut away: what follows it cannot be read.";
+    OldDisk, "old-disk", 40, "A machine comes back with the disk that it had before: a snapshot was restored.";
+    DamageForgotten, "damage-forgotten", 120, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
+    PutThrownAway, "put-thrown-away", 40, "A copy is acknowledged and thrown away.";
+    PutToldEarly, "put-told-early", 80, "A copy is acknowledged when it has come, before it is durable.";
+    PutToldUnread, "put-told-unread", 40, "A copy is acknowledged when its first bytes have come.";
+    TakeCommits, "take-commits", 40, "The queue lets go of what a store takes, before that has stored it.";
+    SettleCommitsReturned, "settle-commits-returned", 60, "The queue lets go of what a store gives back.";
+    SettleForgotten, "settle-forgotten", 40, "A commit is acknowledged and forgotten: the queue is never empty.";
+    LeaseForEver, "lease-for-ever", 60, "A reservation does not end: what a store took and was not heard of again stays where it is.";
+    WaitNeverDue, "wait-never-due", 40, "A queue tells other nodes that nothing is due: no store comes for it.";
+    AppendToldEarly, "append-told-early", 40, "Records are acknowledged before they are appended.";
+    LastRecordDropped, "last-record-dropped", 10, "The last record of a batch is acknowledged and not appended: an error by one.";
+    DurableAsFast, "durable-as-fast", 40, "`durable` is acknowledged as `fast` is.";
+    BulkAsDurable, "bulk-as-durable", 200, "`bulk` is acknowledged before it is replicated.";
+    RefusedButKept, "refused-but-kept", 10, "Records are refused and kept.";
+    FailureToldAsSuccess, "failure-told-as-success", 60, "Whatever goes wrong is acknowledged.";
+    FailureToldAsRefusal, "failure-told-as-refusal", 120, "Nobody knows whether the records are kept, and the client is told that they are not.";
+    OneCopy, "one-copy", 10, "Stores are set to fewer copies than are promised.";
+    NoGrace, "no-grace", 40, "Committed segments go at once: an answer that asked the store first misses what moved meanwhile.";
+    EarlyRetention, "early-retention", 10, "Records go far too early.";
+    OneIdForTwo, "one-id-for-two", 10, "A client gives one id to two records.";
+    RetryWithNewIds, "retry-with-new-ids", 40, "A client numbers its records anew when it sends them again.";
+    NotDeduplicated, "not-deduplicated", 40, "Equal ids are not dropped from answers.";
+}
+
+impl fmt::Display for Mutation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,125 @@
+//! A file system that lies.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_doors::{File, Fs, Lock, Space};
+
+use super::Mutation;
+
+/// The door to the files, with what is wrong with it.
+pub(crate) fn planted(mutation: Option<Mutation>, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
+    let lies = [
+        Mutation::FileSyncSkipped,
+        Mutation::DirSyncSkipped,
+        Mutation::SyncFailureHidden,
+        Mutation::ShelfSyncSkipped,
+        Mutation::TruncateSkipped,
+        Mutation::DamageForgotten,
+    ];
+    match mutation.filter(|mutation| lies.contains(mutation)) {
+        Some(mutation) => Arc::new(Lying { mutation, fs }),
+        None => fs,
+    }
+}
+
+#[derive(Debug)]
+struct Lying {
+    mutation: Mutation,
+    fs: Arc<dyn Fs>,
+}
+
+#[derive(Debug)]
+struct LyingFile {
+    mutation: Mutation,
+    file: Arc<dyn File>,
+}
+
+impl Lying {
+    fn file(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
+        let is_elsewhere = !path.to_string_lossy().contains("/shelf/");
+        if self.mutation == Mutation::ShelfSyncSkipped && is_elsewhere {
+            return file;
+        }
+        Arc::new(LyingFile { mutation: self.mutation, file })
+    }
+}
+
+impl Fs for Lying {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(self.file(path, self.fs.create(path)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(self.file(path, self.fs.open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.fs.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.fs.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = self.fs.list(dir)?;
+        if self.mutation == Mutation::DamageForgotten {
+            names.retain(|name| !name.ends_with(".damaged"));
+        }
+        Ok(names)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.fs.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        match self.mutation {
+            Mutation::DirSyncSkipped => Ok(()),
+            Mutation::SyncFailureHidden => {
+                drop(self.fs.sync_dir(dir));
+                Ok(())
+            }
+            _ => self.fs.sync_dir(dir),
+        }
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        self.fs.space(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.fs.lock(path)
+    }
+}
+
+impl File for LyingFile {
+    fn append(&self, parts: &[&[u8]]) -> io::Result<()> {
+        self.file.append(parts)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, buffer)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn truncate(&self, size: u64) -> io::Result<()> {
+        if self.mutation == Mutation::TruncateSkipped { Ok(()) } else { self.file.truncate(size) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.mutation {
+            Mutation::FileSyncSkipped | Mutation::ShelfSyncSkipped => Ok(()),
+            Mutation::SyncFailureHidden => {
+                drop(self.file.sync());
+                Ok(())
+            }
+            _ => self.file.sync(),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Seeds must pass: some fixed ones here, and those that failed once; many more by `make sim`.
+
+use bucksaw_sim::{KEPT, Scenario, run};
+
+/// So many are run each time. More cost time that `make test` has not; `make sim` has it.
+const SEEDS: u64 = 25;
+
+#[test]
+fn nothing_is_lost_doubled_or_stuck() {
+    let seeds = (0..SEEDS).chain(KEPT.iter().copied());
+    let (mut sent, mut acknowledged, mut answers) = (0, 0, 0);
+    for seed in seeds {
+        let outcome = run(seed, &Scenario::drawn(seed), None);
+        let again = format!("cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace");
+        assert!(outcome.violations.is_empty(), "seed {seed}: {:?}\nagain: {again}", outcome.violations);
+        sent += outcome.sent;
+        acknowledged += outcome.acknowledged;
+        answers += outcome.answers;
+    }
+    // Else nothing was looked at.
+    assert!(acknowledged * 2 > sent && sent > 1_000, "{acknowledged} of {sent}");
+    assert!(answers > 25, "{answers}");
+}

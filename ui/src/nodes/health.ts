@@ -1,0 +1,77 @@
+/**
+ * What has to be seen to in a cluster, in plain words. `bucksaw status` says the same: `bucksaw/src/status/health.rs`.
+ */
+import { count, plural } from "../lib/numbers.ts";
+import { duration } from "../lib/times.ts";
+import type { ClusterFacts, NodeFacts } from "../state/cluster.ts";
+
+/** A queue whose oldest records wait for longer than this is one that the stores do not keep up with. */
+const WAITS_MAX_SECONDS = 30;
+
+/** How a node is, in a word: what it says of itself, or how it is seen when it says nothing. */
+export function seen(node: NodeFacts): string {
+  return node.member === undefined || node.member === "alive" ? node.state : node.member;
+}
+
+/** How the cluster is: a sentence where all is well, and else one for what concerns all nodes. */
+export function overall(cluster: ClusterFacts): { well: boolean; text: string } {
+  const { replication_factor: wanted = 1, stores_alive: stores = 1, stores_missing: missing = 0, nodes } = cluster;
+  if (missing > 0) {
+    const text =
+      `${count(stores)} of ${plural(wanted, "store")} ${stores === 1 ? "is" : "are"} there: nothing is gathered until ` +
+      `${count(missing)} more ${missing === 1 ? "comes" : "come"}. Records stay where they were taken in, and are found there.`;
+    return { well: false, text };
+  }
+  const inTrouble = nodes.filter((node) => troubles(node).length > 0 || damage(node) > 0).length;
+  if (inTrouble > 0) {
+    const text = `${plural(inTrouble, "node")} ${inTrouble === 1 ? "needs" : "need"} to be looked at.`;
+    return { well: false, text };
+  }
+  return { well: true, text: `All is well: each record is kept by ${count(wanted)} of ${plural(stores, "store")}.` };
+}
+
+/** What is wrong with a node; damage has a place of its own. `when` shows a time. */
+export function troubles(node: NodeFacts, when: (time: string) => string = (time) => time): string[] {
+  const found: string[] = [];
+  const since = node.since === undefined ? "" : ` since ${when(node.since)}`;
+  if (node.member === "down") {
+    found.push(`It has been down${since}: what it alone holds is missing from answers.`);
+  } else if (node.member === "suspect") {
+    found.push(`It has not answered${since}, and counts as down in a moment.`);
+  } else if (node.state === "silent") {
+    found.push("It is there, and does not tell how it is: it is slow, or was paused.");
+  } else if (node.state === "disk full") {
+    found.push("It accepts nothing: its disk is full.");
+  } else if (node.state === "stopping") {
+    found.push("It is stopping.");
+  }
+  if (node.twin !== undefined) {
+    found.push(`The node at ${node.twin} has the same id: a data directory was copied. Stop one of them.`);
+  }
+  const waits = node.queue.oldest_pending_seconds ?? 0;
+  if (waits > WAITS_MAX_SECONDS) {
+    found.push(`Records have waited for the stores for ${duration(waits)}.`);
+  }
+  return found;
+}
+
+/** Files that are damaged, and segments with damaged blocks. */
+export function damage(node: NodeFacts): number {
+  return (node.damaged?.length ?? 0) + (node.segments_with_damaged_blocks ?? 0);
+}
+
+/** Who is in trouble comes first, then the node that was asked; who has left comes last. */
+export function inOrder(cluster: ClusterFacts): NodeFacts[] {
+  const rank = (node: NodeFacts) => {
+    if (troubles(node).length > 0 || damage(node) > 0) return 0;
+    if (node.id === cluster.asked) return 1;
+    return node.member === "left" ? 3 : 2;
+  };
+  return cluster.nodes.toSorted((one, other) => rank(one) - rank(other) || (one.id < other.id ? -1 : 1));
+}
+
+/** The page of another node, from what it says of its HTTP listener. */
+export function pageOf(node: NodeFacts): string | undefined {
+  const http = node.addresses.http;
+  return http === undefined || /^(0\.0\.0\.0|\[::\]):/.test(http) ? undefined : `http://${http}/nodes`;
+}

@@ -1,0 +1,62 @@
+import { call } from "./streams.ts";
+
+/** A node, as `/api/v1/cluster` tells of it. One that does not answer is told of by others, who know less. */
+export interface NodeFacts {
+  id: string;
+  version?: string;
+  addresses: Record<string, string>;
+  roles: string[];
+  /** What it says of itself, `silent`, or as `member`. */
+  state: string;
+  /** How the asked node sees it. Missing where there is no cluster. */
+  member?: "alive" | "suspect" | "down" | "left";
+  /** Since when it is seen so. */
+  since?: string;
+  /** Where another live node with the same id is. */
+  twin?: string;
+  load?: { bytes_per_second: number; connections: number; level: number };
+  uptime_seconds?: number;
+  queue: {
+    segments?: number;
+    pending_segments?: number;
+    pending_bytes: number;
+    oldest_pending_seconds?: number;
+  };
+  store: {
+    segments?: number;
+    records?: number;
+    text_bytes?: number;
+    stored_bytes: number;
+    oldest: string | null;
+    newest: string | null;
+  };
+  disk_free_bytes: number;
+  damaged?: string[];
+  segments_with_damaged_blocks?: number;
+}
+
+export interface ClusterFacts {
+  nodes: NodeFacts[];
+  /** The id of the node that was asked; missing where there is no cluster, as is what follows. */
+  asked?: string;
+  replication_factor?: number;
+  stores_alive?: number;
+  stores_missing?: number;
+}
+
+export const clusterQuery = {
+  queryKey: ["cluster"],
+  queryFn: ({ signal }: { signal: AbortSignal }) => call<ClusterFacts>("cluster", {}, signal),
+};
+
+/** The node that was asked: the one that this page is from. */
+export function askedNode(cluster: ClusterFacts): NodeFacts | undefined {
+  return cluster.nodes.find((node) => node.id === cluster.asked) ?? cluster.nodes[0];
+}
+
+/** Whether nobody has sent a record yet, as far as anybody knows. */
+export function isEmpty(cluster: ClusterFacts): boolean {
+  return cluster.nodes.every(
+    ({ queue, store }) => (store.records ?? store.stored_bytes) === 0 && (queue.segments ?? queue.pending_bytes) === 0,
+  );
+}
