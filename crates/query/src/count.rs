@@ -195,7 +195,8 @@ impl Total {
             let seen = self.seen.entry((cell, producer)).or_default();
             let (count, bytes) = (seen.len(), seen.serialized_size());
             *seen |= found;
-            self.seen_bytes += seen.serialized_size() - bytes;
+            // More ids may take less room: runs that were apart become one.
+            self.seen_bytes = self.seen_bytes + seen.serialized_size() - bytes;
             if let Some(sum) = self.counts.get_mut(cell) {
                 *sum += seen.len() - count;
             }
