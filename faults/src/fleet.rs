@@ -159,7 +159,7 @@ impl Node {
             command.uid(self.user).gid(self.user);
         }
         let child = command.spawn().with_context(|| format!("cannot start {}", self.common.bucksaw.display()))?;
-        self.common.minder.note(&format!("kill -CONT -- -{0}; kill -9 -- -{0}", child.id()));
+        self.common.minder.note(&format!("kill -9 -{0}", child.id()));
         self.child = Some(child);
         Ok(())
     }

@@ -58,7 +58,7 @@ impl Forwarder {
         command.env_clear().process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(&log)?);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", bucksaw.display()))?;
-        minder.note(&format!("kill -9 -- -{}", child.id()));
+        minder.note(&format!("kill -9 -{}", child.id()));
         let input = child.stdin.take().context("no pipe")?;
         let (fed, stop) = (Arc::clone(ledger), Arc::clone(stop));
         let feeder = thread::spawn(move || feed(&fed, input, rate, &stop));
