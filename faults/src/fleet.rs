@@ -91,8 +91,10 @@ pub(crate) struct Node {
     join: Ipv4Addr,
     /// Variables of its environment.
     pub(crate) environment: Vec<(String, String)>,
-    /// A shell's file that is written to before it runs the node, to limit it.
+    /// The file of a control group that it belongs to.
     pub(crate) cgroup: Option<PathBuf>,
+    /// Whether its segments have the usual sizes; small ones move more often, so that more can go wrong.
+    pub(crate) usual: bool,
     child: Option<Child>,
 }
 
@@ -112,6 +114,7 @@ impl Node {
             join: common.ip(if place == 0 { 12 } else { 11 }),
             environment: Vec::new(),
             cgroup: None,
+            usual: false,
             child: None,
         })
     }
@@ -149,8 +152,9 @@ impl Node {
         command.args(["--listen-durable", &durable, "--listen-cluster", &format!("{}:{CLUSTER}", self.ip)]);
         command.args(["--join", &format!("{}:{CLUSTER}", self.join)]);
         command.arg("--cluster-secret-file").arg(self.common.home.join("secret"));
-        // Small and short-lived segments: much moves, so much can go wrong.
-        command.args(["--segment-max-age", "500ms", "--segment-max-bytes", "256K", "--store-segment-bytes", "4M"]);
+        if !self.usual {
+            command.args(["--segment-max-age", "500ms", "--segment-max-bytes", "256K", "--store-segment-bytes", "4M"]);
+        }
         command.args(["--log-level", "info"]).env_clear().envs(self.environment.iter().cloned());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

@@ -15,10 +15,12 @@
 #![expect(clippy::disallowed_methods, reason = "this is about real time, real files and real processes")]
 #![expect(clippy::print_stderr, reason = "a run of minutes says how it goes")]
 
+mod cgroup;
 mod check;
 mod fault;
 mod fleet;
 mod http;
+mod joining;
 mod ledger;
 mod load;
 mod minder;
@@ -27,13 +29,18 @@ mod proxy;
 mod random;
 mod report;
 mod run;
+mod scaling;
 mod schedule;
+mod slow;
 mod timeline;
 mod wall;
 mod watch;
 
+pub use joining::{Joining, join};
 pub use report::{Report, Row};
 pub use run::{Options, run};
+pub use scaling::{Scaling, scale};
+pub use slow::{Slow, slow};
 
 use std::process::{Command, Stdio};
 

@@ -206,8 +206,10 @@ impl<'a> Running<'a> {
             stop: Arc::default(),
             report: Report::default(),
         };
+        running.watch.look_on();
         running.wait_well("at the start")?;
-        running.watch.start(true);
+        running.watch.count_on();
+        running.watch.probe_on();
         for (number, ledger) in running.ledgers.iter().take(FORWARDERS).enumerate() {
             let mut to: Vec<_> = running.field.proxies.iter().map(|proxy| proxy.at).collect();
             to.rotate_left(number % NODES);

@@ -17,6 +17,9 @@ pub(crate) const EVERY: Duration = Duration::from_millis(250);
 /// A node that does not tell its metrics within this is silent.
 const METRICS_MAX: Duration = Duration::from_millis(900);
 
+/// How often each writer's lines are counted.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
+
 /// How often a probe line is sent, how long it is looked for, and the pause between two looks.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 const PROBE_MAX: Duration = Duration::from_secs(90);
@@ -97,37 +100,29 @@ impl Watch {
         })
     }
 
-    /// Begins, in threads that end with [`Self::stop`].
-    pub(crate) fn start(self: &Arc<Self>, by_writer: bool) {
+    /// Looks at every node, in threads that end with [`Self::stop`], like those below.
+    pub(crate) fn look_on(self: &Arc<Self>) {
         for place in 0..self.nodes.len() {
             let watch = Arc::clone(self);
-            thread::spawn(move || watch.every(EVERY, || watch.look(place)));
+            thread::spawn(move || watch.every(EVERY, |_| watch.look(place)));
         }
         let watch = Arc::clone(self);
-        thread::spawn(move || watch.every(EVERY, || watch.sample()));
+        thread::spawn(move || watch.every(EVERY, |_| watch.sample()));
+    }
+
+    /// Counts what can be found: all, and of each writer.
+    pub(crate) fn count_on(self: &Arc<Self>) {
+        let watch = Arc::clone(self);
+        thread::spawn(move || watch.every(EVERY, |turn| watch.count(turn)));
+        let watch = Arc::clone(self);
+        thread::spawn(move || watch.every(COUNT_EVERY, |turn| watch.count_by_writer(turn)));
+    }
+
+    /// Sends probe lines and looks for them.
+    pub(crate) fn probe_on(self: &Arc<Self>) {
         let watch = Arc::clone(self);
         thread::spawn(move || {
-            let mut turn = 0;
-            watch.every(EVERY, || {
-                turn += 1;
-                watch.count(turn);
-            });
-        });
-        if by_writer {
-            let watch = Arc::clone(self);
-            thread::spawn(move || {
-                let mut turn = 0;
-                watch.every(Duration::from_secs(1), || {
-                    turn += 1;
-                    watch.count_by_writer(turn);
-                });
-            });
-        }
-        let watch = Arc::clone(self);
-        thread::spawn(move || {
-            let mut turn = 0;
-            watch.every(PROBE_EVERY, || {
-                turn += 1;
+            watch.every(PROBE_EVERY, |turn| {
                 let watch = Arc::clone(&watch);
                 thread::spawn(move || watch.probe(turn));
             });
@@ -138,10 +133,14 @@ impl Watch {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    fn every(&self, pause: Duration, mut what: impl FnMut()) {
-        while !self.stop.load(Ordering::Relaxed) {
+    /// Does it again and again, and tells it the how manieth time it is.
+    fn every(&self, pause: Duration, mut what: impl FnMut(usize)) {
+        for turn in 0.. {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
             let next = Instant::now() + pause;
-            what();
+            what(turn);
             thread::sleep(next.saturating_duration_since(Instant::now()));
         }
     }
