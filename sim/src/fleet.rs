@@ -30,9 +30,13 @@ impl Fleet {
             machine.away = scenario.late.contains(&number);
             machine
         };
-        let machines: Vec<Machine> = names.iter().enumerate().map(machine).collect();
+        Self::of(names.iter().enumerate().map(machine).collect(), scenario.copies)
+    }
+
+    /// These machines.
+    pub(crate) fn of(machines: Vec<Machine>, copies: usize) -> Self {
         let caches = machines.iter().map(|_| Cache::default()).collect();
-        Self { machines, copies: scenario.copies, caches }
+        Self { machines, copies, caches }
     }
 
     /// Starts those that are not up.

@@ -23,6 +23,8 @@ mod ledger;
 mod machine;
 mod plant;
 mod records;
+#[cfg(test)]
+mod repair;
 mod run;
 mod scenario;
 mod trace;

@@ -54,7 +54,7 @@ impl Settings {
         };
         match planted {
             Some(Mutation::OneCopy) => shelf.copies = 1,
-            Some(Mutation::NoGrace) => queue.committed_grace = Duration::ZERO,
+            Some(Mutation::NoGrace) => (queue.committed_grace, queue.shared_grace) = (Duration::ZERO, Duration::ZERO),
             Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
             _ => {}
         }
@@ -111,6 +111,12 @@ impl Machine {
     /// The node that runs on it.
     pub(crate) fn node(&self) -> Option<&Node> {
         self.running.as_ref().map(|running| &running.node)
+    }
+
+    /// What restores copies there, while it is up and a store.
+    #[cfg(test)]
+    pub(crate) fn repair(&self) -> Option<&Arc<store::repair::Repair>> {
+        self.running.as_ref().and_then(|running| running.parts.as_ref()?.repair())
     }
 
     /// Whether it is up and not about to go.

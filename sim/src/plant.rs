@@ -47,8 +47,7 @@ mutations! {
     SyncFailureHidden, "sync-failure-hidden", 60, "A sync that fails says that it did not: an error that is not looked at.";
     ShelfSyncSkipped, "shelf-sync-skipped", 40, "Only files of the shelf are not synced: queues let go of what no store has.";
     WrittenLate, "written-late", 40, "What was written is in the memory of the process when it is killed: a buffer before the file.";
-    TruncateSkipped, "truncate-skipped", 80, "A torn frame is not cut away: what follows it cannot be read.";
-    OldDisk, "old-disk", 40, "A machine comes back with the disk that it had before: a snapshot was restored.";
+    OldDisk, "old-disk", 60, "A machine comes back with the disk that it had before: a snapshot was restored.";
     DamageForgotten, "damage-forgotten", 120, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
     PutThrownAway, "put-thrown-away", 40, "A copy is acknowledged and thrown away.";
     PutToldEarly, "put-told-early", 80, "A copy is acknowledged when it has come, before it is durable.";
@@ -61,10 +60,10 @@ mutations! {
     AppendToldEarly, "append-told-early", 40, "Records are acknowledged before they are appended.";
     LastRecordDropped, "last-record-dropped", 10, "The last record of a batch is acknowledged and not appended: an error by one.";
     DurableAsFast, "durable-as-fast", 40, "`durable` is acknowledged as `fast` is.";
-    BulkAsDurable, "bulk-as-durable", 200, "`bulk` is acknowledged before it is replicated.";
+    BulkAsDurable, "bulk-as-durable", 300, "`bulk` is acknowledged before it is replicated.";
     RefusedButKept, "refused-but-kept", 10, "Records are refused and kept.";
     FailureToldAsSuccess, "failure-told-as-success", 60, "Whatever goes wrong is acknowledged.";
-    FailureToldAsRefusal, "failure-told-as-refusal", 120, "Nobody knows whether the records are kept, and the client is told that they are not.";
+    FailureToldAsRefusal, "failure-told-as-refusal", 300, "Nobody knows whether the records are kept, and the client is told that they are not.";
     OneCopy, "one-copy", 10, "Stores are set to fewer copies than are promised.";
     NoGrace, "no-grace", 40, "Committed segments go at once: an answer that asked the store first misses what moved meanwhile.";
     EarlyRetention, "early-retention", 10, "Records go far too early.";

@@ -14,6 +14,10 @@ pub struct Config {
     pub fast_lanes: usize,
     /// How long a committed segment stays readable, for those who still read it.
     pub committed_grace: Duration,
+    /// The same while stores of other nodes take from the queue; half of it while the disk is full. An answer of all nodes
+    /// looks at each of them at another moment, all within ten seconds (`query`'s patience for heads): what left here before
+    /// one of them was looked at must have been found there.
+    pub shared_grace: Duration,
     /// Nothing is accepted while the file system has less room than this, in bytes: the store needs room to write
     /// smaller copies of what is queued before the queue's files can go.
     pub free_bytes_min: u64,
@@ -28,6 +32,7 @@ impl Default for Config {
             segment_age_max: Duration::from_secs(3),
             fast_lanes: 2,
             committed_grace: Duration::from_secs(10),
+            shared_grace: Duration::from_secs(30),
             free_bytes_min: 0,
             unsynced_bytes_max: 32 << 20,
         }

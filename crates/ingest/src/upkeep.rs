@@ -14,11 +14,6 @@ use crate::segment::{Segment, State};
 /// wanted.
 const GRACE_WHEN_FULL: Duration = Duration::from_secs(1);
 
-/// The same while other nodes take from the queue. An answer of all nodes looks at each of them at another moment, all within
-/// ten seconds (`query`'s patience for heads): what left here before one of them was looked at must have been found there.
-const GRACE_SHARED: Duration = Duration::from_secs(30);
-const GRACE_SHARED_WHEN_FULL: Duration = Duration::from_secs(15);
-
 impl Queue {
     /// What has to happen as time goes by: closes old segments, removes committed ones after their grace, looks at the
     /// room on the disk. To be called some ten times a second.
@@ -45,12 +40,12 @@ impl Queue {
     }
 
     fn grace(&self) -> Duration {
-        let usual = self.config.committed_grace;
+        let (usual, shared) = (self.config.committed_grace, self.config.shared_grace);
         match (self.shared.load(Ordering::Relaxed), self.is_full()) {
             (false, false) => usual,
             (false, true) => usual.min(GRACE_WHEN_FULL),
-            (true, false) => usual.max(GRACE_SHARED),
-            (true, true) => GRACE_SHARED_WHEN_FULL,
+            (true, false) => usual.max(shared),
+            (true, true) => shared / 2,
         }
     }
 

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use super::*;
 
 mod aside;
+mod repair;
 
 /// A machine with a queue and a shelf, driven by hand.
 struct Machine {

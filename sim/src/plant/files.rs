@@ -15,7 +15,6 @@ pub(crate) fn planted(mutation: Option<Mutation>, fs: Arc<dyn Fs>) -> Arc<dyn Fs
         Mutation::DirSyncSkipped,
         Mutation::SyncFailureHidden,
         Mutation::ShelfSyncSkipped,
-        Mutation::TruncateSkipped,
         Mutation::DamageForgotten,
     ];
     match mutation.filter(|mutation| lies.contains(mutation)) {
@@ -109,7 +108,7 @@ impl File for LyingFile {
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {
-        if self.mutation == Mutation::TruncateSkipped { Ok(()) } else { self.file.truncate(size) }
+        self.file.truncate(size)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -49,3 +49,6 @@ pub use ids::Ids;
 pub use status::Status;
 pub use walk::{Repair, Walk};
 pub(crate) use window::Window;
+
+#[cfg(test)]
+pub(crate) use look::{Bounds, Found, Keeps};

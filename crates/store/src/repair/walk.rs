@@ -132,7 +132,7 @@ impl Repair {
             }
         };
         let rest = Window { from: leg.window.from, to: window.from };
-        done.rest = (!rest.is_empty()).then(|| Leg { window: rest, ..leg });
+        done.rest = (!rest.is_empty()).then_some(Leg { window: rest, ..leg });
         done
     }
 

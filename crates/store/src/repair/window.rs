@@ -53,6 +53,9 @@ impl Window {
 
 /// The newest window within a span that has any records; `None` when there are none.
 pub(crate) fn newest(extents: &[Extent], within: Window) -> Option<Window> {
+    if within.is_empty() {
+        return None;
+    }
     let inside = |extent: &&Extent| extent.low < within.to.0 && extent.high >= within.from.0;
     let touching: Vec<Extent> = extents.iter().filter(inside).copied().collect();
     let last = touching.iter().map(|extent| extent.high).max()?.min(within.to.0 - 1);
