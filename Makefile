@@ -72,6 +72,10 @@ soak: setup ## a hundred kills under load
 sim: setup ## whole clusters under virtual time, with faults: SEEDS=… FROM=…; see docs/simulation.md
 	$(CARGO) run --release -p bucksaw-sim -- --from $(FROM) --seeds $(SEEDS)
 
+faults: setup ## some minutes of faults in a cluster of real processes; as root all of them; see docs/faults.md
+	$(CARGO) build --release -p bucksaw -p bucksaw-faults
+	./target/release/bucksaw-faults run --seed $(or $(SEED),1)
+
 fuzz: setup $(FUZZ) ## every parser of bytes from outside, a minute each
 	./fuzz/run.sh $(FUZZ) 60
 

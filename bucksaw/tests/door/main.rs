@@ -16,6 +16,7 @@ mod client;
 mod cluster;
 mod corpus;
 mod disk;
+mod faults;
 mod hostile;
 mod http;
 mod kill;

@@ -1,0 +1,40 @@
+//! A cluster of real processes under load, to which bad things happen: a small run of `make faults`.
+//!
+//! `BUCKSAW_FAULTS_SEED` asks for another order of faults.
+
+use std::env;
+use std::time::Duration;
+
+use bucksaw_faults::{Options, run};
+
+fn small() -> Options {
+    let seed = env::var("BUCKSAW_FAULTS_SEED").map_or(1, |seed| seed.parse().unwrap());
+    Options {
+        seed,
+        small: true,
+        rate: 100,
+        hold: Duration::from_secs(4),
+        rest: Duration::from_secs(2),
+        ..Options::new(env!("CARGO_BIN_EXE_bucksaw").into())
+    }
+}
+
+#[test]
+fn faults_lose_and_double_nothing() {
+    let report = run(&small()).unwrap();
+    eprintln!("{report}");
+    assert!(report.problems.is_empty(), "{:#?}", report.problems);
+    assert_eq!(report.rows.len(), 7, "{report}");
+    assert!(report.acknowledged > 1_000, "{report}");
+}
+
+/// The test of the test: one line is called acknowledged that nobody ever sent.
+#[test]
+fn faults_are_told_when_a_line_is_lost() {
+    let options = Options { lose_a_line: true, only: vec!["no fault at all".into()], ..small() };
+    let report = run(&options).unwrap();
+    let told = |problem: &&String| problem.contains("about bulk1: 1 acknowledged lines are lost");
+    // Every node of six is asked at the end.
+    assert_eq!(report.problems.iter().filter(told).count(), 6, "{report}");
+    assert_eq!(report.problems.len(), 6, "{report}");
+}

@@ -1,0 +1,58 @@
+//! Compares answers with the ledgers.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use crate::fleet::url;
+use crate::http::call;
+use crate::ledger::{Expected, Ledger, Verdict};
+
+/// How long an answer may take to go on.
+const ASK_MAX: Duration = Duration::from_secs(40);
+
+/// What an answer showed.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) partial: bool,
+    pub(crate) verdict: Verdict,
+}
+
+/// Asks a node for a writer's lines; none when there was no whole answer.
+pub(crate) fn ask(at: SocketAddr, ledger: &Ledger, expected: &Expected) -> Option<Seen> {
+    let target = format!("/api/v1/query?from={}&q=writer%3D{}", expected.since.seconds, ledger.name());
+    let answer = call(at, "GET", &target, &[("Accept", "text/plain")], b"", ASK_MAX).ok()?;
+    let partial = partial(answer.header("bucksaw-stats")?)?;
+    (answer.status == 200).then(|| settled(ledger, expected, &answer.body, partial))
+}
+
+fn partial(stats: &str) -> Option<bool> {
+    serde_json::from_str::<serde_json::Value>(stats).ok()?["partial"].as_bool()
+}
+
+fn settled(ledger: &Ledger, expected: &Expected, text: &[u8], partial: bool) -> Seen {
+    let verdict = ledger.compare(text, expected);
+    if !partial && verdict.lost.is_empty() && verdict.is_clean() {
+        ledger.saw(&verdict, expected);
+    }
+    Seen { partial, verdict }
+}
+
+/// Asks by `bucksaw query` for all lines of a writer.
+///
+/// # Errors
+/// When the program fails, or says nothing of how whole its answer is.
+pub(crate) fn query(bucksaw: &Path, at: SocketAddr, ledger: &Ledger) -> anyhow::Result<Seen> {
+    let expected = ledger.everything();
+    let mut command = Command::new(bucksaw);
+    command.args(["query", "--addr", &url(at), "--from", "0", "--stats", &format!("writer={}", ledger.name())]);
+    let output = command.env_clear().stdin(Stdio::null()).output().context("cannot run bucksaw query")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    // 1 means that nothing was found, which the comparison judges.
+    ensure!(matches!(output.status.code(), Some(0 | 1)), "bucksaw query: {}\n{said}", output.status);
+    let partial = said.contains("the answer is partial");
+    Ok(settled(ledger, &expected, &output.stdout, partial))
+}

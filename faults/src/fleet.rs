@@ -1,0 +1,268 @@
+//! The nodes, as processes.
+
+use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::http::{self, get};
+use crate::minder::Minder;
+use crate::random::Random;
+use crate::run_command;
+
+/// How long a node may take to be ready, or to stop.
+const READY_MAX: Duration = Duration::from_secs(60);
+const STOP_MAX: Duration = Duration::from_secs(60);
+
+const HTTP: u16 = 7650;
+const DURABLE: u16 = 7652;
+const CLUSTER: u16 = 7659;
+
+/// The user of the first node, where nodes have users of their own.
+const FIRST_USER: u32 = 61_000;
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Ingest,
+    Store,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ingest => "ingest",
+            Self::Store => "store",
+        }
+    }
+}
+
+/// What all nodes have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Common {
+    pub(crate) bucksaw: PathBuf,
+    pub(crate) home: PathBuf,
+    pub(crate) copies: usize,
+    /// Whether each node runs as a user of its own, so that rules can tell them apart. Needs root.
+    pub(crate) users: bool,
+    pub(crate) minder: Minder,
+    net: [u8; 2],
+}
+
+impl Common {
+    /// Finds a network of loopback addresses that nobody uses.
+    pub(crate) fn new(bucksaw: &Path, home: &Path, copies: usize, users: bool) -> anyhow::Result<Self> {
+        let mut random = Random::new(u64::from(std::process::id()));
+        let is_free = |net: &[u8; 2]| TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 11), CLUSTER)).is_ok();
+        let mut draw = || [1 + random.below(250) as u8, 1 + random.below(250) as u8];
+        let net = (0..50).map(|_| draw()).find(is_free);
+        let net = net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")?;
+        fs::write(home.join("secret"), format!("a secret of this run, {}-{}", net[0], net[1]))?;
+        Ok(Self {
+            bucksaw: bucksaw.to_owned(),
+            home: home.to_owned(),
+            copies,
+            users,
+            minder: Minder::start()?,
+            net,
+        })
+    }
+
+    /// An address of this run.
+    pub(crate) fn ip(&self, last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(127, self.net[0], self.net[1], last)
+    }
+}
+
+/// A node that runs, or has run. It is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Node {
+    common: Common,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) ip: Ipv4Addr,
+    pub(crate) user: u32,
+    pub(crate) dir: PathBuf,
+    join: Ipv4Addr,
+    /// Variables of its environment.
+    pub(crate) environment: Vec<(String, String)>,
+    /// The file of a control group that it belongs to.
+    pub(crate) cgroup: Option<PathBuf>,
+    /// Whether its segments have the usual sizes; small ones move more often, so that more can go wrong.
+    pub(crate) usual: bool,
+    child: Option<Child>,
+}
+
+impl Node {
+    /// A node that does not run yet; `place` is its place among all nodes, from 0.
+    pub(crate) fn new(common: &Common, role: Role, number: usize, place: u8) -> anyhow::Result<Self> {
+        let name = format!("{} {number}", role.name());
+        let home = common.home.join(name.replace(' ', "-"));
+        fs::create_dir_all(&home)?;
+        Ok(Self {
+            common: common.clone(),
+            name,
+            role,
+            ip: common.ip(11 + place),
+            user: FIRST_USER + u32::from(place),
+            dir: home.join("data"),
+            join: common.ip(if place == 0 { 12 } else { 11 }),
+            environment: Vec::new(),
+            cgroup: None,
+            usual: false,
+            child: None,
+        })
+    }
+
+    pub(crate) fn http(&self) -> SocketAddr {
+        (self.ip, HTTP).into()
+    }
+
+    pub(crate) fn durable(&self) -> SocketAddr {
+        (self.ip, DURABLE).into()
+    }
+
+    /// Where it logs to.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.dir.with_extension("log")
+    }
+
+    /// Starts it on its directory, and does not wait.
+    pub(crate) fn begin(&mut self) -> anyhow::Result<()> {
+        self.kill();
+        fs::create_dir_all(&self.dir)?;
+        let log = File::options().create(true).append(true).open(self.log())?;
+        let mut command = match &self.cgroup {
+            None => Command::new(&self.common.bucksaw),
+            Some(file) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(file).arg(&self.common.bucksaw);
+                shell
+            }
+        };
+        command.arg("serve").arg("--data-dir").arg(&self.dir);
+        command.args(["--roles", self.role.name(), "--replication-factor", &self.common.copies.to_string()]);
+        command.args(["--listen", &self.http().to_string(), "--listen-fast", "", "--listen-bulk", ""]);
+        let durable = if self.role == Role::Ingest { self.durable().to_string() } else { String::new() };
+        command.args(["--listen-durable", &durable, "--listen-cluster", &format!("{}:{CLUSTER}", self.ip)]);
+        command.args(["--join", &format!("{}:{CLUSTER}", self.join)]);
+        command.arg("--cluster-secret-file").arg(self.common.home.join("secret"));
+        if !self.usual {
+            command.args(["--segment-max-age", "500ms", "--segment-max-bytes", "256K", "--store-segment-bytes", "4M"]);
+        }
+        command.args(["--log-level", "info"]).env_clear().envs(self.environment.iter().cloned());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        if self.common.users {
+            std::os::unix::fs::chown(&self.dir, Some(self.user), Some(self.user))?;
+            command.uid(self.user).gid(self.user);
+        }
+        let child = command.spawn().with_context(|| format!("cannot start {}", self.common.bucksaw.display()))?;
+        self.common.minder.note(&format!("kill -9 -{0}", child.id()));
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Waits until it is ready.
+    pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
+        let until = Instant::now() + READY_MAX;
+        while !self.is_ready() {
+            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
+                bail!("{} ended: {status}; its log is {}", self.name, self.log().display());
+            }
+            if Instant::now() > until {
+                bail!("{} is not ready after {READY_MAX:?}; its log is {}", self.name, self.log().display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        get(self.http(), "/-/ready", Duration::from_secs(1)).is_ok_and(|answer| answer.status == 200)
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Ends it at once: nothing is flushed.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // One that ended by itself needs no killing.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let child = self.child.as_ref().with_context(|| format!("{} does not run", self.name))?;
+        kill_process(Pid::from_child(child), signal).with_context(|| format!("cannot signal {}", self.name))
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
+        self.signal(Signal::TERM)?;
+        let until = Instant::now() + STOP_MAX;
+        while let Some(child) = &mut self.child {
+            if let Some(status) = child.try_wait()? {
+                self.child = None;
+                if !status.success() {
+                    bail!("{} stopped with {status}; its log is {}", self.name, self.log().display());
+                }
+                break;
+            }
+            if Instant::now() > until {
+                bail!("{} does not stop", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Kills it and removes all that it kept.
+    pub(crate) fn destroy(&mut self) -> anyhow::Result<()> {
+        self.kill();
+        for entry in fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+        }
+        Ok(())
+    }
+
+    /// Gives it a small disk of its own, in memory.
+    pub(crate) fn mount(&self, bytes: u64) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        let dir = self.dir.display();
+        run_command("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs", &dir.to_string()])?;
+        self.common.minder.note(&format!("umount -l '{dir}'"));
+        Ok(())
+    }
+
+    pub(crate) fn unmount(&self) {
+        // What was never mounted, or is gone, needs nothing.
+        let _ = run_command("umount", &["-l", &self.dir.display().to_string()]);
+    }
+
+    /// What it says of the cluster.
+    pub(crate) fn cluster(&self) -> std::io::Result<serde_json::Value> {
+        http::get(self.http(), "/api/v1/cluster", Duration::from_secs(4))?.json()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The address as clients write it.
+pub(crate) fn url(at: SocketAddr) -> String {
+    debug_assert!(matches!(at.ip(), IpAddr::V4(_)));
+    format!("http://{at}")
+}

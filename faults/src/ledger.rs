@@ -1,0 +1,273 @@
+//! What a writer sent, and what of it has to be there.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How much older an id may be than the line's being sent: the clock may step back a little.
+const BACK_SECONDS: u64 = 2;
+
+/// The numbered lines of one writer.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    name: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By number, those that were, or are about to be, sent.
+    lines: Vec<Line>,
+    /// What was compared once is settled before here.
+    since: Since,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// Unix seconds before it was sent: its id is no older.
+    before: u64,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It may be there, and may come yet.
+    Open,
+    /// Nobody sends it again; it may be there.
+    GivenUp,
+    /// A node said that it keeps it, or it was found in a complete answer.
+    Acknowledged,
+}
+
+/// Where a comparison begins. The default is the beginning of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Since {
+    /// Lines from this number on are compared.
+    number: usize,
+    /// Unix seconds: no id of these is older. Ids of lines with lower numbers may be younger.
+    pub(crate) seconds: u64,
+}
+
+/// What has to be found: taken before it is looked for.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) since: Since,
+    lines: Vec<Line>,
+}
+
+/// What a comparison showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Acknowledged, and not there.
+    pub(crate) lost: Vec<u64>,
+    /// There more than once.
+    pub(crate) doubled: Vec<u64>,
+    /// There, and never sent: how many, and the first of them.
+    pub(crate) foreign: usize,
+    pub(crate) first_foreign: Option<String>,
+    /// By number, whether it is there.
+    found: Vec<bool>,
+}
+
+impl Verdict {
+    /// Whether nothing is doubled and nothing foreign: that holds for parts of answers, too.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.doubled.is_empty() && self.foreign == 0
+    }
+
+    /// In words, when something is wrong.
+    pub(crate) fn wrong(&self, partial: bool) -> Option<String> {
+        let mut said = Vec::new();
+        if !partial && !self.lost.is_empty() {
+            said.push(format!("{} acknowledged lines are lost: {}", self.lost.len(), some(&self.lost)));
+        }
+        if !self.doubled.is_empty() {
+            said.push(format!("{} lines are doubled: {}", self.doubled.len(), some(&self.doubled)));
+        }
+        if let Some(first) = &self.first_foreign {
+            said.push(format!("{} lines were never sent: {first:?}", self.foreign));
+        }
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+fn some(numbers: &[u64]) -> String {
+    let shown: Vec<String> = numbers.iter().take(5).map(u64::to_string).collect();
+    let last = numbers.last().filter(|_| numbers.len() > 5).map(|last| format!(" … {last}"));
+    shown.join(", ") + &last.unwrap_or_default()
+}
+
+impl Ledger {
+    pub(crate) fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), state: Mutex::default() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The numbers of the next lines. They count as sent.
+    pub(crate) fn next(&self, count: usize) -> Range<u64> {
+        let mut state = self.state();
+        let first = state.lines.len();
+        state.lines.resize(first + count, Line { before: before(), fate: Fate::Open });
+        first as u64..(first + count) as u64
+    }
+
+    /// These lines as they are sent.
+    pub(crate) fn text(&self, numbers: Range<u64>) -> Vec<u8> {
+        let mut text = String::new();
+        for number in numbers {
+            text += &self.line(number);
+            text.push('\n');
+        }
+        text.into_bytes()
+    }
+
+    fn line(&self, number: u64) -> String {
+        let filler = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!("{number} of {}: {filler:016x} {:064b}", self.name, filler)
+    }
+
+    /// A node said that it keeps these.
+    pub(crate) fn acknowledge(&self, numbers: Range<u64>) {
+        self.settle(numbers, Fate::Acknowledged);
+    }
+
+    /// These are not sent again.
+    pub(crate) fn give_up(&self, numbers: Range<u64>) {
+        self.settle(numbers, Fate::GivenUp);
+    }
+
+    /// What was found is acknowledged already, whatever the writer was told.
+    fn settle(&self, numbers: Range<u64>, fate: Fate) {
+        let lines = &mut self.state().lines[numbers.start as usize..numbers.end as usize];
+        lines.iter_mut().filter(|line| line.fate != Fate::Acknowledged).for_each(|line| line.fate = fate);
+    }
+
+    pub(crate) fn acknowledge_all(&self) {
+        self.state().lines.iter_mut().for_each(|line| line.fate = Fate::Acknowledged);
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.state().lines.len() as u64
+    }
+
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.state().lines.iter().filter(|line| line.fate == Fate::Acknowledged).count() as u64
+    }
+
+    /// What has to be there of the lines that were not compared yet, or were not settled then.
+    pub(crate) fn recent(&self) -> Expected {
+        let state = self.state();
+        Expected { since: state.since, lines: state.lines.clone() }
+    }
+
+    /// What has to be there of all lines.
+    pub(crate) fn everything(&self) -> Expected {
+        Expected { since: Since::default(), lines: self.state().lines.clone() }
+    }
+
+    /// Compares the lines that were found with those that were sent, and with what has to be there.
+    pub(crate) fn compare(&self, text: &[u8], expected: &Expected) -> Verdict {
+        let mut verdict = Verdict { found: vec![false; self.state().lines.len()], ..Verdict::default() };
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(line);
+            let number = line.split_once(' ').and_then(|(number, _)| number.parse::<u64>().ok());
+            let number = number.filter(|number| line == format!("{}\n", self.line(*number)));
+            match number.and_then(|number| Some((number, verdict.found.get_mut(number as usize)?))) {
+                None => {
+                    verdict.foreign += 1;
+                    verdict.first_foreign.get_or_insert_with(|| line.into_owned());
+                }
+                Some((number, place)) if *place => verdict.doubled.push(number),
+                Some((_, place)) => *place = true,
+            }
+        }
+        let is_lost = |number: &usize| expected.lines[*number].fate == Fate::Acknowledged && !verdict.found[*number];
+        let numbers = expected.since.number..expected.lines.len();
+        verdict.lost = numbers.filter(is_lost).map(|number| number as u64).collect();
+        verdict
+    }
+
+    /// These were found in a complete answer when that was expected: they count as acknowledged. The next comparison
+    /// begins at the first line that was open, and was not found: only then can none be passed over that is
+    /// acknowledged later.
+    pub(crate) fn saw(&self, verdict: &Verdict, expected: &Expected) {
+        let mut state = self.state();
+        for (line, _) in state.lines.iter_mut().zip(&verdict.found).filter(|(_, found)| **found) {
+            line.fate = Fate::Acknowledged;
+        }
+        let is_open = |number: &usize| expected.lines[*number].fate == Fate::Open && !verdict.found[*number];
+        let number = (expected.since.number..expected.lines.len()).find(is_open).unwrap_or(expected.lines.len());
+        let seconds = state.lines.get(number).map_or_else(before, |line| line.before);
+        // Another comparison may have come further.
+        if number > state.since.number {
+            state.since = Since { number, seconds };
+        }
+    }
+}
+
+/// A time that no id of a line is older than which is sent from now on, in Unix seconds.
+fn before() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().saturating_sub(BACK_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_seen() {
+        let ledger = Ledger::new("w");
+        let all = ledger.text(ledger.next(4));
+        ledger.acknowledge(1..3);
+        let must = ledger.everything();
+        let check = |text: &[u8], want: Option<&str>| {
+            let wrong = ledger.compare(text, &must).wrong(false);
+            assert_eq!(wrong.as_deref(), want);
+        };
+        check(&all, None);
+        check(&ledger.text(1..3), None);
+        check(&ledger.text(0..2), Some("1 acknowledged lines are lost: 2"));
+        check(b"", Some("2 acknowledged lines are lost: 1, 2"));
+        check(&[&all[..], &ledger.text(3..4)].concat(), Some("1 lines are doubled: 3"));
+        let foreign = String::from_utf8(ledger.text(4..5)).unwrap();
+        let want = format!("1 lines were never sent: {foreign:?}");
+        check(&[&all[..], foreign.as_bytes()].concat(), Some(&want));
+        assert!(ledger.compare(&all[..all.len() - 2], &must).wrong(true).unwrap().contains("never sent"));
+        assert_eq!(ledger.compare(b"", &must).wrong(true), None);
+    }
+
+    #[test]
+    fn only_what_is_settled_is_passed_over() {
+        let ledger = Ledger::new("w");
+        let _ = ledger.next(6);
+        ledger.acknowledge(0..2);
+        ledger.give_up(2..3);
+        let compare = |expected: &Expected, numbers: Range<u64>| {
+            let verdict = ledger.compare(&ledger.text(numbers), expected);
+            if verdict.lost.is_empty() {
+                ledger.saw(&verdict, expected);
+                return Ok(ledger.recent().since.number);
+            }
+            Err(verdict.lost)
+        };
+        // What is acknowledged while the node is asked need not be in the answer; it has to be in the next one.
+        let asked = ledger.recent();
+        ledger.acknowledge(3..5);
+        assert_eq!(compare(&asked, 0..2), Ok(3));
+        assert_eq!(compare(&ledger.recent(), 0..3), Err(vec![3, 4]));
+        // What was found is expected from then on, and what was given up is looked for only at the end.
+        assert_eq!(compare(&ledger.recent(), 2..6), Ok(6));
+        let _ = ledger.next(1);
+        assert_eq!(compare(&ledger.recent(), 0..0), Ok(6));
+        assert_eq!(compare(&ledger.everything(), 0..2), Err(vec![2, 3, 4, 5]));
+        ledger.give_up(6..7);
+        assert_eq!(compare(&ledger.everything(), 0..5), Err(vec![5]));
+    }
+}

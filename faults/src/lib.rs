@@ -1,0 +1,57 @@
+//! A cluster of real processes, under load, to which bad things happen: a simplified Jepsen.
+//!
+//! ```text
+//!   8 x bucksaw forward ──► proxies ──► ingest 1..3 ◄── bulk writers        each process with an address of its own
+//!                                          ▲ ▼          a ledger knows what was acknowledged
+//!                                       store 1..3 ──► count, query: from every node
+//! ```
+//! [`run`] starts it, lets things go wrong one after the other and sometimes two together, and after each sees to it that
+//! all comes right again: every node is there, nothing waits, answers are complete. What was acknowledged must be in every
+//! answer that says it is complete, exactly once, also while things go wrong. Only the program's own doors are used: its
+//! commands and HTTP.
+//!
+//! What needs root (packets that are lost, small disks) is left out without it, and said to be. Everything that is
+//! started or set up is undone at the end, whatever the end is.
+#![expect(clippy::disallowed_methods, reason = "this is about real time, real files and real processes")]
+#![expect(clippy::print_stderr, reason = "a run of minutes says how it goes")]
+
+mod cgroup;
+mod check;
+mod fault;
+mod fleet;
+mod http;
+mod joining;
+mod ledger;
+mod load;
+mod minder;
+mod plot;
+mod proxy;
+mod random;
+mod report;
+mod run;
+mod scaling;
+mod schedule;
+mod slow;
+mod timeline;
+mod wall;
+mod watch;
+
+pub use joining::{Joining, join};
+pub use report::{Report, Row};
+pub use run::{Options, run};
+pub use scaling::{Scaling, scale};
+pub use slow::{Slow, slow};
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+
+/// Runs a program of the system to its end.
+fn run_command(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        bail!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}

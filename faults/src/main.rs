@@ -1,0 +1,141 @@
+//! `bucksaw-faults`: lets things go wrong in a cluster of real processes, and says what came of it.
+#![expect(clippy::print_stdout, reason = "this is what it is for")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bucksaw_faults::{Joining, Options, Scaling, Slow, join, run, scale, slow};
+use clap::{Args, Parser, Subcommand};
+
+/// A cluster of real processes, under load, to which bad things happen
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    /// The program
+    #[arg(long, default_value = "target/release/bucksaw", global = true)]
+    bucksaw: PathBuf,
+    /// Where tables and pictures are written
+    #[arg(long, default_value = "target/faults", global = true)]
+    out: PathBuf,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Let things go wrong one after the other, and see that nothing is lost or doubled
+    Run(RunArgs),
+    /// Let two nodes join under load, and see how soon they take their share
+    Joining {
+        /// Lines a second of each forwarder
+        #[arg(long, default_value_t = 2_000)]
+        rate: usize,
+        /// Seconds that connections of forwarders last; for ever when left out
+        #[arg(long, default_value_t = 0)]
+        reconnect: u64,
+    },
+    /// Pause a node and let one refuse, and see that those who write to others are as fast as before
+    Slow {
+        /// Lines a second of each forwarder
+        #[arg(long, default_value_t = 4_000)]
+        rate: usize,
+        /// Seconds of each phase
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+    },
+    /// Measure one, two and three pairs of an ingest node and a store, each process with a part of a core
+    Scaling {
+        /// Hundredths of a core for each process
+        #[arg(long, default_value_t = 10)]
+        percent: u64,
+        /// Seconds for each number of pairs
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+        /// The most pairs
+        #[arg(long, default_value_t = 3)]
+        pairs: usize,
+    },
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// Where the nodes keep their files, and these stay; a temporary directory when left out
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Decides what happens, and in which order
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only what needs no root and is over soon
+    #[arg(long)]
+    small: bool,
+    /// Lines a second of each forwarder
+    #[arg(long, default_value_t = 150)]
+    rate: usize,
+    /// Seconds that a fault lasts
+    #[arg(long, default_value_t = 8)]
+    hold: u64,
+    /// Seconds between two
+    #[arg(long, default_value_t = 5)]
+    rest: u64,
+    /// Only faults with one of these in their names
+    #[arg(long)]
+    only: Vec<String>,
+    /// Acknowledge a line that is never sent, to see that it is told
+    #[arg(long)]
+    lose_a_line: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    let bucksaw = std::path::absolute(&cli.bucksaw)?;
+    let (name, table) = match cli.what {
+        What::Run(args) => return faults(args, bucksaw, cli.out),
+        What::Joining { rate, reconnect } => {
+            ("joining.csv", join(&Joining { bucksaw, rate, reconnect: Duration::from_secs(reconnect) })?)
+        }
+        What::Slow { rate, seconds } => {
+            ("slow.csv", slow(&Slow { bucksaw, rate, time: Duration::from_secs(seconds) })?)
+        }
+        What::Scaling { percent, seconds, pairs } => {
+            ("scaling.csv", scale(&Scaling { bucksaw, percent, time: Duration::from_secs(seconds), pairs })?)
+        }
+    };
+    print!("{table}");
+    write(&cli.out, name, &table)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn faults(args: RunArgs, bucksaw: PathBuf, out: PathBuf) -> anyhow::Result<ExitCode> {
+    let options = Options {
+        dir: args.dir,
+        out: Some(out),
+        seed: args.seed,
+        small: args.small,
+        rate: args.rate,
+        hold: Duration::from_secs(args.hold),
+        rest: Duration::from_secs(args.rest),
+        only: args.only,
+        lose_a_line: args.lose_a_line,
+        ..Options::new(bucksaw)
+    };
+    let report = run(&options)?;
+    print!("{report}");
+    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[expect(clippy::disallowed_methods, reason = "tables are real files")]
+fn write(dir: &Path, name: &str, table: &str) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    Ok(std::fs::write(dir.join(name), table)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

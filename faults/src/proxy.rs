@@ -1,0 +1,94 @@
+//! A way between clients and a node on which there is weather: delays, and connections that are reset.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+
+/// How long a side waits before it looks at the weather again.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The way to one node. It is there as long as this process.
+#[derive(Clone, Debug)]
+pub(crate) struct Proxy {
+    pub(crate) at: SocketAddr,
+    weather: Arc<Weather>,
+}
+
+#[derive(Debug, Default)]
+struct Weather {
+    /// What is sent arrives so many milliseconds later.
+    delay_ms: AtomicU64,
+    /// Connections that were opened when this was less are reset.
+    storm: AtomicU64,
+}
+
+impl Proxy {
+    /// Listens at one address for connections to another.
+    pub(crate) fn start(at: SocketAddr, to: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(at)?;
+        let weather = Arc::new(Weather::default());
+        let proxy = Self { at, weather: Arc::clone(&weather) };
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (Ok(stream), weather) = (stream, Arc::clone(&weather)) else { continue };
+                // A node that is not there closes its connections; so does the way to it.
+                thread::spawn(move || drop(carry(stream, to, &weather)));
+            }
+        });
+        Ok(proxy)
+    }
+
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.weather.delay_ms.store(delay.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Resets every connection that is open.
+    pub(crate) fn reset(&self) {
+        self.weather.storm.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn carry(client: TcpStream, to: SocketAddr, weather: &Arc<Weather>) -> io::Result<()> {
+    let storm = weather.storm.load(Ordering::Relaxed);
+    let node = TcpStream::connect_timeout(&to, Duration::from_secs(2))?;
+    for stream in [&client, &node] {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(LOOK))?;
+    }
+    let (client_too, node_too, weather_too) = (client.try_clone()?, node.try_clone()?, Arc::clone(weather));
+    let back = thread::spawn(move || pump(&node_too, &client_too, &weather_too, storm));
+    let there = pump(&client, &node, weather, storm);
+    // A panic there has closed what it had.
+    let _ = back.join();
+    there
+}
+
+fn pump(mut from: &TcpStream, mut to: &TcpStream, weather: &Weather, storm: u64) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        if weather.storm.load(Ordering::Relaxed) != storm {
+            // Closed with nothing to linger for, a connection is reset.
+            set_socket_linger(from, Some(Duration::ZERO))?;
+            set_socket_linger(to, Some(Duration::ZERO))?;
+            return Ok(());
+        }
+        let count = match from.read(&mut buffer) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            Ok(0) | Err(_) => break,
+            Ok(count) => count,
+        };
+        thread::sleep(Duration::from_millis(weather.delay_ms.load(Ordering::Relaxed)));
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    // The other side ends by itself when what it carries has come to its end.
+    let _ = to.shutdown(std::net::Shutdown::Write);
+    let _ = from.shutdown(std::net::Shutdown::Read);
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! What a run showed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+/// A fault, and what came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// Which nodes it befell, and how.
+    pub name: String,
+    /// When it began, from the start of the run, and when it was ended.
+    pub began: Duration,
+    /// See `began`.
+    pub ended: Duration,
+    /// How long after its end every node was there, nothing old waited and every node's answers were complete; none when
+    /// that did not come to pass.
+    pub heal: Option<Duration>,
+    /// The longest that a probe line, sent meanwhile, took to be found.
+    pub gap: Duration,
+    /// Acknowledged lines that a complete answer lacked.
+    pub lost: BTreeSet<(String, u64)>,
+    /// Lines that an answer had more than once.
+    pub doubled: BTreeSet<(String, u64)>,
+    /// Lines that were never sent.
+    pub foreign: usize,
+    /// Answers asked for while it lasted: complete, partial, and none.
+    pub answers: [usize; 3],
+}
+
+/// How long probe lines took to be found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Latency {
+    /// How many there were.
+    pub count: usize,
+    /// Half of them took no longer.
+    pub p50: Duration,
+    /// Of a hundred, 99 took no longer.
+    pub p99: Duration,
+    /// None took longer.
+    pub max: Duration,
+}
+
+impl Latency {
+    pub(crate) fn of(mut took: Vec<Duration>) -> Self {
+        took.sort_unstable();
+        let at = |share: f64| {
+            let place = (took.len() as f64 * share).ceil() as usize;
+            took.get(place.saturating_sub(1)).copied().unwrap_or_default()
+        };
+        Self { count: took.len(), p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+/// What a run showed.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The seed that repeats it.
+    pub seed: u64,
+    /// In the order in which they happened.
+    pub rows: Vec<Row>,
+    /// What could not be tried here, and why.
+    pub left_out: Vec<String>,
+    /// Everything that is not as it should be; empty when all is well.
+    pub problems: Vec<String>,
+    /// Lines that were acknowledged.
+    pub acknowledged: u64,
+    /// From being sent to being found, with nothing wrong.
+    pub steady: Latency,
+    /// The same while something was wrong, or being healed.
+    pub faulty: Latency,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:44} {:>8} {:>8} {:>8} {:>6} {:>8}  answers: complete, partial, none",
+            "fault", "lasted", "healed", "gap", "lost", "doubled"
+        )?;
+        let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
+        for row in &self.rows {
+            let heal = row.heal.map_or_else(|| "never".to_owned(), seconds);
+            let (lasted, gap) = (seconds(row.ended.saturating_sub(row.began)), seconds(row.gap));
+            let (lost, doubled) = (row.lost.len(), row.doubled.len());
+            let [complete, partial, none] = row.answers;
+            writeln!(
+                f,
+                "{:44} {lasted:>8} {heal:>8} {gap:>8} {lost:>6} {doubled:>8}  {complete:>6} {partial:>6} {none:>6}",
+                row.name
+            )?;
+        }
+        for left_out in &self.left_out {
+            writeln!(f, "left out: {left_out}")?;
+        }
+        for (name, latency) in [("steady", self.steady), ("under faults", self.faulty)] {
+            writeln!(
+                f,
+                "sent to found, {name}: p50 {:.3} s, p99 {:.3} s, longest {:.3} s, of {} lines",
+                latency.p50.as_secs_f64(),
+                latency.p99.as_secs_f64(),
+                latency.max.as_secs_f64(),
+                latency.count
+            )?;
+        }
+        writeln!(f, "seed {}: {} lines were acknowledged", self.seed, self.acknowledged)?;
+        match self.problems.as_slice() {
+            [] => writeln!(f, "each is there exactly once, from every node"),
+            problems => problems.iter().try_for_each(|problem| writeln!(f, "WRONG: {problem}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_ranked() {
+        let of = |count: u64| Latency::of((1..=count).rev().map(Duration::from_millis).collect());
+        let (one, many) = (of(1), of(200));
+        assert_eq!((one.p50, one.p99), (Duration::from_millis(1), Duration::from_millis(1)));
+        let want = [100, 198, 200].map(Duration::from_millis);
+        assert_eq!([many.p50, many.p99, many.max], want);
+        assert_eq!(Latency::of(Vec::new()).count, 0);
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether a node that is paused, or refuses, lowers the rate of those who write to others.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::Signal;
+
+use crate::fleet::{Common, Node, Role};
+use crate::ledger::Ledger;
+use crate::load::Forwarder;
+use crate::watch::Watch;
+
+/// Nodes of each role, and forwarders of each ingest node.
+const NODES: usize = 3;
+const FORWARDERS: usize = 2;
+
+/// How it is measured.
+#[derive(Clone, Debug)]
+pub struct Slow {
+    /// The program.
+    pub bucksaw: PathBuf,
+    /// Lines a second of each forwarder.
+    pub rate: usize,
+    /// How long each phase lasts.
+    pub time: Duration,
+}
+
+/// Measures, and returns a table of comma-separated values: for each phase and forwarder the node that it writes to, and
+/// how many of its lines a second were accepted.
+///
+/// # Errors
+/// When a node does not start.
+pub fn slow(slow: &Slow) -> anyhow::Result<String> {
+    let home = tempfile::tempdir().context("no temporary directory")?;
+    let common = Common::new(&slow.bucksaw, home.path(), 2, false)?;
+    let mut nodes = Vec::new();
+    for place in 0..2 * NODES {
+        let role = if place < NODES { Role::Ingest } else { Role::Store };
+        nodes.push(Node::new(&common, role, place % NODES + 1, place as u8)?);
+    }
+    nodes.iter_mut().try_for_each(Node::begin)?;
+    nodes.iter_mut().try_for_each(Node::wait_ready)?;
+    let ledgers: Vec<Arc<Ledger>> =
+        (1..=NODES * FORWARDERS).map(|number| Arc::new(Ledger::new(format!("forwarder{number}")))).collect();
+    let watch = Watch::new(nodes.iter().map(Node::http).collect(), Vec::new(), ledgers.clone());
+    watch.look_on();
+    let stop = Arc::<AtomicBool>::default();
+    let mut forwarders = Vec::new();
+    for (number, ledger) in ledgers.iter().enumerate() {
+        let to = [nodes[number % NODES].durable()];
+        let (bucksaw, minder) = (&common.bucksaw, &common.minder);
+        forwarders.push(Forwarder::start(bucksaw, home.path(), minder, ledger, &to, slow.rate, &stop)?);
+    }
+    thread::sleep(Duration::from_secs(3));
+    let mut text = "phase,node,accepted_mb_s\n".to_owned();
+    for phase in ["all well", "ingest 3 paused", "all well again", "ingest 3 refuses"] {
+        match phase {
+            "ingest 3 paused" => nodes[NODES - 1].signal(Signal::STOP)?,
+            "ingest 3 refuses" => nodes[NODES - 1].kill(),
+            _ => {}
+        }
+        let before = (watch.now(), watch.told());
+        thread::sleep(slow.time);
+        let after = (watch.now(), watch.told());
+        let seconds = (after.0 - before.0).as_secs_f64();
+        for (place, node) in nodes.iter().enumerate().take(NODES) {
+            let rate = (after.1[place].accepted - before.1[place].accepted) / seconds / 1e6;
+            let _ = writeln!(text, "{phase},{},{rate:.3}", node.name);
+        }
+        if phase == "ingest 3 paused" {
+            nodes[NODES - 1].signal(Signal::CONT)?;
+            thread::sleep(Duration::from_secs(3));
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    watch.stop();
+    Ok(text)
+}

@@ -1,0 +1,105 @@
+//! The run as tables of comma-separated values.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::report::{Report, Row};
+use crate::watch::{Probe, Sample};
+
+/// Writes `faults.csv`, `timeline.csv` and `probes.csv`.
+pub(crate) fn write(
+    out: &Path,
+    report: &Report,
+    samples: &[Sample],
+    probes: &[Probe],
+    writers: &[String],
+) -> anyhow::Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let write = |name: &str, text: String| {
+        let path = out.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write("faults.csv", faults(&report.rows))?;
+    write("timeline.csv", timeline(samples, &report.rows, writers))?;
+    write("probes.csv", way(probes, &report.rows))
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64())
+}
+
+/// The fault of a moment, with `healing` behind it when it has been ended.
+fn fault_at(at: Duration, rows: &[Row]) -> String {
+    let row = rows.iter().rev().find(|row| row.began <= at && at < row.ended + row.heal.unwrap_or_default());
+    row.map_or_else(String::new, |row| if at < row.ended { row.name.clone() } else { format!("{} healing", row.name) })
+}
+
+fn faults(rows: &[Row]) -> String {
+    let mut text =
+        "fault,began_s,ended_s,heal_s,gap_s,lost,doubled,foreign,complete_answers,partial_answers,no_answers\n".to_owned();
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "{},{},{},{},{},{},{},{},{},{},{}",
+            row.name,
+            seconds(row.began),
+            seconds(row.ended),
+            row.heal.map_or_else(String::new, seconds),
+            seconds(row.gap),
+            row.lost.len(),
+            row.doubled.len(),
+            row.foreign,
+            row.answers[0],
+            row.answers[1],
+            row.answers[2]
+        );
+    }
+    text
+}
+
+fn timeline(samples: &[Sample], rows: &[Row], writers: &[String]) -> String {
+    let mut text = "at_s,accepted_bytes,consumed_bytes,pending_bytes,consumed_ratio,found_lines,sent_lines,nodes_answering,fault".to_owned();
+    writers.iter().for_each(|writer| text += &format!(",{writer}_sent,{writer}_found"));
+    text.push('\n');
+    for sample in samples {
+        let sum = |of: fn(&crate::watch::Told) -> f64| sample.told.iter().map(of).sum::<f64>();
+        let (consumed, pending) = (sum(|told| told.consumed), sum(|told| told.pending));
+        let _ = write!(
+            text,
+            "{},{:.0},{consumed:.0},{pending:.0},{:.4},{},{},{},{}",
+            seconds(sample.at),
+            sum(|told| told.accepted),
+            ratio(sample),
+            sample.found,
+            sample.sent.iter().sum::<u64>(),
+            sample.told.iter().filter(|told| told.answers).count(),
+            fault_at(sample.at, rows)
+        );
+        for (sent, seen) in sample.sent.iter().zip(&sample.seen) {
+            let _ = write!(text, ",{sent},{seen}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Bytes consumed over bytes accepted. What was accepted is what was consumed and what waits, so that a node which was
+/// killed between two looks leaves no gap.
+pub(crate) fn ratio(sample: &Sample) -> f64 {
+    let consumed: f64 = sample.told.iter().map(|told| told.consumed).sum();
+    let pending: f64 = sample.told.iter().map(|told| told.pending).sum();
+    if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
+}
+
+fn way(probes: &[Probe], rows: &[Row]) -> String {
+    let mut text = "sent_s,found_after_s,fault\n".to_owned();
+    for probe in probes {
+        let took = probe.took.map_or_else(String::new, seconds);
+        let _ = writeln!(text, "{},{took},{}", seconds(probe.sent), fault_at(probe.sent, rows));
+    }
+    text
+}
