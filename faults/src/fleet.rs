@@ -63,14 +63,7 @@ impl Common {
         let net = (0..50).map(|_| draw()).find(is_free);
         let net = net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")?;
         fs::write(home.join("secret"), format!("a secret of this run, {}-{}", net[0], net[1]))?;
-        Ok(Self {
-            bucksaw: bucksaw.to_owned(),
-            home: home.to_owned(),
-            copies,
-            users,
-            minder: Minder::start()?,
-            net,
-        })
+        Ok(Self { bucksaw: bucksaw.to_owned(), home: home.to_owned(), copies, users, minder: Minder::start()?, net })
     }
 
     /// An address of this run.

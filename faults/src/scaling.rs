@@ -42,7 +42,8 @@ pub struct Scaling {
 /// # Errors
 /// When the processes cannot be limited, or a node does not start.
 pub fn scale(scaling: &Scaling) -> anyhow::Result<String> {
-    let mut text = "pairs,core_percent_each,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
+    let mut text =
+        "pairs,core_percent_each,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
     let mut one = None;
     for pairs in 1..=scaling.pairs {
         let (accepted, consumed) = measure(scaling, pairs)?;

@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use bucksaw_cluster::{Clients, Facts, Roles};
 use bucksaw_doors::{Doors, Net, real};
 use bucksaw_record::Id;
+use bucksaw_store::repair::Repair;
 use tracing::warn;
 
 use super::data_dir;
@@ -76,4 +77,14 @@ pub(super) fn facts(
     let clients =
         Clients { http: address("http"), fast: address("fast"), durable: address("durable"), bulk: address("bulk") };
     Facts { roles, clients, ..Facts::new(node) }
+}
+
+/// Hands what answers find to be in too few stores to the walker that restores it.
+#[derive(Debug)]
+pub(super) struct Restore(pub(super) Arc<Repair>);
+
+impl bucksaw_query::Repair for Restore {
+    fn wanted(&self, low: Id, high: Id) {
+        self.0.hint(low.at(), high.at());
+    }
 }

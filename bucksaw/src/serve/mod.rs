@@ -99,13 +99,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     };
     let serving = Serving::new(Arc::clone(&engine), Arc::clone(&tasks));
     serving.register(cluster.router());
-    let copies = args.replication_factor as usize;
-    let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
-    let scatter = Scatter::new(serving, Arc::new(peers), bucksaw_query::Patience::default(), None);
-    let app = App::new(engine, doors.clone(), settings::api(&args), metrics.api, info, registry);
-    let app = app.in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
     let node = Node {
-        doors,
+        doors: doors.clone(),
         tasks,
         net: network,
         id: data_dir.node(),
@@ -121,6 +116,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let signals = Signals::catch(&http)?;
     node.answer_calls();
     let mut parts = Parts::start(node);
+    let restore =
+        parts.repair().map(|repair| Arc::new(cluster::Restore(Arc::clone(repair))) as Arc<dyn bucksaw_query::Repair>);
+    let copies = args.replication_factor as usize;
+    let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
+    let scatter = Scatter::new(serving, Arc::new(peers), bucksaw_query::Patience::default(), restore);
+    let app = App::new(engine, doors.clone(), settings::api(&args), metrics.api, info, registry);
+    let app = app.in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
     let (stop, stopping) = watch::channel(false);
     let served = serve(&net, &http, listeners, &intake, &app, &stopping);
     say_ready(&addresses, data_dir.path());

@@ -196,9 +196,9 @@ fn tidy_once(node: &Node, stopping: &Stopping) -> Result<u64, StoreError> {
         **slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = merged;
     };
     if node.shelf.is_pressed() {
-        work()
+        work();
     } else {
-        (node.modestly)(&work)
+        (node.modestly)(&work);
     }
     done
 }

@@ -326,9 +326,9 @@ impl Puller {
                 **crate::shelf::lock(&slot) = Some(made);
             };
             if shelf.is_pressed() || backlog.awaited {
-                work()
+                work();
             } else {
-                modestly(&work)
+                modestly(&work);
             }
             (hauls, packed)
         });
