@@ -53,7 +53,7 @@ pub(crate) async fn going(shared: &Shared, acks: &Acks, version: Version, mut st
     let heirs = shared.guide().heirs(shared.port(), &*shared.intake.doors.entropy);
     say(shared.guide(), acks, version, How::LetGo, heirs);
     // The stop has an order of its own.
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn turns(shared: &Shared, acks: &Acks, version: Version) {
