@@ -74,7 +74,7 @@ pub(crate) fn answer_calls(node: &Node, promises: Promises) {
                     Durability::Durable.name().clone_into(&mut batch.durability);
                     told(append(&queue, batch).await, kept)
                 }
-                Some(Mutation::RefusedButKept) if batch.first.sequence() % 7 == 0 => {
+                Some(Mutation::RefusedButKept) if batch.first.sequence().is_multiple_of(7) => {
                     drop(append(&queue, batch).await);
                     Appended::Refused
                 }

@@ -79,7 +79,7 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
         }
         (Some("suspect"), _) => troubles.push(format!("does not answer{since}: it counts as down in a moment")),
         (_, Some("silent")) => {
-            troubles.push("is there, and does not tell how it is: it is slow, or was paused".to_owned())
+            troubles.push("is there, and does not tell how it is: it is slow, or was paused".to_owned());
         }
         (_, Some("disk full")) => troubles.push("accepts nothing: its disk is full".to_owned()),
         (_, Some("stopping")) => troubles.push("is stopping".to_owned()),

@@ -148,7 +148,7 @@ fn describe(app: &App) -> Value {
     let backlog = queue.backlog();
     let segments = shelf.segments();
     let sum = |of: fn(&bucksaw_store::Stored) -> u64| segments.iter().map(|segment| of(segment)).sum::<u64>();
-    let span = |at: Option<bucksaw_record::Id>| moment(at.map(|id| id.at()));
+    let span = |at: Option<bucksaw_record::Id>| moment(at.map(bucksaw_record::Id::at));
     let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
     let state = match (app.is_ready(), queue.is_full()) {
         (false, _) => "stopping",
