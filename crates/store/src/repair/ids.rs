@@ -194,7 +194,7 @@ pub(crate) mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Some(ids) = Ids::decode(&bytes) {
-                prop_assert!(ids.is_empty() || ids.len() > 0);
+                prop_assert_eq!(Ids::decode(&ids.clone().encode()), Some(ids));
             }
         }
     }
