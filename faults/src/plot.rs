@@ -59,8 +59,11 @@ pub(crate) fn draw(rows: &[Row], samples: &[Sample], probes: &[Probe]) -> String
         band(from, to, "#f6c9c4");
         band(to, healed, "#fbeccb");
         let (at, name) = ((from + to) / 2.0, escape(&row.name));
-        let _ =
-            writeln!(svg, "<text transform=\"translate({at:.1} {}) rotate(-45)\" font-size=\"9\">{name}</text>", TOP - 4.0);
+        let _ = writeln!(
+            svg,
+            "<text transform=\"translate({at:.1} {}) rotate(-45)\" font-size=\"9\">{name}</text>",
+            TOP - 4.0
+        );
     }
     let rates = |of: &dyn Fn(&Sample) -> f64| -> Vec<(f64, f64)> {
         let pairs = samples.iter().zip(samples.iter().skip(OVER));
@@ -120,7 +123,8 @@ fn recent_ratio(samples: &[Sample], x: &dyn Fn(Duration) -> f64) -> Vec<(f64, f6
 }
 
 fn axis(svg: &mut String, strip: &Strip, title: &str, ticks: &[f64]) {
-    let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{:.1}\" font-weight=\"bold\">{title}</text>", strip.foot() - STRIP - 6.0);
+    let _ =
+        writeln!(svg, "<text x=\"{LEFT}\" y=\"{:.1}\" font-weight=\"bold\">{title}</text>", strip.foot() - STRIP - 6.0);
     for tick in ticks {
         let y = strip.y(*tick);
         let text = if *tick >= 10.0 || *tick == 0.0 { format!("{tick:.0}") } else { format!("{tick}") };

@@ -113,8 +113,9 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         nodes.push(Node::new(&common, *role, place % NODES + 1, place as u8)?);
     }
     let proxies = nodes.iter().filter(|node| node.role == Role::Ingest).enumerate();
-    let proxies: Result<Vec<Proxy>, _> =
-        proxies.map(|(number, node)| Proxy::start((common.ip(101 + number as u8), 7652).into(), node.durable())).collect();
+    let proxies: Result<Vec<Proxy>, _> = proxies
+        .map(|(number, node)| Proxy::start((common.ip(101 + number as u8), 7652).into(), node.durable()))
+        .collect();
     let field = Field::new(nodes, proxies?, wall, means);
     let names: Vec<String> = field.nodes.iter().map(|node| node.name.clone()).collect();
     if !options.only.is_empty() {
@@ -214,8 +215,7 @@ impl<'a> Running<'a> {
             let mut to: Vec<_> = running.field.proxies.iter().map(|proxy| proxy.at).collect();
             to.rotate_left(number % NODES);
             let (home, stop) = (&common.home, &running.stop);
-            let forwarder =
-                Forwarder::start(&options.bucksaw, home, &common.minder, ledger, &to, options.rate, stop)?;
+            let forwarder = Forwarder::start(&options.bucksaw, home, &common.minder, ledger, &to, options.rate, stop)?;
             running.forwarders.push(forwarder);
         }
         for (place, (ledger, at)) in bulk_ledgers.into_iter().zip(ingest).enumerate() {
@@ -395,9 +395,7 @@ impl<'a> Running<'a> {
             let took = probe.took.unwrap_or(Duration::MAX);
             let arrived = probe.sent.saturating_add(took);
             let touches = |row: &&mut Row| {
-                row.name != "at the end"
-                    && probe.sent < row.ended + row.heal.unwrap_or_default()
-                    && row.began < arrived
+                row.name != "at the end" && probe.sent < row.ended + row.heal.unwrap_or_default() && row.began < arrived
             };
             match report.rows.iter_mut().find(touches) {
                 Some(row) => {

@@ -21,8 +21,11 @@ const FORWARDERS: usize = 2;
 /// More lines a second than a node with a fraction of a core takes.
 const RATE: usize = 100_000;
 
+/// Large enough for throughput, and small enough that a store with a fraction of a core takes several meanwhile.
+const SEGMENTS: [&str; 4] = ["--segment-max-bytes", "4MB", "--store-segment-bytes", "8MB"];
+
 /// What is not measured: connections are made, the first segments pass.
-const WARM: Duration = Duration::from_secs(6);
+const WARM: Duration = Duration::from_secs(10);
 
 /// How it is measured.
 #[derive(Clone, Debug)]
@@ -42,7 +45,8 @@ pub struct Scaling {
 /// # Errors
 /// When the processes cannot be limited, or a node does not start.
 pub fn scale(scaling: &Scaling) -> anyhow::Result<String> {
-    let mut text = "pairs,core_percent_each,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
+    let mut text =
+        "pairs,core_percent_each,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
     let mut one = None;
     for pairs in 1..=scaling.pairs {
         let (accepted, consumed) = measure(scaling, pairs)?;
@@ -70,8 +74,7 @@ fn measure(scaling: &Scaling, pairs: usize) -> anyhow::Result<(f64, f64)> {
         let mut node = Node::new(&common, role, place / 2 + 1, place as u8)?;
         let group = Cgroup::new(&node.name.replace(' ', "-"), scaling.percent, &common.minder)?;
         node.cgroup = Some(group.procs());
-        // Segments of the usual size: this is about throughput.
-        node.usual = true;
+        node.segments = SEGMENTS.map(str::to_owned).to_vec();
         groups.push(group);
         nodes.push(node);
     }

@@ -40,7 +40,8 @@ fn fault_at(at: Duration, rows: &[Row]) -> String {
 
 fn faults(rows: &[Row]) -> String {
     let mut text =
-        "fault,began_s,ended_s,heal_s,gap_s,lost,doubled,foreign,complete_answers,partial_answers,no_answers\n".to_owned();
+        "fault,began_s,ended_s,heal_s,gap_s,lost,doubled,foreign,complete_answers,partial_answers,no_answers\n"
+            .to_owned();
     for row in rows {
         let _ = writeln!(
             text,
@@ -62,7 +63,9 @@ fn faults(rows: &[Row]) -> String {
 }
 
 fn timeline(samples: &[Sample], rows: &[Row], writers: &[String]) -> String {
-    let mut text = "at_s,accepted_bytes,consumed_bytes,pending_bytes,consumed_ratio,found_lines,sent_lines,nodes_answering,fault".to_owned();
+    let mut text =
+        "at_s,accepted_bytes,consumed_bytes,pending_bytes,consumed_ratio,found_lines,sent_lines,nodes_answering,fault"
+            .to_owned();
     writers.iter().for_each(|writer| text += &format!(",{writer}_sent,{writer}_found"));
     text.push('\n');
     for sample in samples {

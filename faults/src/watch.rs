@@ -275,7 +275,8 @@ mod tests {
 
     #[test]
     fn metrics_are_summed_over_labels() {
-        let metrics = Metrics::read("# TYPE a counter\na_total{s=\"x\"} 3\na_total{s=\"y z\"} 4\na_total_more 9\n# EOF\n");
+        let metrics =
+            Metrics::read("# TYPE a counter\na_total{s=\"x\"} 3\na_total{s=\"y z\"} 4\na_total_more 9\n# EOF\n");
         assert_eq!((metrics.sum("a_total"), metrics.sum("a_total_more"), metrics.sum("b")), (7.0, 9.0, 0.0));
     }
 }
