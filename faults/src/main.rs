@@ -49,9 +49,12 @@ enum What {
     },
     /// Measure one, two and three pairs of an ingest node and a store, each process with a part of a core
     Scaling {
-        /// Hundredths of a core for each process
+        /// Hundredths of a core for each ingest node
+        #[arg(long, default_value_t = 2)]
+        ingest_percent: u64,
+        /// Hundredths of a core for each store
         #[arg(long, default_value_t = 5)]
-        percent: u64,
+        store_percent: u64,
         /// Seconds for each number of pairs
         #[arg(long, default_value_t = 40)]
         seconds: u64,
@@ -101,8 +104,9 @@ fn main() -> anyhow::Result<ExitCode> {
         What::Slow { rate, seconds } => {
             ("slow.csv", slow(&Slow { bucksaw, rate, time: Duration::from_secs(seconds) })?)
         }
-        What::Scaling { percent, seconds, pairs } => {
-            ("scaling.csv", scale(&Scaling { bucksaw, percent, time: Duration::from_secs(seconds), pairs })?)
+        What::Scaling { ingest_percent, store_percent, seconds, pairs } => {
+            let time = Duration::from_secs(seconds);
+            ("scaling.csv", scale(&Scaling { bucksaw, ingest_percent, store_percent, time, pairs })?)
         }
     };
     print!("{table}");
