@@ -18,7 +18,7 @@ NPM_DONE := ui/node_modules/.package-lock.json
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test test-rust test-ui check soak sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test test-rust test-ui check soak faults sim fuzz bench fmt clean setup chromium
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -57,7 +58,10 @@ pub(crate) struct Common {
 impl Common {
     /// Finds a network of loopback addresses that nobody uses.
     pub(crate) fn new(bucksaw: &Path, home: &Path, copies: usize, users: bool) -> anyhow::Result<Self> {
-        let mut random = Random::new(u64::from(std::process::id()));
+        // Runs of one process, as those of tests, begin at different places.
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let mut random = Random::new(u64::from(std::process::id()) << 16 | run);
         let is_free = |net: &[u8; 2]| TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 11), CLUSTER)).is_ok();
         let mut draw = || [1 + random.below(250) as u8, 1 + random.below(250) as u8];
         let net = (0..50).map(|_| draw()).find(is_free);
@@ -86,8 +90,10 @@ pub(crate) struct Node {
     pub(crate) environment: Vec<(String, String)>,
     /// The file of a control group that it belongs to.
     pub(crate) cgroup: Option<PathBuf>,
-    /// Whether its segments have the usual sizes; small ones move more often, so that more can go wrong.
-    pub(crate) usual: bool,
+    /// Arguments about sizes and ages of segments, in place of the usual ones.
+    pub(crate) segments: Vec<String>,
+    /// Further arguments.
+    pub(crate) more: Vec<String>,
     child: Option<Child>,
 }
 
@@ -107,7 +113,8 @@ impl Node {
             join: common.ip(if place == 0 { 12 } else { 11 }),
             environment: Vec::new(),
             cgroup: None,
-            usual: false,
+            segments: Vec::new(),
+            more: Vec::new(),
             child: None,
         })
     }
@@ -145,10 +152,13 @@ impl Node {
         command.args(["--listen-durable", &durable, "--listen-cluster", &format!("{}:{CLUSTER}", self.ip)]);
         command.args(["--join", &format!("{}:{CLUSTER}", self.join)]);
         command.arg("--cluster-secret-file").arg(self.common.home.join("secret"));
-        if !self.usual {
-            command.args(["--segment-max-age", "500ms", "--segment-max-bytes", "256K", "--store-segment-bytes", "4M"]);
-        }
-        command.args(["--log-level", "info"]).env_clear().envs(self.environment.iter().cloned());
+        // Small and short-lived: much moves, so much can go wrong.
+        let small = ["--segment-max-age", "500ms", "--segment-max-bytes", "256K", "--store-segment-bytes", "4M"];
+        match self.segments.as_slice() {
+            [] => command.args(small),
+            others => command.args(others),
+        };
+        command.args(&self.more).args(["--log-level", "info"]).env_clear().envs(self.environment.iter().cloned());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         if self.common.users {

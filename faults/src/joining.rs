@@ -31,6 +31,8 @@ pub struct Joining {
     pub rate: usize,
     /// Connections of forwarders last no longer than about this; for ever when it is zero.
     pub reconnect: Duration,
+    /// From how many bytes a second on an ingest node says that it is busy; its usual limit when none is given.
+    pub busy: Option<String>,
 }
 
 /// Measures for a minute after two nodes have joined, and returns a table of comma-separated values: for each ten seconds
@@ -44,7 +46,11 @@ pub fn join(joining: &Joining) -> anyhow::Result<String> {
     let mut nodes = Vec::new();
     for place in 0..2 * (NODES + 1) {
         let role = if place <= NODES { Role::Ingest } else { Role::Store };
-        nodes.push(Node::new(&common, role, place % (NODES + 1) + 1, place as u8)?);
+        let mut node = Node::new(&common, role, place % (NODES + 1) + 1, place as u8)?;
+        if let Some(busy) = &joining.busy {
+            node.more = vec!["--busy-bytes-per-second".into(), busy.clone()];
+        }
+        nodes.push(node);
     }
     let is_new = |place: usize| place % (NODES + 1) == NODES;
     for (place, node) in nodes.iter_mut().enumerate().filter(|(place, _)| !is_new(*place)) {

@@ -34,6 +34,9 @@ enum What {
         /// Seconds that connections of forwarders last; for ever when left out
         #[arg(long, default_value_t = 0)]
         reconnect: u64,
+        /// From how many bytes a second on a node says that it is busy; its usual limit when left out
+        #[arg(long)]
+        busy: Option<String>,
     },
     /// Pause a node and let one refuse, and see that those who write to others are as fast as before
     Slow {
@@ -46,11 +49,14 @@ enum What {
     },
     /// Measure one, two and three pairs of an ingest node and a store, each process with a part of a core
     Scaling {
-        /// Hundredths of a core for each process
-        #[arg(long, default_value_t = 10)]
-        percent: u64,
+        /// Hundredths of a core for each ingest node
+        #[arg(long, default_value_t = 2)]
+        ingest_percent: u64,
+        /// Hundredths of a core for each store
+        #[arg(long, default_value_t = 5)]
+        store_percent: u64,
         /// Seconds for each number of pairs
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 40)]
         seconds: u64,
         /// The most pairs
         #[arg(long, default_value_t = 3)]
@@ -91,14 +97,16 @@ fn main() -> anyhow::Result<ExitCode> {
     let bucksaw = std::path::absolute(&cli.bucksaw)?;
     let (name, table) = match cli.what {
         What::Run(args) => return faults(args, bucksaw, cli.out),
-        What::Joining { rate, reconnect } => {
-            ("joining.csv", join(&Joining { bucksaw, rate, reconnect: Duration::from_secs(reconnect) })?)
+        What::Joining { rate, reconnect, busy } => {
+            let name = if busy.is_some() { "joining-busy.csv" } else { "joining.csv" };
+            (name, join(&Joining { bucksaw, rate, reconnect: Duration::from_secs(reconnect), busy })?)
         }
         What::Slow { rate, seconds } => {
             ("slow.csv", slow(&Slow { bucksaw, rate, time: Duration::from_secs(seconds) })?)
         }
-        What::Scaling { percent, seconds, pairs } => {
-            ("scaling.csv", scale(&Scaling { bucksaw, percent, time: Duration::from_secs(seconds), pairs })?)
+        What::Scaling { ingest_percent, store_percent, seconds, pairs } => {
+            let time = Duration::from_secs(seconds);
+            ("scaling.csv", scale(&Scaling { bucksaw, ingest_percent, store_percent, time, pairs })?)
         }
     };
     print!("{table}");

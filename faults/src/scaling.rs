@@ -21,16 +21,21 @@ const FORWARDERS: usize = 2;
 /// More lines a second than a node with a fraction of a core takes.
 const RATE: usize = 100_000;
 
+/// Large enough for throughput, and small enough that a store with a fraction of a core takes several meanwhile.
+const SEGMENTS: [&str; 4] = ["--segment-max-bytes", "4MB", "--store-segment-bytes", "8MB"];
+
 /// What is not measured: connections are made, the first segments pass.
-const WARM: Duration = Duration::from_secs(6);
+const WARM: Duration = Duration::from_secs(10);
 
 /// How it is measured.
 #[derive(Clone, Debug)]
 pub struct Scaling {
     /// The program.
     pub bucksaw: PathBuf,
-    /// Hundredths of a core for each process.
-    pub percent: u64,
+    /// Hundredths of a core for each ingest node, which needs less than a store for as many lines.
+    pub ingest_percent: u64,
+    /// Hundredths of a core for each store.
+    pub store_percent: u64,
     /// How long each number of pairs is measured.
     pub time: Duration,
     /// The most pairs.
@@ -43,15 +48,20 @@ pub struct Scaling {
 /// When the processes cannot be limited, or a node does not start.
 pub fn scale(scaling: &Scaling) -> anyhow::Result<String> {
     let mut text =
+<<<<<<< HEAD
         "pairs,core_percent_each,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
+=======
+        "pairs,ingest_core_percent,store_core_percent,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
+>>>>>>> faults
     let mut one = None;
     for pairs in 1..=scaling.pairs {
         let (accepted, consumed) = measure(scaling, pairs)?;
         let (first, second) = *one.get_or_insert((accepted, consumed));
         let _ = writeln!(
             text,
-            "{pairs},{},{accepted:.2},{consumed:.2},{:.2},{:.2}",
-            scaling.percent,
+            "{pairs},{},{},{accepted:.2},{consumed:.2},{:.2},{:.2}",
+            scaling.ingest_percent,
+            scaling.store_percent,
             accepted / first,
             consumed / second
         );
@@ -69,10 +79,10 @@ fn measure(scaling: &Scaling, pairs: usize) -> anyhow::Result<(f64, f64)> {
     for place in 0..2 * pairs {
         let role = if place % 2 == 0 { Role::Ingest } else { Role::Store };
         let mut node = Node::new(&common, role, place / 2 + 1, place as u8)?;
-        let group = Cgroup::new(&node.name.replace(' ', "-"), scaling.percent, &common.minder)?;
+        let percent = if role == Role::Ingest { scaling.ingest_percent } else { scaling.store_percent };
+        let group = Cgroup::new(&node.name.replace(' ', "-"), percent, &common.minder)?;
         node.cgroup = Some(group.procs());
-        // Segments of the usual size: this is about throughput.
-        node.usual = true;
+        node.segments = SEGMENTS.map(str::to_owned).to_vec();
         groups.push(group);
         nodes.push(node);
     }

@@ -5,7 +5,7 @@
 //!   seed ──► scenario: how many nodes, which roles, how bad the weather, what goes wrong and when
 //!        ──► clients append, faults happen ──► all is healed ──► everything must have come right
 //! ```
-//! The [`ledger`] knows what was acknowledged. What was must be found, exactly once; what was neither acknowledged nor
+//! The `ledger` knows what was acknowledged. What was must be found, exactly once; what was neither acknowledged nor
 //! refused may be found, at most once; what was refused must not. First it is seen to that nothing is lost or doubled while
 //! things go wrong; then all faults end, and it is seen to that everything pending is consumed and every record is kept as
 //! often as promised.
