@@ -48,11 +48,7 @@ pub struct Scaling {
 /// When the processes cannot be limited, or a node does not start.
 pub fn scale(scaling: &Scaling) -> anyhow::Result<String> {
     let mut text =
-<<<<<<< HEAD
-        "pairs,core_percent_each,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
-=======
         "pairs,ingest_core_percent,store_core_percent,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
->>>>>>> faults
     let mut one = None;
     for pairs in 1..=scaling.pairs {
         let (accepted, consumed) = measure(scaling, pairs)?;

@@ -530,7 +530,6 @@ impl Tally<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-<<<<<<< HEAD
 
     #[test]
     fn ids_that_grow_together_count_once() {
@@ -547,26 +546,5 @@ mod tests {
         total.add_ids(runs(&[50..250, 250..450]));
         assert_eq!(total.sum(), 500);
         assert!(total.seen_bytes() < apart, "{} and {apart}", total.seen_bytes());
-=======
-    use crate::budget::Budget;
-
-    #[test]
-    fn ids_whose_bitmaps_shrink_are_counted() {
-        let share = Budget::new(1 << 20, prometheus_client::metrics::gauge::Gauge::default()).account().force(0);
-        let mut total = Total::new(Grid { from: 0, width: 1, buckets: 1, by_level: false }, share);
-        let runs = |ranges: &[std::ops::Range<u32>]| {
-            let mut runs = RoaringBitmap::new();
-            ranges.iter().for_each(|range| drop(runs.insert_range(range.clone())));
-            runs.optimize();
-            runs
-        };
-        let apart: Vec<_> = (0..100).map(|number| number * 100..number * 100 + 50).collect();
-        let (apart, whole) = (runs(&apart), runs(&[0..10_000]));
-        assert!((&apart | &whole).serialized_size() < apart.serialized_size());
-        let key = (0, Producer::keyed(b"p"));
-        total.add_ids([(key, apart)]);
-        total.add_ids([(key, whole)]);
-        assert_eq!(total.sum(), 10_000);
->>>>>>> faults
     }
 }
