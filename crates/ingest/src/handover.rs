@@ -8,7 +8,7 @@
 //!     ◄──────────────  {segments}, then their bytes ──   each a whole queue file, one after the other
 //!     ── ingest/settle {holder, stored, returned, unreadable} ►  commits, releases
 //! ```
-//! Messages are JSON behind their length ([`write_head`]); fields that are not known are passed over, and those that are
+//! Messages are JSON behind their length ([`head`]); fields that are not known are passed over, and those that are
 //! missing have their defaults, so that adjacent versions understand each other.
 //!
 //! The bytes of a segment are those of its file, up to the last whole frame; where something lies broken between frames,

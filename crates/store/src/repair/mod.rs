@@ -8,7 +8,7 @@
 //! ```
 //! There is no list of what should be where. Each store walks over what it holds itself and asks the others, so whatever is
 //! held by one at least is found to be missing copies, however that came about. Of those who hold a record one is
-//! responsible by a hash ([`decide`]), so normally one acts, and the work is spread over all; where two do, a copy is made
+//! responsible by a hash (`decide`), so normally one acts, and the work is spread over all; where two do, a copy is made
 //! that was not needed, which does no harm, because answers drop equal ids.
 //!
 //! - A *window* is a span of time with no more than a quarter of a million records or 32 MiB of text on this shelf, about.
