@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use crate::minder::Minder;
 
 /// Over how many microseconds the fraction is meant: often enough that nobody waits for long.
-const PERIOD_US: u64 = 20_000;
+const PERIOD_US: u64 = 50_000;
 
 /// A group that is removed when this is dropped; its processes have ended by then.
 #[derive(Debug)]

@@ -28,6 +28,9 @@ const NODES: usize = 3;
 /// Forwarders, each fed with its own lines.
 const FORWARDERS: usize = 8;
 
+/// The row of the last look at everything.
+const AT_THE_END: &str = "at the end";
+
 /// How long the cluster may take to come right after a fault.
 const HEAL_MAX: Duration = Duration::from_secs(120);
 
@@ -142,7 +145,9 @@ struct Running<'a> {
     ledgers: Vec<Arc<Ledger>>,
     forwarders: Vec<Forwarder>,
     bulks: Vec<Bulk>,
+    /// Ends the feeding of forwarders, and the bulk writers.
     stop: Arc<AtomicBool>,
+    bulk_stop: Arc<AtomicBool>,
     asker: Asker,
     report: Report,
 }
@@ -205,6 +210,7 @@ impl<'a> Running<'a> {
             forwarders: Vec::new(),
             bulks: Vec::new(),
             stop: Arc::default(),
+            bulk_stop: Arc::default(),
             report: Report::default(),
         };
         running.watch.look_on();
@@ -219,7 +225,7 @@ impl<'a> Running<'a> {
             running.forwarders.push(forwarder);
         }
         for (place, (ledger, at)) in bulk_ledgers.into_iter().zip(ingest).enumerate() {
-            let (stop, abandon) = (Arc::clone(&running.stop), Arc::<AtomicBool>::default());
+            let (stop, abandon) = (Arc::clone(&running.bulk_stop), Arc::<AtomicBool>::default());
             let abandoned = Arc::clone(&abandon);
             let thread = thread::spawn(move || bulk(&ledger, at, Duration::from_millis(200), &stop, &abandoned));
             running.bulks.push(Bulk { place, abandon, thread });
@@ -338,17 +344,50 @@ impl<'a> Running<'a> {
             forwarder.finish()?;
         }
         self.wait_consumed()?;
-        let row = Row { name: "at the end".into(), began: self.watch.now(), ..Row::default() };
+        let row = Row { name: AT_THE_END.into(), began: self.watch.now(), ..Row::default() };
         let row = self.last_look(row)?;
         self.report.rows.push(row);
         self.asker.stop.store(true, Ordering::Relaxed);
+        self.lose_an_ingest_node()?;
+        self.watch.stop();
+        self.tell()
+    }
+
+    /// What was acknowledged for `bulk` outlives any node: one is destroyed for good while bulk writers go on, when nothing
+    /// else waits in it. Answers without it may say that they are partial, for what it had is not known; nothing that was
+    /// acknowledged may be missing from them.
+    fn lose_an_ingest_node(&mut self) -> anyhow::Result<()> {
+        let place = self.random.below(NODES);
+        let name = format!("{} destroyed, under bulk", self.field.nodes[place].name);
+        let mut row = Row { name, began: self.watch.now(), ..Row::default() };
+        eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
+        // A batch that it did not answer would get other ids from the node in its place.
+        self.bulks
+            .iter()
+            .filter(|bulk| bulk.place == place)
+            .for_each(|bulk| bulk.abandon.store(true, Ordering::Relaxed));
+        self.field.begin(Blow { kind: Kind::Destroy, target: place })?;
+        thread::sleep(self.options.hold);
+        row.ended = self.watch.now();
+        self.bulk_stop.store(true, Ordering::Relaxed);
         for bulk in self.bulks.drain(..) {
-            debug_assert!(!bulk.abandon.load(Ordering::Relaxed), "writer {} was abandoned", bulk.place);
             // It cannot panic but by a bug of the harness.
             bulk.thread.join().map_err(|_| anyhow::anyhow!("a bulk writer panicked"))?;
         }
-        self.watch.stop();
-        self.tell()
+        self.wait_consumed()?;
+        row.heal = Some(self.watch.now() - row.ended);
+        for (place, node) in self.field.nodes.iter().enumerate() {
+            for ledger in &self.ledgers {
+                let mut seen = query(&self.options.bucksaw, node.http(), ledger)?;
+                row.answers[usize::from(seen.partial)] += 1;
+                seen.partial = false;
+                let (at, writer) = (self.watch.now(), ledger.name().to_owned());
+                let told = Told { at, node: place, writer, seen: Some(seen) };
+                note(&mut self.report.problems, &mut row, &told, &node.name);
+            }
+        }
+        self.report.rows.push(row);
+        Ok(())
     }
 
     fn wait_consumed(&mut self) -> anyhow::Result<()> {
@@ -395,7 +434,7 @@ impl<'a> Running<'a> {
             let took = probe.took.unwrap_or(Duration::MAX);
             let arrived = probe.sent.saturating_add(took);
             let touches = |row: &&mut Row| {
-                row.name != "at the end" && probe.sent < row.ended + row.heal.unwrap_or_default() && row.began < arrived
+                row.name != AT_THE_END && probe.sent < row.ended + row.heal.unwrap_or_default() && row.began < arrived
             };
             match report.rows.iter_mut().find(touches) {
                 Some(row) => {
@@ -471,6 +510,7 @@ impl Drop for Asker {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.bulk_stop.store(true, Ordering::Relaxed);
         self.bulks.iter().for_each(|bulk| bulk.abandon.store(true, Ordering::Relaxed));
         self.watch.stop();
     }
