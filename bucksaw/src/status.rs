@@ -15,10 +15,11 @@ use crate::{interrupt, node};
 
 /// The columns and the keys that they show; an object's members are `object_member`. Columns that no node has anything for
 /// are left out. They fit into 120 characters; what does not is in `-o json`.
-const COLUMNS: [(&str, &str); 9] = [
+const COLUMNS: [(&str, &str); 10] = [
     ("id", "id"),
     ("state", SEEN),
     ("roles", "roles"),
+    ("load", "load_level"),
     ("in", "load_bytes_per_second"),
     ("backlog", "queue_pending_bytes"),
     ("stored", "store_stored_bytes"),
