@@ -6,7 +6,8 @@
 //! - six bytes of a word with a digit among the last five: shorter ones of numbers and hashes are in every block;
 //! - seven bytes of digits and dots, two dots at least, that begin and end with a digit: of addresses;
 //! - five bytes, two of a word, one of `-./:@`, two of a word, not all digits: words may be everywhere and never stand
-//!   side by side.
+//!   side by side;
+//! - seven bytes, three and three of the same: where words have many neighbours, two of each are soon all there.
 //!
 //! ASCII letters count in lower case. Other bytes are in no gram, so that it does not matter how tokens are put together;
 //! whatever is contained in a line has its words there, whole or in part, and so its grams. What is between two words in
@@ -30,8 +31,8 @@ const BITS_LOG: u32 = 21;
 /// Bits of the filter for each bit that is set while it is made, in quarters.
 const QUARTER_BITS: usize = 7;
 
-/// What a filter of this kind begins with. Those of another have an even number of bytes.
-const KIND: u8 = 2;
+/// What a filter of this kind begins with. Those of another begin with something else, or have an even number of bytes.
+const KIND: u8 = 3;
 
 /// Bytes of the set of all bytes.
 const BYTE_SET: usize = 32;
@@ -42,8 +43,9 @@ const LETTERS: u32 = 5;
 const WORD: u32 = 6;
 const ADDRESS: u32 = 7;
 
-/// Bytes of a gram of two words: two of each, and what joins them.
+/// Bytes of grams of two words: two of each, or three, and what joins them.
 const PAIR: u32 = 5;
+const WIDE_PAIR: u32 = 7;
 
 /// Bytes of the longest gram.
 const GRAM_BYTES_MAX: usize = ADDRESS as usize;
@@ -169,14 +171,18 @@ fn grams_of_joined(text: &[u8], kinds: u8, mut each: impl FnMut(u32)) {
         if word >= SHORT as usize {
             grams_of_word(&rest[..word], &mut each);
         }
-        if word >= 2 && before >= 2 {
-            // What begins two bytes before what joins them.
-            let from = text.len() - rest.len() - 3;
-            let pair = &text[from..from + PAIR as usize];
-            if pair.iter().any(|byte| KINDS[*byte as usize] == LETTER) {
-                each(place(pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])), PAIR));
+        let mut pair = |of_each: usize, len: u32| {
+            if word >= of_each && before >= of_each {
+                // What joins them stands before the rest.
+                let from = text.len() - rest.len() - 1 - of_each;
+                let pair = &text[from..from + len as usize];
+                if pair.iter().any(|byte| KINDS[*byte as usize] == LETTER) {
+                    each(place(pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])), len));
+                }
             }
-        }
+        };
+        pair(2, PAIR);
+        pair(3, WIDE_PAIR);
         let Some((joint, behind)) = rest[word..].split_first() else { break };
         dots += u32::from(*joint == b'.');
         (rest, before) = (behind, word);
@@ -432,6 +438,7 @@ mod tests {
 
     /// Which of the bytes of a pair, counted from its end, are of words.
     const PAIR_WORDS: u32 = 0b11011;
+    const WIDE_PAIR_WORDS: u32 = 0b111_0111;
 
     /// What the grams of a text are, byte by byte.
     fn grams_of_any(text: &[u8], mut each: impl FnMut(u32)) {
@@ -484,9 +491,12 @@ mod tests {
                     }
                 }
             }
-            if word == 2 && joints & 0b100 != 0 && words & PAIR_WORDS == PAIR_WORDS && digits & PAIR_WORDS != PAIR_WORDS
-            {
+            let is_pair = |of: u32| words & of == of && digits & of != of;
+            if word == 2 && joints & 0b100 != 0 && is_pair(PAIR_WORDS) {
                 each(place(bytes, PAIR));
+            }
+            if word == 3 && joints & 0b1000 != 0 && is_pair(WIDE_PAIR_WORDS) {
+                each(place(bytes, WIDE_PAIR));
             }
         }
     }
@@ -675,7 +685,7 @@ mod tests {
 
     #[test]
     fn what_is_no_filter_lets_all_through() {
-        for bytes in [vec![], vec![0; 32 + 64], vec![2; 33], vec![1; 33 + 8], vec![3; 33 + 8]] {
+        for bytes in [vec![], vec![0; 32 + 64], vec![3; 33], vec![1; 33 + 8], vec![2; 33 + 8]] {
             assert!(Filter::new(&bytes).may_contain(b"anything", false) && Filter::new(&bytes).may_have(0));
         }
     }
