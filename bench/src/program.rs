@@ -19,7 +19,10 @@ pub(crate) fn commit(program: &Path) -> String {
 fn traced(program: &Path) -> Option<String> {
     let listed = std::fs::read_to_string(program.with_extension("d")).ok()?;
     let mut files = sources(&listed);
-    let root = PathBuf::from(git(files.first()?.parent()?, &["rev-parse", "--show-toplevel"])?);
+    // What a build wrote itself may lie outside the tree.
+    let root = files.iter().find_map(|file| git(file.parent()?, &["rev-parse", "--show-toplevel"]));
+    let root = PathBuf::from(root?);
+    files.retain(|file| file.starts_with(&root));
     files.extend(["Cargo.toml", "Cargo.lock"].map(|name| root.join(name)));
     let commit = git(&root, &["rev-parse", "--short", "HEAD"])?;
     let mut status = vec!["status", "--porcelain", "--"];
@@ -82,7 +85,9 @@ mod tests {
         };
         build(10);
         check("unknown".into());
-        fs::write(path("program.d"), format!("{}: {}\n", program.display(), path("main.rs").display())).unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let listed = [outside.path(), &path("main.rs")].map(|file| file.display().to_string()).join(" ");
+        fs::write(path("program.d"), format!("{}: {listed}\n", program.display())).unwrap();
         check(commit.clone());
         fs::write(path("notes"), "2").unwrap();
         check(commit.clone());
