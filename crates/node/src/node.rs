@@ -7,8 +7,8 @@ use bucksaw_doors::{Body, Doors, Net, Tasks};
 use bucksaw_ingest::Queue;
 use bucksaw_ingest::handover::{self, Handover};
 use bucksaw_record::Id;
-use bucksaw_store::repair::{Held, IDS, Repair, Walk};
-use bucksaw_store::{PUT, Patience, Pull, Puller, Receive, Shelf};
+use bucksaw_store::repair::{Held, IDS, Repair};
+use bucksaw_store::{Linked, PUT, Patience, Puller, Receive, Shelf};
 
 use crate::balance;
 use crate::peers::Others;
@@ -53,37 +53,34 @@ impl Node {
         router.add(handover::TAKE, move |body: Body| take(call.clone(), body));
         router.add(handover::SETTLE, move |body: Body| settle(handover.clone(), body));
         if self.roles.store {
-            let receive = Receive::new(Arc::clone(&self.shelf), Arc::clone(&self.tasks), self.patience);
+            let receive = Receive::new(self.linked());
             router.add(PUT, move |body: Body| put(receive.clone(), body));
-            let held = Held::new(Arc::clone(&self.shelf), Arc::clone(&self.tasks), self.patience);
+            let held = Held::new(self.linked());
             router.add(IDS, move |body: Body| ids(held.clone(), body));
         }
     }
 
-    pub(crate) fn puller(&self) -> Puller {
-        Puller::new(Pull {
+    /// The store, and what links it to the others.
+    #[must_use]
+    pub fn linked(&self) -> Linked {
+        Linked {
             node: self.id,
             shelf: Arc::clone(&self.shelf),
-            // Also where nothing is taken in any more, something may be left.
-            queue: Some(Arc::clone(&self.queue)),
             peers: Arc::new(Others(Arc::clone(&self.cluster))),
             tasks: Arc::clone(&self.tasks),
             net: Arc::clone(&self.net),
             patience: self.patience,
             modestly: self.modestly,
-        })
+        }
+    }
+
+    pub(crate) fn puller(&self) -> Puller {
+        // Also where nothing is taken in any more, something may be left.
+        Puller::new(self.linked(), Some(Arc::clone(&self.queue)))
     }
 
     pub(crate) fn repair(&self) -> Repair {
-        Repair::new(Walk {
-            node: self.id,
-            shelf: Arc::clone(&self.shelf),
-            peers: Arc::new(Others(Arc::clone(&self.cluster))),
-            tasks: Arc::clone(&self.tasks),
-            net: Arc::clone(&self.net),
-            patience: self.patience,
-            modestly: self.modestly,
-        })
+        Repair::new(self.linked())
     }
 }
 

@@ -10,18 +10,18 @@
 //! A segment that is there already is kept once, so whoever got no answer may send it again.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, File, Tasks, run, within};
+use bucksaw_doors::{Body, File};
 use bucksaw_ingest::handover::{Rest, message, read_head};
 use bucksaw_record::Id;
 use bucksaw_segment::shelf::Reader;
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 
+use crate::linked::Linked;
 use crate::name;
-use crate::peers::Patience;
 use crate::shelf::{Shelf, StoreError, lock};
 use crate::stored::Stored;
 
@@ -39,11 +39,7 @@ pub(crate) struct Put {
 
 /// Answers the calls of other stores.
 #[derive(Clone, Debug)]
-pub struct Receive {
-    shelf: Arc<Shelf>,
-    tasks: Arc<dyn Tasks>,
-    patience: Patience,
-}
+pub struct Receive(Linked);
 
 /// A file that was begun; it goes when this is dropped before it has its name.
 struct Incoming {
@@ -64,10 +60,10 @@ impl Drop for Incoming {
 }
 
 impl Receive {
-    /// Receives for a shelf.
+    /// Receives for a store.
     #[must_use]
-    pub fn new(shelf: Arc<Shelf>, tasks: Arc<dyn Tasks>, patience: Patience) -> Self {
-        Self { shelf, tasks, patience }
+    pub fn new(linked: Linked) -> Self {
+        Self(linked)
     }
 
     /// Answers [`PUT`]: an answer without an error says that the segment is durable here.
@@ -76,38 +72,22 @@ impl Receive {
     /// Why it is not kept.
     pub async fn put(&self, body: Body) -> io::Result<Body> {
         let (put, rest): (Put, Rest) = read_head(body).await?;
-        if !self.shelf.has(put.id) {
+        if !self.0.shelf.has(put.id) {
             self.keep(put, rest).await?;
         }
         message(&serde_json::json!({}))
     }
 
     async fn keep(&self, put: Put, mut rest: Rest) -> io::Result<()> {
-        let shelf = Arc::clone(&self.shelf);
-        let mut incoming = self.away(move || shelf.begin_incoming(put)).await?;
-        let mut left = put.bytes;
-        while left > 0 {
-            let piece = within(&self.tasks, self.patience.piece, rest.some(left)).await.ok_or_else(late)??;
-            let Some(piece) = piece else { return Err(io::ErrorKind::UnexpectedEof.into()) };
-            left -= piece.len() as u64;
-            let file = Arc::clone(&incoming.file);
-            self.away(move || file.append(&[&piece])).await?;
-        }
+        let shelf = Arc::clone(&self.0.shelf);
+        let mut incoming = self.0.away(move || shelf.begin_incoming(put)).await?;
+        self.0.append(&mut rest, put.bytes, &incoming.file).await?;
         // The sender says that this is all: what was cut off is not taken for whole.
-        if within(&self.tasks, self.patience.piece, rest.some(1)).await.ok_or_else(late)??.is_some() {
+        if self.0.piece(&mut rest, 1).await?.is_some() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "more came than was told"));
         }
-        self.away(move || incoming.finish().map_err(io::Error::other)).await
+        self.0.away(move || incoming.finish().map_err(io::Error::other)).await
     }
-
-    async fn away<T: Send + 'static>(&self, work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-        let done = run(&self.tasks, work).await;
-        done.unwrap_or_else(|| Err(io::Error::other("it was given up because of a bug")))
-    }
-}
-
-fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "nothing came for too long")
 }
 
 impl Shelf {
@@ -163,30 +143,5 @@ impl Incoming {
         }
         let reach = stored.reach();
         Ok(self.shelf.dir.join(name::of(reach.low.at(), reach.high.at(), self.id, "seg")))
-    }
-}
-
-/// A file from another node that is of use until this is dropped.
-pub(crate) struct Spool {
-    pub(crate) shelf: Arc<Shelf>,
-    pub(crate) path: PathBuf,
-    pub(crate) file: Arc<dyn File>,
-}
-
-impl Spool {
-    pub(crate) fn create(shelf: &Arc<Shelf>) -> io::Result<Self> {
-        let path = shelf.dir.join(format!("{}.tmp", shelf.new_id()));
-        let file = shelf.doors.fs.create(&path)?;
-        Ok(Self { shelf: Arc::clone(shelf), path, file })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        self.shelf.discard(&self.path);
     }
 }

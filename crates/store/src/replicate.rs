@@ -6,15 +6,15 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, BodyWriter, Entropy, Net, Tasks, run, within};
+use bucksaw_doors::{Body, BodyWriter, Entropy, Tasks, run, within};
 use bucksaw_ingest::handover::{head, read_message};
 use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::{debug, warn};
 
+use crate::linked::Linked;
 use crate::peers::{Patience, Peer};
 use crate::receive::{PUT, Put};
-use crate::shelf::Shelf;
 use crate::stored::Stored;
 
 /// Bytes of a file that are read and sent at a time.
@@ -25,17 +25,12 @@ const EVEN_ODDS: f64 = 0.1;
 
 /// Sends segments to other stores.
 #[derive(Clone, Debug)]
-pub(crate) struct Replicate {
-    pub(crate) shelf: Arc<Shelf>,
-    pub(crate) tasks: Arc<dyn Tasks>,
-    pub(crate) net: Arc<dyn Net>,
-    pub(crate) patience: Patience,
-}
+pub(crate) struct Replicate(pub(crate) Linked);
 
 impl Replicate {
     /// Has a segment kept by `copies` of the others; gives the number that keep it, which is less when no more would.
     pub(crate) async fn to_others(&self, stored: &Arc<Stored>, others: Vec<Peer>, copies: usize) -> usize {
-        let mut order = drawn(others, &*self.shelf.doors.entropy).into_iter();
+        let mut order = drawn(others, &*self.0.shelf.doors.entropy).into_iter();
         let mut kept = 0;
         while kept < copies {
             let next: Vec<Peer> = order.by_ref().take(copies - kept).collect();
@@ -51,12 +46,12 @@ impl Replicate {
     async fn to_one(&self, stored: &Arc<Stored>, peer: Peer) -> bool {
         match self.put(stored, peer).await {
             Ok(()) => {
-                self.shelf.metrics.copied_bytes.inc_by(stored.file_bytes());
+                self.0.shelf.metrics.copied_bytes.inc_by(stored.file_bytes());
                 debug!(segment = %stored.id(), store = %peer.node, "another store keeps a copy");
                 true
             }
             Err(error) => {
-                self.shelf.metrics.copy_failed.inc();
+                self.0.shelf.metrics.copy_failed.inc();
                 warn!(segment = %stored.id(), store = %peer.node, %error, "another store did not take a copy");
                 false
             }
@@ -64,15 +59,15 @@ impl Replicate {
     }
 
     async fn put(&self, stored: &Arc<Stored>, peer: Peer) -> io::Result<()> {
+        let Linked { tasks, net, patience, .. } = &self.0;
         let (writer, body) = Body::channel();
-        let sending = send(Arc::clone(&self.tasks), self.patience, writer, Arc::clone(stored));
-        self.tasks.spawn(Box::pin(sending));
+        tasks.spawn(Box::pin(send(Arc::clone(tasks), *patience, writer, Arc::clone(stored))));
         // The answer comes when all was sent and is durable. That the sending goes on is seen to there, so this bounds the
         // whole only in case that it hangs.
         let pieces = u32::try_from(stored.file_bytes() / PIECE_BYTES).unwrap_or(u32::MAX).saturating_add(1);
-        let time = self.patience.durable + self.patience.answer + self.patience.piece.saturating_mul(pieces.min(64));
-        let call = async { read_message::<serde_json::Value>(self.net.call(peer.address, PUT, body).await?).await };
-        within(&self.tasks, time, call).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())).map(drop)
+        let time = patience.durable + patience.answer + patience.piece.saturating_mul(pieces.min(64));
+        let call = async { read_message::<serde_json::Value>(net.call(peer.address, PUT, body).await?).await };
+        within(tasks, time, call).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())).map(drop)
     }
 }
 

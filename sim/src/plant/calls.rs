@@ -40,7 +40,7 @@ fn nothing() -> io::Result<Body> {
 }
 
 async fn put(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
-    let receive = Receive::new(Arc::clone(&node.shelf), Arc::clone(&node.tasks), node.patience);
+    let receive = Receive::new(node.linked());
     match mutation {
         Mutation::PutToldUnread => {
             node.tasks.spawn(Box::pin(async move { drop(receive.put(body).await) }));

@@ -12,17 +12,16 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, Net, Tasks, run, within};
+use bucksaw_doors::{Body, within};
 use bucksaw_ingest::handover::{Rest, head, read_head};
 use bucksaw_record::Millis;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{IDS_BYTES_MAX, Ids};
 use super::look::Keeps;
 use super::window::Window;
-use crate::peers::{Patience, Peer};
-use crate::shelf::Shelf;
+use crate::linked::{Linked, late};
+use crate::peers::Peer;
 
 /// The call that asks.
 pub const IDS: &str = "store/ids";
@@ -55,35 +54,25 @@ struct Sealed {
 
 /// Which of these records of a window another store holds, and what it keeps at all. The caller knows that they are not too
 /// many ([`IDS_BYTES_MAX`]).
-pub(crate) async fn ask(
-    tasks: &Arc<dyn Tasks>,
-    net: &Arc<dyn Net>,
-    patience: Patience,
-    peer: Peer,
-    window: Window,
-    asked: &[u8],
-) -> io::Result<(Ids, Keeps)> {
+pub(crate) async fn ask(linked: &Linked, peer: Peer, window: Window, asked: &[u8]) -> io::Result<(Ids, Keeps)> {
+    let Linked { tasks, net, patience, .. } = linked;
     let question = Question { from_ms: window.from.0, to_ms: window.to.0, set: Sealed::of(asked) };
     let body = whole(&question, asked)?;
     let answer = async { read_head::<Told>(net.call(peer.address, IDS, body).await?).await };
     // What is asked for takes a while to find out, as durability does.
     let (told, rest) = within(tasks, patience.durable, answer).await.ok_or_else(late)??;
-    Ok((told.set.read(tasks, patience, rest).await?, told.keeps))
+    Ok((told.set.read(linked, rest).await?, told.keeps))
 }
 
 /// Answers the questions of other stores.
 #[derive(Clone, Debug)]
-pub struct Held {
-    shelf: Arc<Shelf>,
-    tasks: Arc<dyn Tasks>,
-    patience: Patience,
-}
+pub struct Held(Linked);
 
 impl Held {
-    /// Answers for a shelf.
+    /// Answers for a store.
     #[must_use]
-    pub fn new(shelf: Arc<Shelf>, tasks: Arc<dyn Tasks>, patience: Patience) -> Self {
-        Self { shelf, tasks, patience }
+    pub fn new(linked: Linked) -> Self {
+        Self(linked)
     }
 
     /// Answers [`IDS`].
@@ -91,19 +80,16 @@ impl Held {
     /// # Errors
     /// What is wrong with the question.
     pub async fn ids(&self, body: Body) -> io::Result<Body> {
-        let (question, rest) = first::<Question>(&self.tasks, self.patience, body).await?;
-        let asked = question.set.read(&self.tasks, self.patience, rest).await?;
+        let Linked { shelf, tasks, patience, .. } = &self.0;
+        let (question, rest) = within(tasks, patience.answer, read_head::<Question>(body)).await.ok_or_else(late)??;
+        let asked = question.set.read(&self.0, rest).await?;
         let (from, to) = (question.from_ms.min(Millis::MAX.0), question.to_ms.min(Window::ALL.to.0));
         let window = Window { from: Millis(from), to: Millis(to) };
-        let shelf = Arc::clone(&self.shelf);
-        let found = run(&self.tasks, move || (shelf.held(window, &asked).encode(), shelf.keeps()));
-        let (held, keeps) = found.await.ok_or_else(|| io::Error::other("it was given up because of a bug"))?;
+        let shelf = Arc::clone(shelf);
+        let found = self.0.away(move || Ok((shelf.held(window, &asked).encode(), shelf.keeps())));
+        let (held, keeps) = found.await?;
         whole(&Told { set: Sealed::of(&held), keeps }, &held)
     }
-}
-
-async fn first<T: DeserializeOwned>(tasks: &Arc<dyn Tasks>, patience: Patience, body: Body) -> io::Result<(T, Rest)> {
-    within(tasks, patience.answer, read_head(body)).await.ok_or_else(late)?
 }
 
 fn whole(message: &impl Serialize, set: &[u8]) -> io::Result<Body> {
@@ -116,14 +102,14 @@ impl Sealed {
     }
 
     /// Reads the set, and nothing may follow it.
-    async fn read(self, tasks: &Arc<dyn Tasks>, patience: Patience, mut rest: Rest) -> io::Result<Ids> {
+    async fn read(self, linked: &Linked, mut rest: Rest) -> io::Result<Ids> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         if self.bytes > IDS_BYTES_MAX {
             return Err(wrong("there are too many ids"));
         }
         let mut bytes = Vec::new();
         let most = self.bytes as u64 + 1;
-        while let Some(piece) = within(tasks, patience.piece, rest.some(most)).await.ok_or_else(late)?? {
+        while let Some(piece) = linked.piece(&mut rest, most).await? {
             bytes.extend_from_slice(&piece);
             if bytes.len() > self.bytes {
                 return Err(wrong("more came than was told"));
@@ -134,8 +120,4 @@ impl Sealed {
         }
         Ids::decode(&bytes).ok_or_else(|| wrong("these are no ids"))
     }
-}
-
-fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "nothing came for too long")
 }

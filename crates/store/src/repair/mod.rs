@@ -47,7 +47,7 @@ pub use ask::{Held, IDS};
 pub use config::Config;
 pub use ids::Ids;
 pub use status::Status;
-pub use walk::{Repair, Walk};
+pub use walk::Repair;
 pub(crate) use window::Window;
 
 #[cfg(test)]

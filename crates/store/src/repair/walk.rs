@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::{Net, Tasks, run};
 use bucksaw_record::{Id, Millis};
 use futures_util::future::join_all;
 use tracing::{debug, info, warn};
@@ -16,9 +15,10 @@ use super::look::{Bounds, Found};
 use super::state::{Done, State, Task};
 use super::status::Status;
 use super::window::{Window, newest};
-use crate::peers::{Fellow, Patience, Peer, Peers};
+use crate::linked::Linked;
+use crate::peers::{Fellow, Peer};
 use crate::replicate::Replicate;
-use crate::shelf::{Shelf, StoreError, lock};
+use crate::shelf::{StoreError, lock};
 
 /// How long nothing is done when there is nothing to do.
 const REST: Duration = Duration::from_secs(1);
@@ -26,29 +26,10 @@ const REST: Duration = Duration::from_secs(1);
 /// How often a window is looked at anew in a row, because what others keep turned out to be less, or a block of it damaged.
 const LOOKS_MAX: usize = 4;
 
-/// What the walker needs.
-#[derive(Clone, Debug)]
-pub struct Walk {
-    /// This node.
-    pub node: Id,
-    /// Its store.
-    pub shelf: Arc<Shelf>,
-    /// The others.
-    pub peers: Arc<dyn Peers>,
-    /// Tasks and time.
-    pub tasks: Arc<dyn Tasks>,
-    /// How others are called.
-    pub net: Arc<dyn Net>,
-    /// How long others are waited for.
-    pub patience: Patience,
-    /// Does work that nobody waits for: at a lower priority, where that can be had.
-    pub modestly: fn(&(dyn Fn() + Sync)),
-}
-
 /// Restores copies that are missing.
 #[derive(Debug)]
 pub struct Repair {
-    walk: Walk,
+    linked: Linked,
     replicate: Replicate,
     /// Held for moments only, and with no other lock.
     state: Mutex<State>,
@@ -68,11 +49,11 @@ struct PutOff(Window);
 impl Repair {
     /// A walker; [`Self::turn`] has to be called again and again, by one task.
     #[must_use]
-    pub fn new(walk: Walk) -> Self {
-        let Walk { shelf, tasks, net, patience, .. } = walk.clone();
+    pub fn new(linked: Linked) -> Self {
+        let shelf = &linked.shelf;
         let (now, chance) = (shelf.doors.clock.uptime(), shelf.doors.entropy.next_u64());
         let state = State::new(shelf.config.repair, shelf.config.copies, now, chance);
-        Self { walk, replicate: Replicate { shelf, tasks, net, patience }, state: Mutex::new(state) }
+        Self { replicate: Replicate(linked.clone()), linked, state: Mutex::new(state) }
     }
 
     /// Tells that copies may be missing of records of `from..=to`. They are looked at before a pass goes on.
@@ -83,7 +64,7 @@ impl Repair {
     /// How it is getting on.
     #[must_use]
     pub fn status(&self) -> Status {
-        let metrics = &self.walk.shelf.metrics;
+        let metrics = &self.linked.shelf.metrics;
         Status {
             restored_records: metrics.repair_restored_records.get(),
             restored_bytes: metrics.repair_restored_bytes.get(),
@@ -94,7 +75,7 @@ impl Repair {
     /// Looks at the next window and rests for as long as its bytes allow; or just rests, when there is nothing to do. What is
     /// dropped in the middle is done again.
     pub async fn turn(&self) {
-        let Walk { shelf, tasks, peers, .. } = &self.walk;
+        let Linked { shelf, tasks, peers, .. } = &self.linked;
         if shelf.config.copies <= 1 {
             // There is nobody to restore anything from.
             return tasks.sleep(REST * 60).await;
@@ -122,12 +103,12 @@ impl Repair {
     /// The newest window of a leg.
     async fn window(&self, task: Task) -> Done {
         let Task { leg, live, verify, .. } = task;
-        let Some(window) = newest(&self.walk.shelf.extents(), leg.window) else { return Done::default() };
+        let Some(window) = newest(&self.linked.shelf.extents(), leg.window) else { return Done::default() };
         let compared = self.compare(window, &leg, &live, verify).await;
         let (window, mut done) = match compared {
             Ok(compared) => (compared.window, self.restore(compared, &live).await),
             Err(PutOff(window)) => {
-                self.walk.shelf.metrics.repair_put_off.inc();
+                self.linked.shelf.metrics.repair_put_off.inc();
                 (window, Done { later: vec![Leg { window, ..leg.clone() }], ..Done::default() })
             }
         };
@@ -138,7 +119,7 @@ impl Repair {
 
     /// Finds out what of a window is here, and who else holds it. The window is made smaller when there is too much in it.
     async fn compare(&self, mut window: Window, leg: &Leg, live: &[Fellow], verify: bool) -> Result<Compared, PutOff> {
-        let Walk { shelf, .. } = &self.walk;
+        let Linked { shelf, .. } = &self.linked;
         let mut looks = 0;
         loop {
             looks += 1;
@@ -162,20 +143,20 @@ impl Repair {
                 // Some keep less than was known. What they let go of is not missing.
                 continue;
             }
-            let wanting = wanting(self.walk.node, &own, &others, shelf.config.copies);
+            let wanting = wanting(self.linked.node, &own, &others, shelf.config.copies);
             return Ok(Compared { window, found, wanting });
         }
     }
 
     async fn look(&self, bounds: Bounds, only: Option<Arc<Ids>>, verify: bool) -> Option<Found> {
-        let shelf = Arc::clone(&self.walk.shelf);
-        let found = self.away(move || {
+        let shelf = Arc::clone(&self.linked.shelf);
+        let found = self.linked.away_modestly(move || {
             let is_pressed = || shelf.is_pressed();
             let turns = shelf.repair_aside.begin(&is_pressed);
             shelf.look(&bounds, verify, &turns)
         });
         let mut found = found.await?;
-        self.walk.shelf.metrics.repair_read_bytes.inc_by(found.bytes);
+        self.linked.shelf.metrics.repair_read_bytes.inc_by(found.bytes);
         if let Some(only) = only {
             (found.ids, found.fresh) = (found.ids.common(&only), found.fresh.common(&only));
         }
@@ -184,8 +165,7 @@ impl Repair {
 
     /// What all others hold of some records.
     async fn ask_all(&self, window: Window, asked: &[u8], live: &[Fellow]) -> Result<Vec<(Id, Ids)>, PutOff> {
-        let Walk { tasks, net, patience, .. } = &self.walk;
-        let answers = join_all(live.iter().map(|fellow| ask(tasks, net, *patience, fellow.peer, window, asked))).await;
+        let answers = join_all(live.iter().map(|fellow| ask(&self.linked, fellow.peer, window, asked))).await;
         let mut others = Vec::new();
         for (fellow, answer) in live.iter().zip(answers) {
             let node = fellow.peer.node;
@@ -206,14 +186,14 @@ impl Repair {
     /// Has copies made of what is missing some.
     async fn restore(&self, compared: Compared, live: &[Fellow]) -> Done {
         let Compared { window, found, wanting } = compared;
-        let (copies, config) = (self.walk.shelf.config.copies, self.walk.shelf.config.repair);
+        let (copies, config) = (self.linked.shelf.config.copies, self.linked.shelf.config.repair);
         let mut done = Done::default();
         let mut later = |ids: Ids, ready: Duration, is_missing: bool| {
             if !ids.is_empty() {
                 done.later.push(Leg { window, only: Some(Arc::new(ids)), ready, is_missing });
             }
         };
-        let now = self.walk.shelf.doors.clock.uptime();
+        let now = self.linked.shelf.doors.clock.uptime();
         for Wanting { holders, ids } in wanting {
             later(ids.common(&found.fresh), now + config.margin, false);
             let ids = ids.common(&found.ids);
@@ -225,7 +205,7 @@ impl Repair {
             let possible = (copies - holders.len()).min(takers.len());
             let (count, ids) = (ids.len(), Arc::new(ids));
             if !self.copy(window, &ids, takers, possible).await {
-                self.walk.shelf.metrics.repair_failed.inc();
+                self.linked.shelf.metrics.repair_failed.inc();
                 later(Arc::unwrap_or_clone(ids), now + config.margin, true);
             } else if holders.len() + possible < copies {
                 done.missing += count;
@@ -239,8 +219,8 @@ impl Repair {
         if copies == 0 {
             return true;
         }
-        let (shelf, wanted) = (Arc::clone(&self.walk.shelf), Arc::clone(ids));
-        let extract = self.away(move || shelf.extract(window, &wanted)).await;
+        let (shelf, wanted) = (Arc::clone(&self.linked.shelf), Arc::clone(ids));
+        let extract = self.linked.away_modestly(move || shelf.extract(window, &wanted)).await;
         let extract = match extract {
             Some(Ok(Some(extract))) => extract,
             // They were let go meanwhile.
@@ -251,23 +231,12 @@ impl Repair {
                 return false;
             }
         };
-        self.walk.shelf.metrics.repair_read_bytes.inc_by(extract.stored.file_bytes());
+        self.linked.shelf.metrics.repair_read_bytes.inc_by(extract.stored.file_bytes());
         let kept = self.replicate.to_others(&extract.stored, takers, copies).await;
-        let metrics = &self.walk.shelf.metrics;
+        let metrics = &self.linked.shelf.metrics;
         metrics.repair_restored_records.inc_by(extract.stored.reach().records * kept as u64);
         metrics.repair_restored_bytes.inc_by(extract.stored.file_bytes() * kept as u64);
         info!(records = extract.stored.reach().records, kept, wanted = copies, from = %window.from, to = %window.to, "restored copies");
         kept >= copies
-    }
-
-    /// Does work away from the tasks, and that nobody waits for.
-    async fn away<T: Send + 'static>(&self, work: impl Fn() -> T + Send + Sync + 'static) -> Option<T> {
-        let modestly = self.walk.modestly;
-        let done = run(&self.walk.tasks, move || {
-            let slot = Mutex::new(None);
-            modestly(&|| *lock(&slot) = Some(work()));
-            slot.into_inner().ok().flatten()
-        });
-        done.await.flatten()
     }
 }
