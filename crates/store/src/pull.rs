@@ -35,8 +35,9 @@ use crate::shelf::StoreError;
 /// A wait is begun anew so often, for nodes come and go.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What is due waits for so long, that more of it goes into one segment: each costs syncs, and is merged again.
-const LINGER: Duration = Duration::from_millis(20);
+/// After a gathering nothing is taken for as long as it took, and no longer than this, so that more of what clients wait for
+/// goes into the next segment: each costs syncs, and is merged again.
+const LINGER_MAX: Duration = Duration::from_millis(20);
 
 /// How long nothing is done when stores are missing, or when something failed.
 const REST: Duration = Duration::from_secs(1);
@@ -69,14 +70,14 @@ impl Puller {
             self.linked.tasks.sleep(REST).await;
             return None;
         }
-        let due = self.first_due().await?;
-        self.linked.tasks.sleep(LINGER).await;
-        Some(Due(due))
+        self.first_due().await.map(Due)
     }
 
     /// Takes what is due, and what waits elsewhere, to the shelf, and has it kept by as many stores as wanted. Returns the
     /// bytes of text that are.
     pub async fn bring(&self, due: Due) -> u64 {
+        let clock = &self.linked.shelf.doors.clock;
+        let begun = clock.uptime();
         let hauls = self.take_all(due.0).await;
         if hauls.is_empty() {
             // Another store was faster.
@@ -84,9 +85,8 @@ impl Puller {
             return 0;
         }
         let text_bytes = self.keep(hauls).await;
-        if text_bytes == 0 {
-            self.linked.tasks.sleep(REST).await;
-        }
+        let linger = clock.uptime().saturating_sub(begun).min(LINGER_MAX);
+        self.linked.tasks.sleep(if text_bytes == 0 { REST } else { linger }).await;
         text_bytes
     }
 
