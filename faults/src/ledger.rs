@@ -9,7 +9,7 @@ const BACK_SECONDS: u64 = 2;
 
 /// The numbered lines of one writer.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     name: String,
     state: Mutex<State>,
 }
@@ -41,42 +41,46 @@ enum Fate {
 
 /// Where a comparison begins. The default is the beginning of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Since {
+pub struct Since {
     /// Lines from this number on are compared.
     number: usize,
     /// Unix seconds: no id of these is older. Ids of lines with lower numbers may be younger.
-    pub(crate) seconds: u64,
+    pub seconds: u64,
 }
 
 /// What has to be found: taken before it is looked for.
 #[derive(Debug)]
-pub(crate) struct Expected {
-    pub(crate) since: Since,
+pub struct Expected {
+    /// Where the comparison begins.
+    pub since: Since,
     lines: Vec<Line>,
 }
 
 /// What a comparison showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     /// Acknowledged, and not there.
-    pub(crate) lost: Vec<u64>,
+    pub lost: Vec<u64>,
     /// There more than once.
-    pub(crate) doubled: Vec<u64>,
-    /// There, and never sent: how many, and the first of them.
-    pub(crate) foreign: usize,
-    pub(crate) first_foreign: Option<String>,
+    pub doubled: Vec<u64>,
+    /// How many are there and were never sent.
+    pub foreign: usize,
+    /// The first of these.
+    pub first_foreign: Option<String>,
     /// By number, whether it is there.
     found: Vec<bool>,
 }
 
 impl Verdict {
     /// Whether nothing is doubled and nothing foreign: that holds for parts of answers, too.
-    pub(crate) fn is_clean(&self) -> bool {
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
         self.doubled.is_empty() && self.foreign == 0
     }
 
     /// In words, when something is wrong.
-    pub(crate) fn wrong(&self, partial: bool) -> Option<String> {
+    #[must_use]
+    pub fn wrong(&self, partial: bool) -> Option<String> {
         let mut said = Vec::new();
         if !partial && !self.lost.is_empty() {
             said.push(format!("{} acknowledged lines are lost: {}", self.lost.len(), some(&self.lost)));
@@ -98,11 +102,15 @@ fn some(numbers: &[u64]) -> String {
 }
 
 impl Ledger {
-    pub(crate) fn new(name: impl Into<String>) -> Self {
+    /// That of a writer of this name, which has sent nothing.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), state: Mutex::default() }
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// The writer's name: it is in each line.
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -111,7 +119,8 @@ impl Ledger {
     }
 
     /// The numbers of the next lines. They count as sent.
-    pub(crate) fn next(&self, count: usize) -> Range<u64> {
+    #[must_use]
+    pub fn next(&self, count: usize) -> Range<u64> {
         let mut state = self.state();
         let first = state.lines.len();
         state.lines.resize(first + count, Line { before: before(), fate: Fate::Open });
@@ -119,7 +128,8 @@ impl Ledger {
     }
 
     /// These lines as they are sent.
-    pub(crate) fn text(&self, numbers: Range<u64>) -> Vec<u8> {
+    #[must_use]
+    pub fn text(&self, numbers: Range<u64>) -> Vec<u8> {
         let mut text = String::new();
         for number in numbers {
             text += &self.line(number);
@@ -134,12 +144,12 @@ impl Ledger {
     }
 
     /// A node said that it keeps these.
-    pub(crate) fn acknowledge(&self, numbers: Range<u64>) {
+    pub fn acknowledge(&self, numbers: Range<u64>) {
         self.settle(numbers, Fate::Acknowledged);
     }
 
     /// These are not sent again.
-    pub(crate) fn give_up(&self, numbers: Range<u64>) {
+    pub fn give_up(&self, numbers: Range<u64>) {
         self.settle(numbers, Fate::GivenUp);
     }
 
@@ -149,31 +159,39 @@ impl Ledger {
         lines.iter_mut().filter(|line| line.fate != Fate::Acknowledged).for_each(|line| line.fate = fate);
     }
 
-    pub(crate) fn acknowledge_all(&self) {
+    /// A node said that it keeps all that was sent.
+    pub fn acknowledge_all(&self) {
         self.state().lines.iter_mut().for_each(|line| line.fate = Fate::Acknowledged);
     }
 
-    pub(crate) fn sent(&self) -> u64 {
+    /// How many lines were, or are about to be, sent.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
         self.state().lines.len() as u64
     }
 
-    pub(crate) fn acknowledged(&self) -> u64 {
+    /// Of how many lines a node said that it keeps them, or that were found.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
         self.state().lines.iter().filter(|line| line.fate == Fate::Acknowledged).count() as u64
     }
 
     /// What has to be there of the lines that were not compared yet, or were not settled then.
-    pub(crate) fn recent(&self) -> Expected {
+    #[must_use]
+    pub fn recent(&self) -> Expected {
         let state = self.state();
         Expected { since: state.since, lines: state.lines.clone() }
     }
 
     /// What has to be there of all lines.
-    pub(crate) fn everything(&self) -> Expected {
+    #[must_use]
+    pub fn everything(&self) -> Expected {
         Expected { since: Since::default(), lines: self.state().lines.clone() }
     }
 
     /// Compares the lines that were found with those that were sent, and with what has to be there.
-    pub(crate) fn compare(&self, text: &[u8], expected: &Expected) -> Verdict {
+    #[must_use]
+    pub fn compare(&self, text: &[u8], expected: &Expected) -> Verdict {
         let mut verdict = Verdict { found: vec![false; self.state().lines.len()], ..Verdict::default() };
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(line);
@@ -197,7 +215,7 @@ impl Ledger {
     /// These were found in a complete answer when that was expected: they count as acknowledged. The next comparison
     /// begins at the first line that was open, and was not found: only then can none be passed over that is
     /// acknowledged later.
-    pub(crate) fn saw(&self, verdict: &Verdict, expected: &Expected) {
+    pub fn saw(&self, verdict: &Verdict, expected: &Expected) {
         let mut state = self.state();
         for (line, _) in state.lines.iter_mut().zip(&verdict.found).filter(|(_, found)| **found) {
             line.fate = Fate::Acknowledged;

@@ -12,6 +12,8 @@
 //!
 //! What needs root (packets that are lost, small disks) is left out without it, and said to be. Everything that is
 //! started or set up is undone at the end, whatever the end is.
+//!
+//! The [`Ledger`] and the [`Random`] numbers serve the tests at the program's door too.
 #![expect(clippy::disallowed_methods, reason = "this is about real time, real files and real processes")]
 #![expect(clippy::print_stderr, reason = "a run of minutes says how it goes")]
 
@@ -37,6 +39,8 @@ mod wall;
 mod watch;
 
 pub use joining::{Joining, join};
+pub use ledger::{Expected, Ledger, Since, Verdict};
+pub use random::Random;
 pub use report::{Report, Row};
 pub use run::{Options, run};
 pub use scaling::{Scaling, scale};

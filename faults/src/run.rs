@@ -201,7 +201,7 @@ impl<'a> Running<'a> {
         let ingest: Vec<_> = field.of(Role::Ingest).map(Node::http).collect();
         let watch = Watch::new(nodes.clone(), ingest.clone(), ledgers.clone());
         let mut running = Self {
-            asker: Asker::start(nodes, ledgers.clone(), Arc::clone(&watch), random.next()),
+            asker: Asker::start(nodes, ledgers.clone(), Arc::clone(&watch), random.next_u64()),
             options,
             field,
             random,

@@ -7,7 +7,6 @@
 //!
 //! `BUCKSAW_KILL_ROUNDS` asks for more rounds, `BUCKSAW_KILL_SEED` for those of an earlier run.
 
-mod ledger;
 mod ports;
 mod writers;
 
@@ -16,9 +15,9 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::node::Node;
-use crate::random::Random;
 use crate::wait::wait_until;
-use ledger::{Expected, Ledger, Since};
+use bucksaw_faults::Random;
+use bucksaw_faults::{Expected, Ledger, Since};
 use writers::{Stop, Way};
 
 /// Rounds of each kind, unless more are asked for.
@@ -82,7 +81,7 @@ fn rounds(blow: Blow, count: usize) {
         let _guard = stop.when_dropped();
         for (ledger, (_, way)) in ledgers.iter().zip(WRITERS) {
             let address = node.address(way.listener()).to_owned();
-            let (stop, seed) = (&stop, random.next());
+            let (stop, seed) = (&stop, random.next_u64());
             scope.spawn(move || way.write(ledger, &address, seed, stop));
         }
         for round in 0..count {
@@ -115,7 +114,7 @@ fn one_round(node: &mut Node, ledgers: &[Ledger], blow: Blow, round: usize, rand
                 && node.metric("bucksaw_store_compactions_total") > 0.0
         });
     }
-    thread::sleep(Duration::from_millis(random.next() % 500));
+    thread::sleep(Duration::from_millis(random.next_u64() % 500));
     let acknowledged = control(node, ledgers);
     eprintln!("{blow:?}, round {round}: {acknowledged} acknowledged records are there before the kill");
     strike(node, blow, random);
@@ -124,7 +123,7 @@ fn one_round(node: &mut Node, ledgers: &[Ledger], blow: Blow, round: usize, rand
 }
 
 fn strike(node: &mut Node, blow: Blow, random: &mut Random) {
-    let moment = |random: &mut Random, ms: u64| thread::sleep(Duration::from_micros(random.next() % (ms * 1_000)));
+    let moment = |random: &mut Random, ms: u64| thread::sleep(Duration::from_micros(random.next_u64() % (ms * 1_000)));
     match blow {
         Blow::Working => {}
         Blow::Starting => {
@@ -171,8 +170,9 @@ fn compare(node: &Node, ledgers: &[Ledger], expected: fn(&Ledger) -> Expected) {
         let answer = node.call("GET", &target, &[("Accept", "text/plain")], b"").expect(200);
         let stats = answer.header("bucksaw-stats").unwrap();
         assert!(stats.contains("\"partial\":false"), "{}: {stats}", ledger.name());
-        let found = ledger.compare(&answer.body, &expected).unwrap_or_else(|wrong| panic!("{wrong}"));
-        ledger.saw(&found, &expected);
+        let verdict = ledger.compare(&answer.body, &expected);
+        assert_eq!(verdict.wrong(false), None, "{}", ledger.name());
+        ledger.saw(&verdict, &expected);
     }
 }
 

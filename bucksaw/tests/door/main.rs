@@ -22,7 +22,6 @@ mod http;
 mod kill;
 mod node;
 mod pattern;
-mod random;
 mod running;
 mod same_as_grep;
 mod wait;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::random::Random;
+use bucksaw_faults::Random;
 
 /// The longest piece of a line that a pattern is made of.
 const PIECE_BYTES_MAX: usize = 40;

@@ -13,8 +13,8 @@ use crate::client::encode;
 use crate::corpus::{Text, corpus};
 use crate::node::{Node, bucksaw};
 use crate::pattern::{Term, Tree, count};
-use crate::random::Random;
 use crate::wait::wait_until;
+use bucksaw_faults::Random;
 
 /// What is accepted stays in the queue until the node is started again.
 const LATE: &[&str] = &["--segment-max-age", "1h", "--segment-max-bytes", "1GB"];

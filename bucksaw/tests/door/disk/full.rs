@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::tmpfs::Tmpfs;
 use crate::node::Node;
-use crate::random::Random;
 use crate::wait::{wait_for, wait_until};
+use bucksaw_faults::Random;
 
 const DISK_MB: usize = 24;
 const BALLAST_MB: usize = 15;
@@ -22,7 +22,7 @@ const SOCKETS_MAX: usize = 16 << 20;
 /// Lines that cannot be packed, each with its number.
 fn batch(number: usize, random: &mut Random) -> Vec<u8> {
     let line = |_| {
-        let words: Vec<String> = (0..8).map(|_| format!("{:016x}", random.next())).collect();
+        let words: Vec<String> = (0..8).map(|_| format!("{:016x}", random.next_u64())).collect();
         format!("batch{number} {}\n", words.join("")).into_bytes()
     };
     (0..400).flat_map(line).collect()

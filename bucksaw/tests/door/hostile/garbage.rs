@@ -5,7 +5,7 @@ use std::net::Shutdown;
 
 use super::assert_well;
 use crate::node::Node;
-use crate::random::Random;
+use bucksaw_faults::Random;
 
 const BLOBS: usize = 200;
 
@@ -33,7 +33,7 @@ fn garbage_on_every_port_harms_nobody() {
         for _ in 0..BLOBS {
             let mut blob = random.pick(&STARTS).to_vec();
             let length = random.below(3_000);
-            blob.extend((0..length).map(|_| random.next() as u8));
+            blob.extend((0..length).map(|_| random.next_u64() as u8));
             let mut stream = node.connect(port);
             // A port that has seen enough closes, or resets, whenever it likes.
             let _ = stream.write_all(&blob);

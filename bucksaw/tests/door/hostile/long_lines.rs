@@ -5,8 +5,8 @@ use std::net::Shutdown;
 
 use super::assert_well;
 use crate::node::Node;
-use crate::random::Random;
 use crate::wait::wait_until;
+use bucksaw_faults::Random;
 
 const RECORD_BYTES_MAX: usize = 1 << 20;
 
@@ -34,7 +34,7 @@ fn without_line_ends(count: usize) -> Vec<u8> {
     let mut random = Random::new(100);
     let mut bytes = Vec::with_capacity(count + 8);
     while bytes.len() < count {
-        bytes.extend(random.next().to_le_bytes().map(|byte| if byte == b'\n' { b'x' } else { byte }));
+        bytes.extend(random.next_u64().to_le_bytes().map(|byte| if byte == b'\n' { b'x' } else { byte }));
     }
     bytes.truncate(count);
     bytes

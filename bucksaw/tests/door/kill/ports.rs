@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::sync::Mutex;
 
-use crate::random::Random;
+use bucksaw_faults::Random;
 
 const FIRST: usize = 10_000;
 const COUNT: usize = 20_000;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crate::client::call;
 use crate::node::bucksaw;
-use crate::random::Random;
 use crate::wait::wait_for;
+use bucksaw_faults::Random;
 
-use super::ledger::Ledger;
+use bucksaw_faults::Ledger;
 
 /// Between two batches: some hundred records a second and writer are load enough, and few enough to compare all of them.
 const PAUSE: Duration = Duration::from_millis(5);
