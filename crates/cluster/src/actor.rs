@@ -95,6 +95,7 @@ pub(crate) struct Actor {
     refused: bool,
     started: Now,
     told: Option<Duration>,
+    doubted: Duration,
     succeeded: Option<Duration>,
     twins: BTreeMap<Id, Twins>,
     /// Since when somebody has come or gone, or facts have changed, and it was not written.
@@ -220,6 +221,7 @@ impl Actor {
             self.succeed(self.table.claim());
         }
         self.own_facts();
+        self.doubt();
         self.reach_out();
         self.save();
     }

@@ -10,6 +10,9 @@ use crate::pick;
 /// Own facts are told to so many at once; in larger clusters the others hear of them by comparing lists.
 const TELL_MAX: usize = 64;
 
+/// So many of those who are suspected are told of it at once: in the largest partition they are half of all.
+const DOUBTS_MAX: usize = 16;
+
 impl Actor {
     pub(super) fn datagram(&mut self, bytes: &[u8]) {
         let metrics = &self.given.metrics;
@@ -67,6 +70,18 @@ impl Actor {
     pub(super) fn send(&self, to: SocketAddr, datagram: Vec<u8>) {
         self.given.metrics.packets_sent.inc();
         self.given.net.send(to, datagram);
+    }
+
+    /// Says to those who are suspected that they are, as often as somebody is probed.
+    pub(super) fn doubt(&mut self) {
+        let time = self.now().uptime;
+        if time.saturating_sub(self.doubted) < self.given.config.probe_period {
+            return;
+        }
+        self.doubted = time;
+        for (to, datagram) in pick::some(self.given.doors.entropy.as_ref(), self.gossip.doubts(), DOUBTS_MAX) {
+            self.send(to, datagram);
+        }
     }
 
     /// Tells everyone of a node.

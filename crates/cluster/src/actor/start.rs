@@ -61,6 +61,7 @@ impl Actor {
             refused: false,
             started,
             told: None,
+            doubted: started.uptime,
             succeeded: None,
             twins: BTreeMap::new(),
             unsaved: [true, false],
