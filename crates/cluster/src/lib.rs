@@ -65,7 +65,7 @@ mod timers;
 
 pub use cluster::{Cluster, ForgetError, JSON_BYTES_MAX};
 pub use config::Config;
-pub use facts::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, PROTOCOL, Roles};
+pub use facts::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, MADE_GOOD_MAX, PROTOCOL, Roles};
 pub use member::{Member, State};
 pub use metrics::Metrics;
 pub use packet::is_packet;

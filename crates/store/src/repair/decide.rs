@@ -19,9 +19,9 @@ pub(crate) struct Wanting {
     pub(crate) ids: Ids,
 }
 
-/// The records of `own` that fewer than `copies` stores hold and that `me` is responsible for. `others` are all other stores,
-/// each with those of `own` that it holds.
-pub(crate) fn wanting(me: Id, own: &Ids, others: &[(Id, Ids)], copies: usize) -> Vec<Wanting> {
+/// The records of `own` that fewer than `copies` stores hold and that `me` is responsible for, or all of them where it once
+/// was and `goes_on`. `others` are all other stores, each with those of `own` that it holds.
+pub(crate) fn wanting(me: Id, own: &Ids, others: &[(Id, Ids)], copies: usize, goes_on: bool) -> Vec<Wanting> {
     let mut by_holders: BTreeMap<Vec<Id>, Ids> = BTreeMap::from([(vec![me], own.clone())]);
     for (node, held) in others {
         let mut next: BTreeMap<Vec<Id>, Ids> = BTreeMap::new();
@@ -40,6 +40,10 @@ pub(crate) fn wanting(me: Id, own: &Ids, others: &[(Id, Ids)], copies: usize) ->
     let enough = |(holders, ids): &(Vec<Id>, Ids)| holders.len() >= copies || ids.is_empty();
     let few = by_holders.into_iter().filter(|group| !enough(group));
     let mine = few.map(|(mut holders, ids)| {
+        if goes_on {
+            holders.sort_unstable();
+            return Wanting { holders, ids };
+        }
         let mut mine = Ids::default();
         let producers = ids.into_producers();
         producers
@@ -108,7 +112,7 @@ mod tests {
             for (me, own) in stores.iter().enumerate() {
                 let others: Vec<(Id, Ids)> = (0..).zip(&stores).filter(|(at, _)| *at != me as u64)
                     .map(|(at, held)| (node(at), set(own).common(&set(held)))).collect();
-                for Wanting { holders, ids } in wanting(node(me as u64), &set(own), &others, copies) {
+                for Wanting { holders, ids } in wanting(node(me as u64), &set(own), &others, copies, false) {
                     prop_assert!(holders.contains(&node(me as u64)));
                     let records = own.iter().filter(|(producer, sequence)| {
                         ids.contains(Id::new(Millis(0), Producer::new(*producer), *sequence))
