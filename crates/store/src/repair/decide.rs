@@ -98,6 +98,16 @@ mod tests {
         assert!(times.iter().all(|times| (900..1_100).contains(times)), "{times:?}");
     }
 
+    #[test]
+    fn who_began_goes_on_whoever_is_responsible() {
+        let own = ids(&(0..50).map(|producer| (producer, 1)).collect::<Vec<_>>());
+        let others = [(node(2), own.clone())];
+        let count =
+            |goes_on| wanting(node(1), &own, &others, 3, goes_on).iter().map(|group| group.ids.len()).sum::<u64>();
+        assert!((10..40).contains(&count(false)), "{}", count(false));
+        assert_eq!(count(true), 50);
+    }
+
     type Records = BTreeSet<(u64, u32)>;
 
     proptest! {

@@ -228,6 +228,46 @@ mod tests {
     }
 
     #[test]
+    fn who_was_walked_over_can_be_done_without_until_it_tells_anything() {
+        let mut bench = Bench::default();
+        let told = |mark, is_live| Fellow { mark, ..fellow(1, is_live) };
+        bench.after(0, &[told(1, true), fellow(2, true)]);
+        bench.after(1, &[told(2, false), fellow(2, true)]);
+        bench.watch.walked();
+        assert!(bench.watch.made_good().is_empty(), "it may come back");
+        bench.after(60, &[told(2, false), fellow(2, true)]);
+        assert!(bench.watch.made_good().is_empty(), "nobody has walked since");
+        bench.watch.walked();
+        assert_eq!(bench.watch.made_good(), [2]);
+        assert_eq!(bench.after(1, &[told(3, false), fellow(2, true)]), (false, true, false), "another has heard of it");
+        assert!(bench.watch.made_good().is_empty());
+        bench.watch.walked();
+        assert_eq!(bench.watch.made_good(), [3]);
+        let shrunk =
+            Fellow { incarnation: node(2), peer: Peer { held_bytes: 10, ..fellow(2, true).peer }, ..fellow(2, true) };
+        bench.after(1, &[told(3, false), shrunk]);
+        assert_eq!(bench.watch.made_good(), [3]);
+        assert_eq!(bench.after(60, &[told(3, false), shrunk]), (false, true, false));
+        assert!(bench.watch.made_good().is_empty(), "what it lost may have been the other copy");
+        bench.watch.walked();
+        bench.after(1, &[told(4, true), shrunk]);
+        assert!(bench.watch.made_good().is_empty(), "it is back");
+        bench.after(1, &[told(4, false), shrunk]);
+        bench.after(60, &[told(4, false), shrunk]);
+        assert!(bench.watch.made_good().is_empty(), "and gone again");
+    }
+
+    #[test]
+    fn who_takes_copies_again_is_a_gain() {
+        let mut bench = Bench::default();
+        let takes = |takes| Fellow { takes, ..fellow(1, true) };
+        bench.after(0, &[takes(true)]);
+        assert_eq!(bench.after(1, &[takes(false)]), (false, false, false));
+        assert_eq!(bench.after(1, &[takes(true)]), (false, false, true));
+        assert_eq!(bench.after(1, &[takes(true)]), (false, false, false));
+    }
+
+    #[test]
     fn as_many_as_there_are_copies_are_not_made_good() {
         let mut bench = Bench::default();
         let both = [fellow(1, false), fellow(2, false)];
