@@ -90,7 +90,8 @@ fn a_store_that_was_back_is_not_made_good_any_more() {
         assert!(town.is_partial() < town.sent());
         town.goes_down(2);
         assert!(town.is_partial() < town.sent());
-        (town.start(1), town.start(2));
+        town.start(1);
+        town.start(2);
         town.pass(Duration::from_secs(15));
         town.is_complete();
     }
