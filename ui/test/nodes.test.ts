@@ -65,6 +65,16 @@ describe("what is wrong with a node", () => {
       { member: "down", state: "down", since: "T" },
       ["It has been down since <T>: what it alone holds is missing from answers."],
     ],
+    [
+      { member: "down", state: "down", roles: ["store"], made_good: true },
+      ["It has been down: its records are kept elsewhere; “bucksaw forget” takes it from the list."],
+    ],
+    [
+      { member: "down", state: "down", made_good: true },
+      [
+        "It has been down: what it stored is kept elsewhere, what was in its queue is missing from answers; “bucksaw forget” takes it from the list.",
+      ],
+    ],
     [{ member: "suspect", since: "T" }, ["It has not answered since <T>, and counts as down in a moment."]],
     [{ member: "left", state: "left" }, []],
     [{ state: "silent" }, ["It is there, and does not tell how it is: it is slow, or was paused."]],

@@ -75,7 +75,15 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
     let since = text(node, "since").map(|since| format!(" since {since}")).unwrap_or_default();
     match (text(node, "member"), text(node, "state")) {
         (Some("down"), _) => {
-            troubles.push(format!("is down{since}: what it alone holds is missing from answers"));
+            let what = if node.get("made_good").and_then(Value::as_bool) != Some(true) {
+                "what it alone holds is missing from answers"
+            } else if takes_in(node) {
+                "what it stored is kept elsewhere, what was in its queue is missing from answers; 'bucksaw forget' takes it \
+                 from the list"
+            } else {
+                "its records are kept elsewhere; 'bucksaw forget' takes it from the list"
+            };
+            troubles.push(format!("is down{since}: {what}"));
         }
         (Some("suspect"), _) => troubles.push(format!("does not answer{since}: it counts as down in a moment")),
         (_, Some("silent")) => {
@@ -101,6 +109,11 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
         troubles.push(format!("has records that have waited for the stores for {}", human_seconds(waits)));
     }
     troubles
+}
+
+fn takes_in(node: &Map<String, Value>) -> bool {
+    let roles = node.get("roles").and_then(Value::as_array);
+    roles.is_some_and(|roles| roles.iter().any(|role| role == "ingest"))
 }
 
 fn text<'a>(node: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
@@ -165,6 +178,23 @@ mod tests {
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
             ],
+        );
+    }
+
+    #[test]
+    fn a_store_that_was_made_good_can_be_forgotten() {
+        let node = |roles: Value, made_good: bool| json!({"id": "a", "member": "down", "roles": roles, "made_good": made_good});
+        let check = |roles: Value, made_good: bool, want: &str| {
+            let want = format!("- a is down: {want}");
+            check(json!({"nodes": [node(roles, made_good)]}), &["1 node, 1 thing to see to:", &want]);
+        };
+        check(json!(["store"]), false, "what it alone holds is missing from answers");
+        check(json!(["store"]), true, "its records are kept elsewhere; 'bucksaw forget' takes it from the list");
+        check(
+            json!(["ingest", "store"]),
+            true,
+            "what it stored is kept elsewhere, what was in its queue is missing from answers; 'bucksaw forget' takes it from \
+             the list",
         );
     }
 

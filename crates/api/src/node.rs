@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_cluster::{ForgetError, Held, Member};
 use bucksaw_doors::Body;
+use bucksaw_query::made_good;
 use bucksaw_record::{Millis, time};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
@@ -27,13 +28,18 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     let own = described(app.clone()).await?;
     let Some(place) = &app.place else { return Ok(Json(json!({ "nodes": [own] }))) };
     let members = place.cluster.members();
+    let made_good = made_good(&members, place.copies as usize);
     let told = members.iter().map(|member| async {
         let told = match member.is_live() {
             _ if member.facts.node == place.cluster.node() => Some(own.clone()),
             true => place.cluster.call_json::<_, Value>(member, STATUS, &json!({}), TELL_MAX).await.ok(),
             false => None,
         };
-        of_member(member, told, member.facts.node == place.cluster.node())
+        let mut node = of_member(member, told, member.facts.node == place.cluster.node());
+        if made_good.contains(&member.facts.node) {
+            node["made_good"] = true.into();
+        }
+        node
     });
     let mut nodes = join_all(told).await;
     if members.is_empty() {

@@ -8,7 +8,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use bucksaw_record::{Id, Millis};
+use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 
 use crate::text;
@@ -18,6 +18,9 @@ pub const PROTOCOL: u32 = 1;
 
 /// An address for clients has at most so many bytes.
 pub const ADDRESS_BYTES_MAX: usize = 120;
+
+/// A node tells of so many stores that were made good, at most ([`Facts::made_good`]).
+pub const MADE_GOOD_MAX: usize = 4;
 
 /// What a node tells of itself.
 ///
@@ -58,6 +61,11 @@ pub struct Facts {
     /// there are copies, for then records may be nowhere else.
     #[serde(default, with = "text::millis", skip_serializing_if = "Option::is_none")]
     pub walked: Option<Millis>,
+    /// Stores that are gone, by the [marks](Facts::mark) of the last facts that came of them: since they were taken for lost
+    /// a pass of repair over all that this one holds has ended, and nothing of it is held by too few of the others. At most
+    /// [`MADE_GOOD_MAX`]; of more those with the lowest ids. What it says of one ends when that one tells anything new.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_good: Vec<u64>,
     /// Room on the file system of its data directory, in bytes.
     #[serde(default)]
     pub free_bytes: u64,
@@ -141,6 +149,7 @@ impl Facts {
             queue: Held::default(),
             shelf: Held::default(),
             walked: None,
+            made_good: Vec::new(),
             free_bytes: 0,
             draining: false,
             left: false,
@@ -150,6 +159,14 @@ impl Facts {
     /// What tells two facts of one node apart, the newer higher.
     pub(crate) fn age(&self) -> (Id, u64) {
         (self.incarnation, self.version)
+    }
+
+    /// A number for just these facts of just this node: another one whenever it has told anything new. The same on every
+    /// machine and in every version, and in 48 bits, so that others can be told of it in few bytes.
+    #[must_use]
+    pub fn mark(&self) -> u64 {
+        let (node, incarnation) = (self.node.bits().to_le_bytes(), self.incarnation.bits().to_le_bytes());
+        Producer::keyed(&[&node[..], &incarnation, &self.version.to_le_bytes()].concat()).bits()
     }
 
     /// Whether these could be the facts of a node: every text within its bounds.
@@ -166,5 +183,6 @@ impl Facts {
             && self.address.port() != 0
             && !self.address.ip().is_unspecified()
             && self.load.level <= 3
+            && self.made_good.len() <= MADE_GOOD_MAX
     }
 }

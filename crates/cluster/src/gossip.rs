@@ -11,6 +11,7 @@ use foca::{AccumulatingRuntime, Foca, Member, Message, NoCustomBroadcast, OwnedN
 
 use crate::Config;
 use crate::codec::Codec;
+use crate::doubt;
 use crate::identity::Identity;
 use crate::packet::{self, GOSSIP_BYTES_MAX};
 use crate::table::{MEMBERS_MAX, Seen};
@@ -104,6 +105,15 @@ impl Gossip {
         let mut seen: Vec<Seen> = others.chain([me]).collect();
         seen.sort_unstable_by_key(|seen| seen.identity.address);
         seen
+    }
+
+    /// A word to each of those whom foca suspects, by address.
+    pub(crate) fn doubts(&self) -> Vec<(SocketAddr, Vec<u8>)> {
+        let suspects = self.foca.iter_members().filter(|member| member.state() == foca::State::Suspect);
+        let mut doubts: Vec<_> =
+            suspects.filter_map(|suspect| Some((suspect.id().address, doubt::probe(self.me(), suspect)?))).collect();
+        doubts.sort_unstable();
+        doubts
     }
 
     pub(crate) fn is_alone(&self) -> bool {

@@ -18,6 +18,7 @@
 //! ```
 //!
 //! - *Probes and rumours* are SWIM by the crate foca, fed by one task ([`Cluster::start`]). It alone decides who is alive.
+//!   Whoever suspects a node says so to its face, too, so that it surely hears of it and contradicts (`doubt`).
 //!   A crash is known everywhere after three seconds mostly, and hardly ever after more than five, on a local network. Who is down is tried each second, so that halves of a
 //!   cluster that were parted find each other within seconds; who is alone tries everyone it knows, and `--join`, for ever.
 //! - *[`Facts`]* are small and of constant size. That is what lets them be told whole and at once: there is no state to catch up
@@ -45,6 +46,7 @@ mod actor;
 mod cluster;
 mod codec;
 mod config;
+mod doubt;
 mod entry;
 mod exchange;
 mod facts;
@@ -63,7 +65,7 @@ mod timers;
 
 pub use cluster::{Cluster, ForgetError, JSON_BYTES_MAX};
 pub use config::Config;
-pub use facts::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, PROTOCOL, Roles};
+pub use facts::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, MADE_GOOD_MAX, PROTOCOL, Roles};
 pub use member::{Member, State};
 pub use metrics::Metrics;
 pub use packet::is_packet;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use bucksaw_cluster::{Facts, Held, Load};
+use bucksaw_cluster::{Facts, Held, Load, MADE_GOOD_MAX, Member};
 use bucksaw_record::Millis;
+use bucksaw_store::repair::Repair;
 
 use crate::balance::Balance;
 use crate::node::Node;
@@ -20,21 +21,32 @@ impl Teller {
         Self(Balance::new(node.balance))
     }
 
-    /// Brings the facts up to date, a period after the last time. `walked` is when the last pass of repair that came to its
-    /// end began.
-    pub(crate) fn tell(&mut self, node: &Node, walked: Option<Millis>) {
+    /// Brings the facts up to date, a period after the last time.
+    pub(crate) fn tell(&mut self, node: &Node, repair: Option<&Repair>) {
         // Where nothing is taken in there is nothing to be sent away.
         let load = if node.roles.ingest { self.0.step(&node.queue, &node.cluster) } else { Load::default() };
         let (queue, shelf) = (in_queue(node), on_shelf(node));
         let free_bytes = node.queue.free_bytes();
+        let status = repair.map(Repair::status).unwrap_or_default();
+        let made_good = still_gone(&node.cluster.members(), status.made_good);
         node.cluster.update(|facts: &mut Facts| {
             facts.load = load;
             facts.queue = queue;
             facts.shelf = shelf;
             facts.free_bytes = free_bytes;
-            facts.walked = walked;
+            facts.walked = status.walked;
+            facts.made_good = made_good;
         });
     }
+}
+
+/// Of stores that were made good those that are as they were: the walker may be in the middle of a window, and not have seen
+/// yet that one is back.
+fn still_gone(members: &[Member], mut made_good: Vec<u64>) -> Vec<u64> {
+    let is_gone = |mark: u64| members.iter().any(|member| !member.is_live() && member.facts.mark() == mark);
+    made_good.retain(|mark| is_gone(*mark));
+    made_good.truncate(MADE_GOOD_MAX);
+    made_good
 }
 
 /// What no store has taken.

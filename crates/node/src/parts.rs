@@ -109,7 +109,7 @@ impl Parts {
         };
         within(&node.tasks, time, drain).await;
         // What others remember of it while it is gone.
-        Teller::new(node).tell(node, None);
+        Teller::new(node).tell(node, self.repair.as_deref());
     }
 
     /// Ends them, and waits for at most `time` for what they are doing.
@@ -211,7 +211,7 @@ async fn restore(repair: Arc<Repair>, mut stopping: Stopping) {
 async fn tell_facts(node: Node, repair: Option<Arc<Repair>>, mut stopping: Stopping) {
     let mut teller = Teller::new(&node);
     while !is_stopping(&stopping) {
-        teller.tell(&node, repair.as_ref().and_then(|repair| repair.status().walked));
+        teller.tell(&node, repair.as_deref());
         rest(&node, facts::PERIOD, &mut stopping).await;
     }
 }

@@ -33,6 +33,7 @@ impl Peers for Others {
         let fellow = |member: &Member| Fellow {
             peer: peer(member),
             incarnation: member.facts.incarnation,
+            mark: member.facts.mark(),
             is_live: member.is_live(),
             takes: !member.facts.draining,
         };

@@ -40,7 +40,9 @@ mod unit;
 pub use bucksaw_scan::Level;
 #[doc(hidden)]
 pub use cluster::read_anything;
-pub use cluster::{Answer, Follow, Followed, Gossiped, Patience, Peer, Peers, Repair, Scatter, Serving, Stretch};
+pub use cluster::{
+    Answer, Follow, Followed, Gossiped, Patience, Peer, Peers, Repair, Scatter, Serving, Stretch, made_good,
+};
 pub use count::{Bucket, Division, Histogram};
 pub use engine::{Config, Engine};
 pub use fields::{FieldValues, Fields};

@@ -25,6 +25,8 @@ pub struct Fellow {
     pub peer: Peer,
     /// Another one at each start.
     pub incarnation: Id,
+    /// Another one whenever it has told anything new of itself, so that nobody takes it for gone who has only not heard it.
+    pub mark: u64,
     /// Whether it is there, as far as is known; else it is down, or has left.
     pub is_live: bool,
     /// Whether it takes copies: not when it will go soon.

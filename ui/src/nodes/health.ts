@@ -35,7 +35,7 @@ export function troubles(node: NodeFacts, when: (time: string) => string = (time
   const found: string[] = [];
   const since = node.since === undefined ? "" : ` since ${when(node.since)}`;
   if (node.member === "down") {
-    found.push(`It has been down${since}: what it alone holds is missing from answers.`);
+    found.push(`It has been down${since}: ${absent(node)}`);
   } else if (node.member === "suspect") {
     found.push(`It has not answered${since}, and counts as down in a moment.`);
   } else if (node.state === "silent") {
@@ -53,6 +53,15 @@ export function troubles(node: NodeFacts, when: (time: string) => string = (time
     found.push(`Records have waited for the stores for ${duration(waits)}.`);
   }
   return found;
+}
+
+/** What it means that a node is down. */
+function absent(node: NodeFacts): string {
+  if (!node.made_good) return "what it alone holds is missing from answers.";
+  const kept = node.roles.includes("ingest")
+    ? "what it stored is kept elsewhere, what was in its queue is missing from answers"
+    : "its records are kept elsewhere";
+  return `${kept}; “bucksaw forget” takes it from the list.`;
 }
 
 /** Files that are damaged, and segments with damaged blocks. */

@@ -14,6 +14,8 @@ export interface NodeFacts {
   since?: string;
   /** Where another live node with the same id is. */
   twin?: string;
+  /** It is a store that is gone, and all that it kept is kept by enough others. */
+  made_good?: boolean;
   load?: { bytes_per_second: number; connections: number; level: number };
   uptime_seconds?: number;
   queue: {

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::tests::{any_identity, any_member, any_message};
 use crate::entry::{Gone, How, Live};
-use crate::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, Roles};
+use crate::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, MADE_GOOD_MAX, Roles};
 
-/// The largest facts that are sound.
+/// The largest facts that are sound, of a node that is there: of one that is gone less is told.
 fn largest() -> Entry {
     let text = Some("/".repeat(ADDRESS_BYTES_MAX));
     let incarnation = Id::new(Millis::MAX, Producer::new(u64::MAX), 0);
@@ -25,21 +25,23 @@ fn largest() -> Entry {
         queue: held,
         shelf: held,
         walked: Some(Millis::MAX),
+        made_good: vec![(1 << 48) - 1; MADE_GOOD_MAX],
         free_bytes: u64::MAX,
         draining: false,
         left: false,
     };
-    let gone = Some(Gone { how: How::Forgotten, for_ms: u64::MAX });
-    Entry { facts, gone, live: Some(Live { incarnation: Id::MAX, address }) }
+    Entry { facts, gone: None, live: Some(Live { incarnation: Id::MAX, address }) }
 }
 
 #[test]
 fn the_largest_facts_fit_and_come_back() {
-    let entry = largest();
-    assert!(entry.is_sound());
-    let datagram = facts(&entry).unwrap();
-    let Ok(Packet::Facts(found)) = Packet::parse(&datagram) else { panic!("not understood") };
-    assert_eq!(*found, entry);
+    let gone = Some(Gone { how: How::Forgotten, for_ms: u64::MAX });
+    for entry in [largest(), Entry { gone, live: None, ..largest() }] {
+        assert!(entry.is_sound());
+        let datagram = facts(&entry).unwrap();
+        let Ok(Packet::Facts(found)) = Packet::parse(&datagram) else { panic!("not understood") };
+        assert_eq!(*found, entry);
+    }
 }
 
 #[test]
@@ -65,6 +67,7 @@ fn unsound_facts_are_refused() {
     check(|entry| entry.facts.clients.bulk = Some("a".repeat(ADDRESS_BYTES_MAX + 1)));
     check(|entry| entry.facts.clients.fast = Some("a\u{1b}[2J".to_owned()));
     check(|entry| entry.facts.load.level = 4);
+    check(|entry| entry.facts.made_good.push(1));
     check(|entry| entry.facts.address.set_port(0));
     check(|entry| entry.facts.address.set_ip([0, 0, 0, 0].into()));
     check(|entry| entry.facts.incarnation = Id::MAX);

@@ -64,6 +64,27 @@ fn halves_that_take_each_other_for_dead_find_each_other_within_seconds() {
     }
 }
 
+/// Two suspect each other. The one that is the first to take the other for dead tells it, so that it goes on in another
+/// incarnation, and forgets what it was about to do about its own suspicion. Of that the first one must hear.
+#[test]
+fn no_suspicion_stays_when_all_is_well_again() {
+    for seed in 0..4 {
+        for count in [2, 3] {
+            let town = Town::settled(seed, count);
+            for tenths in 5..40 {
+                let step = Duration::from_millis(100);
+                let (one, others) = (town.nodes(&[0]), town.nodes(if count == 2 { &[1] } else { &[1, 2] }));
+                town.world.network().part(&one, &others);
+                town.world.run_for(step * tenths);
+                town.world.network().heal_all();
+                let round = format!("seed {seed}, {count} nodes, {tenths} tenths of a second");
+                assert!(town.until(8, Town::all_alive), "{round}: {}", town.picture());
+                town.world.run_for(step * ((seed as u32 + tenths) % 7));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_way_that_is_cut_in_one_direction_only_makes_nobody_dead() {
     let town = Town::settled(2, 5);

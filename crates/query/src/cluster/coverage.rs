@@ -2,7 +2,8 @@
 //!
 //! A record that a store took lies in as many stores as the [`copies`](super::Peers::copies) say; one that it did not take
 //! lies in the queue of the node that accepted it. So records may be missing when as many stores are missing as there are
-//! copies, or a node whose queue could hold records of the time that was asked for.
+//! copies, or a node whose queue could hold records of the time that was asked for. A store that is gone and was made good
+//! ([`made_good`](super::made_good())) is none of these stores any more, though it is one of the nodes that are missing.
 
 use bucksaw_record::Millis;
 

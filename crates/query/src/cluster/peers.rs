@@ -1,12 +1,16 @@
 //! What a question over the cluster needs to know of the other nodes.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bucksaw_cluster::{Cluster, Member, State};
 use bucksaw_doors::{Body, Clock, Waiting};
 use bucksaw_record::{Id, Millis};
 use tokio::sync::watch;
+
+use super::made_good::made_good;
 
 /// The other nodes, as this one sees them now.
 pub trait Peers: Send + Sync + std::fmt::Debug {
@@ -39,7 +43,7 @@ pub struct Peer {
     pub live: bool,
     /// The oldest time that a record may have which only its queue holds; `None` when it takes in nothing.
     pub queue_from: Option<Millis>,
-    /// Whether it keeps records on a shelf.
+    /// Whether it keeps records on a shelf; not when it is gone and [made good](super::made_good()).
     pub store: bool,
 }
 
@@ -49,7 +53,12 @@ pub struct Gossiped {
     cluster: Arc<Cluster>,
     clock: Arc<dyn Clock>,
     copies: usize,
+    /// The uptime at which this was made.
+    since: Duration,
 }
+
+/// For so long after a start what is known of other nodes may be what was known before it.
+const NEWS: Duration = Duration::from_secs(10);
 
 /// Of a queue that was empty when its node last told of it, records from so long before count as possible: they came in
 /// after that, and nobody else was told. In milliseconds.
@@ -59,10 +68,17 @@ impl Gossiped {
     /// The nodes of a cluster that keeps so many copies of each record.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, clock: Arc<dyn Clock>, copies: usize) -> Self {
-        Self { cluster, clock, copies }
+        let since = clock.uptime();
+        Self { cluster, clock, copies, since }
     }
 
-    fn peer(&self, member: &Member) -> Peer {
+    /// Stores that are gone and need not come back.
+    fn made_good(&self, members: &[Member]) -> BTreeSet<Id> {
+        let is_new = self.clock.uptime().saturating_sub(self.since) < NEWS;
+        if is_new { BTreeSet::new() } else { made_good(members, self.copies) }
+    }
+
+    fn peer(&self, member: &Member, made_good: &BTreeSet<Id>) -> Peer {
         let facts = &member.facts;
         let live = member.is_live();
         let heard = if live { Millis(self.clock.unix_ms()) } else { member.since };
@@ -74,7 +90,7 @@ impl Gossiped {
             address: facts.address.to_string(),
             live,
             queue_from: takes_in.then(|| facts.queue.oldest.map_or(untold, |oldest| oldest.min(untold))),
-            store: facts.roles.store,
+            store: facts.roles.store && !made_good.contains(&facts.node),
         }
     }
 
@@ -90,7 +106,7 @@ impl Peers for Gossiped {
         let own = self.cluster.node();
         let members = self.cluster.members();
         match members.iter().find(|member| member.facts.node == own) {
-            Some(member) => self.peer(member),
+            Some(member) => self.peer(member, &BTreeSet::new()),
             None => Peer { node: own, address: String::new(), live: true, queue_from: Some(Millis(0)), store: true },
         }
     }
@@ -98,7 +114,9 @@ impl Peers for Gossiped {
     fn others(&self) -> Vec<Peer> {
         let own = self.cluster.node();
         let there = |member: &&Member| member.facts.node != own && Self::counts(member);
-        self.cluster.members().iter().filter(there).map(|member| self.peer(member)).collect()
+        let members = self.cluster.members();
+        let made_good = self.made_good(&members);
+        members.iter().filter(there).map(|member| self.peer(member, &made_good)).collect()
     }
 
     fn copies(&self) -> usize {

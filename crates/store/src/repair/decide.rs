@@ -19,9 +19,9 @@ pub(crate) struct Wanting {
     pub(crate) ids: Ids,
 }
 
-/// The records of `own` that fewer than `copies` stores hold and that `me` is responsible for. `others` are all other stores,
-/// each with those of `own` that it holds.
-pub(crate) fn wanting(me: Id, own: &Ids, others: &[(Id, Ids)], copies: usize) -> Vec<Wanting> {
+/// The records of `own` that fewer than `copies` stores hold and that `me` is responsible for, or all of them where it once
+/// was and `goes_on`. `others` are all other stores, each with those of `own` that it holds.
+pub(crate) fn wanting(me: Id, own: &Ids, others: &[(Id, Ids)], copies: usize, goes_on: bool) -> Vec<Wanting> {
     let mut by_holders: BTreeMap<Vec<Id>, Ids> = BTreeMap::from([(vec![me], own.clone())]);
     for (node, held) in others {
         let mut next: BTreeMap<Vec<Id>, Ids> = BTreeMap::new();
@@ -40,6 +40,10 @@ pub(crate) fn wanting(me: Id, own: &Ids, others: &[(Id, Ids)], copies: usize) ->
     let enough = |(holders, ids): &(Vec<Id>, Ids)| holders.len() >= copies || ids.is_empty();
     let few = by_holders.into_iter().filter(|group| !enough(group));
     let mine = few.map(|(mut holders, ids)| {
+        if goes_on {
+            holders.sort_unstable();
+            return Wanting { holders, ids };
+        }
         let mut mine = Ids::default();
         let producers = ids.into_producers();
         producers
@@ -94,6 +98,16 @@ mod tests {
         assert!(times.iter().all(|times| (900..1_100).contains(times)), "{times:?}");
     }
 
+    #[test]
+    fn who_began_goes_on_whoever_is_responsible() {
+        let own = ids(&(0..50).map(|producer| (producer, 1)).collect::<Vec<_>>());
+        let others = [(node(2), own.clone())];
+        let count =
+            |goes_on| wanting(node(1), &own, &others, 3, goes_on).iter().map(|group| group.ids.len()).sum::<u64>();
+        assert!((10..40).contains(&count(false)), "{}", count(false));
+        assert_eq!(count(true), 50);
+    }
+
     type Records = BTreeSet<(u64, u32)>;
 
     proptest! {
@@ -108,7 +122,7 @@ mod tests {
             for (me, own) in stores.iter().enumerate() {
                 let others: Vec<(Id, Ids)> = (0..).zip(&stores).filter(|(at, _)| *at != me as u64)
                     .map(|(at, held)| (node(at), set(own).common(&set(held)))).collect();
-                for Wanting { holders, ids } in wanting(node(me as u64), &set(own), &others, copies) {
+                for Wanting { holders, ids } in wanting(node(me as u64), &set(own), &others, copies, false) {
                     prop_assert!(holders.contains(&node(me as u64)));
                     let records = own.iter().filter(|(producer, sequence)| {
                         ids.contains(Id::new(Millis(0), Producer::new(*producer), *sequence))

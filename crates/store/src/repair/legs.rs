@@ -32,6 +32,12 @@ impl Leg {
         Self { window, only: None, ready: Duration::ZERO, is_missing: false }
     }
 
+    /// Whether this store once was the one to see to it, and goes on until it is done: who became responsible since may have
+    /// walked over it before.
+    pub(crate) fn is_own(&self) -> bool {
+        self.only.is_some() || self.is_missing
+    }
+
     /// Takes in another, which it touches or not.
     fn join(&mut self, other: Self) {
         self.window.from = self.window.from.min(other.window.from);

@@ -9,12 +9,12 @@
 //! There is no list of what should be where. Each store walks over what it holds itself and asks the others, so whatever is
 //! held by one at least is found to be missing copies, however that came about. Of those who hold a record one is
 //! responsible by a hash (`decide`), so normally one acts, and the work is spread over all; where two do, a copy is made
-//! that was not needed, which does no harm, because answers drop equal ids.
+//! that was not needed, which does no harm, because answers drop equal ids. Who began with a record goes on until it is done.
 //!
 //! - A *window* is a span of time with no more than a quarter of a million records or 32 MiB of text on this shelf, about.
 //! - A *pass* goes over all of them: a minute or two after a start, then once a day; at once when a store is lost, came back
-//!   with much less than it had, or joined while copies were missing. The daily ones also hold all own blocks against their
-//!   checksums; a damaged block is not held, and is restored from another store as another copy.
+//!   with much less than it had, or joined, or takes copies again, while copies were missing. The daily ones also hold all
+//!   own blocks against their checksums; a damaged block is not held, and is restored from another store as another copy.
 //! - *Hints* are windows in which somebody saw a copy missing ([`Repair::hint`]); they go before a pass.
 //! - *Gone and lost*: while a store is down and may come back, nothing is done; after `lost_after` it holds nothing.
 //! - *Fresh* records, which came to the shelf less than `margin` ago, may be on their way to others still: those that
@@ -26,7 +26,9 @@
 //! A pass ends when all windows were looked at with the answers of all stores that are not lost, and everything that could
 //! be copied was. Windows that fail are put off and looked at again. When it ends, [`Status::walked`] tells since when: who
 //! went down before that was made good, if it was fewer stores than there are copies. Where as many were lost at once, some
-//! records may be nowhere, and no pass says otherwise until they come back or are forgotten.
+//! records may be nowhere, and no pass says otherwise until they come back or are forgotten. [`Status::made_good`] tells which
+//! of those that are lost this store can do without, if nothing was missing copies; what all stores say of that together
+//! decides whether answers can.
 //!
 //! What it does not do: nothing at rest is moved for balance, and copies that are too many stay.
 

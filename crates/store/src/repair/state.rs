@@ -83,7 +83,7 @@ impl State {
 
     /// What is to be done now, as things are; `None` when nothing is.
     pub(crate) fn next(&mut self, fellows: Vec<Fellow>, now: Duration, wall: Millis) -> Option<Task> {
-        let Seen { live, is_awaiting, was_loss, was_gain } = self.watch.look(fellows, now, self.config.lost_after);
+        let Seen { live, is_awaiting, was_loss, was_gain, .. } = self.watch.look(fellows, now, self.config.lost_after);
         let gains = was_gain && (self.missing > 0 || self.pass.as_ref().is_some_and(|pass| pass.missing > 0));
         if was_loss || gains {
             self.begin(wall, false);
@@ -130,6 +130,9 @@ impl State {
         if self.watch.make_good(self.copies) {
             self.walked = Some(pass.began);
         }
+        if pass.missing == 0 {
+            self.watch.walked();
+        }
         self.missing = pass.missing;
         self.pass = None;
         // The first of those that check checksums comes some time within a period, or a node that is often started anew
@@ -167,6 +170,7 @@ impl State {
             missing: missing + known.sum::<u64>(),
             put_off: legs().filter(|leg| leg.ready > Duration::ZERO).count(),
             lost: self.watch.lost(),
+            made_good: self.watch.made_good(),
             ..Status::default()
         }
     }

@@ -11,6 +11,9 @@ pub struct Status {
     pub at: Option<Millis>,
     /// When the last pass that came to its end began: stores that went down before that were made good.
     pub walked: Option<Millis>,
+    /// Stores that are lost, by the marks of what they told last, and need not come back for anything that this one holds:
+    /// a pass that began when they were lost has ended, and all of it is held by enough of the others. By their ids.
+    pub made_good: Vec<u64>,
     /// Records that this store is responsible for and that too few stores hold, as last seen.
     pub missing: u64,
     /// Windows that are looked at again, because a store could not be asked or took nothing.

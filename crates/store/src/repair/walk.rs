@@ -143,7 +143,7 @@ impl Repair {
                 // Some keep less than was known. What they let go of is not missing.
                 continue;
             }
-            let wanting = wanting(self.linked.node, &own, &others, shelf.config.copies);
+            let wanting = wanting(self.linked.node, &own, &others, shelf.config.copies, leg.is_own());
             return Ok(Compared { window, found, wanting });
         }
     }

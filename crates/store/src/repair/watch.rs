@@ -12,13 +12,19 @@ use crate::peers::Fellow;
 #[derive(Clone, Copy, Debug)]
 struct Known {
     incarnation: Id,
+    /// What it has told.
+    mark: u64,
     held_bytes: u64,
+    /// Whether it takes copies.
+    takes: bool,
     /// Since when it has not been there.
     gone_since: Option<Duration>,
     /// It has been gone for long enough.
     is_lost: bool,
     /// A whole pass has gone over all records since.
     made_good: bool,
+    /// One after which nothing was missing, whatever others were lost with it.
+    is_walked: bool,
     /// It was started anew: when it is to be seen whether it has what it had, and how much that was.
     check: Option<(Duration, u64)>,
 }
@@ -33,6 +39,8 @@ pub(crate) struct Seen {
     pub(crate) was_loss: bool,
     /// There is one more to take copies.
     pub(crate) was_gain: bool,
+    /// One came back with much less than it had.
+    was_shrunk: bool,
 }
 
 /// Watches the stores.
@@ -45,6 +53,11 @@ impl Watch {
         let mut seen = Seen::default();
         for fellow in &fellows {
             self.meet(fellow, now, lost_after, &mut seen);
+        }
+        if seen.was_shrunk {
+            seen.was_loss = true;
+            // What was kept there may have been the copy that another store was made good by.
+            self.0.values_mut().for_each(|known| known.is_walked = false);
         }
         let is_there = |node: &Id| fellows.iter().any(|fellow| fellow.peer.node == *node);
         self.0.retain(|node, known| {
@@ -73,18 +86,28 @@ impl Watch {
         let is_new = !self.0.contains_key(&fellow.peer.node);
         let known = self.0.entry(fellow.peer.node).or_insert(Known {
             incarnation: fellow.incarnation,
+            mark: fellow.mark,
             held_bytes: 0,
+            takes: fellow.takes,
             gone_since: None,
             is_lost: false,
             made_good: false,
+            is_walked: false,
             check: None,
         });
+        let is_news = std::mem::replace(&mut known.mark, fellow.mark) != fellow.mark;
         if !fellow.is_live {
             known.gone_since.get_or_insert(now);
+            if is_news {
+                // Somebody has heard of it since: it may have been back there, and have kept records.
+                seen.was_loss |= known.is_lost;
+                known.is_walked = false;
+            }
             return;
         }
-        seen.was_gain |= is_new || known.is_lost;
-        (known.gone_since, known.is_lost, known.made_good) = (None, false, false);
+        seen.was_gain |= is_new || known.is_lost || (fellow.takes && !known.takes);
+        (known.gone_since, known.is_lost, known.made_good, known.is_walked) = (None, false, false, false);
+        known.takes = fellow.takes;
         if known.incarnation != fellow.incarnation {
             known.incarnation = fellow.incarnation;
             // What it tells right after its start may come before it has looked.
@@ -92,7 +115,7 @@ impl Watch {
         }
         match known.check {
             Some((due, before)) if now >= due => {
-                seen.was_loss |= fellow.peer.held_bytes < before / 2;
+                seen.was_shrunk |= fellow.peer.held_bytes < before / 2;
                 known.check = None;
                 known.held_bytes = fellow.peer.held_bytes;
             }
@@ -104,6 +127,16 @@ impl Watch {
     /// Those that are lost.
     pub(crate) fn lost(&self) -> Vec<Id> {
         self.0.iter().filter(|(_, known)| known.is_lost).map(|(node, _)| *node).collect()
+    }
+
+    /// A pass has ended in which all that are lost now held nothing, and nothing was missing copies after it.
+    pub(crate) fn walked(&mut self) {
+        self.0.values_mut().filter(|known| known.is_lost).for_each(|known| known.is_walked = true);
+    }
+
+    /// The marks of those that need not come back for anything that this store holds, by their ids.
+    pub(crate) fn made_good(&self) -> Vec<u64> {
+        self.0.values().filter(|known| known.is_lost && known.is_walked).map(|known| known.mark).collect()
     }
 
     /// A pass has ended in which all that are lost now held nothing. Says whether that made them good: not when as many were
@@ -135,7 +168,7 @@ mod tests {
     fn fellow(number: u64, is_live: bool) -> Fellow {
         let address = "10.0.0.1:7659".parse().unwrap();
         let peer = Peer { node: node(number), address, held_bytes: 1_000, free_bytes: 1 };
-        Fellow { peer, incarnation: node(1), is_live, takes: true }
+        Fellow { peer, incarnation: node(1), mark: 1, is_live, takes: true }
     }
 
     #[derive(Default)]
@@ -192,6 +225,46 @@ mod tests {
         bench.after(0, &[fellow(1, true)]);
         bench.after(1, &[with(0)]);
         assert_eq!(bench.after(60, &[with(900)]), (false, false, false));
+    }
+
+    #[test]
+    fn who_was_walked_over_can_be_done_without_until_it_tells_anything() {
+        let mut bench = Bench::default();
+        let told = |mark, is_live| Fellow { mark, ..fellow(1, is_live) };
+        bench.after(0, &[told(1, true), fellow(2, true)]);
+        bench.after(1, &[told(2, false), fellow(2, true)]);
+        bench.watch.walked();
+        assert!(bench.watch.made_good().is_empty(), "it may come back");
+        bench.after(60, &[told(2, false), fellow(2, true)]);
+        assert!(bench.watch.made_good().is_empty(), "nobody has walked since");
+        bench.watch.walked();
+        assert_eq!(bench.watch.made_good(), [2]);
+        assert_eq!(bench.after(1, &[told(3, false), fellow(2, true)]), (false, true, false), "another has heard of it");
+        assert!(bench.watch.made_good().is_empty());
+        bench.watch.walked();
+        assert_eq!(bench.watch.made_good(), [3]);
+        let shrunk =
+            Fellow { incarnation: node(2), peer: Peer { held_bytes: 10, ..fellow(2, true).peer }, ..fellow(2, true) };
+        bench.after(1, &[told(3, false), shrunk]);
+        assert_eq!(bench.watch.made_good(), [3]);
+        assert_eq!(bench.after(60, &[told(3, false), shrunk]), (false, true, false));
+        assert!(bench.watch.made_good().is_empty(), "what it lost may have been the other copy");
+        bench.watch.walked();
+        bench.after(1, &[told(4, true), shrunk]);
+        assert!(bench.watch.made_good().is_empty(), "it is back");
+        bench.after(1, &[told(4, false), shrunk]);
+        bench.after(60, &[told(4, false), shrunk]);
+        assert!(bench.watch.made_good().is_empty(), "and gone again");
+    }
+
+    #[test]
+    fn who_takes_copies_again_is_a_gain() {
+        let mut bench = Bench::default();
+        let takes = |takes| Fellow { takes, ..fellow(1, true) };
+        bench.after(0, &[takes(true)]);
+        assert_eq!(bench.after(1, &[takes(false)]), (false, false, false));
+        assert_eq!(bench.after(1, &[takes(true)]), (false, false, true));
+        assert_eq!(bench.after(1, &[takes(true)]), (false, false, false));
     }
 
     #[test]

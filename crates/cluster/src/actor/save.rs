@@ -1,0 +1,37 @@
+//! Keeping the list for the next start.
+
+use std::io;
+use std::time::Duration;
+
+use bucksaw_doors::run;
+
+use super::{Actor, Command};
+use crate::keep::Kept;
+
+/// `members.json` is written at most so often when somebody came or went, and so often when only facts changed.
+const SAVE_PERIODS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
+
+impl Actor {
+    /// Writes the list when it is time to.
+    pub(super) fn save(&mut self) {
+        let time = self.now().uptime;
+        let waited = |period| self.saved.is_none_or(|saved| time.saturating_sub(saved) >= period);
+        let [standing, facts] = self.unsaved;
+        if self.saving || !(standing && waited(SAVE_PERIODS[0]) || facts && waited(SAVE_PERIODS[1])) {
+            return;
+        }
+        (self.saving, self.saved, self.unsaved) = (true, Some(time), [false; 2]);
+        let (keep, kept) = (self.keep.clone(), self.kept());
+        let (tasks, commands) = (self.given.tasks.clone(), self.given.commands.clone());
+        self.given.tasks.spawn(Box::pin(async move {
+            let result = run(&tasks, move || keep.write(&kept)).await;
+            let result = result.unwrap_or_else(|| Err(io::Error::other("writing the list ended by a bug")));
+            // The node may have left.
+            let _ = commands.send(Command::Saved(result)).await;
+        }));
+    }
+
+    pub(super) fn kept(&self) -> Kept {
+        Kept { incarnation: self.own.incarnation, members: self.table.entries(self.now()) }
+    }
+}

@@ -1,0 +1,81 @@
+//! The beginning: what was kept, and a new incarnation.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+
+use bucksaw_record::Id;
+
+use super::own::after;
+use super::{Actor, Alarm, Given, now};
+use crate::Facts;
+use crate::gossip::Gossip;
+use crate::identity::Identity;
+use crate::keep::Keep;
+use crate::reach::Reach;
+use crate::table::{Table, Times};
+use crate::timers::Timers;
+
+impl Actor {
+    /// Reads what was kept.
+    ///
+    /// # Errors
+    /// As [`crate::Cluster::start`].
+    pub(crate) fn new(given: Given) -> io::Result<Self> {
+        let keep = Keep::new(given.doors.fs.clone(), &given.config.data_dir);
+        let started = now(&given.doors);
+        let kept = keep.read()?;
+        let last = kept.as_ref().map_or(Id::MIN, |kept| kept.incarnation);
+        let me = Identity {
+            node: given.me.borrow().node,
+            incarnation: after(last, &given.doors),
+            address: plain(given.net.address()),
+        };
+        let config = &given.config;
+        let grace = config.suspect_time + 2 * config.probe_period;
+        let times = Times { remember: config.remember, grace, twins: 3 * grace };
+        let mut table = Table::new(me.node, times);
+        for entry in kept.into_iter().flat_map(|kept| kept.members) {
+            table.hear(entry, started);
+        }
+        let own = Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.me.borrow().clone() };
+        let own = Facts { protocol: crate::PROTOCOL, left: false, ..own };
+        if !own.is_sound() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the node's address or one for its clients is none that others could use",
+            ));
+        }
+        let gossip = Gossip::new(me, config, given.doors.entropy.clone());
+        let reach = Reach::new(config.exchange_period);
+        let mut timers = Timers::new();
+        timers.add(started.uptime, Alarm::Tick);
+        let mut actor = Self {
+            given,
+            table,
+            gossip,
+            reach,
+            timers,
+            keep,
+            own,
+            refused: false,
+            started,
+            told: None,
+            doubted: started.uptime,
+            succeeded: None,
+            twins: BTreeMap::new(),
+            unsaved: [true, false],
+            saved: None,
+            saving: false,
+            left: false,
+        };
+        actor.own_up();
+        actor.settle();
+        Ok(actor)
+    }
+}
+
+/// An address without what is of this machine only.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
+}

@@ -1,0 +1,5 @@
+//! Whole nodes of simulated clusters.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by a panic")]
+
+mod losses;
+mod town;
