@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::plain;
+use super::{copies, plain, text};
 use crate::print::human_seconds;
 
 /// A queue whose oldest records wait for longer than this is one that the stores do not keep up with; as in
@@ -44,6 +44,7 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
             if missing == 1 { "comes" } else { "come" },
         ));
     }
+    things.extend(copies::lines(cluster));
     for node in nodes {
         let name = match (node.get("id").map(plain), node.get("addresses_http").map(plain)) {
             (id, None) => id.unwrap_or_default(),
@@ -100,11 +101,8 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
     {
         troubles.push(format!("has records that have waited for the stores for {}", human_seconds(waits)));
     }
+    troubles.extend(copies::hindrance(node));
     troubles
-}
-
-fn text<'a>(node: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
-    node.get(key).and_then(Value::as_str)
 }
 
 fn plural(count: usize, one: &str) -> String {

@@ -211,7 +211,7 @@ async fn restore(repair: Arc<Repair>, mut stopping: Stopping) {
 async fn tell_facts(node: Node, repair: Option<Arc<Repair>>, mut stopping: Stopping) {
     let mut teller = Teller::new(&node);
     while !is_stopping(&stopping) {
-        teller.tell(&node, repair.as_ref().and_then(|repair| repair.status().walked));
+        teller.tell(&node, repair.as_ref().and_then(|repair| repair.walked()));
         rest(&node, facts::PERIOD, &mut stopping).await;
     }
 }

@@ -37,6 +37,7 @@ mod extract;
 mod ids;
 mod legs;
 mod look;
+mod pace;
 mod state;
 mod status;
 mod walk;
@@ -46,7 +47,7 @@ mod window;
 pub use ask::{Held, IDS};
 pub use config::Config;
 pub use ids::Ids;
-pub use status::Status;
+pub use status::{Hindrance, Status};
 pub use walk::{Repair, Walk};
 pub(crate) use window::Window;
 
