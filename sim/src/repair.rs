@@ -155,10 +155,10 @@ fn copies_of_a_lost_store_are_restored() {
         bench.destroy(1);
         assert!(bench.copies().keys().any(|count| *count < copies), "it had some");
         // Known to be down, and not yet lost.
-        bench.pass(LOST_AFTER / 2);
-        for status in bench.statuses() {
-            assert!(status.gone_bytes > 0 && (status.awaited.len(), status.open.len()) == (1, 0), "{status:?}");
-        }
+        let is_awaited =
+            |status: &repair::Status| status.gone_bytes > 0 && (status.awaited.len(), status.open.len()) == (1, 0);
+        let all = || bench.statuses().iter().all(is_awaited);
+        assert!(bench.world.run_until(all, LOST_AFTER), "{:#?}", bench.statuses());
         bench.repaired();
         bench.pass(REPAIRED);
         for status in bench.statuses() {
