@@ -1,5 +1,6 @@
 //! `bucksaw status`: the cluster as the asked node sees it.
 
+mod copies;
 mod health;
 
 use anyhow::Context;
@@ -15,7 +16,7 @@ use crate::{interrupt, node};
 
 /// The columns and the keys that they show; an object's members are `object_member`. Columns that no node has anything for
 /// are left out. They fit into 120 characters; what does not is in `-o json`.
-const COLUMNS: [(&str, &str); 10] = [
+const COLUMNS: [(&str, &str); 11] = [
     ("id", "id"),
     ("state", SEEN),
     ("roles", "roles"),
@@ -23,6 +24,7 @@ const COLUMNS: [(&str, &str); 10] = [
     ("in", "load_bytes_per_second"),
     ("backlog", "queue_pending_bytes"),
     ("stored", "store_stored_bytes"),
+    ("repair", "repair_progress"),
     ("disk free", "disk_free_bytes"),
     ("up", "uptime_seconds"),
     ("http", "addresses_http"),
@@ -32,7 +34,7 @@ const COLUMNS: [(&str, &str); 10] = [
 const SEEN: &str = "seen";
 
 /// What the first lines tell of the cluster as a whole.
-const TOLD: [&str; 5] = ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing"];
+const TOLD: [&str; 6] = ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing", "copies"];
 
 /// Show the cluster as the asked node sees it
 #[derive(Clone, Debug, Args)]
@@ -124,6 +126,7 @@ fn cell(key: &str, value: &Value) -> String {
         (Some(size), _) if key.ends_with(BYTES) => human_bytes(size),
         (Some(size), _) if key.ends_with(RATE) => format!("{}/s", human_bytes(size)),
         (_, Some(seconds)) if key.ends_with(SECONDS) => human_seconds(seconds),
+        (_, Some(done)) if key.ends_with(PROGRESS) => copies::percent(done),
         _ => plain(value),
     }
 }
@@ -131,9 +134,14 @@ fn cell(key: &str, value: &Value) -> String {
 const BYTES: &str = "_bytes";
 const SECONDS: &str = "_seconds";
 const RATE: &str = "_bytes_per_second";
+const PROGRESS: &str = "_progress";
 
 fn unitless(key: &str) -> &str {
     key.strip_suffix(BYTES).or_else(|| key.strip_suffix(RATE)).or_else(|| key.strip_suffix(SECONDS)).unwrap_or(key)
+}
+
+fn text<'a>(node: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+    node.get(key).and_then(Value::as_str)
 }
 
 fn plain(value: &Value) -> String {

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 
@@ -112,15 +112,16 @@ fn feed(ledger: &Ledger, mut input: ChildStdin, rate: usize, stop: &AtomicBool) 
     }
 }
 
-/// Sends batches that count only when they are replicated, each with a key and again until it is acknowledged.
-pub(crate) fn bulk(ledger: &Ledger, at: SocketAddr, pause: Duration, stop: &AtomicBool, abandon: &AtomicBool) {
+/// Sends batches that count only when they are replicated, each with a key and again until it is acknowledged: first to one
+/// node, and then to one after the other.
+pub(crate) fn bulk(ledger: &Ledger, to: &[SocketAddr], pause: Duration, stop: &AtomicBool, abandon: &AtomicBool) {
     let target = format!("/api/v1/ingest?durability=bulk&label=writer={}", ledger.name());
     while !stop.load(Ordering::Relaxed) {
         let numbers = ledger.next(BATCH);
         let body = ledger.text(numbers.clone());
-        let key = format!("{} {}", ledger.name(), numbers.start);
-        loop {
-            let answer = call(at, "POST", &target, &[("Idempotency-Key", &key)], &body, BULK_PATIENCE);
+        let key = key(ledger.name(), numbers.start);
+        for at in to.iter().cycle() {
+            let answer = call(*at, "POST", &target, &[("Idempotency-Key", &key)], &body, BULK_PATIENCE);
             if answer.is_ok_and(|answer| answer.status == 200) {
                 ledger.acknowledge(numbers.clone());
                 break;
@@ -133,4 +134,11 @@ pub(crate) fn bulk(ledger: &Ledger, at: SocketAddr, pause: Duration, stop: &Atom
         }
         thread::sleep(pause);
     }
+}
+
+/// A UUID of version 7: its time is known to all nodes, so a batch is the same records wherever it is sent.
+fn key(writer: &str, number: u64) -> String {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let name = writer.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    format!("{:08x}-{:04x}-7000-8{:03x}-{number:012x}", at >> 16, at & 0xffff, name & 0xfff)
 }

@@ -144,19 +144,14 @@ struct Running<'a> {
     watch: Arc<Watch>,
     ledgers: Vec<Arc<Ledger>>,
     forwarders: Vec<Forwarder>,
-    bulks: Vec<Bulk>,
+    bulks: Vec<JoinHandle<()>>,
     /// Ends the feeding of forwarders, and the bulk writers.
     stop: Arc<AtomicBool>,
     bulk_stop: Arc<AtomicBool>,
+    /// Ends the bulk writers though a batch is not acknowledged.
+    bulk_abandon: Arc<AtomicBool>,
     asker: Asker,
     report: Report,
-}
-
-/// A thread that writes to one ingest node.
-struct Bulk {
-    place: usize,
-    abandon: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
 }
 
 /// A thread that asks all the time.
@@ -211,6 +206,7 @@ impl<'a> Running<'a> {
             bulks: Vec::new(),
             stop: Arc::default(),
             bulk_stop: Arc::default(),
+            bulk_abandon: Arc::default(),
             report: Report::default(),
         };
         running.watch.look_on();
@@ -224,11 +220,12 @@ impl<'a> Running<'a> {
             let forwarder = Forwarder::start(&options.bucksaw, home, &common.minder, ledger, &to, options.rate, stop)?;
             running.forwarders.push(forwarder);
         }
-        for (place, (ledger, at)) in bulk_ledgers.into_iter().zip(ingest).enumerate() {
-            let (stop, abandon) = (Arc::clone(&running.bulk_stop), Arc::<AtomicBool>::default());
-            let abandoned = Arc::clone(&abandon);
-            let thread = thread::spawn(move || bulk(&ledger, at, Duration::from_millis(200), &stop, &abandoned));
-            running.bulks.push(Bulk { place, abandon, thread });
+        for (place, ledger) in bulk_ledgers.into_iter().enumerate() {
+            let (stop, abandon) = (Arc::clone(&running.bulk_stop), Arc::clone(&running.bulk_abandon));
+            let mut to = ingest.clone();
+            to.rotate_left(place);
+            let writer = thread::spawn(move || bulk(&ledger, &to, Duration::from_millis(200), &stop, &abandon));
+            running.bulks.push(writer);
         }
         Ok(running)
     }
@@ -353,26 +350,21 @@ impl<'a> Running<'a> {
         self.tell()
     }
 
-    /// What was acknowledged for `bulk` outlives any node: one is destroyed for good while bulk writers go on, when nothing
-    /// else waits in it. Answers without it may say that they are partial, for what it had is not known; nothing that was
+    /// What was acknowledged for `bulk` outlives any node: one is destroyed for good while bulk writers go on, which turn to
+    /// the others with what it did not answer, when nothing else waits in it. Answers without it may say that they are partial, for what it had is not known; nothing that was
     /// acknowledged may be missing from them.
     fn lose_an_ingest_node(&mut self) -> anyhow::Result<()> {
         let place = self.random.below(NODES);
         let name = format!("{} destroyed, under bulk", self.field.nodes[place].name);
         let mut row = Row { name, began: self.watch.now(), ..Row::default() };
         eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
-        // A batch that it did not answer would get other ids from the node in its place.
-        self.bulks
-            .iter()
-            .filter(|bulk| bulk.place == place)
-            .for_each(|bulk| bulk.abandon.store(true, Ordering::Relaxed));
         self.field.begin(Blow { kind: Kind::Destroy, target: place })?;
         thread::sleep(self.options.hold);
         row.ended = self.watch.now();
         self.bulk_stop.store(true, Ordering::Relaxed);
-        for bulk in self.bulks.drain(..) {
+        for writer in self.bulks.drain(..) {
             // It cannot panic but by a bug of the harness.
-            bulk.thread.join().map_err(|_| anyhow::anyhow!("a bulk writer panicked"))?;
+            writer.join().map_err(|_| anyhow::anyhow!("a bulk writer panicked"))?;
         }
         self.wait_consumed()?;
         row.heal = Some(self.watch.now() - row.ended);
@@ -511,7 +503,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.bulk_stop.store(true, Ordering::Relaxed);
-        self.bulks.iter().for_each(|bulk| bulk.abandon.store(true, Ordering::Relaxed));
+        self.bulk_abandon.store(true, Ordering::Relaxed);
         self.watch.stop();
     }
 }

@@ -10,7 +10,7 @@ use bucksaw_doors::sim::{self, World};
 use bucksaw_ingest::handover::{message, read_message};
 use bucksaw_node::Roles;
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_store::repair;
+use bucksaw_store::repair::{self, Hindrance};
 
 use crate::append::{APPEND, Append, Appended};
 use crate::fleet::Fleet;
@@ -154,6 +154,11 @@ fn copies_of_a_lost_store_are_restored() {
         let lost = Millis(bench.client.doors().clock.unix_ms());
         bench.destroy(1);
         assert!(bench.copies().keys().any(|count| *count < copies), "it had some");
+        // Known to be down, and not yet lost.
+        let is_awaited =
+            |status: &repair::Status| status.gone_bytes > 0 && (status.awaited.len(), status.open.len()) == (1, 0);
+        let all = || bench.statuses().iter().all(is_awaited);
+        assert!(bench.world.run_until(all, LOST_AFTER), "{:#?}", bench.statuses());
         bench.repaired();
         bench.pass(REPAIRED);
         for status in bench.statuses() {
@@ -162,6 +167,8 @@ fn copies_of_a_lost_store_are_restored() {
                 "all others know that it was made good: {status:?}"
             );
             assert_eq!((status.missing, status.lost.len()), (0, 1));
+            assert_eq!((status.gone_bytes, status.open.len(), status.awaited.len()), (0, 0, 0));
+            assert!((status.began, status.left_bytes, status.hindrance) == (None, 0, None), "{status:?}");
         }
         let node = bench.fleet.machines[0].node().unwrap();
         let members = node.cluster.members();
@@ -172,6 +179,44 @@ fn copies_of_a_lost_store_are_restored() {
         bench.pass(3 * PERIOD);
         assert_eq!(bench.restored_bytes(), bytes, "and that was all");
         bench.check();
+    }
+}
+
+#[test]
+fn what_stops_it_is_told() {
+    let mut bench = Bench::new(12, 3, 3);
+    bench.send(30);
+    bench.settle();
+    // Fewer stores than copies.
+    bench.destroy(1);
+    bench.pass(LOST_AFTER + REPAIRED);
+    let statuses = bench.statuses();
+    let missing: u64 = statuses.iter().map(|status| status.missing).sum();
+    assert!(missing >= u64::from(bench.sent), "of each record somebody says so: {statuses:#?}");
+    for status in &statuses {
+        assert_eq!(status.hindrance, Some(Hindrance::TooFewStores), "{status:?}");
+        assert!(status.missing_bytes > 0 && status.restored_bytes == 0, "{status:?}");
+    }
+}
+
+#[test]
+fn as_many_losses_as_copies_stay_open() {
+    let mut bench = Bench::new(13, 4, 2);
+    bench.send(30);
+    bench.settle();
+    bench.destroy(1);
+    bench.destroy(2);
+    bench.pass(LOST_AFTER + REPAIRED);
+    for status in bench.statuses() {
+        assert!(status.open.len() == 2 && status.gone_bytes > 0, "{status:?}");
+    }
+    // When one is forgotten the other can be made good.
+    let node = bench.fleet.machines[0].node().unwrap();
+    let (cluster, gone) = (node.cluster.clone(), bench.statuses()[0].open[0]);
+    bench.world.block_on(async move { cluster.forget(gone).await }).unwrap();
+    bench.pass(LOST_AFTER + REPAIRED);
+    for status in bench.statuses() {
+        assert!(status.open.is_empty() && status.gone_bytes == 0 && status.hindrance.is_none(), "{status:?}");
     }
 }
 

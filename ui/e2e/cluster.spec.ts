@@ -66,6 +66,48 @@ test("a node that is paused says nothing", async ({ page, three }) => {
   await expect(page.getByText("All is well")).toBeVisible({ timeout: 20_000 });
 });
 
+test("following says who is lost, and who is back", async ({ page, three }) => {
+  const [first, , third] = three;
+  const lost = third.addresses.cluster ?? "nowhere";
+  await page.goto(`${first.url}/?tail=1&q=app%3Dlive`);
+  const said = page.getByTestId("said");
+  const notices = page.getByTestId("notice");
+  await expect(said).toContainText("Live ·");
+  await first.send("one\n", "app=live");
+  await expect(page.getByRole("option", { name: "one" })).toBeVisible();
+  await third.signal("SIGKILL");
+  await expect(said).toContainText(`Live without ${lost}`, { timeout: 20_000 });
+  await expect(notices).toHaveCount(1);
+  await expect(notices.first()).toContainText(`${lost} `);
+  await expect(notices.first()).toContainText("what it accepts is not shown until it is back");
+  await first.send("two\n", "app=live");
+  // The newest stands on top, and the line between what came before and after; it is no record.
+  await expect(page.getByRole("option").first()).toContainText("two");
+  await expect(page.getByRole("option").nth(1)).toHaveAttribute("data-testid", "notice");
+  await expect(page.getByRole("option").nth(2)).toContainText("one");
+  await expect(said).toContainText("2 records here");
+  await notices.first().click({ force: true });
+  await expect(page).not.toHaveURL(/record=/);
+  for (const [width, height] of [
+    [1440, 900],
+    [390, 844],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    for (const colours of ["light", "dark"] as const) {
+      await theme(page, colours);
+      await page.screenshot({ path: `${pictures}/following-lost-${colours}-${width}.png` });
+      await accessible(page, `following ${colours} ${width}`);
+    }
+  }
+  // A page that begins to follow now hears of it, too.
+  await page.reload();
+  await expect(said).toContainText(`Live without ${lost}`);
+  await third.start();
+  await expect(notices.first()).toContainText("is followed from here on", { timeout: 20_000 });
+  await third.send("three\n", "app=live");
+  await expect(page.getByRole("option").first()).toContainText("three");
+});
+
 test("a cluster that lost a node looks right in both themes and widths", async ({ page, three }) => {
   const [first, , third] = three;
   const look = async (name: string) => {
@@ -93,4 +135,20 @@ test("a cluster that lost a node looks right in both themes and widths", async (
   await third.signal("SIGKILL");
   await expect(articles(page).first().getByRole("alert")).toContainText("It has been down", { timeout: 20_000 });
   await look("cluster-lost");
+  // As stores say it a minute later, when there is so much that it takes a while.
+  await page.route("**/api/v1/cluster*", async (route) => {
+    const answer = await route.fetch();
+    const told = await answer.json();
+    const pace = { bytes_per_second: 31e6, left_seconds: 1_250 };
+    told.copies = { kept: false, short_bytes: 8.4e9, missing_records: 0, lost_stores: 1, progress: 0.43, ...pace };
+    for (const node of told.nodes) {
+      if (node.repair !== undefined) node.repair = { ...node.repair, progress: 0.43, ...pace };
+      if (node.repair !== undefined && node.id === told.asked) node.repair.hindered_by = "no_room";
+    }
+    await route.fulfill({ json: told });
+  });
+  await expect(page.getByText("43% looked through at 31.0 MB/s, about 20 min left.")).toBeVisible();
+  await expect(page.getByRole("progressbar", { name: "Compared" })).toHaveCount(2);
+  await expect(page.getByText("no other store has room for them")).toBeVisible();
+  await look("cluster-restoring");
 });

@@ -63,13 +63,16 @@ describe("lines of an answer", () => {
       stats: undefined,
     });
     expect(readLine('{"stats":{}}').kind).toBe("stats");
+    expect(readLine('{"lost":"is down","node":"a:1"}')).toEqual({ kind: "node", address: "a:1", lost: "is down" });
+    expect(readLine('{"joined":true,"node":"a:1"}')).toEqual({ kind: "node", address: "a:1", lost: undefined });
+    expect(readLine('{"skipped_bytes":7,"node":"a:1"}')).toEqual({ kind: "skipped", records: 0, bytes: 7 });
     expect(readLine('{"later":1}').kind).toBe("nothing");
   });
 });
 
 it("rings keep the last and count the others", () => {
   const ring = new Ring<number>(3);
-  for (let item = 0; item < 5; item += 1) ring.push(item);
+  expect([0, 1, 2, 3, 4].map((item) => ring.push(item))).toEqual([undefined, undefined, undefined, 0, 1]);
   expect([ring.at(-1), ring.at(0), ring.at(1), ring.at(2), ring.at(3)]).toEqual([undefined, 2, 3, 4, undefined]);
   expect([ring.length, ring.dropped]).toEqual([3, 2]);
   ring.clear();

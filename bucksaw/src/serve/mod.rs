@@ -116,13 +116,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let signals = Signals::catch(&http)?;
     node.answer_calls();
     let mut parts = Parts::start(node);
-    let restore =
-        parts.repair().map(|repair| Arc::new(cluster::Restore(Arc::clone(repair))) as Arc<dyn bucksaw_query::Repair>);
+    let repair = parts.repair().cloned();
+    let restore = repair.clone().map(|repair| Arc::new(cluster::Restore(repair)) as Arc<dyn bucksaw_query::Repair>);
     let copies = args.replication_factor as usize;
     let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
     let scatter = Scatter::new(serving, Arc::new(peers), bucksaw_query::Patience::default(), restore);
     let app = App::new(engine, doors.clone(), settings::api(&args), metrics.api, info, registry);
-    let app = app.in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
+    let app = app.restoring(repair).in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
     let (stop, stopping) = watch::channel(false);
     let served = serve(&net, &http, listeners, &intake, &app, &stopping);
     say_ready(&addresses, data_dir.path());

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::plain;
+use super::{copies, plain, text};
 use crate::print::human_seconds;
 
 /// A queue whose oldest records wait for longer than this is one that the stores do not keep up with; as in
@@ -44,6 +44,7 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
             if missing == 1 { "comes" } else { "come" },
         ));
     }
+    things.extend(copies::lines(cluster));
     for node in nodes {
         let name = match (node.get("id").map(plain), node.get("addresses_http").map(plain)) {
             (id, None) => id.unwrap_or_default(),
@@ -108,16 +109,13 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
     {
         troubles.push(format!("has records that have waited for the stores for {}", human_seconds(waits)));
     }
+    troubles.extend(copies::hindrance(node));
     troubles
 }
 
 fn takes_in(node: &Map<String, Value>) -> bool {
     let roles = node.get("roles").and_then(Value::as_array);
     roles.is_some_and(|roles| roles.iter().any(|role| role == "ingest"))
-}
-
-fn text<'a>(node: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
-    node.get(key).and_then(Value::as_str)
 }
 
 fn plural(count: usize, one: &str) -> String {

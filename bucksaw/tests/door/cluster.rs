@@ -1,5 +1,8 @@
 //! Several nodes: what `make cluster` starts, and what is said of them.
 
+mod retry;
+mod watch;
+
 use std::process::Command;
 
 use serde_json::Value;

@@ -9,6 +9,7 @@ use bucksaw_doors::{Body, Doors};
 use bucksaw_ingest::Queue;
 use bucksaw_query::{Engine, Scatter};
 use bucksaw_record::Millis;
+use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
@@ -47,6 +48,7 @@ pub struct App {
     pub(crate) tails: Arc<Semaphore>,
     pub(crate) history: Arc<History>,
     pub(crate) place: Option<Place>,
+    pub(crate) repair: Option<Arc<Repair>>,
     ready: Arc<AtomicBool>,
 }
 
@@ -85,6 +87,7 @@ impl App {
             info: Arc::new(info),
             registry: Arc::new(registry),
             place: None,
+            repair: None,
             ready: Arc::new(AtomicBool::new(true)),
         }
     }
@@ -98,6 +101,12 @@ impl App {
     /// Who asks all nodes; `None` while this node is alone, and its engine's answers are those of the cluster.
     pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
         self.scatter.as_ref().filter(|scatter| !scatter.is_alone())
+    }
+
+    /// Lets it tell how restoring copies is getting on, where that is done. To be called before [`Self::in_cluster`].
+    #[must_use]
+    pub fn restoring(self, repair: Option<Arc<Repair>>) -> Self {
+        Self { repair, ..self }
     }
 
     /// Lets it tell of the other nodes, too, and them of this one. Each record is kept on `copies` stores.

@@ -8,6 +8,7 @@
 mod app;
 mod cluster;
 mod config;
+mod copies;
 mod error;
 mod history;
 mod ingest;

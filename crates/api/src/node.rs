@@ -15,6 +15,7 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
+use crate::copies;
 use crate::error::ApiError;
 use crate::params::Params;
 
@@ -52,6 +53,7 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     };
     let missing = (place.copies as usize).saturating_sub(stores);
     Ok(Json(json!({
+        "copies": copies::of_all(&nodes, missing),
         "nodes": nodes,
         "asked": place.cluster.node(),
         "replication_factor": place.copies,
@@ -140,7 +142,7 @@ fn load(queue: &bucksaw_ingest::Queue) -> Value {
     load
 }
 
-fn moment(at: Option<Millis>) -> Option<String> {
+pub(crate) fn moment(at: Option<Millis>) -> Option<String> {
     at.map(|at| time::format_rfc3339(at, 0))
 }
 
@@ -162,7 +164,8 @@ fn describe(app: &App) -> Value {
         (true, false) => "ready",
     };
     let info = &app.info;
-    json!({
+    let stored_bytes = sum(bucksaw_store::Stored::file_bytes);
+    let mut told = json!({
         "id": info.id,
         "version": info.version,
         "addresses": info.addresses,
@@ -179,7 +182,7 @@ fn describe(app: &App) -> Value {
             "segments": segments.len(),
             "records": sum(|segment| segment.reach().records),
             "text_bytes": sum(|segment| segment.reach().text_bytes),
-            "stored_bytes": sum(bucksaw_store::Stored::file_bytes),
+            "stored_bytes": stored_bytes,
             "oldest": span(segments.iter().map(|segment| segment.reach().low).min()),
             "newest": span(segments.iter().map(|segment| segment.reach().high).max()),
         },
@@ -187,7 +190,12 @@ fn describe(app: &App) -> Value {
         "disk_free_bytes": queue.free_bytes(),
         "damaged": app.engine.damaged(),
         "segments_with_damaged_blocks": broken,
-    })
+    });
+    // Where each record is kept once there is nothing to be restored from.
+    if let Some(repair) = app.repair.as_ref().filter(|_| shelf.copies() > 1) {
+        told["repair"] = copies::of_store(repair, stored_bytes);
+    }
+    told
 }
 
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {

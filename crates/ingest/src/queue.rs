@@ -316,10 +316,11 @@ impl Queue {
         self.config.free_bytes_min
     }
 
-    /// The time that a keyed batch's ids carry: that of its first try.
+    /// The id of the first record of a batch with this key, which comes at `now`: a retry has the same.
     #[must_use]
-    pub fn key_base(&self, producer: Producer, now: Millis) -> Millis {
-        lock(&self.keys).base(producer, now)
+    pub fn keyed(&self, key: &[u8], now: Millis) -> Id {
+        let base = lock(&self.keys).base(key, now);
+        Id::new(base, Producer::keyed(key), 0)
     }
 
     /// Takes note of a keyed batch that the store found among its segments.

@@ -309,14 +309,14 @@ fn many_streams_and_producers_share_one_file() {
 fn keys_survive_a_restart() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config::default());
-    let producer = Producer::keyed(b"batch");
-    let base = queue.key_base(producer, Millis(1_000_000));
+    let first = queue.keyed(b"batch", Millis(1_000_000));
+    assert_eq!(first, Id::new(Millis(1_000_000), Producer::keyed(b"batch"), 0));
     let records = Records {
         source: Source::Http,
         labels: &Labels::default(),
-        first: Id::new(base, producer, 0),
+        first,
         count: 1,
-        accepted: base,
+        accepted: first.at(),
         flags: 0,
         sides: &[],
         text: &[b"x\n"],
@@ -325,5 +325,5 @@ fn keys_survive_a_restart() {
     drop(queue);
     machine.clock.advance(Duration::from_secs(60));
     let (queue, _) = machine.open(Config::default());
-    assert_eq!(queue.key_base(producer, Millis(machine.clock.unix_ms())), base);
+    assert_eq!(queue.keyed(b"batch", Millis(machine.clock.unix_ms())), first);
 }

@@ -27,14 +27,14 @@ impl Teller {
         let load = if node.roles.ingest { self.0.step(&node.queue, &node.cluster) } else { Load::default() };
         let (queue, shelf) = (in_queue(node), on_shelf(node));
         let free_bytes = node.queue.free_bytes();
-        let status = repair.map(Repair::status).unwrap_or_default();
-        let made_good = still_gone(&node.cluster.members(), status.made_good);
+        let walked = repair.and_then(Repair::walked);
+        let made_good = still_gone(&node.cluster.members(), repair.map(Repair::made_good).unwrap_or_default());
         node.cluster.update(|facts: &mut Facts| {
             facts.load = load;
             facts.queue = queue;
             facts.shelf = shelf;
             facts.free_bytes = free_bytes;
-            facts.walked = status.walked;
+            facts.walked = walked;
             facts.made_good = made_good;
         });
     }

@@ -15,6 +15,7 @@
 
 pub mod expr;
 mod id;
+mod key;
 mod labels;
 mod lines;
 mod marks;
@@ -24,6 +25,7 @@ pub mod time;
 
 pub use expr::Expr;
 pub use id::{Id, InvalidId, Producer};
+pub use key::key_time;
 pub use labels::{InvalidLabels, Labels};
 pub use lines::{Cut, Cutter, Rest};
 pub use marks::Marks;

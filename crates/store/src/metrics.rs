@@ -2,9 +2,19 @@
 
 use std::sync::atomic::AtomicU64;
 
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use crate::repair::{Hindrance, Status};
+
+/// What stops repair.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ByWhy {
+    pub(crate) why: &'static str,
+}
 
 /// Counters and gauges of the shelf.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +31,7 @@ pub struct Metrics {
     pub(crate) copied_bytes: Counter,
     pub(crate) received_bytes: Counter,
     pub(crate) copy_failed: Counter,
+    pub(crate) copies: Gauge,
     pub(crate) copies_missing: Gauge,
     pub(crate) repair_passes: Counter,
     pub(crate) repair_windows: Counter,
@@ -30,6 +41,11 @@ pub struct Metrics {
     pub(crate) repair_restored_bytes: Counter,
     pub(crate) repair_restored_records: Counter,
     pub(crate) repair_missing_records: Gauge,
+    pub(crate) repair_missing_bytes: Gauge,
+    pub(crate) repair_left_bytes: Gauge,
+    pub(crate) repair_gone_bytes: Gauge,
+    pub(crate) repair_gone_stores: Gauge,
+    pub(crate) repair_hindered: Family<ByWhy, Gauge>,
     pub(crate) compactions: Counter,
     pub(crate) compacted_bytes: Counter,
     pub(crate) compact_failed: Counter,
@@ -59,6 +75,7 @@ impl Metrics {
         store.register("copied_bytes", "Bytes of segment files that other stores keep, too", all.copied_bytes);
         store.register("received_bytes", "Bytes of segment files of other stores kept here", all.received_bytes);
         store.register("copy_failed", "Copies that another store did not take", all.copy_failed);
+        store.register("copies", "On how many stores each record is to be kept: the replication factor", all.copies);
         let missing =
             "Stores that are missing to keep as many copies as are wanted: nothing is gathered while there are any";
         store.register("copies_missing", missing, all.copies_missing);
@@ -77,6 +94,18 @@ impl Metrics {
         store.register("repair_restored_records", "Copies of records restored", all.repair_restored_records);
         let missing = "Records that too few stores hold and this one is responsible for, as last seen";
         store.register("repair_missing_records", missing, all.repair_missing_records);
+        let missing = "Bytes of segment files that these records take, about";
+        store.register("repair_missing_bytes", missing, all.repair_missing_bytes);
+        let left = "Bytes of segment files that the pass of repair under way has not come to, about";
+        store.register("repair_left_bytes", left, all.repair_left_bytes);
+        let gone = "Bytes of segment files of stores that are gone and that were not made good: at most so much has too few copies";
+        store.register("repair_gone_bytes", gone, all.repair_gone_bytes);
+        let gone = "Stores that are taken for lost and that were not made good";
+        store.register("repair_gone_stores", gone, all.repair_gone_stores);
+        for why in Hindrance::NAMES {
+            all.repair_hindered.get_or_create(&ByWhy { why }).set(0);
+        }
+        store.register("repair_hindered", "1 while repair does not go on, by why", all.repair_hindered);
         store.register("compactions", "Merges done", all.compactions);
         store.register("compacted_bytes", "Bytes of record text that went through merges", all.compacted_bytes);
         store.register("compact_failed", "Merges that were given up", all.compact_failed);
@@ -91,5 +120,18 @@ impl Metrics {
         let overrides = "Gatherings and merges that let no query go first because of the debt";
         store.register("debt_overrides", overrides, all.debt_overrides);
         metrics
+    }
+    /// Tells how repair is getting on.
+    pub(crate) fn repair(&self, status: &Status) {
+        let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        self.repair_missing_records.set(gauge(status.missing));
+        self.repair_missing_bytes.set(gauge(status.missing_bytes));
+        self.repair_left_bytes.set(gauge(status.left_bytes));
+        self.repair_gone_bytes.set(gauge(status.gone_bytes));
+        self.repair_gone_stores.set(gauge(status.open.len() as u64));
+        let hindered = status.hindrance.map(Hindrance::name);
+        for why in Hindrance::NAMES {
+            self.repair_hindered.get_or_create(&ByWhy { why }).set((hindered == Some(why)).into());
+        }
     }
 }

@@ -43,6 +43,7 @@ impl Shelf {
             receiving: Mutex::default(),
             let_go: Mutex::new(Millis(0)),
         };
+        shelf.metrics.copies.set(i64::try_from(shelf.config.copies).unwrap_or(i64::MAX));
         shelf.doors.fs.create_dir_all(&shelf.trash()).map_err(OpenError::io(dir))?;
         let mut segments = Vec::new();
         for file_name in shelf.doors.fs.list(dir).map_err(OpenError::io(dir))? {

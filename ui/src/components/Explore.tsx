@@ -88,6 +88,7 @@ export function Explore() {
   }, [record, rows, rowAt]);
 
   const openRow = useCallback((row: Row, index: number) => {
+    if (row.notice === true) return;
     setAt(index);
     openRecord(row.id);
   }, []);
@@ -96,7 +97,7 @@ export function Explore() {
     const row = rowAt(to);
     if (row === undefined) return;
     setAt(to);
-    if (record !== "") openRecord(row.id);
+    if (record !== "" && row.notice !== true) openRecord(row.id);
   };
   const openAt = () => {
     const row = rowAt(Math.max(at, 0));

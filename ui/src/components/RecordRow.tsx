@@ -30,6 +30,7 @@ interface Props {
 
 export const RecordRow = memo(function RecordRow(props: Props) {
   const { row, index, count, top, columns, wrap, utc, find, isAt, isOpen, measure, onOpen } = props;
+  if (row.notice === true) return <NoticeRow {...props} />;
   const most = wrap ? WRAPPED_CHARS : LINE_CHARS;
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the list, which keeps the focus
@@ -64,6 +65,28 @@ export const RecordRow = memo(function RecordRow(props: Props) {
     </div>
   );
 });
+
+/** A thin line between records, with what has to be known of the stream there. */
+function NoticeRow({ id, row, index, count, top, utc, isAt, measure }: Props) {
+  return (
+    // biome-ignore lint/a11y/useFocusableInteractive: the keys are those of the list, which keeps the focus
+    <div
+      id={id}
+      ref={measure}
+      role="option"
+      aria-selected={false}
+      aria-disabled
+      aria-posinset={index + 1}
+      aria-setsize={count}
+      data-index={index}
+      data-testid="notice"
+      className={cx(styles.row, styles.notice, isAt && styles.at)}
+      style={{ transform: `translateY(${top}px)` }}
+    >
+      <span title={full(row.time, utc)}>{row.text}</span>
+    </div>
+  );
+}
 
 function Columns({ row, names }: { row: Row; names: readonly string[] }) {
   const fields = new Map(fieldsOf(row.text).map(({ name, value }) => [name, value]));

@@ -19,10 +19,17 @@ interface SaidProps {
 export function Said({ following, found, counted, followed }: SaidProps) {
   if (following) {
     const state = { off: "", connecting: "Connecting…", live: "Live", lost: "Connection lost" }[followed.status];
+    const { away } = followed;
+    const without = away.length === 1 ? ` without ${away[0]}` : ` without ${plural(away.length, "node")}`;
     return (
       <p className={styles.said} data-testid="said">
-        <b className={followed.status === "lost" ? styles.live : undefined}>{followed.paused ? "Paused" : state}</b> ·{" "}
-        {compact(followed.rate)} records/s · {plural(followed.rows.length, "record")} here
+        <b className={followed.status === "lost" ? styles.live : undefined}>{followed.paused ? "Paused" : state}</b>
+        {away.length > 0 && followed.status === "live" ? (
+          <span className={styles.without} title={away.join(", ")}>
+            {without}
+          </span>
+        ) : undefined}{" "}
+        · {compact(followed.rate)} records/s · {plural(followed.rows.length - followed.notices, "record")} here
         {followed.rows.dropped > 0 ? `, ${count(followed.rows.dropped)} older ones let go` : ""}
       </p>
     );

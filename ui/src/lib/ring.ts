@@ -18,8 +18,11 @@ export class Ring<T> {
     return this.#dropped;
   }
 
-  push(item: T) {
+  /** Gives what was let go of for it. */
+  push(item: T): T | undefined {
+    let old: T | undefined;
     if (this.#length === this.capacity) {
+      old = this.#items[this.#first];
       this.#items[this.#first] = item;
       this.#first = (this.#first + 1) % this.capacity;
       this.#dropped += 1;
@@ -27,6 +30,7 @@ export class Ring<T> {
       this.#items[(this.#first + this.#length) % this.capacity] = item;
       this.#length += 1;
     }
+    return old;
   }
 
   /** The oldest has the index 0. */

@@ -2,6 +2,7 @@ import { cx } from "../components/cx.ts";
 import { bytes, compact, count, plural, share } from "../lib/numbers.ts";
 import { duration, full, short } from "../lib/times.ts";
 import type { NodeFacts } from "../state/cluster.ts";
+import { compared } from "./copies.ts";
 import { damage, pageOf, seen, troubles } from "./health.ts";
 import { gauge, type History, lastOf, rate } from "./history.ts";
 import styles from "./NodesPage.module.css";
@@ -54,6 +55,7 @@ export function NodeCard({ node, asked, alone, past, utc }: Props) {
           </div>
         ))}
       </dl>
+      <Compared node={node} utc={utc} />
       <Damage node={node} />
       <p className={styles.addresses}>
         {page === undefined ? undefined : <a href={page}>Its page</a>}
@@ -141,6 +143,19 @@ function span({ store }: NodeFacts, utc: boolean): Fact {
     store.oldest === null ? "–" : full(store.oldest, utc).slice(0, 16),
     store.newest === null ? "no records stored" : `to ${full(store.newest, utc).slice(0, 16)}`,
   ];
+}
+
+/** How far it has come with comparing its records with those of other stores. */
+function Compared({ node, utc }: { node: NodeFacts; utc: boolean }) {
+  const said = compared(node, (time) => short(time, utc, Date.now()));
+  if (said === undefined) return undefined;
+  const done = node.repair?.progress;
+  return (
+    <div className={styles.compared}>
+      <p>{said}</p>
+      {done === undefined ? undefined : <progress value={done} aria-label="Compared" />}
+    </div>
+  );
 }
 
 function Damage({ node }: { node: NodeFacts }) {

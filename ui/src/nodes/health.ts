@@ -4,6 +4,7 @@
 import { count, plural } from "../lib/numbers.ts";
 import { duration } from "../lib/times.ts";
 import type { ClusterFacts, NodeFacts } from "../state/cluster.ts";
+import { hindrance, shortfall } from "./copies.ts";
 
 /** A queue whose oldest records wait for longer than this is one that the stores do not keep up with. */
 const WAITS_MAX_SECONDS = 30;
@@ -22,11 +23,13 @@ export function overall(cluster: ClusterFacts): { well: boolean; text: string } 
       `${count(missing)} more ${missing === 1 ? "comes" : "come"}. Records stay where they were taken in, and are found there.`;
     return { well: false, text };
   }
+  const short = shortfall(cluster).join(" ");
   const inTrouble = nodes.filter((node) => troubles(node).length > 0 || damage(node) > 0).length;
   if (inTrouble > 0) {
     const text = `${plural(inTrouble, "node")} ${inTrouble === 1 ? "needs" : "need"} to be looked at.`;
-    return { well: false, text };
+    return { well: false, text: short === "" ? text : `${text} ${short}` };
   }
+  if (short !== "") return { well: false, text: short };
   return { well: true, text: `All is well: each record is kept by ${count(wanted)} of ${plural(stores, "store")}.` };
 }
 
@@ -52,6 +55,8 @@ export function troubles(node: NodeFacts, when: (time: string) => string = (time
   if (waits > WAITS_MAX_SECONDS) {
     found.push(`Records have waited for the stores for ${duration(waits)}.`);
   }
+  const hindered = hindrance(node);
+  if (hindered !== undefined) found.push(hindered);
   return found;
 }
 

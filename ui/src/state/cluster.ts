@@ -35,6 +35,32 @@ export interface NodeFacts {
   disk_free_bytes: number;
   damaged?: string[];
   segments_with_damaged_blocks?: number;
+  /** How a store gets on with restoring copies that are missing. Missing where each record is kept once. */
+  repair?: RepairFacts;
+}
+
+/** Bytes are those of files, and estimates. */
+export interface RepairFacts {
+  /** When the last comparison with the other stores that came to its end began. */
+  walked: string | null;
+  missing_records: number;
+  /** These are there while one is under way. */
+  progress?: number;
+  bytes_per_second?: number;
+  left_seconds?: number | null;
+  hindered_by?: string;
+  hindered_by_store?: string;
+}
+
+/** Whether each record is kept as often as promised; as `repair` of all stores together. */
+export interface CopiesFacts {
+  kept: boolean;
+  short_bytes: number;
+  missing_records: number;
+  lost_stores: number;
+  progress?: number;
+  bytes_per_second?: number;
+  left_seconds?: number | null;
 }
 
 export interface ClusterFacts {
@@ -44,6 +70,7 @@ export interface ClusterFacts {
   replication_factor?: number;
   stores_alive?: number;
   stores_missing?: number;
+  copies?: CopiesFacts;
 }
 
 export const clusterQuery = {

@@ -22,6 +22,8 @@ export interface TailState {
   status: "off" | "connecting" | "live" | "lost";
   paused: boolean;
   rows: Ring<Row>;
+  /** How many of `rows` are no records, but notices between them. */
+  notices: number;
   /** Rises with each change of `rows`. */
   version: number;
   /** Records that came in while it was paused, and wait. */
@@ -34,6 +36,8 @@ export interface TailState {
   skippedBytes: number;
   /** How often the connection was lost, so that records may be missing. */
   gaps: number;
+  /** Nodes that are not followed any more: their addresses. */
+  away: readonly string[];
   message: string;
 }
 
@@ -41,14 +45,21 @@ const OFF: TailState = {
   status: "off",
   paused: false,
   rows: new Ring<Row>(1),
+  notices: 0,
   version: 0,
   waiting: 0,
   rate: 0,
   skipped: 0,
   skippedBytes: 0,
   gaps: 0,
+  away: [],
   message: "",
 };
+
+/** How many notices more there are by a row that came, and one that went for it. */
+function noticesBy(came: Row, went: Row | undefined): number {
+  return (came.notice === true ? 1 : 0) - (went?.notice === true ? 1 : 0);
+}
 
 /** Follows the records that match, with bounded memory. */
 export class Tail {
@@ -59,6 +70,7 @@ export class Tail {
   #perSecond: number[] = [];
   #thisSecond = 0;
   #tries = 0;
+  #told = 0;
 
   start(q: string) {
     this.stop();
@@ -84,13 +96,14 @@ export class Tail {
   resume() {
     if (!this.store.value.paused) return;
     const { rows, version } = this.store.value;
+    let { notices } = this.store.value;
     for (let at = 0; at < this.#waiting.length; at += 1) {
       const row = this.#waiting.at(at);
-      if (row !== undefined) rows.push(row);
+      if (row !== undefined) notices += noticesBy(row, rows.push(row));
     }
     const skipped = this.store.value.skipped + this.#waiting.dropped;
     this.#waiting.clear();
-    this.store.change({ paused: false, waiting: 0, version: version + 1, skipped });
+    this.store.change({ paused: false, waiting: 0, version: version + 1, notices, skipped });
   }
 
   #connect(q: string) {
@@ -110,7 +123,8 @@ export class Tail {
       if (told.kind === "open") {
         opened = true;
         this.#tries = 0;
-        this.store.change({ status: "live", message: "" });
+        // A new stream follows all that are there.
+        this.store.change({ status: "live", message: "", away: [] });
         const before: Row[] = [];
         const url = callUrl("query", { q, from: "1h", order: "desc", limit: BEFORE });
         const stopQuery = readStream(url, (told) => {
@@ -129,6 +143,12 @@ export class Tail {
         this.#thisSecond += told.records;
         const { skipped, skippedBytes } = this.store.value;
         this.store.change({ skipped: skipped + told.records, skippedBytes: skippedBytes + told.bytes }, "frame");
+      } else if (told.kind === "node") {
+        const others = this.store.value.away.filter((address) => address !== told.address);
+        this.store.change({ away: told.lost === undefined ? others : [...others, told.address] });
+        const line = this.#notice(told.address, told.lost);
+        if (early === undefined) this.#take([line]);
+        else early.push(line);
       } else if (told.kind === "failed" && told.failure.kind === "refused") {
         this.store.change({ status: "lost", message: told.failure.message });
       } else if (told.kind === "failed" || told.kind === "end") {
@@ -149,13 +169,37 @@ export class Tail {
 
   #take(fresh: Row[]) {
     const { rows, paused, version } = this.store.value;
+    let { notices } = this.store.value;
     for (const row of fresh) {
       const kept =
         row.text.length > TEXT_MAX ? { ...row, text: row.text.slice(0, TEXT_MAX), part: true as const } : row;
-      (paused ? this.#waiting : rows).push(kept);
+      if (paused) this.#waiting.push(kept);
+      else notices += noticesBy(kept, rows.push(kept));
     }
-    if (paused) this.store.change({ waiting: this.#waiting.length + this.#waiting.dropped }, "frame");
-    else this.store.change({ version: version + 1 }, "frame");
+    if (paused) {
+      const records = fresh.filter((row) => row.notice !== true).length;
+      this.store.change({ waiting: this.store.value.waiting + records }, "frame");
+    } else this.store.change({ version: version + 1, notices }, "frame");
+  }
+
+  /** A line that says what has become of a node. */
+  #notice(address: string, lost: string | undefined): Row {
+    this.#told += 1;
+    const text =
+      lost === undefined
+        ? `${address} is followed from here on`
+        : `${address} ${lost}: what it accepts is not shown until it is back`;
+    const time = new Date().toISOString();
+    return {
+      id: `notice-${this.#told}`,
+      time,
+      labels: {},
+      text,
+      level: undefined,
+      binary: false,
+      cut: false,
+      notice: true,
+    };
   }
 
   #measure = () => {

@@ -15,6 +15,8 @@ export interface Row {
   cut: boolean;
   /** Whether this page kept only the begin of its text. */
   part?: true;
+  /** Whether it is no record, but something to be known between records. */
+  notice?: true;
 }
 
 export interface Stats {
@@ -61,6 +63,7 @@ export type Told =
   | { kind: "rows"; stream: number; rows: Row[] }
   | { kind: "buckets"; stream: number; buckets: Bucket[]; progress: number; stats: Stats | undefined }
   | { kind: "skipped"; stream: number; records: number; bytes: number }
+  | { kind: "node"; stream: number; address: string; lost: string | undefined }
   | { kind: "open"; stream: number }
   | { kind: "end"; stream: number; stats: Stats | undefined }
   | { kind: "failed"; stream: number; failure: Failure };

@@ -7,6 +7,8 @@ export type Said =
   | { kind: "stats"; stats: Stats }
   | { kind: "buckets"; buckets: Bucket[]; progress: number; stats: Stats | undefined }
   | { kind: "skipped"; records: number; bytes: number }
+  /** A node is followed from now on, or is not any more, and why. */
+  | { kind: "node"; address: string; lost: string | undefined }
   | { kind: "nothing" };
 
 interface Line {
@@ -21,6 +23,9 @@ interface Line {
   progress?: number;
   skipped_records?: number;
   skipped_bytes?: number;
+  node?: string;
+  lost?: string;
+  joined?: boolean;
 }
 
 export function readLine(line: string): Said {
@@ -41,6 +46,9 @@ export function readLine(line: string): Said {
   if (said.stats !== undefined) return { kind: "stats", stats: said.stats };
   if (said.skipped_records !== undefined || said.skipped_bytes !== undefined) {
     return { kind: "skipped", records: said.skipped_records ?? 0, bytes: said.skipped_bytes ?? 0 };
+  }
+  if (said.node !== undefined && (said.lost !== undefined || said.joined === true)) {
+    return { kind: "node", address: said.node, lost: said.lost };
   }
   return { kind: "nothing" };
 }

@@ -66,6 +66,10 @@ async function read(stream: number, url: string, signal: AbortSignal): Promise<T
       } else if (said.kind === "buckets") {
         tell({ ...said, stream });
         if (said.stats !== undefined) end = { kind: "end", stream, stats: said.stats };
+      } else if (said.kind === "node") {
+        // It stands where it was said, between records.
+        flush();
+        tell({ ...said, stream });
       } else if (said.kind === "skipped") tell({ ...said, stream });
       else if (said.kind === "stats") end = { kind: "end", stream, stats: said.stats };
     }

@@ -92,3 +92,21 @@ fn a_retry_completes_what_was_begun() {
     node.post("/api/v1/ingest", &[("Idempotency-Key", "shipment 18")], &text).expect(200);
     assert_eq!(node.count(""), 36_000);
 }
+
+/// A key stands for one body. What else is sent with it is taken for the same records, as far as there are as many.
+#[test]
+fn another_body_with_the_same_key_is_not_kept_beside_the_first() {
+    let node = Node::start(&["--segment-max-age", "200ms"]);
+    for body in ["first 0\nfirst 1\n", "other 0\nother 1\nother 2\n"] {
+        node.post("/api/v1/ingest", &[KEY], body.as_bytes()).expect(200);
+    }
+    let check = |when: &str| {
+        let lines = String::from_utf8(node.cli(&["query"]).stdout).unwrap();
+        let numbers: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+        assert_eq!(numbers, ["0", "1", "2"], "{when}: {lines}");
+        assert_eq!(node.count(""), 3, "{when}");
+    };
+    check("in the queue");
+    node.wait_stored();
+    check("in the store");
+}

@@ -18,7 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::Durability;
 use bucksaw_ingest::guide::{How, Port};
-use bucksaw_record::{Labels, Producer};
+use bucksaw_record::{Id, Labels, Producer};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -66,15 +66,12 @@ async fn take(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Resu
     if app.queue().is_full() {
         return Err(bucksaw_ingest::Refusal::Full.into());
     }
-    let (producer, base) = match key_of(&headers)? {
-        Some(key) => {
-            let producer = Producer::keyed(key);
-            (producer, app.queue().key_base(producer, app.now()))
-        }
-        None => (Producer::drawn(app.doors.entropy.next_u64()), app.now()),
+    let first = match key_of(&headers)? {
+        Some(key) => app.queue().keyed(key, app.now()),
+        None => Id::new(app.now(), Producer::drawn(app.doors.entropy.next_u64()), 0),
     };
     let promise = Promise::default();
-    let mut pipeline = Pipeline::new(app.clone(), kind, labels, durability, producer, base, promise.clone());
+    let mut pipeline = Pipeline::new(app.clone(), kind, labels, durability, first, promise.clone());
     if axum::body::HttpBody::size_hint(&body).lower() > PIECE_BYTES as u64 {
         pipeline.divide();
     }

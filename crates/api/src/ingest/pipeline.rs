@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bucksaw_ingest::{BySource, Durability, Records, Refusal, Source};
-use bucksaw_record::{Cut, Cutter, Id, Labels, Marks, Millis, Producer};
+use bucksaw_record::{Cut, Cutter, Id, Labels, Marks, Millis};
 use bucksaw_segment::Sides;
 
 use super::ndjson::event_time;
@@ -75,8 +75,7 @@ impl Pipeline {
         kind: Kind,
         labels: Labels,
         durability: Durability,
-        producer: Producer,
-        base: Millis,
+        first: Id,
         promise: Promise,
     ) -> Self {
         Self {
@@ -85,7 +84,7 @@ impl Pipeline {
             kind,
             labels,
             durability,
-            next: Id::new(base, producer, 0),
+            next: first,
             promise,
             piece: Piece::default(),
             is_long: false,
@@ -221,11 +220,13 @@ impl Pipeline {
         let metrics = self.app.queue().metrics();
         let cut = piece.marks.iter().filter(|(_, bits)| bits & Marks::CUT != 0).count();
         let base = self.next.at();
+        // A retry has to come to the same times, whenever it comes.
+        let arrival = if self.next.producer().is_keyed() { base.min(now) } else { now };
         let mut replaced = 0;
         let times = piece.times.iter().any(Option::is_some).then(|| {
             let time = |stated: &Option<(Millis, u32)>| match stated {
                 None => (base, 0),
-                Some((at, nanos)) => match at.not_ahead_of(now) {
+                Some((at, nanos)) => match at.not_ahead_of(arrival) {
                     (at, false) => (at, *nanos),
                     (at, true) => {
                         replaced += 1;

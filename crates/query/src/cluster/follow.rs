@@ -2,8 +2,8 @@
 //!
 //! Those of one node come in the order in which it accepted them; those of different nodes in no order. A record that more
 //! than one node accepted (a client sent it again, elsewhere) comes once, unless so many came between that it is not
-//! remembered. Nodes that join are followed from then on; a node that is lost is told of, and followed again when it is
-//! back, from then on.
+//! remembered. Nodes that join are followed from then on; a node that is lost, or down from the beginning, is told of, and
+//! followed again when it is back, from then on.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -66,6 +66,8 @@ pub struct Follow {
     /// When the list of nodes has changed, or those that were lost are asked again.
     look: Option<(Waiting<()>, Waiting<()>)>,
     remembered: Remembered,
+    /// What is to be told before anything else.
+    told: VecDeque<Followed>,
 }
 
 struct Lane {
@@ -91,8 +93,8 @@ enum Event {
 impl Follow {
     pub(super) fn start(scatter: &Arc<Scatter>, request: &Request) -> Self {
         let question = Question::new(request).encode();
-        let (lanes, remembered) = (BTreeMap::new(), Remembered::default());
-        let mut follow = Self { scatter: Arc::clone(scatter), question, lanes, look: None, remembered };
+        let (lanes, remembered, told) = (BTreeMap::new(), Remembered::default(), VecDeque::new());
+        let mut follow = Self { scatter: Arc::clone(scatter), question, lanes, look: None, remembered, told };
         follow.look_around(true);
         follow
     }
@@ -100,6 +102,9 @@ impl Follow {
     /// What comes next. It has no end. When this is dropped before it is done, nothing is lost.
     pub async fn next(&mut self) -> Followed {
         loop {
+            if let Some(told) = self.told.pop_front() {
+                return told;
+            }
             let event = match self.wait().await {
                 Event::Look => {
                     self.look = None;
@@ -139,9 +144,9 @@ impl Follow {
         self.lanes.retain(|node, lane| lane.source.is_some() || nodes.iter().any(|peer| peer.node == *node));
         for (at, peer) in nodes.into_iter().enumerate() {
             let own = at == 0;
-            let Peer { node, address, live, .. } = peer;
+            let Peer { node, address, live, queue_from, .. } = peer;
             let lane = self.lanes.entry(node).or_insert_with(|| Lane {
-                address,
+                address: address.clone(),
                 source: None,
                 silent: first,
                 lost: false,
@@ -151,6 +156,10 @@ impl Follow {
                 let call = self.scatter.call((!own).then_some(node), TAIL, &self.question);
                 lane.source = Some(Source::ask(self.scatter.watch.clone(), self.scatter.watch.clock.uptime(), call));
                 lane.bytes_lost = 0;
+            }
+            // Who takes in nothing has nothing to be missed.
+            if lane.source.is_none() && !live && queue_from.is_some() && !std::mem::replace(&mut lane.lost, true) {
+                self.told.push_back(Followed::Lost { address, why: Why::Down });
             }
         }
     }

@@ -545,6 +545,20 @@ async fn followers_see_what_any_node_accepts_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn followers_are_told_who_is_down_when_they_begin() {
+    let mut cluster = Cluster::new(2);
+    cluster.fail(1, Some(Fault::Down));
+    let mut tail = cluster.scatters[0].tail(&Expr::All).unwrap();
+    assert_eq!(follow(&mut tail).await, (vec![], vec!["n2 down".to_owned()]));
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(follow(&mut tail).await, (vec![], vec![]));
+    cluster.fail(1, None);
+    assert_eq!(follow(&mut tail).await, (vec![], vec!["n2 joined".to_owned()]));
+    cluster.put(&[1], id(1), "app=web", "seen");
+    assert_eq!(follow(&mut tail).await, (vec!["seen".to_owned()], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn questions_of_another_version_are_not_understood() {
     let cluster = three();
     let serving = &cluster.scatters[0].serving;

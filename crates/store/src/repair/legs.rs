@@ -6,6 +6,7 @@ use std::time::Duration;
 use bucksaw_record::Millis;
 
 use super::ids::Ids;
+use super::status::Hindrance;
 use super::window::Window;
 
 /// A list has no more legs than this; then neighbours become one.
@@ -21,6 +22,8 @@ pub(crate) struct Leg {
     pub(crate) ready: Duration,
     /// Whether copies are known to be missing in it.
     pub(crate) is_missing: bool,
+    /// Why it was put off, if it was.
+    pub(crate) why: Option<Hindrance>,
 }
 
 /// Legs to walk. Those with no ids of their own neither overlap nor touch.
@@ -29,7 +32,7 @@ pub(crate) struct Legs(Vec<Leg>);
 
 impl Leg {
     pub(crate) fn over(window: Window) -> Self {
-        Self { window, only: None, ready: Duration::ZERO, is_missing: false }
+        Self { window, only: None, ready: Duration::ZERO, is_missing: false, why: None }
     }
 
     /// Whether this store once was the one to see to it, and goes on until it is done: who became responsible since may have
@@ -44,6 +47,7 @@ impl Leg {
         self.window.to = self.window.to.max(other.window.to);
         self.ready = self.ready.max(other.ready);
         self.is_missing |= other.is_missing;
+        self.why = self.why.or(other.why);
         self.only = match (self.only.take(), other.only) {
             (Some(mine), Some(others)) => {
                 let mut all = Arc::unwrap_or_clone(mine);

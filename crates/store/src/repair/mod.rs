@@ -26,7 +26,7 @@
 //! A pass ends when all windows were looked at with the answers of all stores that are not lost, and everything that could
 //! be copied was. Windows that fail are put off and looked at again. When it ends, [`Status::walked`] tells since when: who
 //! went down before that was made good, if it was fewer stores than there are copies. Where as many were lost at once, some
-//! records may be nowhere, and no pass says otherwise until they come back or are forgotten. [`Status::made_good`] tells which
+//! records may be nowhere, and no pass says otherwise until they come back or are forgotten. [`Repair::made_good`] tells which
 //! of those that are lost this store can do without, if nothing was missing copies; what all stores say of that together
 //! decides whether answers can.
 //!
@@ -39,6 +39,7 @@ mod extract;
 mod ids;
 mod legs;
 mod look;
+mod pace;
 mod state;
 mod status;
 mod walk;
@@ -48,7 +49,7 @@ mod window;
 pub use ask::{Held, IDS};
 pub use config::Config;
 pub use ids::Ids;
-pub use status::Status;
+pub use status::{Hindrance, Status};
 pub use walk::Repair;
 pub(crate) use window::Window;
 

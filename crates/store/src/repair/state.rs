@@ -8,7 +8,8 @@ use bucksaw_record::{Id, Millis};
 use super::Config;
 use super::legs::{Leg, Legs};
 use super::look::Keeps;
-use super::status::Status;
+use super::pace::Pace;
+use super::status::{Hindrance, Status};
 use super::watch::{Seen, Watch};
 use super::window::Window;
 use crate::peers::Fellow;
@@ -39,6 +40,10 @@ struct Pass {
     legs: Legs,
     verify: bool,
     missing: u64,
+    /// What stores had that were forgotten or emptied, and that it is about.
+    gone_bytes: u64,
+    /// How fast it gets on; none before that was first looked at.
+    pace: Option<Pace>,
 }
 
 /// What is to be walked next.
@@ -83,12 +88,13 @@ impl State {
 
     /// What is to be done now, as things are; `None` when nothing is.
     pub(crate) fn next(&mut self, fellows: Vec<Fellow>, now: Duration, wall: Millis) -> Option<Task> {
-        let Seen { live, is_awaiting, was_loss, was_gain, .. } = self.watch.look(fellows, now, self.config.lost_after);
+        let Seen { live, is_awaiting, was_loss, was_gain, gone_bytes, .. } =
+            self.watch.look(fellows, now, self.config.lost_after);
         let gains = was_gain && (self.missing > 0 || self.pass.as_ref().is_some_and(|pass| pass.missing > 0));
         if was_loss || gains {
-            self.begin(wall, false);
+            self.begin(wall, false, gone_bytes);
         } else if self.pass.is_none() && now >= self.next {
-            self.begin(wall, self.next_verifies);
+            self.begin(wall, self.next_verifies, 0);
         }
         if is_awaiting {
             return None;
@@ -102,9 +108,11 @@ impl State {
     }
 
     /// Begins a pass, or begins anew with what the one under way has already walked over.
-    fn begin(&mut self, wall: Millis, verify: bool) {
+    fn begin(&mut self, wall: Millis, verify: bool, gone_bytes: u64) {
         let front = self.pass.as_ref().and_then(|pass| Some(pass.legs.iter().next()?.window));
-        self.pass = Some(Pass { began: wall, legs: Legs::all_again(front), verify, missing: 0 });
+        let gone_bytes = gone_bytes + self.pass.as_ref().map_or(0, |pass| pass.gone_bytes);
+        let legs = Legs::all_again(front);
+        self.pass = Some(Pass { began: wall, legs, verify, missing: 0, gone_bytes, pace: None });
     }
 
     /// Takes in what came of a task. Says whether a pass came to its end by it.
@@ -158,19 +166,54 @@ impl State {
         self.keeps.insert(node, keeps);
     }
 
-    pub(crate) fn status(&self) -> Status {
+    /// When the last pass that came to its end began.
+    pub(crate) fn walked(&self) -> Option<Millis> {
+        self.walked
+    }
+
+    /// The marks of stores that are lost and were made good.
+    pub(crate) fn made_good(&self) -> Vec<u64> {
+        self.watch.made_good()
+    }
+
+    /// The spans that the pass under way has not come to yet.
+    pub(crate) fn left(&self) -> Vec<Window> {
+        // Of what was put off with ids of its own, little is left.
+        let legs = self.pass.iter().flat_map(|pass| pass.legs.iter()).filter(|leg| leg.only.is_none());
+        legs.map(|leg| leg.window).collect()
+    }
+
+    /// Takes note of how much is left of the pass under way.
+    pub(crate) fn note(&mut self, now: Duration, left_bytes: u64) {
+        if let Some(pass) = &mut self.pass {
+            pass.pace.get_or_insert_with(|| Pace::new(now, left_bytes)).note(now, left_bytes);
+        }
+    }
+
+    /// How it is getting on, when so much is left of the pass under way.
+    pub(crate) fn status(&self, now: Duration, left_bytes: u64) -> Status {
         let legs = || self.pass.iter().flat_map(|pass| pass.legs.iter()).chain(self.hints.iter());
         let known = legs().filter(|leg| leg.is_missing).filter_map(|leg| leg.only.as_ref()).map(|only| only.len());
         let missing = self.pass.as_ref().map_or(0, |pass| pass.missing).max(self.missing);
         let front = self.pass.as_ref().and_then(|pass| pass.legs.iter().next());
+        let missing = missing + known.sum::<u64>();
+        let awaited = self.watch.awaited();
+        let waits = || awaited.first().filter(|_| self.pass.is_some()).map(|store| Hindrance::Awaited(*store));
+        let few = || (missing > 0).then_some(Hindrance::TooFewStores);
+        let pace = self.pass.as_ref().and_then(|pass| pass.pace);
         Status {
             began: self.pass.as_ref().map(|pass| pass.began),
             at: front.map(|leg| Millis(leg.window.to.0.min(Millis::MAX.0))),
             walked: self.walked,
-            missing: missing + known.sum::<u64>(),
+            left_bytes: if self.pass.is_some() { left_bytes } else { 0 },
+            bytes_per_second: pace.map_or(0, |pace| pace.bytes_per_second(now, left_bytes)),
+            missing,
             put_off: legs().filter(|leg| leg.ready > Duration::ZERO).count(),
+            hindrance: waits().or_else(|| legs().find_map(|leg| leg.why)).or_else(few),
             lost: self.watch.lost(),
-            made_good: self.watch.made_good(),
+            open: self.watch.open(),
+            gone_bytes: self.watch.gone_bytes() + self.pass.as_ref().map_or(0, |pass| pass.gone_bytes),
+            awaited,
             ..Status::default()
         }
     }

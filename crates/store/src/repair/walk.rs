@@ -13,7 +13,7 @@ use super::ids::{IDS_BYTES_MAX, Ids};
 use super::legs::Leg;
 use super::look::{Bounds, Found};
 use super::state::{Done, State, Task};
-use super::status::Status;
+use super::status::{Hindrance, Status};
 use super::window::{Window, newest};
 use crate::linked::Linked;
 use crate::peers::{Fellow, Peer};
@@ -44,7 +44,10 @@ struct Compared {
 }
 
 /// A window came to nothing, and is to be looked at again.
-struct PutOff(Window);
+struct PutOff {
+    window: Window,
+    why: Option<Hindrance>,
+}
 
 impl Repair {
     /// A walker; [`Self::turn`] has to be called again and again, by one task.
@@ -64,12 +67,40 @@ impl Repair {
     /// How it is getting on.
     #[must_use]
     pub fn status(&self) -> Status {
-        let metrics = &self.linked.shelf.metrics;
+        let shelf = &self.linked.shelf;
+        let left = lock(&self.state).left();
+        let left_bytes = shelf.bytes_in(&left);
+        let status = lock(&self.state).status(shelf.doors.clock.uptime(), left_bytes);
         Status {
-            restored_records: metrics.repair_restored_records.get(),
-            restored_bytes: metrics.repair_restored_bytes.get(),
-            ..lock(&self.state).status()
+            missing_bytes: shelf.bytes_of(status.missing),
+            restored_records: shelf.metrics.repair_restored_records.get(),
+            restored_bytes: shelf.metrics.repair_restored_bytes.get(),
+            ..status
         }
+    }
+
+    /// When the last pass that came to its end began, as [`Status::walked`] says it.
+    #[must_use]
+    pub fn walked(&self) -> Option<Millis> {
+        lock(&self.state).walked()
+    }
+
+    /// Stores that are lost, by the marks of what they told last, and need not come back for anything that this one holds:
+    /// a pass that began when they were lost has ended, and all of it is held by enough of the others. By their ids.
+    #[must_use]
+    pub fn made_good(&self) -> Vec<u64> {
+        lock(&self.state).made_good()
+    }
+
+    /// Takes note of how it is getting on, and tells the metrics.
+    fn note(&self) -> Status {
+        let shelf = &self.linked.shelf;
+        let left = lock(&self.state).left();
+        let left_bytes = shelf.bytes_in(&left);
+        lock(&self.state).note(shelf.doors.clock.uptime(), left_bytes);
+        let status = self.status();
+        shelf.metrics.repair(&status);
+        status
     }
 
     /// Looks at the next window and rests for as long as its bytes allow; or just rests, when there is nothing to do. What is
@@ -82,7 +113,10 @@ impl Repair {
         }
         let (now, wall) = (shelf.doors.clock.uptime(), shelf.now());
         let task = lock(&self.state).next(peers.fellows(), now, wall);
-        let Some(task) = task else { return tasks.sleep(REST).await };
+        let Some(task) = task else {
+            self.note();
+            return tasks.sleep(REST).await;
+        };
         let is_hint = task.is_hint();
         let metrics = &shelf.metrics;
         let cost = || metrics.repair_read_bytes.get() + metrics.repair_restored_bytes.get();
@@ -90,8 +124,7 @@ impl Repair {
         let done = self.window(task).await;
         let (now, chance) = (shelf.doors.clock.uptime(), shelf.doors.entropy.next_u64());
         let ended = lock(&self.state).done(is_hint, done, now, chance);
-        let status = self.status();
-        metrics.repair_missing_records.set(i64::try_from(status.missing).unwrap_or(i64::MAX));
+        let status = self.note();
         if ended {
             metrics.repair_passes.inc();
             info!(missing = status.missing, lost = status.lost.len(), "all records were compared with other stores");
@@ -107,13 +140,13 @@ impl Repair {
         let compared = self.compare(window, &leg, &live, verify).await;
         let (window, mut done) = match compared {
             Ok(compared) => (compared.window, self.restore(compared, &live).await),
-            Err(PutOff(window)) => {
+            Err(PutOff { window, why }) => {
                 self.linked.shelf.metrics.repair_put_off.inc();
-                (window, Done { later: vec![Leg { window, ..leg.clone() }], ..Done::default() })
+                (window, Done { later: vec![Leg { window, why, ..leg.clone() }], ..Done::default() })
             }
         };
         let rest = Window { from: leg.window.from, to: window.from };
-        done.rest = (!rest.is_empty()).then_some(Leg { window: rest, ..leg });
+        done.rest = (!rest.is_empty()).then_some(Leg { window: rest, why: None, ..leg });
         done
     }
 
@@ -125,14 +158,15 @@ impl Repair {
             looks += 1;
             let keeps = lock(&self.state).keeps(shelf.keeps(), live);
             let bounds = Bounds { window, now: shelf.now(), margin: shelf.config.repair.margin, keeps };
-            let found = self.look(bounds, leg.only.clone(), verify && looks == 1).await.ok_or(PutOff(window))?;
+            let found = self.look(bounds, leg.only.clone(), verify && looks == 1).await;
+            let found = found.ok_or(PutOff { window, why: None })?;
             let mut own = found.ids.clone();
             own.join(&found.fresh);
             let asked = own.clone().encode();
             if asked.len() > IDS_BYTES_MAX {
                 let Some(half) = window.newer_half() else {
                     warn!(at = %window.from, "there are too many records in a moment to be compared with other stores");
-                    return Err(PutOff(window));
+                    return Err(PutOff { window, why: None });
                 };
                 window = half;
                 continue;
@@ -176,7 +210,7 @@ impl Repair {
                 }
                 Err(error) => {
                     debug!(store = %node, %error, "another store cannot be asked what it holds: the window is put off");
-                    return Err(PutOff(window));
+                    return Err(PutOff { window, why: Some(Hindrance::Silent(node)) });
                 }
             }
         }
@@ -188,14 +222,15 @@ impl Repair {
         let Compared { window, found, wanting } = compared;
         let (copies, config) = (self.linked.shelf.config.copies, self.linked.shelf.config.repair);
         let mut done = Done::default();
-        let mut later = |ids: Ids, ready: Duration, is_missing: bool| {
+        let mut later = |ids: Ids, ready: Duration, why: Option<Hindrance>| {
             if !ids.is_empty() {
-                done.later.push(Leg { window, only: Some(Arc::new(ids)), ready, is_missing });
+                let (only, is_missing) = (Some(Arc::new(ids)), why.is_some());
+                done.later.push(Leg { window, only, ready, is_missing, why });
             }
         };
         let now = self.linked.shelf.doors.clock.uptime();
         for Wanting { holders, ids } in wanting {
-            later(ids.common(&found.fresh), now + config.margin, false);
+            later(ids.common(&found.fresh), now + config.margin, None);
             let ids = ids.common(&found.ids);
             if ids.is_empty() {
                 continue;
@@ -204,9 +239,9 @@ impl Repair {
             let takers: Vec<Peer> = live.iter().filter(takes).map(|fellow| fellow.peer).collect();
             let possible = (copies - holders.len()).min(takers.len());
             let (count, ids) = (ids.len(), Arc::new(ids));
-            if !self.copy(window, &ids, takers, possible).await {
+            if let Err(why) = self.copy(window, &ids, takers, possible).await {
                 self.linked.shelf.metrics.repair_failed.inc();
-                later(Arc::unwrap_or_clone(ids), now + config.margin, true);
+                later(Arc::unwrap_or_clone(ids), now + config.margin, Some(why));
             } else if holders.len() + possible < copies {
                 done.missing += count;
             }
@@ -214,29 +249,35 @@ impl Repair {
         done
     }
 
-    /// Has so many others keep some records; says whether they all do.
-    async fn copy(&self, window: Window, ids: &Arc<Ids>, takers: Vec<Peer>, copies: usize) -> bool {
+    /// Has so many others keep some records.
+    async fn copy(&self, window: Window, ids: &Arc<Ids>, takers: Vec<Peer>, copies: usize) -> Result<(), Hindrance> {
         if copies == 0 {
-            return true;
+            return Ok(());
         }
         let (shelf, wanted) = (Arc::clone(&self.linked.shelf), Arc::clone(ids));
         let extract = self.linked.away_modestly(move || shelf.extract(window, &wanted)).await;
         let extract = match extract {
             Some(Ok(Some(extract))) => extract,
             // They were let go meanwhile.
-            Some(Ok(None)) => return true,
-            Some(Err(StoreError::Stopped)) | None => return false,
+            Some(Ok(None)) => return Ok(()),
+            Some(Err(StoreError::Stopped)) | None => return Err(Hindrance::Unreadable),
             Some(Err(error)) => {
                 warn!(%error, "cannot read records that are missing copies: it is tried again");
-                return false;
+                return Err(Hindrance::Unreadable);
             }
         };
         self.linked.shelf.metrics.repair_read_bytes.inc_by(extract.stored.file_bytes());
+        let wanted_bytes = extract.stored.file_bytes() + self.linked.shelf.config.free_bytes_min;
+        let is_full = takers.iter().filter(|taker| taker.free_bytes >= wanted_bytes).count() < copies;
         let kept = self.replicate.to_others(&extract.stored, takers, copies).await;
         let metrics = &self.linked.shelf.metrics;
         metrics.repair_restored_records.inc_by(extract.stored.reach().records * kept as u64);
         metrics.repair_restored_bytes.inc_by(extract.stored.file_bytes() * kept as u64);
         info!(records = extract.stored.reach().records, kept, wanted = copies, from = %window.from, to = %window.to, "restored copies");
-        kept >= copies
+        match kept >= copies {
+            true => Ok(()),
+            false if is_full => Err(Hindrance::NoRoom),
+            false => Err(Hindrance::NotTaken),
+        }
     }
 }

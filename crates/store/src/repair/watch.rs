@@ -17,6 +17,8 @@ struct Known {
     held_bytes: u64,
     /// Whether it takes copies.
     takes: bool,
+    /// What it told last that it holds, be it now or before.
+    told_bytes: u64,
     /// Since when it has not been there.
     gone_since: Option<Duration>,
     /// It has been gone for long enough.
@@ -27,6 +29,13 @@ struct Known {
     is_walked: bool,
     /// It was started anew: when it is to be seen whether it has what it had, and how much that was.
     check: Option<(Duration, u64)>,
+}
+
+impl Known {
+    /// Whether it is lost, and what it had was not copied by others since.
+    fn is_open(&self) -> bool {
+        self.is_lost && !self.made_good
+    }
 }
 
 /// The other stores at a moment.
@@ -41,6 +50,8 @@ pub(crate) struct Seen {
     pub(crate) was_gain: bool,
     /// One came back with much less than it had.
     was_shrunk: bool,
+    /// Bytes that are gone with stores of which nothing will be known any more.
+    pub(crate) gone_bytes: u64,
 }
 
 /// Watches the stores.
@@ -67,7 +78,10 @@ impl Watch {
             // It was forgotten.
             known.gone_since.get_or_insert(now);
             // When it was lost along with others, they may be few enough now to be made good.
-            seen.was_loss |= known.is_lost && !known.made_good;
+            if known.is_open() {
+                seen.was_loss = true;
+                seen.gone_bytes += known.told_bytes;
+            }
             !known.is_lost
         });
         for known in self.0.values_mut() {
@@ -89,6 +103,7 @@ impl Watch {
             mark: fellow.mark,
             held_bytes: 0,
             takes: fellow.takes,
+            told_bytes: 0,
             gone_since: None,
             is_lost: false,
             made_good: false,
@@ -97,6 +112,7 @@ impl Watch {
         });
         let is_news = std::mem::replace(&mut known.mark, fellow.mark) != fellow.mark;
         if !fellow.is_live {
+            known.told_bytes = fellow.peer.held_bytes;
             known.gone_since.get_or_insert(now);
             if is_news {
                 // Somebody has heard of it since: it may have been back there, and have kept records.
@@ -115,13 +131,17 @@ impl Watch {
         }
         match known.check {
             Some((due, before)) if now >= due => {
-                seen.was_shrunk |= fellow.peer.held_bytes < before / 2;
+                if fellow.peer.held_bytes < before / 2 {
+                    seen.was_shrunk = true;
+                    seen.gone_bytes += before - fellow.peer.held_bytes;
+                }
                 known.check = None;
                 known.held_bytes = fellow.peer.held_bytes;
             }
             Some(_) => {}
             None => known.held_bytes = fellow.peer.held_bytes,
         }
+        known.told_bytes = known.held_bytes;
     }
 
     /// Those that are lost.
@@ -139,10 +159,27 @@ impl Watch {
         self.0.values().filter(|known| known.is_lost && known.is_walked).map(|known| known.mark).collect()
     }
 
+    /// Those that are gone and may come back.
+    pub(crate) fn awaited(&self) -> Vec<Id> {
+        let awaited = self.0.iter().filter(|(_, known)| known.gone_since.is_some() && !known.is_lost);
+        awaited.map(|(node, _)| *node).collect()
+    }
+
+    /// Those that are lost, and not made good.
+    pub(crate) fn open(&self) -> Vec<Id> {
+        self.0.iter().filter(|(_, known)| known.is_open()).map(|(node, _)| *node).collect()
+    }
+
+    /// What those had that are awaited or open.
+    pub(crate) fn gone_bytes(&self) -> u64 {
+        let gone = self.0.values().filter(|known| known.gone_since.is_some() && !known.made_good);
+        gone.map(|known| known.told_bytes).sum()
+    }
+
     /// A pass has ended in which all that are lost now held nothing. Says whether that made them good: not when as many were
     /// lost at once as keep a record.
     pub(crate) fn make_good(&mut self, copies: usize) -> bool {
-        let newly = self.0.values_mut().filter(|known| known.is_lost && !known.made_good);
+        let newly = self.0.values_mut().filter(|known| known.is_open());
         let newly: Vec<&mut Known> = newly.collect();
         if newly.len() >= copies {
             return false;

@@ -4,6 +4,7 @@
 use bucksaw_record::{Id, Millis};
 
 use crate::shelf::Shelf;
+use crate::stored::Stored;
 
 /// A span of time, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +87,34 @@ impl Extent {
 }
 
 impl Shelf {
+    /// Bytes of the files in these windows, if the records of each were spread evenly over its span.
+    pub(crate) fn bytes_in(&self, windows: &[Window]) -> u64 {
+        if windows.is_empty() {
+            return 0;
+        }
+        let segments = self.segments();
+        let extent = |segment: &Stored| {
+            let reach = segment.reach();
+            Extent { low: reach.low.at().0, high: reach.high.at().0, weight: segment.file_bytes() as f64 }
+        };
+        let extents = segments.iter().map(|segment| extent(segment));
+        let inside = |extent: Extent| {
+            windows.iter().map(|window| extent.share(window.from.0, window.to.0.saturating_sub(1))).sum::<f64>()
+                * extent.weight
+        };
+        extents.map(inside).sum::<f64>() as u64
+    }
+
+    /// Bytes of files that so many records take, if all were alike.
+    pub(crate) fn bytes_of(&self, records: u64) -> u64 {
+        if records == 0 {
+            return 0;
+        }
+        let segments = self.segments();
+        let all = segments.iter().map(|segment| segment.reach().records).sum::<u64>().max(1);
+        (self.file_bytes() as f64 * records as f64 / all as f64) as u64
+    }
+
     /// The blocks on the shelf.
     pub(crate) fn extents(&self) -> Vec<Extent> {
         let text_bytes_max = TEXT_BYTES_MAX.min(self.config.segment_bytes).max(1);

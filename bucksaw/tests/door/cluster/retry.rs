@@ -1,0 +1,105 @@
+//! A batch whose key carries its time is the same records at whatever node it is sent to.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bucksaw_record::{Id, Millis, Producer};
+
+use super::start;
+use crate::node::Node;
+use crate::wait::wait_until;
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn now() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+}
+
+/// A UUID of version 7 of this time.
+fn uuid(at: u64, number: u64) -> String {
+    format!("{:08x}-{:04x}-7000-8000-{number:012x}", at >> 16, at & 0xffff)
+}
+
+fn ulid(at: u64, number: u64) -> String {
+    Id::new(Millis(at), Producer::new(number), 7).to_string()
+}
+
+/// Sends a batch, and looks that it was taken.
+fn send(node: &Node, key: &str, body: &str) {
+    let kind = if body.starts_with('{') { "application/x-ndjson" } else { "text/plain" };
+    let headers = [("Idempotency-Key", key), ("Content-Type", kind)];
+    let answer = node.post("/api/v1/ingest?durability=durable&label=app=retry", &headers, body.as_bytes()).expect(200);
+    assert_eq!(answer.json()["accepted"].as_u64(), Some(body.lines().count() as u64), "{key}");
+}
+
+/// All lines of an answer, as every node that is asked gives it.
+fn found(nodes: &[Node]) -> Vec<String> {
+    let of = |node: &Node| {
+        let mut lines: Vec<String> = String::from_utf8(node.cli(&["query", "--since", "30d", "app=retry"]).stdout)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(node.count("app=retry"), lines.len() as u64, "what is counted is what is found");
+        lines.sort();
+        lines
+    };
+    let answers: Vec<_> = nodes.iter().map(of).collect();
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "the nodes do not agree: {answers:?}");
+    answers.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_batch_sent_to_two_nodes_is_there_once() {
+    let mut nodes = start(2);
+    let at = now();
+    let lines = |name: &str| (0..500).map(|number| format!("{name} {number}\n")).collect::<String>();
+    // Event times that are stated, some of them near the hour by which they may be ahead.
+    let stated: String = (0..50)
+        .map(|number| format!("{{\"ts\":{},\"stated\":{number}}}\n", at + HOUR_MS - 2_000 + number * 100))
+        .collect();
+    let batches = [
+        (uuid(at, 1), lines("uuid")),
+        (ulid(at, 2), lines("ulid")),
+        (format!("\"{}\"", uuid(at - 24 * 6 * HOUR_MS, 3)), lines("kept for six days")),
+        (uuid(at, 4), stated),
+    ];
+    let mut sent: Vec<&str> = batches.iter().flat_map(|(_, body)| body.lines()).collect();
+    sent.sort_unstable();
+    let check = |nodes: &[Node], when: &str| {
+        for (key, body) in &batches {
+            nodes.iter().for_each(|node| send(node, key, body));
+        }
+        assert!(found(nodes) == sent, "{when}");
+    };
+    check(&nodes, "in the queues of both");
+    // What is near the hour at the first try is well within it at the last.
+    for node in &nodes {
+        wait_until("the queues are empty", || {
+            let cluster = node.get("/api/v1/cluster").expect(200).json();
+            cluster["nodes"].as_array().unwrap().iter().all(|node| node["queue"]["segments"] == 0)
+        });
+    }
+    check(&nodes, "once more, with the first in the stores");
+    nodes[0].kill();
+    nodes[0].restart();
+    wait_until("they see each other", || super::members(&nodes[1], "alive") == 2);
+    check(&nodes, "after a kill");
+}
+
+#[test]
+fn a_key_puts_no_record_where_nobody_looks() {
+    let nodes = start(1);
+    let at = now();
+    // The years 1970, 2004, 10889, in eight days and eight days ago, and in two hours.
+    let far = [0, 1_100_000_000_000, Millis::MAX.0, at + 8 * 24 * HOUR_MS, at - 8 * 24 * HOUR_MS, at + 2 * HOUR_MS];
+    let keys = far.into_iter().flat_map(|far| [ulid(far, 1), uuid(far, 2)]);
+    for (number, key) in (0_u64..).zip(keys) {
+        for _ in 0..2 {
+            send(&nodes[0], &key, &format!("hostile {number}\n"));
+        }
+        let soon = at / 1_000 + 60;
+        let recent = nodes[0].get(&format!("/api/v1/count?from=1h&to={soon}&q=hostile")).expect(200).json();
+        assert_eq!(recent["count"].as_u64(), Some(number + 1), "{key}");
+    }
+    assert_eq!(nodes[0].count("hostile"), 12);
+}

@@ -1,0 +1,81 @@
+//! What is seen of a cluster that loses a node: by who follows, and of the copies that are missing.
+
+use serde_json::Value;
+
+use super::{id, members, start, status};
+use crate::node::{Node, bucksaw};
+use crate::running::Running;
+use crate::wait::{wait_for, wait_until};
+
+fn copies(node: &Node) -> Value {
+    node.get("/api/v1/cluster").expect(200).json()["copies"].clone()
+}
+
+#[test]
+fn who_follows_hears_of_nodes_that_are_lost() {
+    let mut nodes = start(2);
+    let [first, second] = &mut nodes[..] else { unreachable!() };
+    let follow = |node: &Node| Running::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "1"]));
+    let followed = |node: &Node, clients: f64| {
+        wait_until("it follows", || (node.metric("bucksaw_query_tails") - clients).abs() < f64::EPSILON);
+    };
+    let mut tail = follow(first);
+    followed(second, 1.0);
+    let lost = format!("bucksaw: node {} ", second.address("cluster"));
+    second.kill();
+    let said = tail.said();
+    assert!(said.starts_with(&lost) && said.ends_with("what it accepts is not shown until it is back"), "{said}");
+    wait_until("it is down", || members(first, "down") == 1);
+    // Who begins now hears of it as well.
+    let mut late = follow(first);
+    let said = late.said();
+    assert!(said.starts_with(&lost) && said.contains(" is down: "), "{said}");
+    second.restart();
+    assert!(tail.said().ends_with(" is followed from now on") && late.said().ends_with(" is followed from now on"));
+    second.post("/api/v1/ingest", &[], b"one\n").expect(200);
+    for tail in [tail, late] {
+        let (exit, out, said) = tail.end();
+        assert_eq!((exit.code(), &*out, &*said), (Some(0), "one\n", ""));
+    }
+}
+
+#[test]
+fn what_is_kept_too_few_times_is_told() {
+    let mut nodes = start(3);
+    let text: String = (0..2_000).map(|number| format!("record {number} of a cluster that loses a store\n")).collect();
+    // Each makes a segment of its own, and of twenty every store has some.
+    for _ in 0..20 {
+        nodes[2].post("/api/v1/ingest?durability=bulk", &[], text.as_bytes()).expect(200);
+    }
+    let [first, _, third] = &mut nodes[..] else { unreachable!() };
+    let told = wait_for("all is kept", || Some(copies(first)).filter(|copies| copies["kept"] == true));
+    assert_eq!((&told["short_bytes"], &told["missing_records"]), (&0.into(), &0.into()), "{told}");
+    let stores = first.get("/api/v1/cluster").expect(200).json();
+    let repairs: Vec<&Value> = stores["nodes"].as_array().unwrap().iter().map(|node| &node["repair"]).collect();
+    assert!(repairs.iter().all(|repair| repair["walked"].is_null() && repair["hindered_by"].is_null()), "{repairs:?}");
+    let gone = id(third);
+    wait_until("it has told of itself since", || {
+        let cluster = first.get("/api/v1/cluster").expect(200).json();
+        let mut nodes = cluster["nodes"].as_array().unwrap().iter();
+        nodes.any(|node| node["id"] == *gone && node["load"]["bytes_per_second"].as_u64() > Some(0))
+    });
+    third.kill();
+    let told = wait_for("the loss is told", || Some(copies(first)).filter(|copies| copies["kept"] == false));
+    assert!(told["short_bytes"].as_u64().unwrap() > 0, "{told}");
+    wait_until("all stores have seen it", || {
+        let is_told = |line: &String| {
+            let short = line.starts_with("- about ") && line.contains(" are kept by fewer than 2 stores: ");
+            short && line.ends_with("restoring begins when a store has been gone for a minute")
+        };
+        status(first).iter().any(is_told)
+    });
+    let cluster = first.get("/api/v1/cluster").expect(200).json();
+    let asked = cluster["nodes"].as_array().unwrap().iter().find(|node| node["id"] == cluster["asked"]).unwrap();
+    assert_eq!(asked["repair"]["gone_stores"], serde_json::json!([gone]), "{asked}");
+    assert!(first.metric("bucksaw_store_repair_gone_bytes") > 0.0);
+    // It is back within the minute, and nothing was copied.
+    third.restart();
+    wait_until("all is kept again", || copies(first)["kept"] == true && members(first, "alive") == 3);
+    assert!(first.metric("bucksaw_store_repair_restored_bytes_total") < 1.0);
+    assert!((first.metric("bucksaw_store_copies") - 2.0).abs() < f64::EPSILON);
+}
