@@ -19,14 +19,17 @@ mod check;
 mod client;
 mod faults;
 mod fleet;
+mod follow;
 mod ledger;
 mod machine;
 mod plant;
+mod question;
 mod records;
 #[cfg(test)]
 mod repair;
 mod run;
 mod scenario;
+mod settings;
 mod trace;
 
 pub use ledger::Violation;

@@ -5,6 +5,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod files;
+pub(crate) mod peers;
 
 use std::fmt;
 
@@ -46,6 +47,7 @@ mutations! {
     DirSyncSkipped, "dir-sync-skipped", 40, "A directory's sync does nothing: a file is durable, its name is not.";
     SyncFailureHidden, "sync-failure-hidden", 60, "A sync that fails says that it did not: an error that is not looked at.";
     ShelfSyncSkipped, "shelf-sync-skipped", 40, "Only files of the shelf are not synced: queues let go of what no store has.";
+    TruncateSkipped, "truncate-skipped", 60, "What was written in part is not cut away again: what comes behind it is not where it is looked for.";
     WrittenLate, "written-late", 40, "What was written is in the memory of the process when it is killed: a buffer before the file.";
     OldDisk, "old-disk", 60, "A machine comes back with the disk that it had before: a snapshot was restored.";
     DamageForgotten, "damage-forgotten", 200, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
@@ -69,7 +71,15 @@ mutations! {
     EarlyRetention, "early-retention", 10, "Records go far too early.";
     OneIdForTwo, "one-id-for-two", 10, "A client gives one id to two records.";
     RetryWithNewIds, "retry-with-new-ids", 40, "A client numbers its records anew when it sends them again.";
-    NotDeduplicated, "not-deduplicated", 40, "Equal ids are not dropped from answers.";
+    NotMerged, "not-merged", 10, "What nodes say is added up: equal ids are neither dropped from answers nor counted once.";
+    DownPassedOver, "down-passed-over", 40, "Nodes that are down are not asked and not counted: answers without them pass for complete.";
+    AloneAtFirst, "alone-at-first", 100, "A node that has just begun and has heard of nobody takes itself for all there is.";
+    PartialToldComplete, "partial-told-complete", 40, "An answer calls itself complete whoever is missing.";
+    CutOffToldWhole, "cut-off-told-whole", 100, "What a node had sent when its answer was cut off passes for all it has.";
+    HeadAwaited, "head-awaited", 100, "A node is waited for however long it takes to begin: what moved meanwhile is on neither side.";
+    TailDeaf, "tail-deaf", 10, "A follower is not shown what other nodes accept.";
+    RepairSkips, "repair-skips", 40, "Lost copies are not restored.";
+    HeldToldFalsely, "held-told-falsely", 40, "A store tells that it holds whatever it is asked about: what is lost is not missed.";
 }
 
 impl fmt::Display for Mutation {

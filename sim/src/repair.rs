@@ -14,7 +14,8 @@ use bucksaw_store::repair;
 
 use crate::append::{APPEND, Append, Appended};
 use crate::fleet::Fleet;
-use crate::machine::{Machine, Settings};
+use crate::machine::Machine;
+use crate::settings::Settings;
 
 const INGEST: Roles = Roles { ingest: true, store: false };
 const STORE: Roles = Roles { ingest: false, store: true };

@@ -9,6 +9,7 @@ use bucksaw_cluster::{Clients, Facts, Roles};
 use bucksaw_doors::{Doors, Net, real};
 use bucksaw_record::Id;
 use bucksaw_store::repair::Repair;
+use tokio::net::lookup_host;
 use tracing::warn;
 
 use super::data_dir;
@@ -59,6 +60,20 @@ fn secret(args: &ServeArgs, doors: &Doors) -> anyhow::Result<Option<real::Secret
     let bytes = data_dir::read(doors, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
     let secret = real::Secret::new(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))?;
     Ok(Some(secret))
+}
+
+/// Whether there are others to join: names that do not lead back here, or nowhere yet.
+pub(super) async fn joins(hosts: &[HostPort], reached_at: Option<SocketAddr>) -> bool {
+    for host in hosts {
+        let leads_here = match lookup_host(host.to_string()).await {
+            Ok(mut found) => found.all(|address| Some(address) == reached_at),
+            Err(_) => false,
+        };
+        if !leads_here {
+            return true;
+        }
+    }
+    false
 }
 
 /// What others are told of this node from the beginning.

@@ -2,7 +2,8 @@
 //!
 //! A record that a store took lies in as many stores as the [`copies`](super::Peers::copies) say; one that it did not take
 //! lies in the queue of the node that accepted it. So records may be missing when as many stores are missing as there are
-//! copies, or a node whose queue could hold records of the time that was asked for.
+//! copies, or a node whose queue could hold records of the time that was asked for; and while this node has heard of nobody
+//! whom it is to join.
 
 use bucksaw_record::Millis;
 
@@ -15,17 +16,19 @@ use crate::stats::{Missing, Nodes, Why};
 pub(crate) struct Coverage {
     nodes: Vec<(Peer, Option<Why>)>,
     copies: usize,
+    /// Whether there are nodes of which nothing is known.
+    awaiting: bool,
     /// The last moment that was asked for.
     until: Millis,
 }
 
 impl Coverage {
-    pub(crate) fn new(nodes: Vec<Peer>, copies: usize, request: &Request) -> Self {
+    pub(crate) fn new(nodes: Vec<Peer>, copies: usize, awaiting: bool, request: &Request) -> Self {
         let down = |peer: Peer| {
             let why = (!peer.live).then_some(Why::Down);
             (peer, why)
         };
-        Self { nodes: nodes.into_iter().map(down).collect(), copies, until: request.to.at() }
+        Self { nodes: nodes.into_iter().map(down).collect(), copies, awaiting, until: request.to.at() }
     }
 
     /// A node did not answer, or not to the end.
@@ -60,8 +63,8 @@ impl Coverage {
         let asked = self.nodes.len() as u64;
         let queue = self.lost().any(|(peer, _)| peer.queue_from.is_some_and(|from| from <= self.until));
         let stores = self.lost().filter(|(peer, _)| peer.store).count();
-        let incomplete = queue || stores >= self.copies.max(1);
-        Nodes { asked, answered: asked - missing.len() as u64, missing, incomplete }
+        let incomplete = queue || stores >= self.copies.max(1) || self.awaiting;
+        Nodes { asked, answered: asked - missing.len() as u64, missing, awaiting: self.awaiting, incomplete }
     }
 }
 
@@ -83,7 +86,7 @@ mod tests {
         let nodes = [peer(0, Some(1_000), false), peer(1, None, true), peer(2, None, true), peer(3, Some(5_000), true)];
         let check = |copies: usize, until: u64, lost: &[usize], want: bool| {
             let request = Request::new(Expr::All, Millis(0), Millis(until));
-            let mut coverage = Coverage::new(nodes.to_vec(), copies, &request);
+            let mut coverage = Coverage::new(nodes.to_vec(), copies, false, &request);
             lost.iter().for_each(|node| coverage.lose(*node, Why::CutOff));
             let nodes = coverage.nodes();
             assert_eq!((nodes.asked, nodes.answered), (4, 4 - lost.len() as u64));
@@ -100,8 +103,11 @@ mod tests {
         check(2, 4_000, &[3], false);
         check(2, 4_000, &[3, 1], true);
         let down = Peer { live: false, ..nodes[1].clone() };
-        let coverage = Coverage::new(vec![nodes[0].clone(), down], 1, &Request::new(Expr::All, Millis(0), Millis(5)));
+        let all = Request::new(Expr::All, Millis(0), Millis(5));
+        let coverage = Coverage::new(vec![nodes[0].clone(), down], 1, false, &all);
         assert_eq!(coverage.nodes().missing[0].to_string(), "node 10.0.0.1:4 is down");
         assert!(coverage.nodes().incomplete && coverage.lacks_store());
+        let unknown = Coverage::new(vec![nodes[0].clone()], 2, true, &all).nodes();
+        assert!(unknown.incomplete && unknown.awaiting && unknown.missing.is_empty());
     }
 }

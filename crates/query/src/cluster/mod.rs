@@ -87,10 +87,10 @@ impl Scatter {
         Arc::new(Self { serving, peers, watch: Watch { tasks, clock, patience }, repair })
     }
 
-    /// Whether no other node is known, so that the engine's answer is that of the cluster.
+    /// Whether there is no other node, so that the engine's answer is that of the cluster.
     #[must_use]
     pub fn is_alone(&self) -> bool {
-        self.peers.others().is_empty()
+        self.peers.others().is_empty() && !self.peers.is_awaiting()
     }
 
     /// The engine of this node.
@@ -226,7 +226,7 @@ impl Scatter {
             Some(Source::ask(self.watch.clone(), asked, call))
         };
         let sources = nodes.iter().enumerate().map(source).collect();
-        Ok((sources, Coverage::new(nodes, self.peers.copies(), request)))
+        Ok((sources, Coverage::new(nodes, self.peers.copies(), self.peers.is_awaiting(), request)))
     }
 
     /// Calls a node, or this one.

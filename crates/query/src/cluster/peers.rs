@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_cluster::{Cluster, Member, State};
 use bucksaw_doors::{Body, Clock, Waiting};
@@ -16,6 +17,9 @@ pub trait Peers: Send + Sync + std::fmt::Debug {
     /// The others that are known, also those that are down, and those that said goodbye with records that may be nowhere
     /// else; in an order that stays.
     fn others(&self) -> Vec<Peer>;
+
+    /// Whether others are there of which nothing was heard yet: then no answer is complete.
+    fn is_awaiting(&self) -> bool;
 
     /// In how many stores each record lies that no queue holds: the replication factor, or less while it is known to be
     /// less. So many stores may be missing, less one, and nothing is missing from an answer.
@@ -49,6 +53,8 @@ pub struct Gossiped {
     cluster: Arc<Cluster>,
     clock: Arc<dyn Clock>,
     copies: usize,
+    /// Whether others are to be joined, and none has been heard of since the start.
+    awaiting: AtomicBool,
 }
 
 /// Of a queue that was empty when its node last told of it, records from so long before count as possible: they came in
@@ -59,7 +65,14 @@ impl Gossiped {
     /// The nodes of a cluster that keeps so many copies of each record.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, clock: Arc<dyn Clock>, copies: usize) -> Self {
-        Self { cluster, clock, copies }
+        Self { cluster, clock, copies, awaiting: AtomicBool::new(false) }
+    }
+
+    /// The same, when there are others to join. As long as this node has heard of none of them it knows nothing of what they
+    /// hold, and says so.
+    #[must_use]
+    pub fn joining(self) -> Self {
+        Self { awaiting: AtomicBool::new(true), ..self }
     }
 
     fn peer(&self, member: &Member) -> Peer {
@@ -99,6 +112,14 @@ impl Peers for Gossiped {
         let own = self.cluster.node();
         let there = |member: &&Member| member.facts.node != own && Self::counts(member);
         self.cluster.members().iter().filter(there).map(|member| self.peer(member)).collect()
+    }
+
+    fn is_awaiting(&self) -> bool {
+        // Once is enough: who was forgotten since is not missed.
+        if self.awaiting.load(Ordering::Relaxed) && self.cluster.members().len() > 1 {
+            self.awaiting.store(false, Ordering::Relaxed);
+        }
+        self.awaiting.load(Ordering::Relaxed)
     }
 
     fn copies(&self) -> usize {

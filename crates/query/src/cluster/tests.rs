@@ -97,6 +97,10 @@ impl Peers for Others {
         nodes.into_iter().filter(|node| *node != self.own).map(|node| self.peer(node)).collect()
     }
 
+    fn is_awaiting(&self) -> bool {
+        false
+    }
+
     fn copies(&self) -> usize {
         self.world.lock().unwrap().copies
     }

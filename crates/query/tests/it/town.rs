@@ -53,7 +53,8 @@ impl Town {
         town
     }
 
-    fn start(&mut self) {
+    /// Starts one more node, which joins the first one.
+    pub(crate) fn start(&mut self) {
         let number = self.nodes.len();
         let node = self.world.add_node(&format!("n{number}"));
         let doors = node.doors();
@@ -80,8 +81,9 @@ impl Town {
         let metrics = cluster::Metrics::new(&mut registry);
         let cluster =
             cluster::Cluster::start(config, doors.clone(), node.tasks(), node.net(), facts, router, metrics).unwrap();
-        let peers = Arc::new(Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), 2));
-        let scatter = Scatter::new(serving, peers, Patience::default(), None);
+        let gossiped = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), 2);
+        let gossiped = if number > 0 { gossiped.joining() } else { gossiped };
+        let scatter = Scatter::new(serving, Arc::new(gossiped), Patience::default(), None);
         self.nodes.push(Inhabitant { node, engine, scatter, cluster });
     }
 
