@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bucksaw_query::{Bucket, Order, Stats};
 use bucksaw_record::{Id, Millis};
@@ -42,6 +43,9 @@ impl Content {
 
 /// An answer.
 pub(crate) struct Answer {
+    /// The machine that was asked, and when.
+    pub(crate) asked_of: usize,
+    pub(crate) asked_at: Duration,
     pub(crate) kind: Kind,
     /// What must be in it, if it is complete.
     pub(crate) due: BTreeSet<Id>,
@@ -52,6 +56,19 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Says in the log what it is.
+    pub(crate) fn tell(&self) {
+        let found = match &self.content {
+            Content::Records(found) => found.len() as u64,
+            Content::Count(count) => *count,
+            Content::Stretches(buckets) => buckets.iter().map(|bucket| bucket.count).sum(),
+        };
+        let (asked_of, kind, due) = (self.asked_of, self.kind, self.due.len());
+        let (nodes, reasons) = (self.stats.nodes.asked, self.stats.partial_reasons());
+        let missing: Vec<String> = self.stats.nodes.missing.iter().map(ToString::to_string).collect();
+        tracing::info!(asked_of, asked_at = ?self.asked_at, ?kind, due, found, nodes, ?missing, ?reasons, "an answer");
+    }
+
     /// Whether it says that nothing is missing.
     pub(crate) fn is_complete(&self) -> bool {
         !self.stats.is_partial()
@@ -159,7 +176,8 @@ mod tests {
         let ledger = ledger();
         let mut stats = Stats::default();
         stats.nodes.incomplete = is_partial;
-        let answer = Answer { kind, due: ledger.due(), is_last: false, content, stats };
+        let due = ledger.due();
+        let answer = Answer { asked_of: 0, asked_at: Duration::ZERO, kind, due, is_last: false, content, stats };
         assert_eq!(answer.check(&ledger), want, "{:?}", answer.content);
     }
 

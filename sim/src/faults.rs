@@ -154,6 +154,7 @@ impl<'a> Trouble<'a> {
         }
         let at = self.last;
         let Some(fault) = self.chance.one(&self.scenario.faults) else { return };
+        tracing::debug!(fault, machine = at, "something goes wrong");
         match *fault {
             0 | 1 => self.strike_kill(fleet, at),
             2 | 3 => self.cut_power(fleet, at),

@@ -14,12 +14,16 @@
 
 mod answer;
 mod append;
+#[cfg(test)]
+mod bench;
 mod chance;
 mod check;
 mod client;
 mod faults;
 mod fleet;
 mod follow;
+#[cfg(test)]
+mod goodbye;
 mod ledger;
 mod machine;
 mod plant;

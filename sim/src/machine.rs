@@ -197,8 +197,6 @@ impl Machine {
     fn scatter_of(&self, node: &Node, repair: Option<&Arc<Repair>>, metrics: query::Metrics) -> Arc<Scatter> {
         let (queue, shelf) = (Arc::clone(&node.queue), Arc::clone(&node.shelf));
         let engine = Engine::new(queue, shelf, Pool::inline(), node.doors.clone(), query::Config::default(), metrics);
-        let serving = Serving::new(Arc::new(engine), Arc::clone(&node.tasks));
-        serving.register(node.cluster.router());
         let planted = self.settings.planted;
         let copies = self.settings.copies;
         let gossiped = Gossiped::new(Arc::clone(&node.cluster), Arc::clone(&node.doors.clock), copies);
@@ -207,7 +205,9 @@ impl Machine {
         let gossiped = if joins { gossiped.joining() } else { gossiped };
         let peers: Arc<dyn Peers> = peers::planted(planted, gossiped, &node.tasks);
         let restore = repair.map(|repair| Arc::new(Restore(Arc::clone(repair))) as Arc<dyn query::Repair>);
-        Scatter::new(serving, peers, peers::patience(planted), restore)
+        let serving = Serving::new(Arc::new(engine), Arc::clone(&node.tasks), peers);
+        serving.register(node.cluster.router());
+        Scatter::new(serving, peers::patience(planted), restore)
     }
 
     /// The process is killed.

@@ -57,6 +57,8 @@ impl Kind {
 
 /// A question that was asked and is not answered yet.
 pub(crate) struct Question {
+    asked_of: usize,
+    asked_at: Duration,
     kind: Kind,
     /// What must be in a complete answer.
     due: BTreeSet<Id>,
@@ -108,7 +110,7 @@ impl Question {
             let tasks = machine.host.tasks();
             machine.host.spawn(async move { drop(tell.send(one(&own, &tasks, kind, rest).await)) });
         }
-        Some(Self { kind, due, is_last: false, told })
+        Some(Self { asked_of: at, asked_at: world.now(), kind, due, is_last: false, told })
     }
 
     /// Whether it is answered.
@@ -117,8 +119,8 @@ impl Question {
             Err(oneshot::error::TryRecvError::Empty) => Standing::Open(self),
             Err(oneshot::error::TryRecvError::Closed) => Standing::Void,
             Ok(Ok((content, stats))) => {
-                let Self { kind, due, is_last, .. } = self;
-                Standing::Answered(Answer { kind, due, is_last, content, stats })
+                let Self { asked_of, asked_at, kind, due, is_last, .. } = self;
+                Standing::Answered(Answer { asked_of, asked_at, kind, due, is_last, content, stats })
             }
             Ok(Err(error)) => Standing::Wrong(Violation::Unanswered(format!("a question: {error}"))),
         }

@@ -265,6 +265,7 @@ impl<'a> Run<'a> {
                 Standing::Open(question) => self.questions.push(question),
                 Standing::Void => {}
                 Standing::Answered(answer) => {
+                    answer.tell();
                     self.answers.all += 1;
                     self.answers.complete += usize::from(answer.is_complete());
                     self.violations.extend(answer.check(self.ledger));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bucksaw_cluster::{Clients, Facts, Roles};
@@ -10,6 +11,7 @@ use bucksaw_doors::{Doors, Net, real};
 use bucksaw_record::Id;
 use bucksaw_store::repair::Repair;
 use tokio::net::lookup_host;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::data_dir;
@@ -21,6 +23,9 @@ const FLAG: &str = "--listen-cluster";
 
 /// Where other nodes reach a node that was told nothing.
 const USUAL: &str = "127.0.0.1:7659";
+
+/// How long it may take at a start to find out where a name leads.
+const LOOK_UP_MAX: Duration = Duration::from_secs(1);
 
 /// The network between nodes, and where it listens, if it does.
 pub(super) async fn network(args: &ServeArgs, doors: &Doors) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
@@ -65,9 +70,10 @@ fn secret(args: &ServeArgs, doors: &Doors) -> anyhow::Result<Option<real::Secret
 /// Whether there are others to join: names that do not lead back here, or nowhere yet.
 pub(super) async fn joins(hosts: &[HostPort], reached_at: Option<SocketAddr>) -> bool {
     for host in hosts {
-        let leads_here = match lookup_host(host.to_string()).await {
-            Ok(mut found) => found.all(|address| Some(address) == reached_at),
-            Err(_) => false,
+        // Names that take long to find are not of this machine.
+        let leads_here = match timeout(LOOK_UP_MAX, lookup_host(host.to_string())).await {
+            Ok(Ok(mut found)) => found.all(|address| Some(address) == reached_at),
+            Ok(Err(_)) | Err(_) => false,
         };
         if !leads_here {
             return true;

@@ -2,12 +2,13 @@
 //!
 //! A record that a store took lies in as many stores as the [`copies`](super::Peers::copies) say; one that it did not take
 //! lies in the queue of the node that accepted it. So records may be missing when as many stores are missing as there are
-//! copies, or a node whose queue could hold records of the time that was asked for; and while this node has heard of nobody
-//! whom it is to join.
+//! copies, or a node whose queue could hold records of the time that was asked for; and while there are nodes of
+//! which this one has not heard: it is to join some and knows none, or another one knows of more.
 
 use bucksaw_record::Millis;
 
 use super::peers::Peer;
+use super::question::Told;
 use crate::request::Request;
 use crate::stats::{Missing, Nodes, Why};
 
@@ -16,19 +17,19 @@ use crate::stats::{Missing, Nodes, Why};
 pub(crate) struct Coverage {
     nodes: Vec<(Peer, Option<Why>)>,
     copies: usize,
-    /// Whether there are nodes of which nothing is known.
-    awaiting: bool,
+    /// Whether there are nodes of which nothing is known here.
+    unheard: bool,
     /// The last moment that was asked for.
     until: Millis,
 }
 
 impl Coverage {
-    pub(crate) fn new(nodes: Vec<Peer>, copies: usize, awaiting: bool, request: &Request) -> Self {
+    pub(crate) fn new(nodes: Vec<Peer>, copies: usize, unheard: bool, request: &Request) -> Self {
         let down = |peer: Peer| {
             let why = (!peer.live).then_some(Why::Down);
             (peer, why)
         };
-        Self { nodes: nodes.into_iter().map(down).collect(), copies, awaiting, until: request.to.at() }
+        Self { nodes: nodes.into_iter().map(down).collect(), copies, unheard, until: request.to.at() }
     }
 
     /// A node did not answer, or not to the end.
@@ -36,6 +37,11 @@ impl Coverage {
         if let Some((_, lost)) = self.nodes.get_mut(node) {
             lost.get_or_insert(why);
         }
+    }
+
+    /// Takes in what a node says first: when it knows of more nodes, this one has not heard of all yet.
+    pub(crate) fn hear(&mut self, told: &Told) {
+        self.unheard |= told.nodes > self.nodes.len() as u64;
     }
 
     /// The name of a node, for people.
@@ -63,8 +69,8 @@ impl Coverage {
         let asked = self.nodes.len() as u64;
         let queue = self.lost().any(|(peer, _)| peer.queue_from.is_some_and(|from| from <= self.until));
         let stores = self.lost().filter(|(peer, _)| peer.store).count();
-        let incomplete = queue || stores >= self.copies.max(1) || self.awaiting;
-        Nodes { asked, answered: asked - missing.len() as u64, missing, awaiting: self.awaiting, incomplete }
+        let incomplete = queue || stores >= self.copies.max(1) || self.unheard;
+        Nodes { asked, answered: asked - missing.len() as u64, missing, unheard: self.unheard, incomplete }
     }
 }
 
@@ -107,7 +113,12 @@ mod tests {
         let coverage = Coverage::new(vec![nodes[0].clone(), down], 1, false, &all);
         assert_eq!(coverage.nodes().missing[0].to_string(), "node 10.0.0.1:4 is down");
         assert!(coverage.nodes().incomplete && coverage.lacks_store());
+        let mut coverage = Coverage::new(nodes.to_vec(), 2, false, &all);
+        coverage.hear(&Told { nodes: 4, ..Told::default() });
+        assert!(!coverage.nodes().incomplete);
+        coverage.hear(&Told { nodes: 5, ..Told::default() });
+        assert!(coverage.nodes().incomplete);
         let unknown = Coverage::new(vec![nodes[0].clone()], 2, true, &all).nodes();
-        assert!(unknown.incomplete && unknown.awaiting && unknown.missing.is_empty());
+        assert!(unknown.incomplete && unknown.unheard && unknown.missing.is_empty());
     }
 }

@@ -36,7 +36,7 @@ fn a_node_that_has_heard_of_nobody_yet_says_that_records_may_be_missing() {
     town.start();
     let (found, stats) = town.ask(2, &everything());
     assert!(found.is_empty() && stats.is_partial(), "{stats:?}");
-    assert_eq!(stats.partial_reasons(), ["no other node has been heard of yet"]);
+    assert_eq!(stats.partial_reasons(), ["there are nodes that the one that was asked has not heard of yet"]);
     assert!(!town.nodes[2].scatter.is_alone());
     assert!(!town.ask(0, &everything()).1.is_partial(), "the first has nobody to join");
     town.world.run_for(seconds(5));
