@@ -139,9 +139,8 @@ fn stretches(ledger: &Ledger, due: &BTreeSet<Id>, buckets: &[Bucket]) -> Vec<Vio
     let (due, possible) = (ledger.still(due.iter()), ledger.possible());
     let mut violations = Vec::new();
     for bucket in buckets {
-        let inside = |ids: &BTreeSet<Id>| {
-            ids.iter().filter(|id| bucket.from <= id.at() && id.at() < bucket.to).count() as u64
-        };
+        let inside =
+            |ids: &BTreeSet<Id>| ids.iter().filter(|id| bucket.from <= id.at() && id.at() < bucket.to).count() as u64;
         let (least, most) = (inside(&due), inside(&possible));
         if !(least..=most).contains(&bucket.count) {
             violations.push(Violation::Miscounted { count: bucket.count, least, most });

@@ -72,7 +72,9 @@ impl fmt::Display for Violation {
             Self::Foreign(id) => write!(f, "{id} was never sent, or with another text"),
             Self::Doubled(id) => write!(f, "{id} is in one answer more than once"),
             Self::Disordered(id) => write!(f, "{id} is not where it belongs in an answer"),
-            Self::Miscounted { count, least, most } => write!(f, "{count} were counted, and there are {least} to {most}"),
+            Self::Miscounted { count, least, most } => {
+                write!(f, "{count} were counted, and there are {least} to {most}")
+            }
             Self::Underkept(id, copies) => write!(f, "{id} is kept by {copies} stores only"),
             Self::Hidden(what) => write!(f, "damage: {what}"),
             Self::Stuck(what) => write!(f, "stuck: {what}"),
@@ -134,7 +136,10 @@ impl Ledger {
     pub(crate) fn acknowledged(&self, ids: &[Id], node: usize, cuts: u64) {
         let (cut, destroyed) = {
             let known = self.known();
-            (known.cuts.get(&node).is_some_and(|now| *now != cuts), known.destroyed.get(&node).is_some_and(|lost| cuts < *lost))
+            (
+                known.cuts.get(&node).is_some_and(|now| *now != cuts),
+                known.destroyed.get(&node).is_some_and(|lost| cuts < *lost),
+            )
         };
         self.change(ids, |entry| {
             let excused = match entry.durability {

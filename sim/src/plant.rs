@@ -47,7 +47,6 @@ mutations! {
     DirSyncSkipped, "dir-sync-skipped", 40, "A directory's sync does nothing: a file is durable, its name is not.";
     SyncFailureHidden, "sync-failure-hidden", 60, "A sync that fails says that it did not: an error that is not looked at.";
     ShelfSyncSkipped, "shelf-sync-skipped", 40, "Only files of the shelf are not synced: queues let go of what no store has.";
-    TruncateSkipped, "truncate-skipped", 60, "What was written in part is not cut away again: what comes behind it is not where it is looked for.";
     WrittenLate, "written-late", 40, "What was written is in the memory of the process when it is killed: a buffer before the file.";
     OldDisk, "old-disk", 60, "A machine comes back with the disk that it had before: a snapshot was restored.";
     DamageForgotten, "damage-forgotten", 200, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";

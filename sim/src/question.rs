@@ -90,14 +90,7 @@ impl Question {
     }
 
     /// Asks a machine, and rests between what is read; `None` when it is not up.
-    fn ask(
-        world: &World,
-        fleet: &Fleet,
-        ledger: &Ledger,
-        at: usize,
-        kind: Kind,
-        rest: Duration,
-    ) -> Option<Self> {
+    fn ask(world: &World, fleet: &Fleet, ledger: &Ledger, at: usize, kind: Kind, rest: Duration) -> Option<Self> {
         let machine = fleet.machines.get(at)?;
         let own = Arc::clone(machine.scatter()?);
         let (tell, told) = oneshot::channel();

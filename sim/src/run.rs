@@ -79,7 +79,8 @@ pub fn run(seed: u64, scenario: &Scenario, planted: Option<Mutation>) -> Outcome
     let _traced = trace::watch(&world);
     let ledger = Ledger::default();
     let ran = catch_unwind(AssertUnwindSafe(|| Run::new(&world, seed, scenario, &ledger, planted).run()));
-    let panicked = |panic: Box<dyn std::any::Any + Send>| (vec![Violation::Panicked(words(&*panic))], Answers::default());
+    let panicked =
+        |panic: Box<dyn std::any::Any + Send>| (vec![Violation::Panicked(words(&*panic))], Answers::default());
     let (violations, answers) = ran.unwrap_or_else(panicked);
     let known = ledger.known();
     let acknowledged = known.entries.values().filter(|entry| entry.fate == Fate::Acknowledged).count();

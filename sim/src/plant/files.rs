@@ -16,7 +16,6 @@ pub(crate) fn planted(mutation: Option<Mutation>, fs: Arc<dyn Fs>) -> Arc<dyn Fs
         Mutation::SyncFailureHidden,
         Mutation::ShelfSyncSkipped,
         Mutation::DamageForgotten,
-        Mutation::TruncateSkipped,
     ];
     match mutation.filter(|mutation| lies.contains(mutation)) {
         Some(mutation) => Arc::new(Lying { mutation, fs }),
@@ -109,9 +108,6 @@ impl File for LyingFile {
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {
-        if self.mutation == Mutation::TruncateSkipped {
-            return Ok(());
-        }
         self.file.truncate(size)
     }
 

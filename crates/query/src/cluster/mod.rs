@@ -77,11 +77,7 @@ pub struct Scatter {
 impl Scatter {
     /// Asks this node and those that it knows. What stores lack is told to `repair`.
     #[must_use]
-    pub fn new(
-        serving: Arc<Serving>,
-        patience: Patience,
-        repair: Option<Arc<dyn Repair>>,
-    ) -> Arc<Self> {
+    pub fn new(serving: Arc<Serving>, patience: Patience, repair: Option<Arc<dyn Repair>>) -> Arc<Self> {
         let (tasks, clock) = (Arc::clone(serving.tasks()), Arc::clone(&serving.engine().doors.clock));
         let peers = Arc::clone(serving.peers());
         Arc::new(Self { serving, peers, watch: Watch { tasks, clock, patience }, repair })
