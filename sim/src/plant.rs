@@ -49,7 +49,7 @@ mutations! {
     ShelfSyncSkipped, "shelf-sync-skipped", 40, "Only files of the shelf are not synced: queues let go of what no store has.";
     WrittenLate, "written-late", 40, "What was written is in the memory of the process when it is killed: a buffer before the file.";
     OldDisk, "old-disk", 60, "A machine comes back with the disk that it had before: a snapshot was restored.";
-    DamageForgotten, "damage-forgotten", 200, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
+    DamageForgotten, "damage-forgotten", 40, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
     PutThrownAway, "put-thrown-away", 40, "A copy is acknowledged and thrown away.";
     PutToldEarly, "put-told-early", 80, "A copy is acknowledged when it has come, before it is durable.";
     PutToldUnread, "put-told-unread", 40, "A copy is acknowledged when its first bytes have come.";
@@ -72,9 +72,9 @@ mutations! {
     RetryWithNewIds, "retry-with-new-ids", 40, "A client numbers its records anew when it sends them again.";
     NotMerged, "not-merged", 10, "What nodes say is added up: equal ids are neither dropped from answers nor counted once.";
     DownPassedOver, "down-passed-over", 40, "Nodes that are down are not asked and not counted: answers without them pass for complete.";
-    AloneAtFirst, "alone-at-first", 100, "A node that has just begun and has heard of nobody takes itself for all there is.";
+    AloneAtFirst, "alone-at-first", 60, "A node that has just begun and has heard of nobody takes itself for all there is.";
     PartialToldComplete, "partial-told-complete", 40, "An answer calls itself complete whoever is missing.";
-    CutOffToldWhole, "cut-off-told-whole", 100, "What a node had sent when its answer was cut off passes for all it has.";
+    CutOffToldWhole, "cut-off-told-whole", 40, "What a node had sent when its answer was cut off passes for all it has.";
     HeadAwaited, "head-awaited", 100, "A node is waited for however long it takes to begin: what moved meanwhile is on neither side.";
     TailDeaf, "tail-deaf", 10, "A follower is not shown what other nodes accept.";
     RepairSkips, "repair-skips", 40, "Lost copies are not restored.";
