@@ -204,10 +204,11 @@ impl Machine {
         let joins = self.settings.join.iter().any(|host| *host != own) && planted != Some(Mutation::AloneAtFirst);
         let gossiped = if joins { gossiped.joining() } else { gossiped };
         let peers: Arc<dyn Peers> = peers::planted(planted, gossiped, &node.tasks);
+        let repair = repair.filter(|_| !planted.is_some_and(Mutation::is_mended));
         let restore = repair.map(|repair| Arc::new(Restore(Arc::clone(repair))) as Arc<dyn query::Repair>);
         let serving = Serving::new(Arc::new(engine), Arc::clone(&node.tasks), peers);
         serving.register(node.cluster.router());
-        Scatter::new(serving, peers::patience(planted), restore)
+        Scatter::new(serving, query::Patience::default(), restore)
     }
 
     /// The process is killed.

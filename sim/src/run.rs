@@ -78,6 +78,8 @@ pub fn run(seed: u64, scenario: &Scenario, planted: Option<Mutation>) -> Outcome
     let world = World::new(seed);
     let _traced = trace::watch(&world);
     let ledger = Ledger::default();
+    let sound = Scenario { victims: Vec::new(), destroys: false, empties: false, ..scenario.clone() };
+    let scenario = if planted.is_some_and(Mutation::is_mended) { &sound } else { scenario };
     let ran = catch_unwind(AssertUnwindSafe(|| Run::new(&world, seed, scenario, &ledger, planted).run()));
     let panicked =
         |panic: Box<dyn std::any::Any + Send>| (vec![Violation::Panicked(words(&*panic))], Answers::default());

@@ -49,8 +49,10 @@ impl Settings {
             Some(Mutation::OneCopy) => shelf.copies = 1,
             Some(Mutation::NoGrace) => (queue.committed_grace, queue.shared_grace) = (Duration::ZERO, Duration::ZERO),
             Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
-            Some(Mutation::RepairSkips) => (shelf.repair.lost_after, shelf.repair.period) = (NEVER, NEVER),
             _ => {}
+        }
+        if planted.is_some_and(|mutation| mutation == Mutation::RepairSkips || mutation.is_mended()) {
+            (shelf.repair.lost_after, shelf.repair.period) = (NEVER, NEVER);
         }
         Self { join, copies, queue, shelf, planted }
     }

@@ -2,10 +2,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bucksaw_doors::{Body, BodyWriter, Tasks, Waiting};
-use bucksaw_query::{Gossiped, Patience, Peer, Peers};
+use bucksaw_query::{Gossiped, Peer, Peers};
 use bucksaw_record::Id;
 
 use super::Mutation;
@@ -31,14 +30,6 @@ pub(crate) fn planted(mutation: Option<Mutation>, peers: Gossiped, tasks: &Arc<d
     match mutation.filter(|mutation| odd.contains(mutation)) {
         Some(mutation) => Arc::new(Odd { mutation, peers, tasks: Arc::clone(tasks) }),
         None => Arc::new(peers),
-    }
-}
-
-/// How long nodes are waited for.
-pub(crate) fn patience(mutation: Option<Mutation>) -> Patience {
-    match mutation {
-        Some(Mutation::HeadAwaited) => Patience { head: Duration::from_secs(3_600), ..Patience::default() },
-        _ => Patience::default(),
     }
 }
 
