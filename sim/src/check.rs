@@ -1,6 +1,6 @@
 //! What must have come right when all has been well for a while.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -10,14 +10,15 @@ use std::time::Duration;
 use bucksaw_cluster::State;
 use bucksaw_doors::sim::World;
 use bucksaw_ingest::Durability;
+use bucksaw_node::Node;
 use bucksaw_record::Id;
 
-use crate::client::Client;
+use crate::client::{Client, producer};
 use crate::fleet::Fleet;
 use crate::ledger::{Ledger, Violation};
 
-/// Whether lost copies are made anew on other stores. Nobody does that yet: the walker that compares stores will.
-const IS_REPAIRED: bool = false;
+/// Where queues are.
+const QUEUE: &str = "/data/queue";
 
 /// Clients whose numbers begin here knock at each node when all is well.
 const KNOCKING: usize = 100;
@@ -38,14 +39,65 @@ pub(crate) fn stored(fleet: &Fleet, ledger: &Ledger) -> Vec<Violation> {
     ledger.was_set_aside(&fleet.told_aside());
     let due = ledger.due();
     let mut violations = ledger.check(&due, &found);
-    let telling = if IS_REPAIRED { BTreeSet::new() } else { fleet.telling() };
-    for id in &due {
-        let Some((count, _)) = stored.get(id) else { continue };
-        if count + telling.len() < fleet.copies {
-            violations.push(Violation::Underkept(*id, *count));
+    violations.extend(underkept(fleet, &due, &stored));
+    violations
+}
+
+/// Whether each record is kept as often as promised.
+pub(crate) fn is_kept(fleet: &Fleet, ledger: &Ledger) -> bool {
+    ledger.was_set_aside(&fleet.told_aside());
+    underkept(fleet, &ledger.due(), &fleet.stored()).is_empty()
+}
+
+/// Records that fewer stores keep than was promised, also where a store was lost since; unless there are not so many.
+fn underkept(fleet: &Fleet, due: &BTreeSet<Id>, stored: &BTreeMap<Id, (usize, Arc<str>)>) -> Vec<Violation> {
+    let wanted = fleet.copies.min(fleet.stores());
+    let counts = due.iter().filter_map(|id| Some((*id, stored.get(id)?.0)));
+    counts.filter(|(_, count)| *count < wanted).map(|(id, count)| Violation::Underkept(id, count)).collect()
+}
+
+/// What nodes have set aside as damaged they tell of for as long as it is there; and no queue has anything damaged where
+/// nothing happened that does it.
+pub(crate) fn damage(fleet: &Fleet, is_spoilt: bool) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (at, node) in fleet.nodes() {
+        let queue: Vec<String> = node.queue.damaged().into_iter().map(|(name, _)| name).collect();
+        let shelf: Vec<String> = node.shelf.set_aside().into_iter().map(|broken| broken.name).collect();
+        let disk = fleet.machines.get(at).map(|machine| machine.host.fs().paths()).unwrap_or_default();
+        for path in disk.iter().filter(|path| path.extension().is_some_and(|end| end == "damaged")) {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let told = if path.starts_with(QUEUE) { &queue } else { &shelf };
+            if path.components().count() > 3 && !told.contains(&name) {
+                violations.push(Violation::Hidden(format!("n{at} has {} and does not tell of it", path.display())));
+            }
+        }
+        if !is_spoilt {
+            let words = |name| Violation::Hidden(format!("n{at} has a damaged {name}, and nothing happened to it"));
+            violations.extend(queue.iter().map(words));
         }
     }
     violations
+}
+
+/// Takes the nodes that will never come back from the list, as a person does.
+pub(crate) fn forget(world: &World, fleet: &Fleet) {
+    let gone: Vec<Id> = fleet.machines.iter().flat_map(|machine| machine.gone.iter().copied()).collect();
+    for (_, node) in fleet.nodes() {
+        for id in gone.clone() {
+            let cluster = Arc::clone(&node.cluster);
+            // Others may have been told already.
+            world.spawn(async move {
+                let _ = cluster.forget(id).await;
+            });
+        }
+    }
+}
+
+/// Whether nobody remembers nodes that will never come back.
+pub(crate) fn is_forgotten(fleet: &Fleet) -> bool {
+    let gone: BTreeSet<Id> = fleet.machines.iter().flat_map(|machine| machine.gone.iter().copied()).collect();
+    let knows = |node: &Node| node.cluster.members().iter().any(|member| gone.contains(&member.facts.node));
+    !fleet.nodes().any(|(_, node)| knows(node))
 }
 
 /// What was accepted was consumed.
@@ -125,6 +177,12 @@ impl Knocking {
     /// Whether all were given.
     pub(crate) fn is_done(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
+    }
+
+    /// The records of all who knocked.
+    pub(crate) fn due(&self, ledger: &Ledger) -> BTreeSet<Id> {
+        let is_theirs = |id: &Id| id.producer().bits() >= producer(KNOCKING).bits();
+        ledger.due().into_iter().filter(is_theirs).collect()
     }
 
     pub(crate) fn check(&self) -> Vec<Violation> {

@@ -55,7 +55,7 @@ impl Client {
             };
             let count = chance.within(1, 4) as u32;
             let now = Millis(self.host.doors().clock.unix_ms());
-            let first = Id::new(now, Producer::new(1_000 + self.number as u64), sequence);
+            let first = Id::new(now, producer(self.number), sequence);
             sequence += count;
             let mut batch = self.batch(&chance, first, count, durability);
             if self.planted == Some(Mutation::OneIdForTwo) && chance.percent(MUTATED_PERCENT) {
@@ -78,8 +78,7 @@ impl Client {
     pub(crate) async fn knock(&self, sequence: u32, durability: Durability, node: (usize, SocketAddr)) -> bool {
         let chance = Chance::new(self.seed);
         let now = Millis(self.host.doors().clock.unix_ms());
-        let batch =
-            self.batch(&chance, Id::new(now, Producer::new(1_000 + self.number as u64), sequence), 1, durability);
+        let batch = self.batch(&chance, Id::new(now, producer(self.number), sequence), 1, durability);
         let ids = ids(&batch);
         self.ledger.tried(&ids);
         match self.call(&batch, durability, node.1).await {
@@ -139,6 +138,11 @@ impl Client {
             self.ledger.send(id, line.clone(), durability);
         }
     }
+}
+
+/// Who numbers the records of a client.
+pub(crate) fn producer(client: usize) -> Producer {
+    Producer::new(1_000 + client as u64)
 }
 
 fn ids(batch: &Append) -> Vec<Id> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bucksaw_doors::sim::{Delay, Loss, Node, Weather, World};
+use bucksaw_record::Id;
 
 use crate::chance::Chance;
 use crate::fleet::Fleet;
@@ -13,10 +14,13 @@ use crate::machine::{DIR, Machine, Stopped};
 use crate::scenario::Scenario;
 
 /// Kinds of faults; what happens often has several numbers.
-pub(crate) const FAULTS: usize = 25;
+pub(crate) const FAULTS: usize = 27;
 
 /// The number of the fault that destroys a store.
 pub(crate) const DESTROY: usize = 22;
+
+/// The number of the fault that loses the disk of a store.
+pub(crate) const EMPTY: usize = 25;
 
 /// How long a machine is down, mostly.
 const DOWN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(20));
@@ -33,8 +37,12 @@ const CLOCK_MS_MAX: i64 = 3 * 24 * 3_600_000;
 /// How long reads fail at most.
 const UNREADABLE: Duration = Duration::from_secs(10);
 
-/// How long a disk is full that is so for a moment.
+/// How long a disk is full that is so for a moment, and room on it that a few frames take.
 const FULL: Duration = Duration::from_secs(3);
+const FULL_BYTES: usize = 2_000;
+
+/// The end of a file of the shelf, where its footer is.
+const FOOTER_BYTES: usize = 200;
 
 /// Makes trouble, and ends it again.
 pub(crate) struct Trouble<'a> {
@@ -59,6 +67,9 @@ pub(crate) struct Trouble<'a> {
     /// The machine with which something went wrong last.
     last: usize,
     destroys: bool,
+    empties: bool,
+    /// Something was done that may damage files of queues.
+    has_spoilt: bool,
     leaves: Option<usize>,
     late: Vec<usize>,
 }
@@ -79,9 +90,16 @@ impl<'a> Trouble<'a> {
             full: Vec::new(),
             last: 0,
             destroys: scenario.destroys,
+            empties: scenario.empties,
+            has_spoilt: false,
             leaves: scenario.leaver,
             late: scenario.late.clone(),
         }
+    }
+
+    /// Whether something was done that may damage files of queues: what was not synced is lost in part, or cannot be read.
+    pub(crate) fn has_spoilt(&self) -> bool {
+        self.has_spoilt
     }
 
     /// Ends what is over.
@@ -122,7 +140,7 @@ impl<'a> Trouble<'a> {
         let Some(stopped) = machine.has_stopped() else { return };
         if self.leaving.remove(&at) && !is_aside && stopped == Stopped::Empty {
             // Nothing that it took in is lost with its disk.
-            machine.destroy();
+            machine.retire();
             return;
         }
         self.down.push((now + self.chance.time(Duration::from_millis(100), Duration::from_secs(3)), at));
@@ -136,6 +154,7 @@ impl<'a> Trouble<'a> {
         }
         let at = self.last;
         let Some(fault) = self.chance.one(&self.scenario.faults) else { return };
+        tracing::debug!(fault, machine = at, "something goes wrong");
         match *fault {
             0 | 1 => self.strike_kill(fleet, at),
             2 | 3 => self.cut_power(fleet, at),
@@ -153,6 +172,7 @@ impl<'a> Trouble<'a> {
             20 => on(fleet, at, |machine| machine.stop(false)),
             21 => self.leave(fleet),
             DESTROY | 23 => self.destroy(fleet),
+            EMPTY | 26 => self.lose_disk(fleet),
             _ => self.fail_reads(fleet, at),
         }
         if self.chance.percent(20) {
@@ -173,6 +193,7 @@ impl<'a> Trouble<'a> {
         let kept = fleet.kept();
         let how = self.chance.one(&[Loss::All, Loss::None, Loss::Torn]).copied().unwrap_or(Loss::All);
         let Some(machine) = fleet.machines.get_mut(at) else { return };
+        self.has_spoilt = true;
         machine.cut_power(how);
         self.ledger.power_was_cut(at, machine.cuts, &kept);
         self.will_start(at);
@@ -238,31 +259,39 @@ impl<'a> Trouble<'a> {
         let Some(machine) = fleet.machines.get(at) else { return };
         let room = self.scenario.reserve as usize + (64 << 10);
         if self.chance.percent(60) {
-            machine.host.fs().fill(self.chance.below(room) as u64);
+            let is_tight = self.chance.percent(50);
+            machine.host.fs().fill(self.chance.below(if is_tight { FULL_BYTES } else { room }) as u64);
             if self.chance.percent(50) {
-                self.full.push((self.world.now() + self.chance.time(Duration::ZERO, FULL), at));
+                let most = if is_tight { FULL / 3 } else { FULL };
+                self.full.push((self.world.now() + self.chance.time(Duration::ZERO, most), at));
             }
         } else {
             machine.host.fs().set_capacity(None);
         }
     }
 
-    /// Flips bits in a file of the shelf of one of the victims.
-    fn flip_bits(&self, fleet: &Fleet) {
+    /// Flips bits in a file of the shelf of one of the victims; anywhere, or where they are met at the next start.
+    fn flip_bits(&mut self, fleet: &mut Fleet) {
         let Some(at) = self.chance.one(&self.scenario.victims).copied() else { return };
         let Some(machine) = fleet.machines.get(at).filter(|machine| !machine.destroyed) else { return };
         let disk = machine.host.fs();
         let shelf = Path::new(DIR).join("shelf");
         let paths: Vec<_> = disk.paths().into_iter().filter(|path| path.starts_with(&shelf)).collect();
         let Some(path) = self.chance.one(&paths) else { return };
-        let bits = disk.live_bytes(path).unwrap_or_default().len() * 8;
+        let bytes = disk.live_bytes(path).unwrap_or_default().len();
+        let is_footer = self.chance.percent(50);
+        let span = if is_footer { bytes.min(FOOTER_BYTES) } else { bytes };
         for _ in 0..self.chance.within(1, 3) {
-            disk.flip_bit(path, self.chance.below(bits) as u64);
+            disk.flip_bit(path, ((bytes - span) * 8 + self.chance.below(span * 8)) as u64);
         }
         fleet.was_changed(at);
+        if is_footer {
+            self.strike_kill(fleet, at);
+        }
     }
 
     fn fail_reads(&mut self, fleet: &mut Fleet, at: usize) {
+        self.has_spoilt = true;
         on(fleet, at, |machine| readable(machine, false));
         self.unreadable.push((self.world.now() + self.chance.time(Duration::ZERO, UNREADABLE), at));
     }
@@ -293,7 +322,27 @@ impl<'a> Trouble<'a> {
         let Some(at) = self.chance.one(&self.scenario.victims).copied() else { return };
         let kept = fleet.kept();
         on(fleet, at, Machine::destroy);
-        self.ledger.was_destroyed(at, &kept);
+        self.note_loss(fleet, at, &kept);
+    }
+
+    /// The disk of one of the victims is lost with all that was on it, and an empty one comes in its place.
+    fn lose_disk(&mut self, fleet: &mut Fleet) {
+        let Some(at) = self.chance.one(&self.scenario.victims).copied().filter(|_| self.empties) else { return };
+        if fleet.machines.get(at).is_none_or(|machine| machine.node().is_none()) {
+            return;
+        }
+        self.empties = false;
+        let kept = fleet.kept();
+        on(fleet, at, Machine::lose_disk);
+        self.note_loss(fleet, at, &kept);
+        self.will_start(at);
+    }
+
+    fn note_loss(&self, fleet: &Fleet, at: usize, kept: &BTreeSet<Id>) {
+        fleet.was_changed(at);
+        if let Some(machine) = fleet.machines.get(at) {
+            self.ledger.was_destroyed(at, machine.cuts, kept);
+        }
     }
 
     /// Ends all that is wrong.
@@ -310,6 +359,14 @@ impl<'a> Trouble<'a> {
             machine.host.fs().fail_some_syncs(0.0, 0);
             readable(machine, true);
             if machine.is_steady() || machine.node().is_none() {
+                machine.start();
+            }
+        }
+        if self.chance.percent(30) {
+            // What is found at a start only is found.
+            self.leaving.clear();
+            for machine in &mut fleet.machines {
+                machine.kill();
                 machine.start();
             }
         }

@@ -3,18 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bucksaw_cluster::Member;
 use bucksaw_doors::sim::{self, World};
 use bucksaw_node::Node;
 use bucksaw_record::Id;
 
-use crate::machine::{Machine, Settings};
+use crate::machine::Machine;
 use crate::plant::Mutation;
 use crate::records::{Cache, Found, told_aside};
 use crate::scenario::Scenario;
+use crate::settings::Settings;
 
 pub(crate) struct Fleet {
     pub(crate) machines: Vec<Machine>,
     pub(crate) copies: usize,
+    /// Each node is asked by itself, for what it has: one of the mutations.
+    pub(crate) asks_apart: bool,
     caches: Vec<Cache>,
 }
 
@@ -28,15 +32,17 @@ impl Fleet {
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
             let mut machine = Machine::new(world.add_node(name), number, roles, settings);
             machine.away = scenario.late.contains(&number);
+            machine.is_newcomer = machine.away;
             machine
         };
-        Self::of(names.iter().enumerate().map(machine).collect(), scenario.copies)
+        let machines = names.iter().enumerate().map(machine).collect();
+        Self { asks_apart: planted == Some(Mutation::NotMerged), ..Self::of(machines, scenario.copies) }
     }
 
     /// These machines.
     pub(crate) fn of(machines: Vec<Machine>, copies: usize) -> Self {
         let caches = machines.iter().map(|_| Cache::default()).collect();
-        Self { machines, copies, caches }
+        Self { machines, copies, asks_apart: false, caches }
     }
 
     /// Starts those that are not up.
@@ -47,6 +53,28 @@ impl Fleet {
     /// Those that are up, with their numbers.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
         self.machines.iter().enumerate().filter_map(|(at, machine)| Some((at, machine.node()?)))
+    }
+
+    /// Machines that came to the others late and that a node has not heard of: to that node they are not of the cluster yet.
+    pub(crate) fn unheard_of_by(&self, at: usize) -> BTreeSet<usize> {
+        let members = self.machines.get(at).and_then(Machine::node).map(|node| node.cluster.members());
+        let is_heard_of = |machine: &Machine| {
+            let is_it = |member: &Member| member.facts.node == machine.id();
+            members.as_ref().is_some_and(|members| members.iter().any(is_it))
+        };
+        let unheard = |machine: &Machine| machine.is_newcomer && !is_heard_of(machine);
+        self.machines.iter().enumerate().filter(|(_, machine)| unheard(machine)).map(|(at, _)| at).collect()
+    }
+
+    /// Machines that were started since this was called before.
+    pub(crate) fn take_fresh(&mut self) -> Vec<usize> {
+        let machines = self.machines.iter_mut().enumerate();
+        machines.filter_map(|(at, machine)| std::mem::take(&mut machine.is_fresh).then_some(at)).collect()
+    }
+
+    /// Stores that are up.
+    pub(crate) fn stores(&self) -> usize {
+        self.nodes().filter(|(_, node)| node.roles.store).count()
     }
 
     pub(crate) fn hosts(&self) -> Vec<sim::Node> {
@@ -92,18 +120,6 @@ impl Fleet {
     /// Segments that wait in queues, and no store has taken.
     pub(crate) fn waiting(&self) -> usize {
         self.nodes().map(|(_, node)| node.queue.segments().len()).sum()
-    }
-
-    /// Machines whose stores lack something, and say so: destroyed, or damaged and told of.
-    pub(crate) fn telling(&self) -> BTreeSet<usize> {
-        let lacks = |machine: &Machine| {
-            machine.destroyed
-                || machine.node().is_some_and(|node| {
-                    let is_broken = |segment: &Arc<bucksaw_store::Stored>| segment.broken_blocks() > 0;
-                    !node.shelf.set_aside().is_empty() || node.shelf.segments().iter().any(is_broken)
-                })
-        };
-        self.machines.iter().enumerate().filter(|(_, machine)| lacks(machine)).map(|(at, _)| at).collect()
     }
 
     /// Records in files that queues have set aside, and tell of: a person has to look at them.

@@ -39,8 +39,21 @@ pub enum Violation {
     Foreign(Id),
     /// More than once in an answer.
     Doubled(Id),
+    /// Not where it belongs in an answer.
+    Disordered(Id),
+    /// A count that cannot be right.
+    Miscounted {
+        /// What was said.
+        count: u64,
+        /// Records that must be counted.
+        least: u64,
+        /// Records that may be.
+        most: u64,
+    },
     /// Kept by fewer stores than promised when all is well again, and nobody tells of damage that explains it.
     Underkept(Id, usize),
+    /// Damage that nobody tells of, or that nothing explains.
+    Hidden(String),
     /// Something goes on for ever though all is well again.
     Stuck(String),
     /// A client is not told that its records are kept though all is well again.
@@ -58,7 +71,12 @@ impl fmt::Display for Violation {
             Self::Risen(id) => write!(f, "{id} was refused and is found"),
             Self::Foreign(id) => write!(f, "{id} was never sent, or with another text"),
             Self::Doubled(id) => write!(f, "{id} is in one answer more than once"),
+            Self::Disordered(id) => write!(f, "{id} is not where it belongs in an answer"),
+            Self::Miscounted { count, least, most } => {
+                write!(f, "{count} were counted, and there are {least} to {most}")
+            }
             Self::Underkept(id, copies) => write!(f, "{id} is kept by {copies} stores only"),
+            Self::Hidden(what) => write!(f, "damage: {what}"),
             Self::Stuck(what) => write!(f, "stuck: {what}"),
             Self::Unanswered(what) => write!(f, "not answered: {what}"),
             Self::Divided(what) => write!(f, "divided: {what}"),
@@ -80,8 +98,8 @@ pub(crate) struct Known {
     again: BTreeMap<Id, Id>,
     /// How often each node lost what was not durable, if it did.
     cuts: BTreeMap<usize, u64>,
-    /// Nodes whose disks are gone.
-    destroyed: BTreeSet<usize>,
+    /// Nodes whose disks were lost: how often they had lost power then.
+    destroyed: BTreeMap<usize, u64>,
 }
 
 impl Ledger {
@@ -118,7 +136,10 @@ impl Ledger {
     pub(crate) fn acknowledged(&self, ids: &[Id], node: usize, cuts: u64) {
         let (cut, destroyed) = {
             let known = self.known();
-            (known.cuts.get(&node).is_some_and(|now| *now != cuts), known.destroyed.contains(&node))
+            (
+                known.cuts.get(&node).is_some_and(|now| *now != cuts),
+                known.destroyed.get(&node).is_some_and(|lost| cuts < *lost),
+            )
         };
         self.change(ids, |entry| {
             let excused = match entry.durability {
@@ -149,9 +170,10 @@ impl Ledger {
         self.excuse(node, kept, |durability| durability == Durability::Fast);
     }
 
-    /// A node is gone with its disk: what it alone had need no longer be found.
-    pub(crate) fn was_destroyed(&self, node: usize, kept: &BTreeSet<Id>) {
-        self.known().destroyed.insert(node);
+    /// A node's disk is gone, which counts as a cut: what it alone had need no longer be found.
+    pub(crate) fn was_destroyed(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
+        self.known().cuts.insert(node, cuts);
+        self.known().destroyed.insert(node, cuts);
         self.excuse(node, kept, |durability| durability != Durability::Bulk);
     }
 
@@ -173,8 +195,28 @@ impl Ledger {
 
     /// The ids that must be found from now on.
     pub(crate) fn due(&self) -> BTreeSet<Id> {
+        self.due_but_of(&BTreeSet::new())
+    }
+
+    /// The same without those that these nodes acknowledged.
+    pub(crate) fn due_but_of(&self, nodes: &BTreeSet<usize>) -> BTreeSet<Id> {
         let known = self.known();
-        known.entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged).map(|(id, _)| *id).collect()
+        let of_others = |entry: &Entry| entry.node.is_none_or(|node| !nodes.contains(&node));
+        let due = known.entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged && of_others(entry));
+        due.map(|(id, _)| *id).collect()
+    }
+
+    /// Those of some ids that must still be found: what was excused meanwhile need not be.
+    pub(crate) fn still<'a>(&self, ids: impl Iterator<Item = &'a Id>) -> BTreeSet<Id> {
+        let known = self.known();
+        let is_due = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged);
+        ids.filter(is_due).copied().collect()
+    }
+
+    /// The ids that may be found.
+    pub(crate) fn possible(&self) -> BTreeSet<Id> {
+        let known = self.known();
+        known.entries.iter().filter(|(_, entry)| entry.fate != Fate::Refused).map(|(id, _)| *id).collect()
     }
 
     /// Holds what was found, sorted by id, against what is known. `due` was taken before the question was asked.
@@ -249,7 +291,7 @@ mod tests {
         check(&[0], &[]);
         ledger.acknowledged(&[id(2)], 7, 1);
         check(&[0], &[Violation::Lost(id(2))]);
-        ledger.was_destroyed(7, &BTreeSet::from([id(0)]));
+        ledger.was_destroyed(7, 2, &BTreeSet::from([id(0)]));
         check(&[0], &[]);
         ledger.was_set_aside(&BTreeSet::from([id(0)]));
         check(&[], &[]);

@@ -14,19 +14,26 @@
 
 mod answer;
 mod append;
+#[cfg(test)]
+mod bench;
 mod chance;
 mod check;
 mod client;
 mod faults;
 mod fleet;
+mod follow;
+#[cfg(test)]
+mod goodbye;
 mod ledger;
 mod machine;
 mod plant;
+mod question;
 mod records;
 #[cfg(test)]
 mod repair;
 mod run;
 mod scenario;
+mod settings;
 mod trace;
 
 pub use ledger::Violation;

@@ -10,13 +10,15 @@ use bucksaw_doors::sim::Loss;
 use bucksaw_doors::{run, sim};
 use bucksaw_ingest::{self as ingest, Queue};
 use bucksaw_node::{Node, Parts, Roles, balance};
+use bucksaw_query::{self as query, Engine, Gossiped, Peers, Pool, Scatter, Serving};
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_segment::Codec;
+use bucksaw_store::repair::Repair;
 use bucksaw_store::{self as store, Patience, Shelf};
 use prometheus_client::registry::Registry;
 
 use crate::append::{self, Promises};
-use crate::plant::{Mutation, calls, files};
+use crate::plant::{Mutation, calls, files, peers};
+use crate::settings::Settings;
 
 /// The data directory.
 pub(crate) const DIR: &str = "/data";
@@ -26,41 +28,6 @@ const DRAIN: Duration = Duration::from_secs(20);
 
 /// How long a node that stops waits for what it is doing.
 const STOP: Duration = Duration::from_secs(30);
-
-/// What all nodes of a fleet have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) join: Vec<String>,
-    pub(crate) queue: ingest::Config,
-    pub(crate) shelf: store::Config,
-    /// What is wrong with them on purpose.
-    pub(crate) planted: Option<Mutation>,
-}
-
-impl Settings {
-    /// Small files and short times, so that much happens soon.
-    pub(crate) fn small(copies: usize, reserve: u64, join: Vec<String>, planted: Option<Mutation>) -> Self {
-        let mut queue =
-            ingest::Config { segment_bytes_max: 4 << 10, free_bytes_min: reserve, ..ingest::Config::default() };
-        let mut shelf = store::Config {
-            segment_bytes: 32 << 10,
-            block_bytes: 4 << 10,
-            gather_age: Duration::from_secs(4),
-            codec_quick: Codec::Plain,
-            codec_final: Codec::Lz4,
-            free_bytes_min: reserve / 2,
-            copies,
-            ..store::Config::default()
-        };
-        match planted {
-            Some(Mutation::OneCopy) => shelf.copies = 1,
-            Some(Mutation::NoGrace) => (queue.committed_grace, queue.shared_grace) = (Duration::ZERO, Duration::ZERO),
-            Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
-            _ => {}
-        }
-        Self { join, queue, shelf, planted }
-    }
-}
 
 /// A machine, up or not.
 #[derive(Debug)]
@@ -73,6 +40,12 @@ pub(crate) struct Machine {
     pub(crate) destroyed: bool,
     /// How often it lost power.
     pub(crate) cuts: u64,
+    /// It came to the others when they had been there for a while, so there was a time when they had not heard of it.
+    pub(crate) is_newcomer: bool,
+    /// It was started, and nobody has asked it anything.
+    pub(crate) is_fresh: bool,
+    /// Nodes that were on it and will never come back, and did not say so.
+    pub(crate) gone: Vec<Id>,
     id: Id,
     settings: Settings,
     running: Option<Running>,
@@ -83,9 +56,23 @@ pub(crate) struct Machine {
 #[derive(Debug)]
 struct Running {
     node: Node,
+    scatter: Arc<Scatter>,
     /// Not there while it stops in good order.
     parts: Option<Parts>,
     stopping: Arc<AtomicU8>,
+}
+
+/// No fleet has more; the numbers of nodes that come later in the life of one machine are so far apart.
+const NODES_MAX: u64 = 100;
+
+/// Hands what answers find to be in too few stores to the walker that restores it, as the program does.
+#[derive(Debug)]
+struct Restore(Arc<Repair>);
+
+impl query::Repair for Restore {
+    fn wanted(&self, low: Id, high: Id) {
+        self.0.hint(low.at(), high.at());
+    }
 }
 
 /// How far a stop in good order is.
@@ -105,7 +92,25 @@ pub(crate) enum Stopped {
 impl Machine {
     pub(crate) fn new(host: sim::Node, number: usize, roles: Roles, settings: Settings) -> Self {
         let id = Id::new(Millis(1_767_225_600_000), Producer::new(1 + number as u64), 0);
-        Self { host, roles, id, settings, away: false, destroyed: false, cuts: 0, running: None, backup: None }
+        Self {
+            host,
+            roles,
+            id,
+            settings,
+            away: false,
+            destroyed: false,
+            cuts: 0,
+            is_newcomer: false,
+            is_fresh: false,
+            gone: Vec::new(),
+            running: None,
+            backup: None,
+        }
+    }
+
+    /// The node that its disk makes it.
+    pub(crate) fn id(&self) -> Id {
+        self.id
     }
 
     /// The node that runs on it.
@@ -113,9 +118,14 @@ impl Machine {
         self.running.as_ref().map(|running| &running.node)
     }
 
+    /// Whom one asks who asks this node, while it is up.
+    pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
+        self.running.as_ref().map(|running| &running.scatter)
+    }
+
     /// What restores copies there, while it is up and a store.
     #[cfg(test)]
-    pub(crate) fn repair(&self) -> Option<&Arc<store::repair::Repair>> {
+    pub(crate) fn repair(&self) -> Option<&Arc<Repair>> {
         self.running.as_ref().and_then(|running| running.parts.as_ref()?.repair())
     }
 
@@ -135,7 +145,7 @@ impl Machine {
         }
         self.host.restart();
         match self.open() {
-            Some(running) => self.running = Some(running),
+            Some(running) => (self.running, self.is_fresh) = (Some(running), true),
             None => self.host.kill(),
         }
     }
@@ -178,8 +188,27 @@ impl Machine {
         if let Some(mutation) = self.settings.planted {
             calls::plant(mutation, &node);
         }
-        let parts = Some(Parts::start(node.clone()));
-        Some(Running { node, parts, stopping: Arc::default() })
+        let parts = Parts::start(node.clone());
+        let scatter = self.scatter_of(&node, parts.repair(), query::Metrics::new(&mut registry));
+        Some(Running { node, scatter, parts: Some(parts), stopping: Arc::default() })
+    }
+
+    /// Lets the node be asked, by people and by other nodes.
+    fn scatter_of(&self, node: &Node, repair: Option<&Arc<Repair>>, metrics: query::Metrics) -> Arc<Scatter> {
+        let (queue, shelf) = (Arc::clone(&node.queue), Arc::clone(&node.shelf));
+        let engine = Engine::new(queue, shelf, Pool::inline(), node.doors.clone(), query::Config::default(), metrics);
+        let planted = self.settings.planted;
+        let copies = self.settings.copies;
+        let gossiped = Gossiped::new(Arc::clone(&node.cluster), Arc::clone(&node.doors.clock), copies);
+        let own = format!("{}:{}", self.host.name(), self.host.address().port());
+        let joins = self.settings.join.iter().any(|host| *host != own) && planted != Some(Mutation::AloneAtFirst);
+        let gossiped = if joins { gossiped.joining() } else { gossiped };
+        let peers: Arc<dyn Peers> = peers::planted(planted, gossiped, &node.tasks);
+        let repair = repair.filter(|_| !planted.is_some_and(Mutation::is_mended));
+        let restore = repair.map(|repair| Arc::new(Restore(Arc::clone(repair))) as Arc<dyn query::Repair>);
+        let serving = Serving::new(Arc::new(engine), Arc::clone(&node.tasks), peers);
+        serving.register(node.cluster.router());
+        Scatter::new(serving, query::Patience::default(), restore)
     }
 
     /// The process is killed.
@@ -201,11 +230,36 @@ impl Machine {
         self.running = None;
     }
 
+    /// The machine's disk is lost, and it comes back with an empty one: as another node, for a disk is what makes a node.
+    pub(crate) fn lose_disk(&mut self) {
+        self.host.cut_power(Loss::All);
+        self.host.set_disk(sim::Fs::new());
+        self.end_node();
+        let next = Producer::new(self.id.producer().bits() + NODES_MAX);
+        self.id = Id::new(self.id.at(), next, 0);
+        self.is_newcomer = true;
+    }
+
     /// The machine burns.
     pub(crate) fn destroy(&mut self) {
         self.host.cut_power(Loss::All);
+        self.end_node();
+        (self.away, self.destroyed) = (true, true);
+    }
+
+    /// Its node has left, and the machine is put to another use.
+    pub(crate) fn retire(&mut self) {
+        self.host.cut_power(Loss::All);
         self.running = None;
         (self.away, self.destroyed) = (true, true);
+    }
+
+    /// The node on it will never come back.
+    fn end_node(&mut self) {
+        self.gone.push(self.id);
+        self.cuts += 1;
+        self.running = None;
+        self.backup = None;
     }
 
     fn keep_backup(&mut self) {

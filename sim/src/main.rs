@@ -90,13 +90,14 @@ fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
 
 fn tell(seed: u64, scenario: &Scenario, outcome: &Outcome, took: Duration) {
     println!(
-        "seed {seed}: {} nodes, {} copies, {:.0?} in {took:.0?}, {} of {} records acknowledged, {} answers, {:016x}",
+        "seed {seed}: {} nodes, {} copies, {:.0?} in {took:.0?}, {} of {} records acknowledged, {} answers, {} complete, {:016x}",
         scenario.roles.len(),
         scenario.copies,
         outcome.time,
         outcome.acknowledged,
         outcome.sent,
         outcome.answers,
+        outcome.complete,
         outcome.fingerprint,
     );
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod files;
+pub(crate) mod peers;
 
 use std::fmt;
 
@@ -48,7 +49,7 @@ mutations! {
     ShelfSyncSkipped, "shelf-sync-skipped", 40, "Only files of the shelf are not synced: queues let go of what no store has.";
     WrittenLate, "written-late", 40, "What was written is in the memory of the process when it is killed: a buffer before the file.";
     OldDisk, "old-disk", 60, "A machine comes back with the disk that it had before: a snapshot was restored.";
-    DamageForgotten, "damage-forgotten", 200, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
+    DamageForgotten, "damage-forgotten", 40, "Files that were set aside as damaged are not found at the next start: answers over them pass for complete.";
     PutThrownAway, "put-thrown-away", 40, "A copy is acknowledged and thrown away.";
     PutToldEarly, "put-told-early", 80, "A copy is acknowledged when it has come, before it is durable.";
     PutToldUnread, "put-told-unread", 40, "A copy is acknowledged when its first bytes have come.";
@@ -60,16 +61,30 @@ mutations! {
     AppendToldEarly, "append-told-early", 40, "Records are acknowledged before they are appended.";
     LastRecordDropped, "last-record-dropped", 10, "The last record of a batch is acknowledged and not appended: an error by one.";
     DurableAsFast, "durable-as-fast", 40, "`durable` is acknowledged as `fast` is.";
-    BulkAsDurable, "bulk-as-durable", 300, "`bulk` is acknowledged before it is replicated.";
+    BulkAsDurable, "bulk-as-durable", 40, "`bulk` is acknowledged before it is replicated.";
     RefusedButKept, "refused-but-kept", 10, "Records are refused and kept.";
     FailureToldAsSuccess, "failure-told-as-success", 60, "Whatever goes wrong is acknowledged.";
-    FailureToldAsRefusal, "failure-told-as-refusal", 300, "Nobody knows whether the records are kept, and the client is told that they are not.";
+    FailureToldAsRefusal, "failure-told-as-refusal", 60, "Nobody knows whether the records are kept, and the client is told that they are not.";
     OneCopy, "one-copy", 10, "Stores are set to fewer copies than are promised.";
-    NoGrace, "no-grace", 40, "Committed segments go at once: an answer that asked the store first misses what moved meanwhile.";
+    NoGrace, "no-grace", 60, "Committed segments go at once: an answer that asked the store first misses what moved meanwhile.";
     EarlyRetention, "early-retention", 10, "Records go far too early.";
     OneIdForTwo, "one-id-for-two", 10, "A client gives one id to two records.";
     RetryWithNewIds, "retry-with-new-ids", 40, "A client numbers its records anew when it sends them again.";
-    NotDeduplicated, "not-deduplicated", 40, "Equal ids are not dropped from answers.";
+    NotMerged, "not-merged", 10, "What nodes say is added up: equal ids are neither dropped from answers nor counted once.";
+    DownPassedOver, "down-passed-over", 40, "Nodes that are down are not asked and not counted: answers without them pass for complete.";
+    AloneAtFirst, "alone-at-first", 60, "A node that has just begun and has heard of nobody takes itself for all there is.";
+    PartialToldComplete, "partial-told-complete", 40, "An answer calls itself complete whoever is missing.";
+    CutOffToldWhole, "cut-off-told-whole", 40, "What a node had sent when its answer was cut off passes for all it has.";
+    TailDeaf, "tail-deaf", 10, "A follower is not shown what other nodes accept.";
+    RepairSkips, "repair-skips", 40, "Lost copies are not restored.";
+    HeldToldFalsely, "held-told-falsely", 40, "A store tells that it holds whatever it is asked about: what is lost is not missed.";
+}
+
+impl Mutation {
+    /// Whether repair mends what it does, as it mends what faults do. It is looked for where neither happens.
+    pub(crate) fn is_mended(self) -> bool {
+        matches!(self, Self::PutThrownAway | Self::PutToldEarly | Self::PutToldUnread)
+    }
 }
 
 impl fmt::Display for Mutation {

@@ -6,7 +6,7 @@ use bucksaw_doors::sim::{Delay, Weather};
 use bucksaw_node::Roles;
 
 use crate::chance::Chance;
-use crate::faults::{DESTROY, FAULTS};
+use crate::faults::{DESTROY, EMPTY, FAULTS};
 
 /// What a run is like.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Scenario {
     pub victims: Vec<usize>,
     /// Whether one of these is destroyed for good.
     pub destroys: bool,
+    /// Whether the disk of one of these is lost, and an empty one comes in its place.
+    pub empties: bool,
     /// The node that leaves.
     pub leaver: Option<usize>,
     /// Room on a disk with which it counts as full, in bytes.
@@ -58,6 +60,7 @@ impl Scenario {
         let count = stores.len();
         let victims: Vec<usize> = (1..copies).map(|_| stores.swap_remove(chance.below(stores.len()))).collect();
         let destroys = !victims.is_empty() && chance.percent(40);
+        let empties = !victims.is_empty() && chance.percent(40);
         let mut late = Vec::new();
         if (destroys && count == copies) || chance.percent(20) {
             late.push(roles.len());
@@ -81,10 +84,11 @@ impl Scenario {
             copies,
             victims,
             destroys,
+            empties,
             leaver,
             reserve: if chance.percent(50) { 128 << 10 } else { 0 },
             clients: chance.within(1, 3),
-            faults: faults(&chance, destroys),
+            faults: faults(&chance, destroys, empties),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
             trouble: ms(chance.within(1_000, 20_000) as u64),
@@ -102,6 +106,7 @@ impl Scenario {
             copies: 2,
             victims: Vec::new(),
             destroys: false,
+            empties: false,
             leaver: None,
             reserve: 0,
             clients: 3,
@@ -115,12 +120,13 @@ impl Scenario {
 }
 
 /// All that can go wrong, or a few of it ("Swarm testing", Groce and others: what is left out lets the rest meet).
-fn faults(chance: &Chance, destroys: bool) -> Vec<usize> {
+fn faults(chance: &Chance, destroys: bool, empties: bool) -> Vec<usize> {
     if chance.percent(50) {
         return (0..FAULTS).collect();
     }
     let mut some: Vec<usize> = (0..chance.within(2, 4)).map(|_| chance.below(FAULTS)).collect();
     some.extend(destroys.then_some(DESTROY));
+    some.extend(empties.then_some(EMPTY));
     some
 }
 

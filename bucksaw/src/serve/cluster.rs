@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bucksaw_cluster::{Clients, Facts, Roles};
 use bucksaw_doors::{Doors, Net, real};
 use bucksaw_record::Id;
 use bucksaw_store::repair::Repair;
+use tokio::net::lookup_host;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::data_dir;
@@ -20,6 +23,9 @@ const FLAG: &str = "--listen-cluster";
 
 /// Where other nodes reach a node that was told nothing.
 const USUAL: &str = "127.0.0.1:7659";
+
+/// How long it may take at a start to find out where a name leads.
+const LOOK_UP_MAX: Duration = Duration::from_secs(1);
 
 /// The network between nodes, and where it listens, if it does.
 pub(super) async fn network(args: &ServeArgs, doors: &Doors) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
@@ -59,6 +65,21 @@ fn secret(args: &ServeArgs, doors: &Doors) -> anyhow::Result<Option<real::Secret
     let bytes = data_dir::read(doors, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
     let secret = real::Secret::new(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))?;
     Ok(Some(secret))
+}
+
+/// Whether there are others to join: names that do not lead back here, or nowhere yet.
+pub(super) async fn joins(hosts: &[HostPort], reached_at: Option<SocketAddr>) -> bool {
+    for host in hosts {
+        // Names that take long to find are not of this machine.
+        let leads_here = match timeout(LOOK_UP_MAX, lookup_host(host.to_string())).await {
+            Ok(Ok(mut found)) => found.all(|address| Some(address) == reached_at),
+            Ok(Err(_)) | Err(_) => false,
+        };
+        if !leads_here {
+            return true;
+        }
+    }
+    false
 }
 
 /// What others are told of this node from the beginning.

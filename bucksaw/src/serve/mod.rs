@@ -97,7 +97,10 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         roles: args.roles.iter().map(|role| role.name().to_owned()).collect(),
         addresses: addresses.clone(),
     };
-    let serving = Serving::new(Arc::clone(&engine), Arc::clone(&tasks));
+    let copies = args.replication_factor as usize;
+    let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
+    let peers = if inner.block_on(cluster::joins(&args.join, reached_at)) { peers.joining() } else { peers };
+    let serving = Serving::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
     serving.register(cluster.router());
     let node = Node {
         doors: doors.clone(),
@@ -118,9 +121,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let mut parts = Parts::start(node);
     let repair = parts.repair().cloned();
     let restore = repair.clone().map(|repair| Arc::new(cluster::Restore(repair)) as Arc<dyn bucksaw_query::Repair>);
-    let copies = args.replication_factor as usize;
-    let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
-    let scatter = Scatter::new(serving, Arc::new(peers), bucksaw_query::Patience::default(), restore);
+    let scatter = Scatter::new(serving, bucksaw_query::Patience::default(), restore);
     let app = App::new(engine, doors.clone(), settings::api(&args), metrics.api, info, registry);
     let app = app.restoring(repair).in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
     let (stop, stopping) = watch::channel(false);

@@ -335,6 +335,13 @@ impl Queue {
         self.views(|state| state != State::Committed)
     }
 
+    /// All segments with records that can still be read, oldest first: also those that are committed and will go soon, for
+    /// whoever looks at the stores at another moment.
+    #[must_use]
+    pub fn shown(&self) -> Vec<View> {
+        self.views(|_| true)
+    }
+
     /// All segments that can still be read, the committed ones too.
     #[must_use]
     pub fn readable(&self) -> Vec<Arc<Segment>> {

@@ -30,6 +30,8 @@ pub struct Nodes {
     pub answered: u64,
     /// The others.
     pub missing: Vec<Missing>,
+    /// Whether there are nodes of which the one that was asked has not heard yet.
+    pub unheard: bool,
     /// Whether these could hold records that no other node has.
     pub incomplete: bool,
 }
@@ -95,7 +97,7 @@ impl Why {
 impl Default for Nodes {
     /// This node alone.
     fn default() -> Self {
-        Self { asked: 1, answered: 1, missing: Vec::new(), incomplete: false }
+        Self { asked: 1, answered: 1, missing: Vec::new(), unheard: false, incomplete: false }
     }
 }
 
@@ -104,6 +106,7 @@ impl Nodes {
     fn add(&mut self, other: &Self) {
         self.asked = self.asked.max(other.asked);
         self.incomplete |= other.incomplete;
+        self.unheard |= other.unheard;
         for missing in &other.missing {
             if self.missing.iter().all(|have| have.node != missing.node) {
                 self.missing.push(missing.clone());
@@ -131,7 +134,9 @@ impl Stats {
     pub fn partial_reasons(&self) -> Vec<String> {
         let missing = self.nodes.missing.iter().filter(|_| self.nodes.incomplete).map(ToString::to_string);
         let damaged = self.damaged.iter().map(|name| format!("{name} is damaged and was left out"));
-        missing.chain(damaged).collect()
+        let unheard = "there are nodes that the one that was asked has not heard of yet";
+        let unheard = self.nodes.unheard.then(|| unheard.to_owned());
+        missing.chain(damaged).chain(unheard).collect()
     }
 
     /// Adds what another answer read and missed. What matched is not added: records may be in both.

@@ -186,6 +186,24 @@ fn a_move_to_the_shelf_that_was_not_told_to_the_queue_doubles_nothing() {
 }
 
 #[test]
+fn what_another_store_has_just_taken_is_still_found() {
+    let mut node = Node::new();
+    for at in 0..20 {
+        node.put(&format!("line {at}"));
+    }
+    node.pass(3_000);
+    // The other one was looked at before it had them.
+    let taken: Vec<Id> = node.engine.queue().segments().iter().map(|view| view.id).collect();
+    node.engine.queue().commit(&taken);
+    assert!(node.engine.queue().segments().is_empty());
+    assert_eq!((node.lines(all("line")).len(), node.count(&all("line"))), (20, 20));
+    // When nobody can have been looked at so long ago they go.
+    node.pass(60_000);
+    node.pass(100);
+    assert_eq!((node.lines(all("line")).len(), node.count(&all("line"))), (0, 0));
+}
+
+#[test]
 fn blocks_of_plain_text_stay_open_too() {
     let mut node = Node::new();
     node.put("too little to be packed as columns");

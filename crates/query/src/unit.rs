@@ -114,8 +114,9 @@ fn file_name(path: &std::path::Path) -> String {
 pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut Stats) -> Vec<Unit> {
     let (queue, shelf) = (&engine.queue, &engine.shelf);
     // The queue first: what moves meanwhile is then seen twice, which the sources of the shelf's segments tell, rather
-    // than not at all.
-    let waiting = queue.segments();
+    // than not at all. Also what was handed over a moment ago: the store that has it, another node's, may have been looked
+    // at before it came there.
+    let waiting = queue.shown();
     let segments = shelf.segments();
     // Few wait and many segments may lie on the shelf, each naming many: so a set of the few.
     let mut untaken: HashSet<Id> = waiting.iter().map(|view| view.id).collect();

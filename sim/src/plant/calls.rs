@@ -9,6 +9,7 @@ use bucksaw_ingest::handover::{
 };
 use bucksaw_node::Node;
 use bucksaw_record::Id;
+use bucksaw_store::repair::IDS;
 use bucksaw_store::{PUT, Receive};
 
 use super::Mutation;
@@ -30,6 +31,7 @@ pub(crate) fn plant(mutation: Mutation, node: &Node) {
         Mutation::SettleForgotten | Mutation::SettleCommitsReturned => {
             router.add(SETTLE, move |body: Body| settle(mutation, node.clone(), body));
         }
+        Mutation::HeldToldFalsely if node.roles.store => router.add(IDS, held),
         Mutation::WaitNeverDue => router.add(WAIT, move |body: Body| wait(node.clone(), body)),
         _ => {}
     }
@@ -80,6 +82,16 @@ async fn settle(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> 
     asked.stored.append(&mut asked.returned);
     let handover = Handover::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
     handover.settle(message(&asked)?).await
+}
+
+/// Tells that all ids that were asked about are held: the set that follows is as it came.
+async fn held(body: Body) -> io::Result<Body> {
+    let (asked, mut rest) = read_head::<serde_json::Value>(body).await?;
+    let mut bytes = head(&serde_json::json!({"bytes": asked["bytes"], "crc": asked["crc"]}))?.to_vec();
+    while let Some(piece) = rest.some(u64::MAX).await? {
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(Body::whole(bytes))
 }
 
 async fn wait(node: Node, body: Body) -> io::Result<Body> {

@@ -1,55 +1,82 @@
-//! A clock that stands still until a test moves it.
+//! A clock that stands still until a test moves it, or its world.
 //!
 //! Wall clock and uptime are kept apart, because on a real machine they are: the wall clock is set by people and by
 //! NTP, and code that measures a timeout by it is wrong.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A clock that is wound by hand. Threads that share it see the same time.
 #[derive(Debug)]
-pub struct Clock(Mutex<Now>);
+pub struct Clock {
+    /// Nanoseconds that have passed, by a clock that others may share.
+    passed: Passed,
+    /// What had passed when this one began.
+    begun: u64,
+    /// What the wall clock shows beyond what has passed, in nanoseconds since 1970.
+    ahead: AtomicI64,
+}
 
-#[derive(Debug)]
-struct Now {
-    /// Since 1970. Not in whole milliseconds, so that many small advances add up.
-    wall: Duration,
-    uptime: Duration,
+/// How much time has passed, in nanoseconds. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Passed(Arc<AtomicU64>);
+
+impl Passed {
+    pub(super) fn set(&self, now: Duration) {
+        self.0.store(nanos(now), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Clock {
     /// A clock whose wall shows `unix_ms` milliseconds since 1970, and whose uptime is zero.
     #[must_use]
     pub fn at(unix_ms: u64) -> Self {
-        Self(Mutex::new(Now { wall: Duration::from_millis(unix_ms), uptime: Duration::ZERO }))
+        Self::following(Passed::default(), unix_ms)
+    }
+
+    /// The same, moved on by what passes there.
+    pub(super) fn following(passed: Passed, unix_ms: u64) -> Self {
+        let begun = passed.get();
+        let wall = signed(nanos(Duration::from_millis(unix_ms)));
+        Self { passed, begun, ahead: AtomicI64::new(wall.saturating_sub(signed(begun))) }
     }
 
     /// Lets time pass: moves the wall clock and the uptime on.
     pub fn advance(&self, by: Duration) {
-        let mut now = self.now();
-        now.wall = now.wall.saturating_add(by);
-        now.uptime = now.uptime.saturating_add(by);
+        self.passed.0.fetch_add(nanos(by), Ordering::Relaxed);
     }
 
     /// Sets the wall clock on or back by `ms` milliseconds, but not to before 1970. The uptime does not notice.
     pub fn jump(&self, ms: i64) {
-        let by = Duration::from_millis(ms.unsigned_abs());
-        let mut now = self.now();
-        now.wall = if ms < 0 { now.wall.saturating_sub(by) } else { now.wall.saturating_add(by) };
+        let passed = signed(self.passed.get());
+        let wall = self.ahead.load(Ordering::Relaxed).saturating_add(passed);
+        let wall = wall.saturating_add(ms.saturating_mul(1_000_000)).max(0);
+        self.ahead.store(wall.saturating_sub(passed), Ordering::Relaxed);
     }
+}
 
-    fn now(&self) -> MutexGuard<'_, Now> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A simulation that lasts for centuries is none of ours.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn signed(nanos: u64) -> i64 {
+    i64::try_from(nanos).unwrap_or(i64::MAX)
 }
 
 impl crate::Clock for Clock {
     fn unix_ms(&self) -> u64 {
-        u64::try_from(self.now().wall.as_millis()).unwrap_or(u64::MAX)
+        let wall = self.ahead.load(Ordering::Relaxed).saturating_add(signed(self.passed.get()));
+        u64::try_from(wall / 1_000_000).unwrap_or_default()
     }
 
     fn uptime(&self) -> Duration {
-        self.now().uptime
+        Duration::from_nanos(self.passed.get().saturating_sub(self.begun))
     }
 }
 
@@ -58,22 +85,35 @@ mod tests {
     use super::*;
     use crate::Clock as _;
 
+    fn check(clock: &Clock, wall: u64, uptime_us: u64) {
+        assert_eq!((clock.unix_ms(), clock.uptime()), (wall, Duration::from_micros(uptime_us)));
+    }
+
     #[test]
     fn wall_and_uptime_move_apart() {
         let clock = Clock::at(1_000);
-        let check = |wall: u64, uptime_us: u64| {
-            assert_eq!((clock.unix_ms(), clock.uptime()), (wall, Duration::from_micros(uptime_us)));
-        };
-        check(1_000, 0);
+        check(&clock, 1_000, 0);
         clock.advance(Duration::from_micros(600));
-        check(1_000, 600);
+        check(&clock, 1_000, 600);
         clock.advance(Duration::from_micros(600));
-        check(1_001, 1_200);
+        check(&clock, 1_001, 1_200);
         clock.jump(9);
-        check(1_010, 1_200);
+        check(&clock, 1_010, 1_200);
         clock.jump(-10);
-        check(1_000, 1_200);
+        check(&clock, 1_000, 1_200);
         clock.jump(i64::MIN);
-        check(0, 1_200);
+        check(&clock, 0, 1_200);
+    }
+
+    #[test]
+    fn who_begins_later_follows_from_then_on() {
+        let passed = Passed::default();
+        passed.set(Duration::from_secs(5));
+        let clock = Clock::following(passed.clone(), 1_000);
+        check(&clock, 1_000, 0);
+        passed.set(Duration::from_secs(6));
+        check(&clock, 2_000, 1_000_000);
+        clock.jump(-1_500);
+        check(&clock, 500, 1_000_000);
     }
 }

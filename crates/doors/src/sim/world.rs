@@ -31,6 +31,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod changes;
 mod executor;
 mod flaw;
 mod host;
@@ -52,6 +53,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::Entropy as _;
+use crate::sim::Clock;
 use executor::Shared;
 use host::Host;
 pub use network::Network;
@@ -92,7 +94,8 @@ impl World {
         let ip = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + number);
         let address = SocketAddr::from((ip, PORT));
         let passed = u64::try_from(state.now.as_millis()).unwrap_or(u64::MAX);
-        state.hosts.push(Host::new(name, address, BEGIN_UNIX_MS.saturating_add(passed), seed));
+        let clock = Clock::following(state.passed.clone(), BEGIN_UNIX_MS.saturating_add(passed));
+        state.hosts.push(Host::new(name, address, clock, seed));
         state.links.name(name, vec![address]);
         Node { shared: Arc::clone(&self.shared), index }
     }

@@ -2,12 +2,15 @@
 //!
 //! A record that a store took lies in as many stores as the [`copies`](super::Peers::copies) say; one that it did not take
 //! lies in the queue of the node that accepted it. So records may be missing when as many stores are missing as there are
-//! copies, or a node whose queue could hold records of the time that was asked for. A store that is gone and was made good
-//! ([`made_good`](super::made_good())) is none of these stores any more, though it is one of the nodes that are missing.
+//! copies, or a node whose queue could hold records of the time that was asked for; and while there are nodes of
+//! which this one has not heard: it is to join some and knows none, or another one knows of more. A store that is gone and was
+//! made good ([`made_good`](super::made_good())) is none of these stores any more, though it is one of the nodes that are
+//! missing.
 
 use bucksaw_record::Millis;
 
 use super::peers::Peer;
+use super::question::Told;
 use crate::request::Request;
 use crate::stats::{Missing, Nodes, Why};
 
@@ -16,17 +19,19 @@ use crate::stats::{Missing, Nodes, Why};
 pub(crate) struct Coverage {
     nodes: Vec<(Peer, Option<Why>)>,
     copies: usize,
+    /// Whether there are nodes of which nothing is known here.
+    unheard: bool,
     /// The last moment that was asked for.
     until: Millis,
 }
 
 impl Coverage {
-    pub(crate) fn new(nodes: Vec<Peer>, copies: usize, request: &Request) -> Self {
+    pub(crate) fn new(nodes: Vec<Peer>, copies: usize, unheard: bool, request: &Request) -> Self {
         let down = |peer: Peer| {
             let why = (!peer.live).then_some(Why::Down);
             (peer, why)
         };
-        Self { nodes: nodes.into_iter().map(down).collect(), copies, until: request.to.at() }
+        Self { nodes: nodes.into_iter().map(down).collect(), copies, unheard, until: request.to.at() }
     }
 
     /// A node did not answer, or not to the end.
@@ -34,6 +39,11 @@ impl Coverage {
         if let Some((_, lost)) = self.nodes.get_mut(node) {
             lost.get_or_insert(why);
         }
+    }
+
+    /// Takes in what a node says first: when it knows of more nodes, this one has not heard of all yet.
+    pub(crate) fn hear(&mut self, told: &Told) {
+        self.unheard |= told.nodes > self.nodes.len() as u64;
     }
 
     /// The name of a node, for people.
@@ -61,8 +71,8 @@ impl Coverage {
         let asked = self.nodes.len() as u64;
         let queue = self.lost().any(|(peer, _)| peer.queue_from.is_some_and(|from| from <= self.until));
         let stores = self.lost().filter(|(peer, _)| peer.store).count();
-        let incomplete = queue || stores >= self.copies.max(1);
-        Nodes { asked, answered: asked - missing.len() as u64, missing, incomplete }
+        let incomplete = queue || stores >= self.copies.max(1) || self.unheard;
+        Nodes { asked, answered: asked - missing.len() as u64, missing, unheard: self.unheard, incomplete }
     }
 }
 
@@ -84,7 +94,7 @@ mod tests {
         let nodes = [peer(0, Some(1_000), false), peer(1, None, true), peer(2, None, true), peer(3, Some(5_000), true)];
         let check = |copies: usize, until: u64, lost: &[usize], want: bool| {
             let request = Request::new(Expr::All, Millis(0), Millis(until));
-            let mut coverage = Coverage::new(nodes.to_vec(), copies, &request);
+            let mut coverage = Coverage::new(nodes.to_vec(), copies, false, &request);
             lost.iter().for_each(|node| coverage.lose(*node, Why::CutOff));
             let nodes = coverage.nodes();
             assert_eq!((nodes.asked, nodes.answered), (4, 4 - lost.len() as u64));
@@ -101,8 +111,16 @@ mod tests {
         check(2, 4_000, &[3], false);
         check(2, 4_000, &[3, 1], true);
         let down = Peer { live: false, ..nodes[1].clone() };
-        let coverage = Coverage::new(vec![nodes[0].clone(), down], 1, &Request::new(Expr::All, Millis(0), Millis(5)));
+        let all = Request::new(Expr::All, Millis(0), Millis(5));
+        let coverage = Coverage::new(vec![nodes[0].clone(), down], 1, false, &all);
         assert_eq!(coverage.nodes().missing[0].to_string(), "node 10.0.0.1:4 is down");
         assert!(coverage.nodes().incomplete && coverage.lacks_store());
+        let mut coverage = Coverage::new(nodes.to_vec(), 2, false, &all);
+        coverage.hear(&Told { nodes: 4, ..Told::default() });
+        assert!(!coverage.nodes().incomplete);
+        coverage.hear(&Told { nodes: 5, ..Told::default() });
+        assert!(coverage.nodes().incomplete);
+        let unknown = Coverage::new(vec![nodes[0].clone()], 2, true, &all).nodes();
+        assert!(unknown.incomplete && unknown.unheard && unknown.missing.is_empty());
     }
 }

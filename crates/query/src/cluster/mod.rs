@@ -77,22 +77,18 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// Asks this node and these. What stores lack is told to `repair`.
+    /// Asks this node and those that it knows. What stores lack is told to `repair`.
     #[must_use]
-    pub fn new(
-        serving: Arc<Serving>,
-        peers: Arc<dyn Peers>,
-        patience: Patience,
-        repair: Option<Arc<dyn Repair>>,
-    ) -> Arc<Self> {
+    pub fn new(serving: Arc<Serving>, patience: Patience, repair: Option<Arc<dyn Repair>>) -> Arc<Self> {
         let (tasks, clock) = (Arc::clone(serving.tasks()), Arc::clone(&serving.engine().doors.clock));
+        let peers = Arc::clone(serving.peers());
         Arc::new(Self { serving, peers, watch: Watch { tasks, clock, patience }, repair })
     }
 
-    /// Whether no other node is known, so that the engine's answer is that of the cluster.
+    /// Whether there is no other node, so that the engine's answer is that of the cluster.
     #[must_use]
     pub fn is_alone(&self) -> bool {
-        self.peers.others().is_empty()
+        self.peers.others().is_empty() && !self.peers.is_awaiting()
     }
 
     /// The engine of this node.
@@ -228,7 +224,7 @@ impl Scatter {
             Some(Source::ask(self.watch.clone(), asked, call))
         };
         let sources = nodes.iter().enumerate().map(source).collect();
-        Ok((sources, Coverage::new(nodes, self.peers.copies(), request)))
+        Ok((sources, Coverage::new(nodes, self.peers.copies(), self.peers.is_awaiting(), request)))
     }
 
     /// Calls a node, or this one.

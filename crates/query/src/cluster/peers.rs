@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bucksaw_cluster::{Cluster, Member, State};
@@ -20,6 +21,9 @@ pub trait Peers: Send + Sync + std::fmt::Debug {
     /// The others that are known, also those that are down, and those that said goodbye with records that may be nowhere
     /// else; in an order that stays.
     fn others(&self) -> Vec<Peer>;
+
+    /// Whether others are there of which nothing was heard yet: then no answer is complete.
+    fn is_awaiting(&self) -> bool;
 
     /// In how many stores each record lies that no queue holds: the replication factor, or less while it is known to be
     /// less. So many stores may be missing, less one, and nothing is missing from an answer.
@@ -55,6 +59,8 @@ pub struct Gossiped {
     copies: usize,
     /// The uptime at which this was made.
     since: Duration,
+    /// Whether others are to be joined, and none has been heard of since the start.
+    awaiting: AtomicBool,
 }
 
 /// For so long after a start what is known of other nodes may be what was known before it.
@@ -68,8 +74,15 @@ impl Gossiped {
     /// The nodes of a cluster that keeps so many copies of each record.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, clock: Arc<dyn Clock>, copies: usize) -> Self {
-        let since = clock.uptime();
-        Self { cluster, clock, copies, since }
+        let (since, awaiting) = (clock.uptime(), AtomicBool::new(false));
+        Self { cluster, clock, copies, since, awaiting }
+    }
+
+    /// The same, when there are others to join. As long as this node has heard of none of them it knows nothing of what they
+    /// hold, and says so.
+    #[must_use]
+    pub fn joining(self) -> Self {
+        Self { awaiting: AtomicBool::new(true), ..self }
     }
 
     /// Stores that are gone and need not come back.
@@ -117,6 +130,14 @@ impl Peers for Gossiped {
         let members = self.cluster.members();
         let made_good = self.made_good(&members);
         members.iter().filter(there).map(|member| self.peer(member, &made_good)).collect()
+    }
+
+    fn is_awaiting(&self) -> bool {
+        // Once is enough: who was forgotten since is not missed.
+        if self.awaiting.load(Ordering::Relaxed) && self.cluster.members().len() > 1 {
+            self.awaiting.store(false, Ordering::Relaxed);
+        }
+        self.awaiting.load(Ordering::Relaxed)
     }
 
     fn copies(&self) -> usize {

@@ -140,6 +140,9 @@ pub(crate) struct Told {
     pub(crate) bytes_skipped: u64,
     #[serde(default)]
     pub(crate) damaged: Vec<String>,
+    /// How many nodes it knows of that count, itself among them; told in the head. Nothing by older versions.
+    #[serde(default)]
+    pub(crate) nodes: u64,
     /// No record with an id before this, in the order of the answer, will come.
     #[serde(default)]
     pub(crate) reached: Option<String>,

@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::batch::Builder;
 use super::cells;
 use super::message::{Kind, message};
+use super::peers::Peers;
 use super::question::{QUESTION_BYTES_MAX, Question, Told, Unasked};
 use crate::count::Counting;
 use crate::engine::Engine;
@@ -64,6 +65,7 @@ const TAILED_BYTES: usize = 64 << 10;
 pub struct Serving {
     engine: Arc<Engine>,
     tasks: Arc<dyn Tasks>,
+    peers: Arc<dyn Peers>,
     questions: Arc<Semaphore>,
     tails: Arc<Semaphore>,
 }
@@ -74,11 +76,11 @@ struct Over;
 type Sent = Result<(), Over>;
 
 impl Serving {
-    /// Answers from this engine.
+    /// Answers from this engine, and tells how many nodes are known here.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, tasks: Arc<dyn Tasks>) -> Arc<Self> {
+    pub fn new(engine: Arc<Engine>, tasks: Arc<dyn Tasks>, peers: Arc<dyn Peers>) -> Arc<Self> {
         let (questions, tails) = (Arc::new(Semaphore::new(QUESTIONS_MAX)), Arc::new(Semaphore::new(TAILS_MAX)));
-        Arc::new(Self { engine, tasks, questions, tails })
+        Arc::new(Self { engine, tasks, peers, questions, tails })
     }
 
     /// Answers the calls of other nodes.
@@ -95,6 +97,15 @@ impl Serving {
 
     pub(crate) fn tasks(&self) -> &Arc<dyn Tasks> {
         &self.tasks
+    }
+
+    pub(crate) fn peers(&self) -> &Arc<dyn Peers> {
+        &self.peers
+    }
+
+    /// How many nodes are known, this one among them.
+    fn known(&self) -> u64 {
+        self.peers.others().len() as u64 + 1
     }
 
     /// Answers a call: `query/search`, `query/count` or `query/tail`. The answer's body is written by a task of its own.
@@ -136,9 +147,11 @@ impl Serving {
         let search = self.begin(move |engine| engine.search(request, stop)).await?;
         let (writer, body) = Body::channel();
         let answer = Answer { tasks: Arc::clone(&self.tasks), writer, cancel };
+        let head = Told { nodes: self.known(), ..Told::of(search.stats()) };
         self.tasks.spawn(Box::pin(async move {
             let _permit = permit;
             let writing = async {
+                answer.tell(Kind::Head, &head).await?;
                 let search = answer.search(search, order, batch_bytes).await?;
                 Ok(Told::of(search.stats()))
             };
@@ -155,9 +168,14 @@ impl Serving {
         let counting = self.begin(move |engine| Counting::start(engine, request, stop, division)).await?;
         let (writer, body) = Body::channel();
         let answer = Answer { tasks: Arc::clone(&self.tasks), writer, cancel };
+        let head = Told { nodes: self.known(), ..Told::of(counting.stats()) };
         self.tasks.spawn(Box::pin(async move {
             let _permit = permit;
-            let written = answer.count(counting).await;
+            let writing = async {
+                answer.tell(Kind::Head, &head).await?;
+                answer.count(counting).await
+            };
+            let written = writing.await;
             answer.end(written).await;
         }));
         Ok(body)
@@ -243,7 +261,6 @@ impl Answer {
     }
 
     async fn search(&self, mut search: Search, order: Order, batch_bytes: usize) -> Result<Search, Over> {
-        self.tell(Kind::Head, &Told::of(search.stats())).await?;
         loop {
             let reached = search.reached();
             let mut told_place = 0;
@@ -290,7 +307,6 @@ impl Answer {
     }
 
     async fn count(&self, mut counting: Counting) -> Result<Told, Over> {
-        self.tell(Kind::Head, &Told::of(counting.stats())).await?;
         loop {
             let work = move || {
                 let step = counting.step();

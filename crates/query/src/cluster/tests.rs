@@ -97,6 +97,10 @@ impl Peers for Others {
         nodes.into_iter().filter(|node| *node != self.own).map(|node| self.peer(node)).collect()
     }
 
+    fn is_awaiting(&self) -> bool {
+        false
+    }
+
     fn copies(&self) -> usize {
         self.world.lock().unwrap().copies
     }
@@ -218,12 +222,12 @@ impl Cluster {
 
     fn join(&mut self, node: Node) {
         let own = node_id(self.nodes.len());
-        let serving = Serving::new(Arc::clone(&node.engine), Arc::new(Paused));
-        self.world.lock().unwrap().servings.insert(own, Arc::clone(&serving));
         let (world, changes) = (Arc::clone(&self.world), self.changes.clone());
         let peers = Arc::new(Others { own, world, changes });
+        let serving = Serving::new(Arc::clone(&node.engine), Arc::new(Paused), peers);
+        self.world.lock().unwrap().servings.insert(own, Arc::clone(&serving));
         let repair: Arc<dyn Repair> = Arc::clone(&self.hints) as _;
-        self.scatters.push(Scatter::new(serving, peers, Patience::default(), Some(repair)));
+        self.scatters.push(Scatter::new(serving, Patience::default(), Some(repair)));
         self.nodes.push(node);
         self.changes.send_replace(());
     }

@@ -30,6 +30,21 @@ fn whichever_node_is_asked_the_answer_is_whole_and_comes_again_with_the_seed() {
 }
 
 #[test]
+fn a_node_that_has_heard_of_nobody_yet_says_that_records_may_be_missing() {
+    let mut town = Town::settled(4, 2);
+    town.fill(0..10, 100);
+    town.start();
+    let (found, stats) = town.ask(2, &everything());
+    assert!(found.is_empty() && stats.is_partial(), "{stats:?}");
+    assert_eq!(stats.partial_reasons(), ["there are nodes that the one that was asked has not heard of yet"]);
+    assert!(!town.nodes[2].scatter.is_alone());
+    assert!(!town.ask(0, &everything()).1.is_partial(), "the first has nobody to join");
+    town.world.run_for(seconds(5));
+    let (found, stats) = town.ask(2, &everything());
+    assert!(found == ids(0..10) && !stats.is_partial(), "{stats:?}");
+}
+
+#[test]
 fn a_node_that_dies_in_the_middle_is_told_of_and_what_it_gave_stays() {
     let town = Town::settled(3, 3);
     town.fill(0..1_000, 3_000);

@@ -53,7 +53,8 @@ impl Town {
         town
     }
 
-    fn start(&mut self) {
+    /// Starts one more node, which joins the first one.
+    pub(crate) fn start(&mut self) {
         let number = self.nodes.len();
         let node = self.world.add_node(&format!("n{number}"));
         let doors = node.doors();
@@ -75,13 +76,14 @@ impl Town {
         let mut facts = cluster::Facts::new(Id::new(Millis(1_000 + number as u64), Producer::new(number as u64), 0));
         facts.roles = cluster::Roles { ingest: true, store: true };
         let router = cluster::Router::new();
-        let serving = Serving::new(Arc::clone(&engine), node.tasks());
-        serving.register(&router);
         let metrics = cluster::Metrics::new(&mut registry);
         let cluster =
             cluster::Cluster::start(config, doors.clone(), node.tasks(), node.net(), facts, router, metrics).unwrap();
-        let peers = Arc::new(Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), 2));
-        let scatter = Scatter::new(serving, peers, Patience::default(), None);
+        let gossiped = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), 2);
+        let gossiped = if number > 0 { gossiped.joining() } else { gossiped };
+        let serving = Serving::new(Arc::clone(&engine), node.tasks(), Arc::new(gossiped));
+        serving.register(cluster.router());
+        let scatter = Scatter::new(serving, Patience::default(), None);
         self.nodes.push(Inhabitant { node, engine, scatter, cluster });
     }
 

@@ -253,7 +253,7 @@ fn read_footer(file: &dyn File, path: &Path, file_bytes: u64, version: u32) -> R
     if crc32c::crc32c(&packed) != crc {
         return Err(ReadError::damaged(path, at, "the checksum of the footer does not fit"));
     }
-    let raw = zstd::bulk::decompress(&packed, raw_len as usize).ok();
+    let raw = super::pack::unpack(&packed, raw_len as usize);
     let footer = raw.and_then(|raw| Footer::decode(&raw, version));
     footer.ok_or_else(|| ReadError::damaged(path, at, "the footer does not unpack"))
 }

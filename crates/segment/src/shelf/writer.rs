@@ -100,7 +100,7 @@ impl Writer {
         let Origin { sources, keys, merge } = origin;
         self.footer = Footer { sources, keys, merge, ..self.footer };
         let raw = self.footer.encode();
-        let packed = zstd::bulk::compress(&raw, 3)?;
+        let packed = super::pack::pack(&raw)?;
         let mut trailer = Vec::with_capacity(super::TRAILER_LEN);
         trailer.extend_from_slice(&self.at.to_le_bytes());
         trailer.extend_from_slice(&length(packed.len())?.to_le_bytes());

@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::sync::watch;
-
+use super::changes::Changes;
 use super::host::{Condition, Host, Life, Owner};
 use super::network::Links;
 use super::ready::{Ready, TaskId};
 use super::timers::{Deed, Due, Timer, Timers};
 use super::trace::{Event, Trace};
 use crate::sim::Entropy;
+use crate::sim::clock::Passed;
 use crate::{Entropy as _, Waiting};
 
 /// Things that may happen in one moment. Whoever needs more waits for something that has happened already.
@@ -34,11 +34,13 @@ pub(super) struct Shared {
     state: Mutex<State>,
     ready: Arc<Ready>,
     /// Tells of each change of [`State::hosts`] and [`State::links`] that a connection should know of.
-    changes: watch::Sender<()>,
+    changes: Changes,
 }
 
 pub(super) struct State {
     pub(super) now: Duration,
+    /// The same for all wall clocks.
+    pub(super) passed: Passed,
     pub(super) dice: Entropy,
     pub(super) trace: Trace,
     pub(super) hosts: Vec<Host>,
@@ -60,10 +62,25 @@ pub(super) struct Task {
     waker: Waker,
 }
 
+/// Whose turn it is.
+enum Turn {
+    Task(Drawn),
+    /// Of what is no task, or none any more.
+    Other(TaskId),
+}
+
+/// A task that was taken out.
+struct Drawn {
+    id: TaskId,
+    future: Waiting<()>,
+    waker: Waker,
+}
+
 impl Shared {
     pub(super) fn new(seed: u64) -> Arc<Self> {
         let state = State {
             now: Duration::ZERO,
+            passed: Passed::default(),
             dice: Entropy::seeded(seed),
             trace: Trace::default(),
             hosts: Vec::new(),
@@ -75,7 +92,7 @@ impl Shared {
             still: 0,
             over: false,
         };
-        Arc::new(Self { seed, state: Mutex::new(state), ready: Arc::default(), changes: watch::channel(()).0 })
+        Arc::new(Self { seed, state: Mutex::new(state), ready: Arc::default(), changes: Changes::default() })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -113,24 +130,24 @@ impl Shared {
 
     /// Resolves when something is so, of what [`Self::changed`] is told of.
     pub(super) async fn when(&self, is_so: impl Fn(&State) -> bool) {
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.changes.watch();
         while !is_so(&self.state()) {
-            // The sender is in `self`.
-            let _ = changes.changed().await;
+            (&mut changes).await;
         }
     }
 
     pub(super) fn changed(&self) {
-        self.changes.send_replace(());
+        self.changes.tell();
     }
 
     /// Does the next thing that happens at `until` or before. When there is none it is `until` now, and false is said.
     pub(super) fn step(&self, until: Duration) -> bool {
         match self.draw() {
-            Some(task) => {
+            Some(Turn::Task(task)) => {
                 self.poll(task);
                 true
             }
+            Some(Turn::Other(_)) => true,
             None => self.fire(until),
         }
     }
@@ -141,16 +158,16 @@ impl Shared {
         let waker = self.ready.waker(own);
         self.ready.insert(own);
         loop {
-            let drawn = self.draw();
-            match drawn {
-                Some(task) if task == own => {
+            match self.draw() {
+                Some(Turn::Other(task)) if task == own => {
                     self.state().trace.note(Event::Polled, own.0);
                     match self.guarded(|| future.as_mut().poll(&mut Context::from_waker(&waker))) {
                         Poll::Ready(done) => return Some(done),
                         Poll::Pending => {}
                     }
                 }
-                Some(task) => self.poll(task),
+                Some(Turn::Task(task)) => self.poll(task),
+                Some(Turn::Other(_)) => {}
                 None if self.fire(until) => {}
                 None => return None,
             }
@@ -186,26 +203,33 @@ impl Shared {
         catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| self.fail(message(panic.as_ref())))
     }
 
-    /// A task whose turn it is.
-    fn draw(&self) -> Option<TaskId> {
+    /// Whose turn it is. A task is taken out to be polled.
+    fn draw(&self) -> Option<Turn> {
+        let mut state = self.state();
         loop {
-            let mut state = self.state();
             state.still += 1;
             if state.still > STANDSTILL {
                 drop(state);
                 self.fail("the time stands still");
             }
-            let task = self.ready.take(|count| state.dice.below(count))?;
-            let owner = state.tasks.get(&task).and_then(|task| task.owner);
-            match state.host_of(owner).filter(|host| host.paused) {
-                Some(host) => host.stopped.push(task),
-                None => return Some(task),
+            let id = self.ready.take(|count| state.dice.below(count))?;
+            let Some(owner) = state.tasks.get(&id).map(|task| task.owner) else { return Some(Turn::Other(id)) };
+            if let Some(host) = state.host_of(owner).filter(|host| host.paused) {
+                host.stopped.push(id);
+                continue;
             }
+            let task = state.tasks.get_mut(&id);
+            let Some((future, waker)) = task.and_then(|task| Some((task.future.take()?, task.waker.clone()))) else {
+                return Some(Turn::Other(id));
+            };
+            state.running = owner;
+            state.trace.note(Event::Polled, id.0);
+            return Some(Turn::Task(Drawn { id, future, waker }));
         }
     }
 
-    fn poll(&self, id: TaskId) {
-        let Some((mut future, waker)) = self.begin(id) else { return };
+    fn poll(&self, drawn: Drawn) {
+        let Drawn { id, mut future, waker } = drawn;
         let polled = self.guarded(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
         let mut state = self.state();
         state.running = None;
@@ -219,16 +243,6 @@ impl Shared {
         };
         drop(state);
         self.guarded(|| drop(done));
-    }
-
-    /// Takes a task out to be polled; `None` when it is no more.
-    fn begin(&self, id: TaskId) -> Option<(Waiting<()>, Waker)> {
-        let mut state = self.state();
-        let task = state.tasks.get_mut(&id)?;
-        let begun = (task.future.take()?, task.waker.clone());
-        state.running = task.owner;
-        state.trace.note(Event::Polled, id.0);
-        Some(begun)
     }
 
     /// Lets the time pass to the next timer, and that happen.
@@ -311,10 +325,8 @@ impl State {
         let passed = now.saturating_sub(self.now);
         if !passed.is_zero() {
             self.now = now;
+            self.passed.set(now);
             self.still = 0;
-            for host in &self.hosts {
-                host.clock.advance(passed);
-            }
         }
     }
 }
@@ -343,6 +355,11 @@ impl Future for Sleep {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.shared.state();
         let Some(timer) = state.timers.get_mut(&self.due) else { return Poll::Ready(()) };
+        if let Timer::Wake(Some(waker)) = timer
+            && waker.will_wake(context.waker())
+        {
+            return Poll::Pending;
+        }
         let before = std::mem::replace(timer, Timer::Wake(Some(context.waker().clone())));
         drop(state);
         drop(before);

@@ -60,14 +60,14 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(name: &str, address: SocketAddr, unix_ms: u64, seed: u64) -> Self {
+    pub(super) fn new(name: &str, address: SocketAddr, clock: Clock, seed: u64) -> Self {
         Self {
             name: name.to_owned(),
             address,
             incarnation: 0,
             condition: Condition::Up,
             disk: Fs::new(),
-            clock: Arc::new(Clock::at(unix_ms)),
+            clock: Arc::new(clock),
             entropy: Arc::new(Entropy::seeded(seed)),
             work: WORK,
             paused: false,

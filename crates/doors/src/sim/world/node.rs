@@ -97,14 +97,14 @@ impl Node {
     /// Starts it again with the disk that is left: a new life, in which nothing runs yet. Does nothing while it is up.
     pub fn restart(&self) {
         let mut state = self.shared.state();
-        let seed = state.dice.next_u64();
+        let (seed, passed) = (state.dice.next_u64(), state.passed.clone());
         let host = state.host(self.index);
         if host.condition == Condition::Up {
             return;
         }
         host.condition = Condition::Up;
         host.incarnation += 1;
-        host.clock = Arc::new(Clock::at(host.clock.unix_ms()));
+        host.clock = Arc::new(Clock::following(passed, host.clock.unix_ms()));
         host.entropy = Arc::new(crate::sim::Entropy::seeded(seed));
         state.trace.note(Event::Fault, self.index as u64);
         drop(state);

@@ -25,11 +25,11 @@ impl Trace {
     pub(super) fn note_bytes(&mut self, event: Event, what: u64, bytes: &[u8]) {
         self.note(event, what);
         self.mix(bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            for (byte, source) in word.iter_mut().zip(chunk) {
-                *byte = *source;
-            }
+            word.iter_mut().zip(rest).for_each(|(byte, source)| *byte = *source);
             self.mix(u64::from_le_bytes(word));
         }
     }
