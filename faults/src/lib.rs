@@ -17,6 +17,7 @@
 
 mod cgroup;
 mod check;
+mod copies;
 mod fault;
 mod fleet;
 mod http;

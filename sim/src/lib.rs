@@ -14,6 +14,8 @@
 
 mod answer;
 mod append;
+#[cfg(test)]
+mod balance;
 mod chance;
 mod check;
 mod client;

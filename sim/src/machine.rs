@@ -33,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) join: Vec<String>,
     pub(crate) queue: ingest::Config,
     pub(crate) shelf: store::Config,
+    pub(crate) balance: balance::Config,
     /// What is wrong with them on purpose.
     pub(crate) planted: Option<Mutation>,
 }
@@ -58,7 +59,7 @@ impl Settings {
             Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
             _ => {}
         }
-        Self { join, queue, shelf, planted }
+        Self { join, queue, shelf, balance: balance::Config::default(), planted }
     }
 }
 
@@ -167,7 +168,7 @@ impl Machine {
             shelf: Arc::new(shelf),
             cluster,
             patience: Patience::default(),
-            balance: balance::Config::default(),
+            balance: self.settings.balance,
             modestly: |work| work(),
         };
         node.answer_calls();
