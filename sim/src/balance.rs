@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::Entropy as _;
 use bucksaw_doors::sim::{self, World};
 use bucksaw_ingest::guide::{Guest, How, Port};
 use bucksaw_ingest::{Durability, Queue, Records, Source};
@@ -15,6 +14,8 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use crate::chance::Chance;
 use crate::fleet::Fleet;
 use crate::machine::{Machine, Settings};
+
+const BOTH: Roles = Roles { ingest: true, store: true };
 
 /// How often a client sends.
 const TICK: Duration = Duration::from_millis(200);
@@ -60,9 +61,8 @@ impl Field {
         settings.shelf.segment_bytes = 1 << 20;
         settings.shelf.block_bytes = 64 << 10;
         settings.balance.busy_bytes_per_second = FLOOR * balance::relief::FLOOR;
-        let machine = |(number, name): (usize, &String)| {
-            Machine::new(world.add_node(name), number, Roles::default(), settings.clone())
-        };
+        let machine =
+            |(number, name): (usize, &String)| Machine::new(world.add_node(name), number, BOTH, settings.clone());
         let machines = names.iter().enumerate().map(machine).collect();
         let clients = world.add_node("clients");
         let (queues, moves) = (Queues::default(), Moves::default());

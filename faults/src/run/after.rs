@@ -1,5 +1,6 @@
 //! What has to come right after a fault, and at the end of a run.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use crate::check::query;
 use crate::copies;
 use crate::fault::{Blow, Kind};
 use crate::fleet::{Node, Role};
+use crate::http::{call, get};
 use crate::report::Row;
 use crate::watch::{self, count};
 
@@ -20,6 +22,9 @@ const RESTORE_MAX: Duration = Duration::from_secs(400);
 
 /// How long all that was accepted may take to be consumed as it was before a fault.
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
+
+/// How long a node may take to answer.
+const ASK_MAX: Duration = Duration::from_secs(10);
 
 /// What comes from one writer's line, in bytes, about.
 const LINE_BYTES: usize = 110;
@@ -61,8 +66,11 @@ impl Running<'_> {
         }
     }
 
-    /// Each store in turn is not there: the others must have everything. So every record is on two at least.
+    /// Each store in turn is not there: the others must have everything. So every record is on two at least. What was lost for
+    /// good before is forgotten, as by an operator when it has been made good: otherwise two would be missing.
     pub(super) fn miss_each_store(&mut self) -> anyhow::Result<()> {
+        let asked = self.field.of(Role::Ingest).map(Node::http).next().context("nobody to ask")?;
+        forget_the_dead(asked)?;
         let is_store = |(place, node): (usize, &Node)| (node.role == Role::Store).then_some(place);
         let stores: Vec<usize> = self.field.nodes.iter().enumerate().filter_map(is_store).collect();
         for place in stores {
@@ -70,15 +78,14 @@ impl Running<'_> {
             let mut row = Row { name, began: self.watch.now(), ..Row::default() };
             eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
             self.field.begin(Blow { kind: Kind::Kill, target: place })?;
-            let asked = self.field.of(Role::Ingest).map(Node::http).next().context("nobody to ask")?;
             let until = Instant::now() + HEAL_MAX;
             while count(asked, "", 0).is_none() && Instant::now() < until {
                 thread::sleep(Duration::from_millis(100));
             }
             for ledger in &self.ledgers {
-                let seen = query(&self.options.bucksaw, asked, ledger)?;
+                let mut seen = query(&self.options.bucksaw, asked, ledger)?;
                 row.answers[usize::from(seen.partial)] += 1;
-                if seen.partial {
+                if std::mem::take(&mut seen.partial) {
                     self.report.problems.push(format!("{}: the answer about {} is partial", row.name, ledger.name()));
                 }
                 let told = Told { at: self.watch.now(), node: 0, writer: ledger.name().to_owned(), seen: Some(seen) };
@@ -166,4 +173,14 @@ impl Running<'_> {
         row.heal = Some(Duration::ZERO);
         Ok(row)
     }
+}
+
+/// Takes all nodes that are down from the list.
+fn forget_the_dead(asked: SocketAddr) -> anyhow::Result<()> {
+    let cluster = get(asked, "/api/v1/cluster", ASK_MAX)?.json()?;
+    let listed = cluster["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for id in listed.iter().filter(|node| node["member"] == "down").filter_map(|node| node["id"].as_str()) {
+        call(asked, "POST", &format!("/api/v1/forget?node={id}"), &[], b"", ASK_MAX)?.json()?;
+    }
+    Ok(())
 }

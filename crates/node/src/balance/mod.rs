@@ -8,6 +8,7 @@
 //! ```
 //! Besides, some of the clients that are there are told of others by what the nodes take in, busy or not: see [`relief`].
 
+mod calm;
 pub mod level;
 pub mod relief;
 pub mod share;
@@ -20,6 +21,7 @@ use bucksaw_ingest::Queue;
 use bucksaw_ingest::guide::{Advice, Guide, Other};
 use bucksaw_record::Id;
 
+use calm::Calm;
 use level::Level;
 use relief::{Relief, Scene};
 use share::Standing;
@@ -55,6 +57,7 @@ pub(crate) struct Balance {
     level: Level,
     /// Seconds for which it has been among those that may refuse.
     first: u32,
+    calm: Calm,
     relief: Relief,
 }
 
@@ -83,8 +86,12 @@ impl Balance {
         let among = share::is_among_first(me, &standings, self.config.refusing_one_in);
         self.first = if among { self.first.saturating_add(1) } else { 0 };
         let refuses = self.first >= share::SETTLED;
-        let least = others.iter().map(|member| &member.facts.load).filter(|load| load.level <= level);
-        let least = least.map(|load| load.bytes_per_second).min();
+        let loads = others.iter().map(|member| (member.facts.node, &member.facts.load));
+        self.calm.step(loads.clone().chain([(me, &load)]).map(|(node, load)| (node, load.bytes_per_second)));
+        let idle = loads.filter(|(_, load)| load.level <= level);
+        let least = idle.clone().map(|(_, load)| load.bytes_per_second).min();
+        let least_calm = idle.map(|(node, _)| self.calm.of(node)).min();
+        let lasting = least_calm.map_or(0, |least| self.calm.of(me).saturating_sub(least));
         let advice = Advice {
             level,
             refuses,
@@ -95,7 +102,7 @@ impl Balance {
         guide.advise(advice);
         let distress =
             (level >= 1).then(|| if level >= 3 && refuses { one_client(self.bytes_per_second, guide) } else { 0 });
-        let scene = Scene { own: load.bytes_per_second, mean, least, distress };
+        let scene = Scene { own: load.bytes_per_second, mean, least, lasting, distress };
         if let Some(bytes_per_second) = self.relief.step(scene, self.config.busy_bytes_per_second) {
             guide.offer(bytes_per_second);
         }
@@ -106,7 +113,7 @@ impl Balance {
         let accepted = queue.metrics().accepted_bytes();
         let new = accepted.saturating_sub(self.accepted_bytes);
         self.accepted_bytes = accepted;
-        self.bytes_per_second = smoothed(self.bytes_per_second, new);
+        self.bytes_per_second = smoothed(self.bytes_per_second, new, SMOOTH);
     }
 
     fn sample(&mut self, queue: &Queue, mean_bytes_per_second: u64) -> Sample {
@@ -132,10 +139,10 @@ fn one_client(bytes_per_second: u64, guide: &Guide) -> u64 {
     (bytes_per_second / guide.connections_movable().max(1)).max(1)
 }
 
-/// The next of a row of smoothed numbers; it comes to rest where the numbers do.
-fn smoothed(before: u64, now: u64) -> u64 {
+/// The next of a row of smoothed numbers, one in so many parts of the way; it comes to rest where the numbers do.
+fn smoothed(before: u64, now: u64, parts: i128) -> u64 {
     let step = i128::from(now) - i128::from(before);
-    let part = step / SMOOTH;
+    let part = step / parts;
     let part = if part == 0 { step.signum() } else { part };
     u64::try_from(i128::from(before) + part).unwrap_or(now)
 }
@@ -175,17 +182,17 @@ mod tests {
         let mut rate = 0;
         let rates: Vec<u64> = (0..4)
             .map(|_| {
-                rate = smoothed(rate, 1_000);
+                rate = smoothed(rate, 1_000, SMOOTH);
                 rate
             })
             .collect();
         assert_eq!(rates, [250, 437, 577, 682]);
         for want in [1_000, 0, 3] {
             for _ in 0..60 {
-                rate = smoothed(rate, want);
+                rate = smoothed(rate, want, SMOOTH);
             }
             assert_eq!(rate, want);
         }
-        assert_eq!(smoothed(u64::MAX, 0), u64::MAX - u64::MAX / 4);
+        assert_eq!(smoothed(u64::MAX, 0, SMOOTH), u64::MAX - u64::MAX / 4);
     }
 }

@@ -1,6 +1,6 @@
 //! When a node that takes in more than its share sends some of its clients away, and how many.
 //!
-//! It begins when it has had clearly more than another for some seconds, by half of the mean of all, and ends when the
+//! It begins when it has had clearly more than another over the last while, by half of the mean of all, and ends when the
 //! difference is no more than a quarter. While it lasts the clients that may go bring, all together, half of what the node
 //! has more than the mean, every [`OFFERS_APART`] seconds: the rest of the way is measured before it is gone, and where many
 //! nodes send to one, each what it has too much, that one gets half of what it lacks. Which clients these are, and where they
@@ -27,6 +27,8 @@ pub struct Scene {
     pub mean: u64,
     /// The least of the others that are no busier than it is; none when there is no such.
     pub least: Option<u64>,
+    /// How much more it has taken in than another over the last while: see [`calm`](super::calm).
+    pub lasting: u64,
     /// What it offers at least, when it has to let clients go, or is busy for another reason; `None` when it has none.
     pub distress: Option<u64>,
 }
@@ -46,12 +48,13 @@ impl Relief {
     /// Takes another second, where fewer than `busy` bytes a second never make a node busy. Returns what clients that may go
     /// bring, from now on, in bytes a second; `None` where it stays as it was said last.
     pub fn step(&mut self, scene: Scene, busy: u64) -> Option<u64> {
-        let Scene { own, mean, least, distress } = scene;
+        let Scene { own, mean, least, lasting, distress } = scene;
         let difference = least.map_or(0, |least| u128::from(own.saturating_sub(least)));
         let counts = own > mean && u128::from(own) * u128::from(FLOOR) >= u128::from(busy);
-        let differs = |parts: u128| counts && difference * parts >= u128::from(mean) && difference > 0;
-        self.clear = if differs(2) { self.clear.saturating_add(1) } else { 0 };
-        self.apart = differs(4) && (self.apart || self.clear >= CLEAR);
+        let differs = counts && difference > 0 && difference * 4 >= u128::from(mean);
+        let clear = differs && u128::from(lasting) * 2 >= u128::from(mean);
+        self.clear = if clear { self.clear.saturating_add(1) } else { 0 };
+        self.apart = differs && (self.apart || self.clear >= CLEAR);
         self.pause = self.pause.saturating_sub(1);
         if !self.apart && distress.is_none() {
             return Some(0);
@@ -70,7 +73,7 @@ mod tests {
 
     /// What is offered in each second of a row.
     fn offers(relief: &mut Relief, seconds: u32, own: u64, mean: u64, least: u64) -> Vec<Option<u64>> {
-        let scene = Scene { own, mean, least: Some(least), distress: None };
+        let scene = Scene { own, mean, least: Some(least), lasting: own.saturating_sub(least), distress: None };
         (0..seconds).map(|_| relief.step(scene, 6_400)).collect()
     }
 
@@ -98,12 +101,21 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_is_no_reason() {
+        let mut relief = Relief::default();
+        let scene = Scene { own: 900, mean: 300, least: Some(0), lasting: 149, distress: None };
+        assert!((0..60).all(|_| relief.step(scene, 6_400) == Some(0)));
+        let scene = Scene { lasting: 150, ..scene };
+        assert_eq!((0..5).map(|_| relief.step(scene, 6_400)).max(), Some(Some(300)));
+    }
+
+    #[test]
     fn who_must_let_go_offers_whatever_the_others_have() {
         let mut relief = Relief::default();
-        let scene = Scene { own: 10, mean: 30, least: None, distress: Some(7) };
+        let scene = Scene { own: 10, mean: 30, least: None, lasting: 0, distress: Some(7) };
         let offers: Vec<_> = (0..11).map(|_| relief.step(scene, 6_400)).collect();
         assert_eq!((offers[0], offers[1], offers[10]), (Some(7), None, Some(7)));
-        let scene = Scene { own: u64::MAX, mean: 0, least: Some(0), distress: Some(0) };
+        let scene = Scene { own: u64::MAX, mean: 0, least: Some(0), lasting: 0, distress: Some(0) };
         assert_eq!(Relief::default().step(scene, 0), Some(u64::MAX / 2));
     }
 }
