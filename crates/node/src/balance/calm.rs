@@ -24,6 +24,12 @@ impl Calm {
     pub(crate) fn of(&self, node: Id) -> u64 {
         self.0.get(&node).copied().unwrap_or_default()
     }
+
+    /// What each of them has taken in on the average.
+    pub(crate) fn mean(&self) -> u64 {
+        let sum: u128 = self.0.values().copied().map(u128::from).sum();
+        u64::try_from(sum / self.0.len().max(1) as u128).unwrap_or(u64::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -42,5 +48,6 @@ mod tests {
         calm.step([(node(2), 0)].into_iter());
         calm.step([(node(1), 50), (node(2), 160)].into_iter());
         assert_eq!((calm.of(node(1)), calm.of(node(2))), (50, 10));
+        assert_eq!((calm.mean(), Calm::default().mean()), (30, 0));
     }
 }

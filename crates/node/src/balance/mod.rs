@@ -91,7 +91,9 @@ impl Balance {
         let idle = loads.filter(|(_, load)| load.level <= level);
         let least = idle.clone().map(|(_, load)| load.bytes_per_second).min();
         let least_calm = idle.map(|(node, _)| self.calm.of(node)).min();
-        let lasting = least_calm.map_or(0, |least| self.calm.of(me).saturating_sub(least));
+        let own = self.calm.of(me);
+        let excess = self.bytes_per_second.saturating_sub(mean).min(own.saturating_sub(self.calm.mean()));
+        let lasting = least_calm.map_or(0, |least| own.saturating_sub(least));
         let advice = Advice {
             level,
             refuses,
@@ -102,7 +104,7 @@ impl Balance {
         guide.advise(advice);
         let distress =
             (level >= 1).then(|| if level >= 3 && refuses { one_client(self.bytes_per_second, guide) } else { 0 });
-        let scene = Scene { own: load.bytes_per_second, mean, least, lasting, distress };
+        let scene = Scene { own: load.bytes_per_second, mean, least, excess, lasting, distress };
         if let Some(bytes_per_second) = self.relief.step(scene, self.config.busy_bytes_per_second) {
             guide.offer(bytes_per_second);
         }

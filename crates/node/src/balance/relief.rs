@@ -27,6 +27,8 @@ pub struct Scene {
     pub mean: u64,
     /// The least of the others that are no busier than it is; none when there is no such.
     pub least: Option<u64>,
+    /// What it has more than the mean, now or over the last while, whichever is less.
+    pub excess: u64,
     /// How much more it has taken in than another over the last while: see [`calm`](super::calm).
     pub lasting: u64,
     /// What it offers at least, when it has to let clients go, or is busy for another reason; `None` when it has none.
@@ -48,9 +50,9 @@ impl Relief {
     /// Takes another second, where fewer than `busy` bytes a second never make a node busy. Returns what clients that may go
     /// bring, from now on, in bytes a second; `None` where it stays as it was said last.
     pub fn step(&mut self, scene: Scene, busy: u64) -> Option<u64> {
-        let Scene { own, mean, least, lasting, distress } = scene;
+        let Scene { own, mean, least, excess, lasting, distress } = scene;
         let difference = least.map_or(0, |least| u128::from(own.saturating_sub(least)));
-        let counts = own > mean && u128::from(own) * u128::from(FLOOR) >= u128::from(busy);
+        let counts = excess > 0 && u128::from(own) * u128::from(FLOOR) >= u128::from(busy);
         let differs = counts && difference > 0 && difference * 4 >= u128::from(mean);
         let clear = differs && u128::from(lasting) * 2 >= u128::from(mean);
         self.clear = if clear { self.clear.saturating_add(1) } else { 0 };
@@ -63,7 +65,7 @@ impl Relief {
             return None;
         }
         self.pause = OFFERS_APART;
-        Some((own.saturating_sub(mean) / 2).max(distress.unwrap_or(0)))
+        Some((excess / 2).max(distress.unwrap_or(0)))
     }
 }
 
@@ -73,7 +75,8 @@ mod tests {
 
     /// What is offered in each second of a row.
     fn offers(relief: &mut Relief, seconds: u32, own: u64, mean: u64, least: u64) -> Vec<Option<u64>> {
-        let scene = Scene { own, mean, least: Some(least), lasting: own.saturating_sub(least), distress: None };
+        let (excess, lasting) = (own.saturating_sub(mean), own.saturating_sub(least));
+        let scene = Scene { own, mean, least: Some(least), excess, lasting, distress: None };
         (0..seconds).map(|_| relief.step(scene, 6_400)).collect()
     }
 
@@ -103,7 +106,7 @@ mod tests {
     #[test]
     fn a_burst_is_no_reason() {
         let mut relief = Relief::default();
-        let scene = Scene { own: 900, mean: 300, least: Some(0), lasting: 149, distress: None };
+        let scene = Scene { own: 900, mean: 300, least: Some(0), excess: 600, lasting: 149, distress: None };
         assert!((0..60).all(|_| relief.step(scene, 6_400) == Some(0)));
         let scene = Scene { lasting: 150, ..scene };
         assert_eq!((0..5).map(|_| relief.step(scene, 6_400)).max(), Some(Some(300)));
@@ -112,10 +115,10 @@ mod tests {
     #[test]
     fn who_must_let_go_offers_whatever_the_others_have() {
         let mut relief = Relief::default();
-        let scene = Scene { own: 10, mean: 30, least: None, lasting: 0, distress: Some(7) };
+        let scene = Scene { own: 10, mean: 30, least: None, excess: 0, lasting: 0, distress: Some(7) };
         let offers: Vec<_> = (0..11).map(|_| relief.step(scene, 6_400)).collect();
         assert_eq!((offers[0], offers[1], offers[10]), (Some(7), None, Some(7)));
-        let scene = Scene { own: u64::MAX, mean: 0, least: Some(0), lasting: 0, distress: Some(0) };
+        let scene = Scene { own: u64::MAX, mean: 0, least: Some(0), excess: u64::MAX, lasting: 0, distress: Some(0) };
         assert_eq!(Relief::default().step(scene, 0), Some(u64::MAX / 2));
     }
 }
