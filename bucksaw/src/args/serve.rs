@@ -72,8 +72,7 @@ pub(crate) struct ServeArgs {
     /// Bytes a second below which a node never counts as busy
     ///
     /// A node that takes in half as much again as all do on average, and at least this, suggests others to its clients; one
-    /// that takes in twice as much refuses new ones. With less than a 64th of this nobody is sent elsewhere. See
-    /// docs/operating.md.
+    /// that takes in twice as much refuses new ones. See docs/operating.md.
     #[arg(long, value_name = "SIZE", default_value = "16MB")]
     pub(crate) busy_bytes_per_second: ByteSize,
 
