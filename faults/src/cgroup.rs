@@ -10,6 +10,11 @@ use crate::minder::Minder;
 /// Over how many microseconds the fraction is meant: often enough that nobody waits for long.
 const PERIOD_US: u64 = 50_000;
 
+/// How much the group counts beside others that want the same core, by the old and the new interface: what it may use it gets,
+/// whatever else the machine does.
+const SHARES: &str = "262144";
+const WEIGHT: &str = "10000";
+
 /// A group that is removed when this is dropped; its processes have ended by then.
 #[derive(Debug)]
 pub(crate) struct Cgroup(PathBuf);
@@ -23,10 +28,14 @@ impl Cgroup {
         let new = Path::new("/sys/fs/cgroup");
         let has_new = fs::read_to_string(new.join("cgroup.subtree_control")).is_ok_and(|had| had.contains("cpu"));
         let (dir, settings) = if old.is_dir() {
-            let settings = vec![("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())];
+            let settings = vec![
+                ("cpu.cfs_period_us", PERIOD_US.to_string()),
+                ("cpu.cfs_quota_us", quota.to_string()),
+                ("cpu.shares", SHARES.to_owned()),
+            ];
             (old.join(name), settings)
         } else if has_new {
-            (new.join(name), vec![("cpu.max", format!("{quota} {PERIOD_US}"))])
+            (new.join(name), vec![("cpu.max", format!("{quota} {PERIOD_US}")), ("cpu.weight", WEIGHT.to_owned())])
         } else {
             bail!("no control group for processors: this needs root, and Linux with cgroups");
         };

@@ -63,6 +63,8 @@ pub(crate) enum Kind {
     Clock,
     /// Every node is stopped and started again, one after the other.
     Rolling,
+    /// Killed, and started again with an empty disk in place of that where it kept its records; it is the same node.
+    EmptyDisk,
     /// Killed, and all that it kept is gone; an empty one takes its place at once.
     Destroy,
 }
@@ -83,8 +85,14 @@ impl Kind {
             Self::FailedSync => "failing sync",
             Self::Clock => "clock ahead",
             Self::Rolling => "rolling restart",
+            Self::EmptyDisk => "disk replaced by an empty one",
             Self::Destroy => "destroyed",
         }
+    }
+
+    /// Whether records are on fewer nodes after it than before.
+    pub(crate) fn loses_copies(self) -> bool {
+        matches!(self, Self::EmptyDisk | Self::Destroy)
     }
 
     /// Whether it befalls one node.
@@ -197,6 +205,11 @@ impl Field {
                     node.wait_ready()?;
                 }
             }
+            Kind::EmptyDisk => {
+                node.empty()?;
+                node.begin()?;
+                node.wait_ready()?;
+            }
             Kind::Destroy => {
                 node.destroy()?;
                 node.begin()?;
@@ -232,7 +245,7 @@ impl Field {
                 fs::write(clock_file(node), "+0")?;
                 node.environment.clear();
             }
-            Kind::Resets | Kind::Rolling | Kind::Destroy => {}
+            Kind::Resets | Kind::Rolling | Kind::EmptyDisk | Kind::Destroy => {}
         }
         Ok(())
     }

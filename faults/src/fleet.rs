@@ -238,6 +238,12 @@ impl Node {
         Ok(())
     }
 
+    /// Kills it and removes the records that it kept as a store; who it is, and whom it knows, stays.
+    pub(crate) fn empty(&mut self) -> anyhow::Result<()> {
+        self.kill();
+        Ok(fs::remove_dir_all(self.dir.join("shelf"))?)
+    }
+
     /// Gives it a small disk of its own, in memory.
     pub(crate) fn mount(&self, bytes: u64) -> anyhow::Result<()> {
         fs::create_dir_all(&self.dir)?;

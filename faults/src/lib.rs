@@ -19,6 +19,7 @@
 
 mod cgroup;
 mod check;
+mod copies;
 mod fault;
 mod fleet;
 mod http;

@@ -53,14 +53,20 @@ enum What {
         #[arg(long, default_value_t = 2)]
         ingest_percent: u64,
         /// Hundredths of a core for each store
-        #[arg(long, default_value_t = 5)]
+        #[arg(long, default_value_t = 13)]
         store_percent: u64,
-        /// Seconds for each number of pairs
-        #[arg(long, default_value_t = 40)]
+        /// Seconds before each measurement
+        #[arg(long, default_value_t = 20)]
+        warm: u64,
+        /// Seconds of each measurement
+        #[arg(long, default_value_t = 60)]
         seconds: u64,
         /// The most pairs
         #[arg(long, default_value_t = 3)]
         pairs: usize,
+        /// How often each number of pairs is measured
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
     },
 }
 
@@ -104,9 +110,9 @@ fn main() -> anyhow::Result<ExitCode> {
         What::Slow { rate, seconds } => {
             ("slow.csv", slow(&Slow { bucksaw, rate, time: Duration::from_secs(seconds) })?)
         }
-        What::Scaling { ingest_percent, store_percent, seconds, pairs } => {
-            let time = Duration::from_secs(seconds);
-            ("scaling.csv", scale(&Scaling { bucksaw, ingest_percent, store_percent, time, pairs })?)
+        What::Scaling { ingest_percent, store_percent, warm, seconds, pairs, rounds } => {
+            let (warm, time) = (Duration::from_secs(warm), Duration::from_secs(seconds));
+            ("scaling.csv", scale(&Scaling { bucksaw, ingest_percent, store_percent, warm, time, pairs, rounds })?)
         }
     };
     print!("{table}");

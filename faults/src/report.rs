@@ -16,6 +16,12 @@ pub struct Row {
     /// How long after its end every node was there, nothing old waited and every node's answers were complete; none when
     /// that did not come to pass.
     pub heal: Option<Duration>,
+    /// Bytes that stores took over bytes accepted, from its beginning to its end, where that was looked at.
+    pub consumed: Option<f64>,
+    /// How long after its end that was 1 again; none when that did not come to pass.
+    pub caught_up: Option<Duration>,
+    /// How long after its end every record was on as many stores as promised, where it was on fewer.
+    pub restored: Option<Duration>,
     /// The longest that a probe line, sent meanwhile, took to be found.
     pub gap: Duration,
     /// Acknowledged lines that a complete answer lacked.
@@ -75,18 +81,21 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:44} {:>8} {:>8} {:>8} {:>6} {:>8}  answers: complete, partial, none",
-            "fault", "lasted", "healed", "gap", "lost", "doubled"
+            "{:44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>8}  answers: complete, partial, none",
+            "fault", "lasted", "healed", "consumed", "again 1", "restored", "gap", "lost", "doubled"
         )?;
         let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
         for row in &self.rows {
             let heal = row.heal.map_or_else(|| "never".to_owned(), seconds);
+            let or_none = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), seconds);
+            let (again, restored) = (or_none(row.caught_up), or_none(row.restored));
+            let consumed = row.consumed.map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"));
             let (lasted, gap) = (seconds(row.ended.saturating_sub(row.began)), seconds(row.gap));
             let (lost, doubled) = (row.lost.len(), row.doubled.len());
             let [complete, partial, none] = row.answers;
             writeln!(
                 f,
-                "{:44} {lasted:>8} {heal:>8} {gap:>8} {lost:>6} {doubled:>8}  {complete:>6} {partial:>6} {none:>6}",
+                "{:44} {lasted:>8} {heal:>8} {consumed:>8} {again:>8} {restored:>8} {gap:>8} {lost:>6} {doubled:>8}  {complete:>6} {partial:>6} {none:>6}",
                 row.name
             )?;
         }

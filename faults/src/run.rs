@@ -1,5 +1,7 @@
 //! A run from its first node to its report.
 
+mod after;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::check::{Seen, ask, query};
+use crate::check::{Seen, ask};
 use crate::fault::{Blow, Field, Kind, Means};
 use crate::fleet::{Common, Node, Role};
 use crate::ledger::Ledger;
@@ -33,6 +35,9 @@ const AT_THE_END: &str = "at the end";
 
 /// How long the cluster may take to come right after a fault.
 const HEAL_MAX: Duration = Duration::from_secs(120);
+
+/// Copies of each record.
+const COPIES: usize = 2;
 
 /// Nothing should wait for a store for longer than this when all is well.
 const WAIT_MAX_SECONDS: f64 = 6.0;
@@ -103,7 +108,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755))?;
     }
-    let common = Common::new(&options.bucksaw, &dir, 2, means.nft && !options.small)?;
+    let common = Common::new(&options.bucksaw, &dir, COPIES, means.nft && !options.small)?;
     if home.is_some() {
         common.minder.note(&format!("rm -rf '{}'", dir.display()));
     }
@@ -255,6 +260,7 @@ impl<'a> Running<'a> {
     fn step(&mut self, step: &Step, names: &[String]) -> anyhow::Result<()> {
         let mut row = Row { name: step.name(names), began: self.watch.now(), ..Row::default() };
         eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
+        let before = self.watch.told();
         for blow in &step.blows {
             self.field.begin(*blow).with_context(|| row.name.clone())?;
         }
@@ -267,12 +273,17 @@ impl<'a> Running<'a> {
             self.field.end(*blow).with_context(|| row.name.clone())?;
         }
         row.ended = self.watch.now();
+        row.consumed = Some(timeline::consumed_since(&before, &self.watch.told()));
         match self.wait_well(&row.name) {
             Ok(()) => row.heal = Some(self.watch.now() - row.ended),
             Err(error) => self.report.problems.push(format!("{error:#}")),
         }
         self.settle(&mut row);
         eprintln!("           healed after {:.1} s", (self.watch.now() - row.ended).as_secs_f64());
+        row.caught_up = self.wait_caught_up(&row, &before);
+        if step.blows.iter().any(|blow| blow.kind.loses_copies()) && !self.options.small {
+            row.restored = self.wait_restored(&row);
+        }
         self.report.rows.push(row);
         Ok(())
     }
@@ -345,76 +356,12 @@ impl<'a> Running<'a> {
         let row = self.last_look(row)?;
         self.report.rows.push(row);
         self.asker.stop.store(true, Ordering::Relaxed);
+        if !self.options.small {
+            self.miss_each_store()?;
+        }
         self.lose_an_ingest_node()?;
         self.watch.stop();
         self.tell()
-    }
-
-    /// What was acknowledged for `bulk` outlives any node: one is destroyed for good while bulk writers go on, which turn to
-    /// the others with what it did not answer, when nothing else waits in it. Answers without it may say that they are partial, for what it had is not known; nothing that was
-    /// acknowledged may be missing from them.
-    fn lose_an_ingest_node(&mut self) -> anyhow::Result<()> {
-        let place = self.random.below(NODES);
-        let name = format!("{} destroyed, under bulk", self.field.nodes[place].name);
-        let mut row = Row { name, began: self.watch.now(), ..Row::default() };
-        eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
-        self.field.begin(Blow { kind: Kind::Destroy, target: place })?;
-        thread::sleep(self.options.hold);
-        row.ended = self.watch.now();
-        self.bulk_stop.store(true, Ordering::Relaxed);
-        for writer in self.bulks.drain(..) {
-            // It cannot panic but by a bug of the harness.
-            writer.join().map_err(|_| anyhow::anyhow!("a bulk writer panicked"))?;
-        }
-        self.wait_consumed()?;
-        row.heal = Some(self.watch.now() - row.ended);
-        for (place, node) in self.field.nodes.iter().enumerate() {
-            for ledger in &self.ledgers {
-                let mut seen = query(&self.options.bucksaw, node.http(), ledger)?;
-                row.answers[usize::from(seen.partial)] += 1;
-                seen.partial = false;
-                let (at, writer) = (self.watch.now(), ledger.name().to_owned());
-                let told = Told { at, node: place, writer, seen: Some(seen) };
-                note(&mut self.report.problems, &mut row, &told, &node.name);
-            }
-        }
-        self.report.rows.push(row);
-        Ok(())
-    }
-
-    fn wait_consumed(&mut self) -> anyhow::Result<()> {
-        let until = Instant::now() + HEAL_MAX;
-        let mut quiet = 0;
-        while quiet < 8 {
-            let waits: f64 = self.watch.told().iter().map(|told| told.pending).sum();
-            let answer = self.watch.told().iter().all(|told| told.answers);
-            // Probe lines go on coming: what waits is never older than a few seconds, and now and then nothing does.
-            quiet = if waits < 4_096.0 && answer { quiet + 1 } else { 0 };
-            if Instant::now() > until {
-                self.report.problems.push(format!("at the end {waits:.0} bytes wait for stores"));
-                return Ok(());
-            }
-            thread::sleep(crate::watch::EVERY);
-        }
-        Ok(())
-    }
-
-    fn last_look(&mut self, mut row: Row) -> anyhow::Result<Row> {
-        for (place, node) in self.field.nodes.iter().enumerate() {
-            for ledger in &self.ledgers {
-                let seen = query(&self.options.bucksaw, node.http(), ledger)?;
-                if seen.partial {
-                    self.report.problems.push(format!("at the end {} gives partial answers", node.name));
-                }
-                row.answers[usize::from(seen.partial)] += 1;
-                let told =
-                    Told { at: self.watch.now(), node: place, writer: ledger.name().to_owned(), seen: Some(seen) };
-                note(&mut self.report.problems, &mut row, &told, &node.name);
-            }
-        }
-        row.ended = self.watch.now();
-        row.heal = Some(Duration::ZERO);
-        Ok(row)
     }
 
     fn tell(mut self) -> anyhow::Result<Report> {
@@ -451,7 +398,7 @@ impl<'a> Running<'a> {
 }
 
 fn is_over_at_once(blow: Blow) -> bool {
-    matches!(blow.kind, Kind::Rolling | Kind::Destroy)
+    blow.kind == Kind::Rolling || blow.kind.loses_copies()
 }
 
 /// Puts down what an answer showed.

@@ -1,31 +1,42 @@
 //! How much more one, two and three pairs of an ingest node and a store take in, each process with a fraction of a core.
+//!
+//! The fractions are so small that all pairs together, and what feeds them, leave much of two cores idle: what is measured is
+//! what the pairs can do, and not what is left for them. Whoever feeds writes text that was made before into a socket, as
+//! fast as the node reads it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
 use crate::cgroup::Cgroup;
 use crate::fleet::{Common, Node, Role};
+use crate::http::get;
 use crate::ledger::Ledger;
-use crate::load::Forwarder;
-use crate::watch::{Told, Watch};
+use crate::watch::Metrics;
 
-/// Forwarders of each ingest node; one alone might not fill it.
-const FORWARDERS: usize = 2;
+/// Connections to each ingest node; one alone might not fill it.
+const FEEDERS: usize = 2;
 
-/// More lines a second than a node with a fraction of a core takes.
-const RATE: usize = 100_000;
+/// Lines that a feeder sends again and again.
+const LINES: usize = 50_000;
 
 /// Large enough for throughput, and small enough that a store with a fraction of a core takes several meanwhile.
 const SEGMENTS: [&str; 4] = ["--segment-max-bytes", "4MB", "--store-segment-bytes", "8MB"];
 
-/// What is not measured: connections are made, the first segments pass.
-const WARM: Duration = Duration::from_secs(10);
+/// How long a node with a fraction of a core may take to answer.
+const ASK_MAX: Duration = Duration::from_secs(10);
+
+/// What the kernel of Linux counts processor time in, whatever its own clock.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How it is measured.
 #[derive(Clone, Debug)]
@@ -36,10 +47,27 @@ pub struct Scaling {
     pub ingest_percent: u64,
     /// Hundredths of a core for each store.
     pub store_percent: u64,
+    /// What is not measured: connections are made, the first segments pass.
+    pub warm: Duration,
     /// How long each number of pairs is measured.
     pub time: Duration,
     /// The most pairs.
     pub pairs: usize,
+    /// How often each number of pairs is measured; the medians count.
+    pub rounds: usize,
+}
+
+/// What was measured of all pairs together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    /// MB a second.
+    accepted: f64,
+    consumed: f64,
+    /// Seconds of processor time for each MB that ingest nodes accepted, and stores took.
+    ingest_cpu: f64,
+    store_cpu: f64,
+    /// Of a core, all nodes together.
+    cores: f64,
 }
 
 /// Measures, prints as it goes, and returns a table of comma-separated values.
@@ -47,27 +75,55 @@ pub struct Scaling {
 /// # Errors
 /// When the processes cannot be limited, or a node does not start.
 pub fn scale(scaling: &Scaling) -> anyhow::Result<String> {
+    let mut measured: BTreeMap<usize, Vec<Figures>> = BTreeMap::new();
+    for round in 1..=scaling.rounds {
+        for pairs in 1..=scaling.pairs {
+            let figures = measure(scaling, pairs)?;
+            let Figures { accepted, consumed, cores, .. } = figures;
+            eprintln!(
+                "round {round}, {pairs} pairs: {accepted:.2} MB/s accepted, {consumed:.2} consumed, {cores:.2} cores"
+            );
+            measured.entry(pairs).or_default().push(figures);
+        }
+    }
     let mut text =
-        "pairs,ingest_core_percent,store_core_percent,accepted_mb_s,consumed_mb_s,over_one_pair,consumed_over_one_pair\n".to_owned();
-    let mut one = None;
-    for pairs in 1..=scaling.pairs {
-        let (accepted, consumed) = measure(scaling, pairs)?;
-        let (first, second) = *one.get_or_insert((accepted, consumed));
-        let _ = writeln!(
-            text,
-            "{pairs},{},{},{accepted:.2},{consumed:.2},{:.2},{:.2}",
-            scaling.ingest_percent,
-            scaling.store_percent,
-            accepted / first,
-            consumed / second
-        );
-        eprintln!("{pairs} pairs: {accepted:.2} MB/s accepted, {consumed:.2} MB/s consumed");
+        "pairs,round,ingest_core_percent,store_core_percent,accepted_mb_s,consumed_mb_s,ingest_cpu_s_per_mb,\
+                    store_cpu_s_per_mb,cores,over_one_pair,consumed_over_one_pair\n"
+            .to_owned();
+    let one = measured.get(&1).map(|of| median(of)).unwrap_or_default();
+    for (pairs, rounds) in &measured {
+        let named = rounds.iter().enumerate().map(|(at, figures)| ((at + 1).to_string(), *figures));
+        for (round, figures) in named.chain([("median".to_owned(), median(rounds))]) {
+            let Figures { accepted, consumed, ingest_cpu, store_cpu, cores } = figures;
+            let _ = writeln!(
+                text,
+                "{pairs},{round},{},{},{accepted:.3},{consumed:.3},{ingest_cpu:.5},{store_cpu:.5},{cores:.3},{:.3},{:.3}",
+                scaling.ingest_percent,
+                scaling.store_percent,
+                accepted / one.accepted,
+                consumed / one.consumed
+            );
+        }
     }
     Ok(text)
 }
 
-/// MB a second that were accepted, and consumed.
-fn measure(scaling: &Scaling, pairs: usize) -> anyhow::Result<(f64, f64)> {
+fn median(rounds: &[Figures]) -> Figures {
+    let of = |what: fn(&Figures) -> f64| {
+        let mut sorted: Vec<f64> = rounds.iter().map(what).collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    };
+    Figures {
+        accepted: of(|figures| figures.accepted),
+        consumed: of(|figures| figures.consumed),
+        ingest_cpu: of(|figures| figures.ingest_cpu),
+        store_cpu: of(|figures| figures.store_cpu),
+        cores: of(|figures| figures.cores),
+    }
+}
+
+fn measure(scaling: &Scaling, pairs: usize) -> anyhow::Result<Figures> {
     let home = tempfile::tempdir().context("no temporary directory")?;
     let common = Common::new(&scaling.bucksaw, home.path(), 1, false)?;
     let mut groups = Vec::new();
@@ -84,29 +140,92 @@ fn measure(scaling: &Scaling, pairs: usize) -> anyhow::Result<(f64, f64)> {
     }
     nodes.iter_mut().try_for_each(Node::begin)?;
     nodes.iter_mut().try_for_each(Node::wait_ready)?;
-    let watch = Watch::new(nodes.iter().map(Node::http).collect(), Vec::new(), Vec::new());
-    watch.look_on();
     let stop = Arc::<AtomicBool>::default();
-    let mut forwarders = Vec::new();
     for (number, node) in nodes.iter().filter(|node| node.role == Role::Ingest).enumerate() {
-        for part in 0..FORWARDERS {
-            let ledger = Arc::new(Ledger::new(format!("forwarder{}", number * FORWARDERS + part)));
-            let (bucksaw, minder) = (&common.bucksaw, &common.minder);
-            forwarders.push(Forwarder::start(bucksaw, home.path(), minder, &ledger, &[node.durable()], RATE, &stop)?);
+        for part in 0..FEEDERS {
+            let ledger = Ledger::new(format!("feeder{}", number * FEEDERS + part));
+            let (text, at, stop) = (ledger.text(ledger.next(LINES)), node.durable(), Arc::clone(&stop));
+            thread::spawn(move || feed(at, &text, &stop));
         }
     }
-    thread::sleep(WARM);
-    let sum = |of: fn(&Told) -> f64| watch.told().iter().map(of).sum::<f64>();
-    let read = || (watch.now(), sum(|told| told.accepted), sum(|told| told.consumed));
-    let before = read();
+    thread::sleep(scaling.warm);
+    let before = Sums::read(&nodes)?;
     thread::sleep(scaling.time);
-    let after = read();
+    let after = Sums::read(&nodes)?;
     stop.store(true, Ordering::Relaxed);
-    watch.stop();
-    let seconds = (after.0 - before.0).as_secs_f64();
-    // Forwarders are killed with what they still hold: nothing is looked for here.
-    drop(forwarders);
     drop(nodes);
     drop(groups);
-    Ok(((after.1 - before.1) / seconds / 1e6, (after.2 - before.2) / seconds / 1e6))
+    Ok(after.since(&before))
+}
+
+/// Writes the text again and again, until it is told to stop or the node is gone.
+fn feed(at: SocketAddr, text: &[u8], stop: &AtomicBool) {
+    let Ok(mut socket) = TcpStream::connect(at) else { return };
+    while !stop.load(Ordering::Relaxed) && socket.write_all(text).is_ok() {}
+}
+
+/// What all nodes have done together.
+struct Sums {
+    at: Instant,
+    accepted: f64,
+    consumed: f64,
+    ingest_cpu: f64,
+    store_cpu: f64,
+}
+
+impl Sums {
+    fn read(nodes: &[Node]) -> anyhow::Result<Self> {
+        let mut sums = Self { at: Instant::now(), accepted: 0.0, consumed: 0.0, ingest_cpu: 0.0, store_cpu: 0.0 };
+        for node in nodes {
+            let cpu = cpu_seconds(node.pid().context("it does not run")?)?;
+            match node.role {
+                Role::Ingest => sums.ingest_cpu += cpu,
+                Role::Store => sums.store_cpu += cpu,
+            }
+            let answer = get(node.http(), "/metrics", ASK_MAX).with_context(|| node.name.clone())?;
+            let metrics = Metrics::read(&String::from_utf8_lossy(&answer.body));
+            sums.accepted += metrics.sum("bucksaw_ingest_bytes_total") / 1e6;
+            sums.consumed += metrics.sum("bucksaw_ingest_consumed_bytes_total") / 1e6;
+        }
+        Ok(sums)
+    }
+
+    fn since(&self, before: &Self) -> Figures {
+        let seconds = (self.at - before.at).as_secs_f64();
+        let (accepted, consumed) = (self.accepted - before.accepted, self.consumed - before.consumed);
+        let (ingest_cpu, store_cpu) = (self.ingest_cpu - before.ingest_cpu, self.store_cpu - before.store_cpu);
+        Figures {
+            accepted: accepted / seconds,
+            consumed: consumed / seconds,
+            ingest_cpu: ingest_cpu / accepted,
+            store_cpu: store_cpu / consumed,
+            cores: (ingest_cpu + store_cpu) / seconds,
+        }
+    }
+}
+
+/// Processor time that a process has used.
+fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // Behind the name, which may have anything in it.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<f64> = fields.skip(11).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
+    Ok(ticks.iter().sum::<f64>() / TICKS_PER_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_of_each_figure() {
+        let of = |accepted, cores| Figures { accepted, cores, ..Figures::default() };
+        let median = median(&[of(1.0, 9.0), of(3.0, 7.0), of(2.0, 8.0)]);
+        assert_eq!((median.accepted, median.cores), (2.0, 8.0));
+    }
+
+    #[test]
+    fn a_process_uses_time() {
+        assert!(cpu_seconds(std::process::id()).unwrap() >= 0.0);
+    }
 }

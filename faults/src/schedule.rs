@@ -79,6 +79,9 @@ pub(crate) fn draw(
     random.shuffle(&mut drawn);
     // All nodes are started anew when much has happened, and what is lost for good comes last.
     drawn.push(vec![(Kind::Rolling, Ingest)]);
+    if !small {
+        drawn.push(vec![(Kind::EmptyDisk, Store)]);
+    }
     drawn.push(vec![(Kind::Destroy, Store)]);
     let mut left_out = Vec::new();
     drawn.retain(|kinds| {
@@ -115,9 +118,9 @@ mod tests {
         let all = |seed| drawn(seed, &means).0.into_iter().map(|step| step.blows).collect::<Vec<_>>();
         assert_eq!(all(1), all(1));
         assert_ne!(all(1), all(2));
-        assert_eq!(all(1).len(), SINGLE.len() + PAIRS.len() + 2);
+        assert_eq!(all(1).len(), SINGLE.len() + PAIRS.len() + 3);
         assert_eq!(all(1).last().unwrap()[0].kind, Kind::Destroy);
-        assert!(all(3).iter().flatten().all(|blow| blow.kind != Kind::Destroy || ROLES[blow.target] == Store));
+        assert!(all(3).iter().flatten().all(|blow| !blow.kind.loses_copies() || ROLES[blow.target] == Store));
     }
 
     #[test]

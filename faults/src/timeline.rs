@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::report::{Report, Row};
-use crate::watch::{Probe, Sample};
+use crate::watch::{Probe, Sample, Told};
 
 /// Writes `faults.csv`, `timeline.csv` and `probes.csv`.
 pub(crate) fn write(
@@ -40,16 +40,19 @@ fn fault_at(at: Duration, rows: &[Row]) -> String {
 
 fn faults(rows: &[Row]) -> String {
     let mut text =
-        "fault,began_s,ended_s,heal_s,gap_s,lost,doubled,foreign,complete_answers,partial_answers,no_answers\n"
+        "fault,began_s,ended_s,heal_s,consumed,consumed_again_s,restored_s,gap_s,lost,doubled,foreign,complete_answers,partial_answers,no_answers\n"
             .to_owned();
     for row in rows {
         let _ = writeln!(
             text,
-            "{},{},{},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             row.name,
             seconds(row.began),
             seconds(row.ended),
             row.heal.map_or_else(String::new, seconds),
+            row.consumed.map_or_else(String::new, |share| format!("{share:.3}")),
+            row.caught_up.map_or_else(String::new, seconds),
+            row.restored.map_or_else(String::new, seconds),
             seconds(row.gap),
             row.lost.len(),
             row.doubled.len(),
@@ -69,7 +72,7 @@ fn timeline(samples: &[Sample], rows: &[Row], writers: &[String]) -> String {
     writers.iter().for_each(|writer| text += &format!(",{writer}_sent,{writer}_found"));
     text.push('\n');
     for sample in samples {
-        let sum = |of: fn(&crate::watch::Told) -> f64| sample.told.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&Told) -> f64| sample.told.iter().map(of).sum::<f64>();
         let (consumed, pending) = (sum(|told| told.consumed), sum(|told| told.pending));
         let _ = write!(
             text,
@@ -95,6 +98,13 @@ fn timeline(samples: &[Sample], rows: &[Row], writers: &[String]) -> String {
 pub(crate) fn ratio(sample: &Sample) -> f64 {
     let consumed: f64 = sample.told.iter().map(|told| told.consumed).sum();
     let pending: f64 = sample.told.iter().map(|told| told.pending).sum();
+    if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
+}
+
+/// The same from one moment to another.
+pub(crate) fn consumed_since(before: &[Told], now: &[Told]) -> f64 {
+    let grown = |of: fn(&Told) -> f64| now.iter().zip(before).map(|(now, before)| of(now) - of(before)).sum::<f64>();
+    let (consumed, pending) = (grown(|told| told.consumed), grown(|told| told.pending).max(0.0));
     if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
 }
 

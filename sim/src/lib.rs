@@ -15,6 +15,8 @@
 mod answer;
 mod append;
 #[cfg(test)]
+mod balance;
+#[cfg(test)]
 mod bench;
 mod chance;
 mod check;

@@ -9,7 +9,7 @@ use bucksaw_cluster::{self as cluster, Cluster, Facts, Router};
 use bucksaw_doors::sim::Loss;
 use bucksaw_doors::{run, sim};
 use bucksaw_ingest::{self as ingest, Queue};
-use bucksaw_node::{Node, Parts, Roles, balance};
+use bucksaw_node::{Node, Parts, Roles};
 use bucksaw_query::{self as query, Engine, Gossiped, Peers, Pool, Scatter, Serving};
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_store::repair::Repair;
@@ -177,7 +177,7 @@ impl Machine {
             shelf: Arc::new(shelf),
             cluster,
             patience: Patience::default(),
-            balance: balance::Config::default(),
+            balance: self.settings.balance,
             modestly: |work| work(),
         };
         node.answer_calls();

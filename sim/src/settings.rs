@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bucksaw_ingest as ingest;
+use bucksaw_node::balance;
 use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, repair};
 
@@ -19,6 +20,7 @@ pub(crate) struct Settings {
     pub(crate) copies: usize,
     pub(crate) queue: ingest::Config,
     pub(crate) shelf: store::Config,
+    pub(crate) balance: balance::Config,
     /// What is wrong with them on purpose.
     pub(crate) planted: Option<Mutation>,
 }
@@ -54,6 +56,6 @@ impl Settings {
         if planted.is_some_and(|mutation| mutation == Mutation::RepairSkips || mutation.is_mended()) {
             (shelf.repair.lost_after, shelf.repair.period) = (NEVER, NEVER);
         }
-        Self { join, copies, queue, shelf, planted }
+        Self { join, copies, queue, shelf, balance: balance::Config::default(), planted }
     }
 }

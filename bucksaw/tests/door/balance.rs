@@ -1,4 +1,4 @@
-//! Three nodes, of which one has more to do than the others.
+//! Nodes of which one has more to do than the others.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -135,6 +135,46 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
     }
     nodes[0].restart();
     let mut have: Vec<String> = records(&nodes).into_values().collect();
+    have.sort();
+    want.sort();
+    assert!(have == want, "{} of {} records", have.len(), want.len());
+}
+
+#[test]
+fn a_node_that_joins_has_its_share_of_the_clients_that_are_there() {
+    // No node takes in so much that it is busy; a 64th of it is little.
+    let all = ["--busy-bytes-per-second", "640000"];
+    let first = Node::start(&all);
+    let stop = Arc::new(AtomicBool::new(false));
+    let agents: Vec<(Running, JoinHandle<usize>)> = (0..6)
+        .map(|name| {
+            let mut forward = Running::start(&mut bucksaw(["forward", "--to", first.address("fast")]));
+            let feeding = feed(forward.input.take().unwrap(), name, Arc::clone(&stop));
+            (forward, feeding)
+        })
+        .collect();
+    wait_until("all are there", || load(&first)["connections"] == 6);
+    let nodes = [Node::start(&[&["--join", first.address("cluster")], &all[..]].concat()), first];
+    let mut named = 0;
+    wait_until("it has its share", || {
+        let answer = nodes[1].post("/api/v1/ingest", &[], b"http\n").expect(200);
+        if let Some(others) = answer.header("bucksaw-elsewhere") {
+            assert_eq!(others, nodes[0].address("http"));
+            named += 1;
+        }
+        load(&nodes[0])["connections"].as_u64() >= Some(2)
+    });
+    assert!((1..50).contains(&named), "{named} answers named it");
+    assert!(nodes.iter().all(|node| load(node)["level"] == 0));
+    stop.store(true, Ordering::Relaxed);
+    let mut want = Vec::new();
+    for (name, (forward, feeding)) in agents.into_iter().enumerate() {
+        let count = feeding.join().unwrap();
+        want.extend((0..count).map(|number| format!("{name} {number} {}", "x".repeat(100))));
+        let (status, _, said) = forward.end();
+        assert!(status.success() && !said.contains("WARN"), "{said}");
+    }
+    let mut have: Vec<String> = records(&nodes).into_values().filter(|line| line != "http").collect();
     have.sort();
     want.sort();
     assert!(have == want, "{} of {} records", have.len(), want.len());

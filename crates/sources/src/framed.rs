@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bucksaw_ingest::{BySource, Durability, Records, Refusal, Source};
@@ -57,6 +58,8 @@ struct Framed<'a, 'b> {
     acks: Arc<Acks>,
     labels: Labels,
     frame_bytes_max: u32,
+    /// Bytes of text that were taken.
+    brought: &'a AtomicU64,
 }
 
 /// Speaks the protocol until one side ends it; `first` came already.
@@ -94,7 +97,8 @@ pub(crate) async fn run(
         }
     };
     let _movable = (version >= Version::ELSEWHERE).then(|| shared.guide().movable());
-    let framed = Framed { shared, feed, inbox, acks: Arc::clone(&acks), labels, frame_bytes_max };
+    let brought = AtomicU64::default();
+    let framed = Framed { shared, feed, inbox, acks: Arc::clone(&acks), labels, frame_bytes_max, brought: &brought };
     let Some(text) = converse(socket, framed, peer, version).await else { return End::Silent };
     debug!(%peer, reason = text, "a client is told that its batches are not kept");
     let failed = Told::Failed { acked: acks.safe(), text };
@@ -122,11 +126,11 @@ async fn converse(
 ) -> Option<String> {
     let acks = Arc::clone(&framed.acks);
     let mut telling = pin!(acks.tell(socket));
-    let (shared, stopping) = (Arc::clone(framed.shared), framed.feed.stopping());
+    let (shared, stopping, brought) = (Arc::clone(framed.shared), framed.feed.stopping(), framed.brought);
     let halt = tokio::select! {
         told = &mut telling => return told.ok().flatten(),
         halt = framed.read(peer) => halt,
-        () = going(&shared, &acks, version, stopping) => Halt::LetGo,
+        () = going(&shared, &acks, version, brought, stopping) => Halt::LetGo,
     };
     acks.end();
     let patience = match &halt {
@@ -220,6 +224,7 @@ impl Framed<'_, '_> {
             }
             records.accepted = self.shared.now();
         }
+        self.brought.fetch_add(frame.text().len() as u64, Ordering::Relaxed);
         let by = BySource { source: Source::Forward.name() };
         let cuts = rows.marks.iter().filter(|(_, bits)| bits & Marks::CUT != 0).count() as u64;
         for (family, count) in

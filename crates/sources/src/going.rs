@@ -1,14 +1,17 @@
 //! Clients of the framed protocol that other nodes should have.
 //!
-//! A client that came is told at once; one that is there, when it is its turn ([`Guide::turn`]). When the node stops, all
-//! are told of others, and that they have to go.
+//! A client that came is told at once; one that is there asks now and then whether it is its turn ([`Guide::turn`]). When the
+//! node stops, all are told of others, and that they have to go.
 //!
 //! A client that has to go closes its side after its last whole batch, and hears the acknowledgements that are missing. One
 //! that does not within [`Config::goodbye_max`](crate::Config), or that speaks a version without [`Told::Elsewhere`], hears
 //! the acknowledgements for what was read and that there will be no more: what was not acknowledged it sends again
 //! elsewhere, as after any end.
 
-use bucksaw_ingest::guide::{Greeting, Guide, How};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bucksaw_doors::Entropy;
+use bucksaw_ingest::guide::{Greeting, Guest, Guide, How};
 use bucksaw_wire::{Answer, Code, Elsewhere, Told, Version, Why};
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
@@ -19,9 +22,6 @@ use crate::shared::Shared;
 
 /// Why a client is sent away, for people.
 pub(crate) const BUSY: &str = "the node has too much to do: others have less";
-
-/// How often it is looked at whether a client has to go that cannot be told of others.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a client is told at its hello, when it is not let in.
 pub(crate) fn refusal(shared: &Shared, version: Version, acks: &Acks) -> Option<Vec<u8>> {
@@ -43,12 +43,19 @@ pub(crate) fn refusal(shared: &Shared, version: Version, acks: &Acks) -> Option<
     }
 }
 
-/// Tells a client of others when that is due. Returns when it has to be let go without its doing.
-pub(crate) async fn going(shared: &Shared, acks: &Acks, version: Version, mut stop: watch::Receiver<bool>) {
+/// Tells a client of others when that is due. Returns when it has to be let go without its doing. `brought` is how many bytes
+/// of text have come from it.
+pub(crate) async fn going(
+    shared: &Shared,
+    acks: &Acks,
+    version: Version,
+    brought: &AtomicU64,
+    mut stop: watch::Receiver<bool>,
+) {
     tokio::select! {
         biased;
         () = stopped(&mut stop) => {}
-        () = turns(shared, acks, version) => return,
+        () = turns(shared, acks, version, brought) => return,
     }
     let heirs = shared.guide().heirs(shared.port(), &*shared.intake.doors.entropy);
     say(shared.guide(), acks, version, How::LetGo, heirs);
@@ -56,16 +63,17 @@ pub(crate) async fn going(shared: &Shared, acks: &Acks, version: Version, mut st
     std::future::pending::<()>().await;
 }
 
-async fn turns(shared: &Shared, acks: &Acks, version: Version) {
-    let (guide, config) = (shared.guide(), &shared.intake.config);
+async fn turns(shared: &Shared, acks: &Acks, version: Version, brought: &AtomicU64) {
+    let (guide, config, doors) = (shared.guide(), &shared.intake.config, &shared.intake.doors);
     let is_told = version >= Version::ELSEWHERE;
+    let mut guest = Guest::new(doors.clock.uptime());
     loop {
-        sleep(config.stay_min).await;
-        while !is_told && !guide.lets_go() {
-            sleep(LOOK_EVERY).await;
+        sleep(between_looks(config.stay_min, &*doors.entropy)).await;
+        let brings = guest.look(doors.clock.uptime(), brought.load(Ordering::Relaxed));
+        if !is_told && !guide.lets_go() {
+            continue;
         }
-        guide.turn().await;
-        let Some((how, others)) = guide.farewell(shared.port(), &*shared.intake.doors.entropy) else { continue };
+        let Some((how, others)) = guide.turn(shared.port(), Some(brings), &*doors.entropy) else { continue };
         say(guide, acks, version, how, others);
         if how == How::LetGo {
             if is_told {
@@ -76,6 +84,12 @@ async fn turns(shared: &Shared, acks: &Acks, version: Version) {
             return;
         }
     }
+}
+
+/// Each client looks at a moment of its own, so that those who came together do not go together.
+fn between_looks(least: Duration, entropy: &dyn Entropy) -> Duration {
+    let nanos = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
+    least + Duration::from_nanos(entropy.next_u64() % nanos.max(1))
 }
 
 fn say(guide: &Guide, acks: &Acks, version: Version, how: How, others: Vec<String>) {

@@ -16,8 +16,9 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bucksaw_doors::Entropy;
 use bucksaw_ingest::Durability;
-use bucksaw_ingest::guide::{How, Port};
+use bucksaw_ingest::guide::{Guide, How, Port};
 use bucksaw_record::{Id, Labels, Producer};
 use serde_json::{Value, json};
 
@@ -47,14 +48,22 @@ pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: Hea
     } else {
         take(app.clone(), query, headers, body).await.into_response()
     };
-    let advice = guide.advice();
-    if advice.level >= NAMED_FROM
-        && let Some((_, others)) = guide.farewell(Port::Http, entropy)
+    if let Some(others) = elsewhere(guide, entropy)
         && let Ok(others) = HeaderValue::try_from(others.join(","))
     {
         response.headers_mut().insert(ELSEWHERE, others);
     }
     response
+}
+
+/// The others that an answer names, best first.
+fn elsewhere(guide: &Guide, entropy: &dyn Entropy) -> Option<Vec<String>> {
+    if guide.advice().level >= NAMED_FROM {
+        return Some(guide.named(Port::Http, entropy)).filter(|others| !others.is_empty());
+    }
+    let (_, others) = guide.turn(Port::Http, None, entropy)?;
+    guide.count(How::Suggested);
+    Some(others)
 }
 
 async fn take(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Json<Value>, ApiError> {

@@ -18,10 +18,10 @@ use crate::node::{Node, config};
 fn advise(node: &Node, level: u8, others: &[SocketAddr]) {
     let other = |address: &SocketAddr| {
         let (fast, durable, bulk) = (Some(address.to_string()), Some(address.to_string()), Some(address.to_string()));
-        Other { level: 0, spare: 1, http: None, fast, durable, bulk }
+        Other { fast, durable, bulk, ..Other::default() }
     };
     let others = others.iter().map(other).collect();
-    node.queue.guide().advise(Advice { level, refuses: true, others });
+    node.queue.guide().advise(Advice { level, refuses: true, others, ..Advice::default() });
 }
 
 /// An address where nobody listens.
@@ -154,7 +154,7 @@ async fn an_agent_that_is_let_go_under_load_loses_and_doubles_nothing() {
             for (here, there) in [(&first, &second), (&second, &first)] {
                 advise(there, 0, &[]);
                 advise(here, 3, &[there.address]);
-                here.queue.guide().send(1);
+                here.queue.guide().offer(u64::MAX);
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 goodbyes += 1;
             }

@@ -4,13 +4,13 @@
 //!   a second's sample ─► signs ─► level ─► facts ─► gossip ─► everybody
 //!                                   │                 │
 //!                                   ▼                 ▼
-//!                        share: may it refuse? ─► advice, turns ─► the queue's guide ─► listeners
+//!                  share: may it refuse? relief: who may go? ─► the queue's guide ─► listeners
 //! ```
-//! How many connected clients are told of others: every [`TURNS_APART`] seconds half of those by which the node has more
-//! than the mean, so that the rest of the way is measured before it is gone. One client that makes all of the load stays
-//! where it is: elsewhere it would be no less.
+//! Besides, some of the clients that are there are told of others by what the nodes take in, busy or not: see [`relief`].
 
+mod calm;
 pub mod level;
+pub mod relief;
 pub mod share;
 pub mod signs;
 
@@ -18,15 +18,14 @@ use std::time::Duration;
 
 use bucksaw_cluster::{Cluster, Load, Member};
 use bucksaw_ingest::Queue;
-use bucksaw_ingest::guide::{Advice, Other};
+use bucksaw_ingest::guide::{Advice, Guide, Other};
 use bucksaw_record::Id;
 
+use calm::Calm;
 use level::Level;
+use relief::{Relief, Scene};
 use share::Standing;
 use signs::Sample;
-
-/// Seconds between two times that connected clients are told of others.
-pub const TURNS_APART: u32 = 10;
 
 /// What is told of bytes a second moves by one in so many of the way, each second.
 const SMOOTH: i128 = 4;
@@ -34,7 +33,8 @@ const SMOOTH: i128 = 4;
 /// When a node is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Fewer bytes a second are never much, however little the others have.
+    /// Fewer bytes a second are never much, however little the others have; with fewer than one in [`relief::FLOOR`] parts
+    /// of it clients are let be.
     pub busy_bytes_per_second: u64,
     /// One in so many of the live ingest nodes may refuse at once; at least 3 counts.
     pub refusing_one_in: usize,
@@ -57,8 +57,8 @@ pub(crate) struct Balance {
     level: Level,
     /// Seconds for which it has been among those that may refuse.
     first: u32,
-    /// Seconds until clients are told of others again.
-    pause: u32,
+    calm: Calm,
+    relief: Relief,
 }
 
 impl Balance {
@@ -86,10 +86,28 @@ impl Balance {
         let among = share::is_among_first(me, &standings, self.config.refusing_one_in);
         self.first = if among { self.first.saturating_add(1) } else { 0 };
         let refuses = self.first >= share::SETTLED;
-        let advice = Advice { level, refuses, others: others.iter().map(|member| other(member, most)).collect() };
-        let better = advice.others.iter().any(|other| other.level < level);
+        let loads = others.iter().map(|member| (member.facts.node, &member.facts.load));
+        self.calm.step(loads.clone().chain([(me, &load)]).map(|(node, load)| (node, load.bytes_per_second)));
+        let idle = loads.filter(|(_, load)| load.level <= level);
+        let least = idle.clone().map(|(_, load)| load.bytes_per_second).min();
+        let least_calm = idle.map(|(node, _)| self.calm.of(node)).min();
+        let own = self.calm.of(me);
+        let excess = self.bytes_per_second.saturating_sub(mean).min(own.saturating_sub(self.calm.mean()));
+        let lasting = least_calm.map_or(0, |least| own.saturating_sub(least));
+        let advice = Advice {
+            level,
+            refuses,
+            bytes_per_second: load.bytes_per_second,
+            connections: load.connections,
+            others: others.iter().map(|member| other(member, most)).collect(),
+        };
         guide.advise(advice);
-        guide.send(if better { self.turns(guide.connections_movable(), mean, level >= 3 && refuses) } else { 0 });
+        let distress =
+            (level >= 1).then(|| if level >= 3 && refuses { one_client(self.bytes_per_second, guide) } else { 0 });
+        let scene = Scene { own: load.bytes_per_second, mean, least, excess, lasting, distress };
+        if let Some(bytes_per_second) = self.relief.step(scene, self.config.busy_bytes_per_second) {
+            guide.offer(bytes_per_second);
+        }
         load
     }
 
@@ -97,7 +115,7 @@ impl Balance {
         let accepted = queue.metrics().accepted_bytes();
         let new = accepted.saturating_sub(self.accepted_bytes);
         self.accepted_bytes = accepted;
-        self.bytes_per_second = smoothed(self.bytes_per_second, new);
+        self.bytes_per_second = smoothed(self.bytes_per_second, new, SMOOTH);
     }
 
     fn sample(&mut self, queue: &Queue, mean_bytes_per_second: u64) -> Sample {
@@ -116,33 +134,17 @@ impl Balance {
         (self.refused, self.waiting) = (refused, waiting);
         sample
     }
-
-    /// How many connected clients are told of others in this second.
-    fn turns(&mut self, clients: u64, mean: u64, lets_go: bool) -> usize {
-        self.pause = self.pause.saturating_sub(1);
-        if self.pause > 0 {
-            return 0;
-        }
-        let turns = turns(clients, self.bytes_per_second, mean, lets_go);
-        if turns > 0 {
-            self.pause = TURNS_APART;
-        }
-        turns
-    }
 }
 
-/// Half of the clients by which a node has more than the mean; of one that lets go at least one.
-fn turns(clients: u64, bytes_per_second: u64, mean: u64, lets_go: bool) -> usize {
-    let more = u128::from(bytes_per_second.saturating_sub(mean));
-    let excess = u128::from(clients) * more / u128::from(bytes_per_second.max(1));
-    let turns = usize::try_from(excess.div_ceil(2)).unwrap_or(usize::MAX);
-    if lets_go && clients > 0 { turns.max(1) } else { turns }
+/// What a client brings on the average, and never nothing: of a node that lets go at least one goes.
+fn one_client(bytes_per_second: u64, guide: &Guide) -> u64 {
+    (bytes_per_second / guide.connections_movable().max(1)).max(1)
 }
 
-/// The next of a row of smoothed numbers; it comes to rest where the numbers do.
-fn smoothed(before: u64, now: u64) -> u64 {
+/// The next of a row of smoothed numbers, one in so many parts of the way; it comes to rest where the numbers do.
+fn smoothed(before: u64, now: u64, parts: i128) -> u64 {
     let step = i128::from(now) - i128::from(before);
-    let part = step / SMOOTH;
+    let part = step / parts;
     let part = if part == 0 { step.signum() } else { part };
     u64::try_from(i128::from(before) + part).unwrap_or(now)
 }
@@ -163,6 +165,8 @@ fn other(member: &Member, most: u64) -> Other {
     let spare = most.saturating_sub(member.facts.load.bytes_per_second).saturating_add(most / 16 + 1);
     Other {
         level: member.facts.load.level,
+        bytes_per_second: member.facts.load.bytes_per_second,
+        connections: member.facts.load.connections,
         spare,
         http: clients.http.clone(),
         fast: clients.fast.clone(),
@@ -176,37 +180,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_what_is_too_much_is_sent() {
-        let check = |clients, rate, mean, want| assert_eq!(turns(clients, rate, mean, false), want);
-        check(0, 300, 100, 0);
-        // Alone it makes the load: it would be the same elsewhere.
-        check(1, 300, 100, 0);
-        check(2, 300, 100, 1);
-        check(3, 300, 100, 1);
-        check(30, 300, 100, 10);
-        check(30, 100, 100, 0);
-        check(30, 50, 100, 0);
-        check(30, 0, 0, 0);
-        check(u64::MAX, u64::MAX, 0, usize::MAX / 2 + 1);
-        assert_eq!((turns(0, 0, 0, true), turns(5, 0, 9, true), turns(30, 300, 100, true)), (0, 1, 10));
-    }
-
-    #[test]
     fn smoothed_numbers_come_to_rest() {
         let mut rate = 0;
         let rates: Vec<u64> = (0..4)
             .map(|_| {
-                rate = smoothed(rate, 1_000);
+                rate = smoothed(rate, 1_000, SMOOTH);
                 rate
             })
             .collect();
         assert_eq!(rates, [250, 437, 577, 682]);
         for want in [1_000, 0, 3] {
             for _ in 0..60 {
-                rate = smoothed(rate, want);
+                rate = smoothed(rate, want, SMOOTH);
             }
             assert_eq!(rate, want);
         }
-        assert_eq!(smoothed(u64::MAX, 0), u64::MAX - u64::MAX / 4);
+        assert_eq!(smoothed(u64::MAX, 0, SMOOTH), u64::MAX - u64::MAX / 4);
     }
 }

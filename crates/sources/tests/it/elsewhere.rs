@@ -14,11 +14,14 @@ use crate::node::{Node, until};
 
 const TEXT: &str = "the node has too much to do: others have less";
 
-/// Advice with one other node of this level.
+/// What the node is said to take in: a few bytes that came since the last look are more.
+const RATE: u64 = 10;
+
+/// Advice with one other node of this level, which takes in nothing.
 fn advise(node: &Node, level: u8, refuses: bool, other: u8) {
     let (fast, durable) = (Some("n1:7651".to_owned()), Some("n1:7652".to_owned()));
     let others = vec![Other { level: other, spare: 1, fast, durable, ..Other::default() }];
-    node.queue.guide().advise(Advice { level, refuses, others });
+    node.queue.guide().advise(Advice { level, refuses, bytes_per_second: RATE, others, ..Advice::default() });
 }
 
 /// A node whose clients are sent away soon after they came.
@@ -49,10 +52,11 @@ async fn a_busy_node_suggests_others_and_serves_all_the_same() {
     until("the batch", || node.queue.appends() == 1).await;
     node.queue.commit_group();
     assert_eq!(client.acked(1).await, 1);
+    // What it brings falls from look to look until its going is some help, and no more than that.
     // A client of the version before is not told what it does not know.
     let (mut old, answer) = Client::greet(&node, &hello(0)).await;
     assert!(matches!(answer, Some(Answer::Welcome { version: Version { major: 1, minor: 0 }, .. })), "{answer:?}");
-    node.queue.guide().send(5);
+    node.queue.guide().offer(RATE);
     assert_eq!(client.hear().await, elsewhere(Why::SUGGESTION, "n1:7652"));
     old.send(1, "b\n").await;
     until("the other batch", || node.queue.appends() == 2).await;
@@ -101,8 +105,13 @@ async fn an_overloaded_node_lets_some_go_after_all_is_acknowledged() {
     client.send(0, "a\n").await;
     until("the batch", || node.queue.appends() == 1).await;
     advise(&node, 3, true, 0);
-    node.queue.guide().send(1);
     // One of the two; the other one is not told.
+    until("one to be told", || {
+        let told = sent(&node, "let_go") > 0.0;
+        node.queue.guide().offer(if told { 0 } else { RATE / 2 });
+        told
+    })
+    .await;
     let (mut gone, mut stays, appended) = tokio::select! {
         told = client.hear() => { assert_eq!(told, elsewhere(Why::GOODBYE, "n1:7652")); (client, stays, 1) }
         told = stays.hear() => { assert_eq!(told, elsewhere(Why::GOODBYE, "n1:7652")); (stays, client, 0) }
@@ -134,7 +143,7 @@ async fn who_does_not_go_or_cannot_know_is_let_go_with_its_acknowledgements() {
         assert_eq!(client.acked(1).await, 1);
         advise(&node, 3, true, 0);
         until("its turn", || {
-            node.queue.guide().send(1);
+            node.queue.guide().offer(u64::MAX);
             sent(&node, "let_go") > 0.0
         })
         .await;

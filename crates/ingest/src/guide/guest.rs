@@ -1,0 +1,53 @@
+//! What a client that is there brings.
+
+use std::time::Duration;
+
+/// Follows what a client brings, from look to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Guest {
+    looked_at: Duration,
+    bytes: u64,
+    bytes_per_second: u64,
+}
+
+impl Guest {
+    /// A client that has come now, and brought nothing yet. `now` is the uptime.
+    #[must_use]
+    pub fn new(now: Duration) -> Self {
+        Self { looked_at: now, bytes: 0, bytes_per_second: 0 }
+    }
+
+    /// What it brings, in bytes a second, when it has brought so many `bytes` in all. One that brought much until a moment
+    /// ago will do so again: it falls by no more than a quarter from look to look.
+    pub fn look(&mut self, now: Duration, bytes: u64) -> u64 {
+        let millis = now.saturating_sub(self.looked_at).as_millis().max(1);
+        let new = u128::from(bytes.saturating_sub(self.bytes)) * 1_000 / millis;
+        let held = self.bytes_per_second - self.bytes_per_second.div_ceil(4);
+        let bytes_per_second = u64::try_from(new).unwrap_or(u64::MAX).max(held);
+        *self = Self { looked_at: now, bytes, bytes_per_second };
+        bytes_per_second
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rises_at_once_and_falls_slowly() {
+        let mut guest = Guest::new(Duration::from_secs(10));
+        let mut check = |seconds, bytes, want| assert_eq!(guest.look(Duration::from_secs(seconds), bytes), want);
+        check(10, 0, 0);
+        check(12, 2_000, 1_000);
+        check(13, 2_000, 750);
+        check(15, 5_000, 1_500);
+        check(16, 5_001, 1_125);
+        for (second, want) in (17..).zip([843, 632, 474]) {
+            check(second, 5_001, want);
+        }
+        for second in 20..60 {
+            let _ = guest.look(Duration::from_secs(second), 5_001);
+        }
+        assert_eq!(guest.look(Duration::from_secs(60), 5_001), 0);
+    }
+}

@@ -1,0 +1,124 @@
+//! When a node that takes in more than its share sends some of its clients away, and how many.
+//!
+//! It begins when it has had clearly more than another over the last while, by half of the mean of all, and ends when the
+//! difference is no more than a quarter. While it lasts the clients that may go bring, all together, half of what the node
+//! has more than the mean, every [`OFFERS_APART`] seconds: the rest of the way is measured before it is gone, and where many
+//! nodes send to one, each what it has too much, that one gets half of what it lacks. Which clients these are, and where they
+//! go, is left to [`Guide::turn`](bucksaw_ingest::guide::Guide::turn), which moves none that would come back.
+//!
+//! A new node is seen by the difference to it, and not by what the others have more than the mean: of ten nodes that is a
+//! tenth when an eleventh comes.
+
+/// Seconds between two offers.
+pub const OFFERS_APART: u32 = 10;
+
+/// So many seconds, one after the other, the difference must be clear before it begins.
+pub const CLEAR: u32 = 5;
+
+/// A node that takes in less than one in so many parts of what makes one busy sends nobody away.
+pub const FLOOR: u64 = 64;
+
+/// A node among the others, in one second. All are bytes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scene {
+    /// What it takes in.
+    pub own: u64,
+    /// The mean of that over all live ingest nodes, this one among them.
+    pub mean: u64,
+    /// The least of the others that are no busier than it is; none when there is no such.
+    pub least: Option<u64>,
+    /// What it has more than the mean, now or over the last while, whichever is less.
+    pub excess: u64,
+    /// How much more it has taken in than another over the last while: see [`calm`](super::calm).
+    pub lasting: u64,
+    /// What it offers at least, when it has to let clients go, or is busy for another reason; `None` when it has none.
+    pub distress: Option<u64>,
+}
+
+/// Follows the difference, a second at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Relief {
+    /// Whether the difference was clear, and is not small yet.
+    apart: bool,
+    /// Seconds for which it has been clear.
+    clear: u32,
+    /// Seconds until it offers again.
+    pause: u32,
+}
+
+impl Relief {
+    /// Takes another second, where fewer than `busy` bytes a second never make a node busy. Returns what clients that may go
+    /// bring, from now on, in bytes a second; `None` where it stays as it was said last.
+    pub fn step(&mut self, scene: Scene, busy: u64) -> Option<u64> {
+        let Scene { own, mean, least, excess, lasting, distress } = scene;
+        let difference = least.map_or(0, |least| u128::from(own.saturating_sub(least)));
+        let counts = excess > 0 && u128::from(own) * u128::from(FLOOR) >= u128::from(busy);
+        let differs = counts && difference > 0 && difference * 4 >= u128::from(mean);
+        let clear = differs && u128::from(lasting) * 2 >= u128::from(mean);
+        self.clear = if clear { self.clear.saturating_add(1) } else { 0 };
+        self.apart = differs && (self.apart || self.clear >= CLEAR);
+        self.pause = self.pause.saturating_sub(1);
+        if !self.apart && distress.is_none() {
+            return Some(0);
+        }
+        if self.pause > 0 {
+            return None;
+        }
+        self.pause = OFFERS_APART;
+        Some((excess / 2).max(distress.unwrap_or(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is offered in each second of a row.
+    fn offers(relief: &mut Relief, seconds: u32, own: u64, mean: u64, least: u64) -> Vec<Option<u64>> {
+        let (excess, lasting) = (own.saturating_sub(mean), own.saturating_sub(least));
+        let scene = Scene { own, mean, least: Some(least), excess, lasting, distress: None };
+        (0..seconds).map(|_| relief.step(scene, 6_400)).collect()
+    }
+
+    #[test]
+    fn it_begins_late_and_ends_when_little_is_left() {
+        let mut relief = Relief::default();
+        let mut check = |seconds, own, mean, least, want: &[(usize, u64)]| {
+            let offers = offers(&mut relief, seconds, own, mean, least);
+            let made = offers.iter().enumerate().filter_map(|(at, offer)| Some((at, (*offer)?)));
+            assert_eq!(made.filter(|(_, offer)| *offer > 0).collect::<Vec<_>>(), want, "{own} {mean} {least}");
+            offers
+        };
+        // A third more than the mean, and another has nothing.
+        check(4, 400, 300, 0, &[]);
+        check(1, 299, 300, 0, &[]);
+        check(26, 400, 300, 0, &[(4, 50), (14, 50), (24, 50)]);
+        // It goes on until the difference is small, and not anew before it is clear again.
+        check(20, 320, 300, 240, &[(8, 10), (18, 10)]);
+        assert!(check(20, 320, 300, 246, &[]).iter().all(|offer| *offer == Some(0)));
+        check(20, 320, 300, 180, &[]);
+        check(5, 320, 300, 170, &[(4, 10)]);
+        // Below the floor nobody is sent anywhere.
+        check(30, 99, 50, 0, &[]);
+        check(30, 0, 0, 0, &[]);
+    }
+
+    #[test]
+    fn a_burst_is_no_reason() {
+        let mut relief = Relief::default();
+        let scene = Scene { own: 900, mean: 300, least: Some(0), excess: 600, lasting: 149, distress: None };
+        assert!((0..60).all(|_| relief.step(scene, 6_400) == Some(0)));
+        let scene = Scene { lasting: 150, ..scene };
+        assert_eq!((0..5).map(|_| relief.step(scene, 6_400)).max(), Some(Some(300)));
+    }
+
+    #[test]
+    fn who_must_let_go_offers_whatever_the_others_have() {
+        let mut relief = Relief::default();
+        let scene = Scene { own: 10, mean: 30, least: None, excess: 0, lasting: 0, distress: Some(7) };
+        let offers: Vec<_> = (0..11).map(|_| relief.step(scene, 6_400)).collect();
+        assert_eq!((offers[0], offers[1], offers[10]), (Some(7), None, Some(7)));
+        let scene = Scene { own: u64::MAX, mean: 0, least: Some(0), excess: u64::MAX, lasting: 0, distress: Some(0) };
+        assert_eq!(Relief::default().step(scene, 0), Some(u64::MAX / 2));
+    }
+}
