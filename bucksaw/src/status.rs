@@ -32,7 +32,8 @@ const COLUMNS: [(&str, &str); 10] = [
 const SEEN: &str = "seen";
 
 /// What the first lines tell of the cluster as a whole.
-const TOLD: [&str; 5] = ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing"];
+const TOLD: [&str; 7] =
+    ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing", "protocol", "strangers"];
 
 /// Show the cluster as the asked node sees it
 #[derive(Clone, Debug, Args)]

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_cluster::{ForgetError, Held, Member};
+use bucksaw_cluster::{ForgetError, Held, Member, Stranger, Version};
 use bucksaw_doors::Body;
 use bucksaw_record::{Millis, time};
 use futures_util::future::join_all;
@@ -42,15 +42,22 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     }
     let stores = match members.is_empty() {
         true => app.info.roles.iter().filter(|role| *role == "store").count(),
-        false => members.iter().filter(|member| member.facts.roles.store && member.is_live()).count(),
+        false => {
+            let works = |member: &&Member| member.facts.roles.store && member.is_live() && member.apart.is_none();
+            members.iter().filter(works).count()
+        }
     };
     let missing = (place.copies as usize).saturating_sub(stores);
+    let stranger = |stranger: &Stranger| json!({ "address": stranger.address, "protocol": stranger.protocol });
+    let strangers: Vec<Value> = place.cluster.strangers().iter().map(stranger).collect();
     Ok(Json(json!({
         "nodes": nodes,
         "asked": place.cluster.node(),
         "replication_factor": place.copies,
         "stores_alive": stores,
         "stores_missing": missing,
+        "protocol": Version::OWN.to_string(),
+        "strangers": strangers,
     })))
 }
 
@@ -120,6 +127,10 @@ fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
     node["member"] = member.state.word().into();
     node["since"] = moment(Some(member.since)).into();
     node["load"]["bytes_per_second"] = facts.load.bytes_per_second.into();
+    node["protocol"] = facts.speaks().to_string().into();
+    if let Some(apart) = member.apart.as_ref().filter(|_| member.is_live()) {
+        node["apart"] = apart.as_str().into();
+    }
     if let Some(twin) = member.twin {
         node["twin"] = twin.to_string().into();
     }

@@ -3,6 +3,8 @@
 //! Commands and datagrams that are there already come before timers. So a node that stood still for a while first hears what
 //! was said meanwhile, and only then finds that somebody has not answered.
 
+mod apart;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -22,9 +24,10 @@ use crate::keep::{Keep, Kept};
 use crate::metrics::{ByState, Metrics};
 use crate::packet::{self, Bad, Packet};
 use crate::reach::{Goal, Reach, one, reach};
+use crate::strange::{Stranger, Strangers};
 use crate::table::{Change, Heard, Now, Seen, Table, Times, Twins};
 use crate::timers::Timers;
-use crate::{Config, Facts, ForgetError, Member, State, pick};
+use crate::{Config, Facts, ForgetError, Member, State, Version, pick};
 
 /// How often facts that came in are shown, and whatever else is not urgent is done.
 const TICK: Duration = Duration::from_millis(200);
@@ -61,6 +64,8 @@ pub(crate) enum Command {
         goal: Goal,
         result: io::Result<Vec<Entry>>,
     },
+    /// A node of another major version did.
+    Strange(Stranger),
     /// The list was written.
     Saved(io::Result<()>),
     Forget {
@@ -88,6 +93,7 @@ pub(crate) struct Given {
     pub(crate) metrics: Metrics,
     pub(crate) me: watch::Sender<Facts>,
     pub(crate) members: watch::Sender<Arc<Vec<Member>>>,
+    pub(crate) strangers: watch::Sender<Vec<Stranger>>,
     pub(crate) commands: mpsc::Sender<Command>,
 }
 
@@ -106,6 +112,9 @@ pub(crate) struct Actor {
     told: Option<Duration>,
     succeeded: Option<Duration>,
     twins: BTreeMap<Id, Twins>,
+    strangers: Strangers,
+    /// What this node and others cannot do with each other, as it was last told of.
+    apart: BTreeMap<Id, String>,
     /// Since when somebody has come or gone, or facts have changed, and it was not written.
     unsaved: [bool; 2],
     saved: Option<Duration>,
@@ -144,7 +153,8 @@ impl Actor {
             table.hear(entry, started);
         }
         let own = Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.me.borrow().clone() };
-        let own = Facts { protocol: crate::PROTOCOL, left: false, ..own };
+        let Version { major, minor } = config.speaks;
+        let own = Facts { protocol: major, protocol_minor: minor, left: false, ..own };
         if !own.is_sound() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -168,6 +178,8 @@ impl Actor {
             told: None,
             succeeded: None,
             twins: BTreeMap::new(),
+            strangers: Strangers::default(),
+            apart: BTreeMap::new(),
             unsaved: [true, false],
             saved: None,
             saving: false,
@@ -190,9 +202,9 @@ impl Actor {
                 self.command(command).await;
             }
             for _ in 0..BATCH {
-                let Some(came) = ready(&mut datagram).await else { break };
+                let Some((from, bytes)) = ready(&mut datagram).await else { break };
                 datagram = net.receive();
-                self.datagram(&came.1);
+                self.datagram(from, &bytes);
             }
             let time = self.now().uptime;
             while let Some(alarm) = self.timers.due(time) {
@@ -218,9 +230,9 @@ impl Actor {
                 Event::Command(Some(command)) => self.command(command).await,
                 // The floors above hold nothing of the cluster any more.
                 Event::Command(None) => break,
-                Event::Datagram(came) => {
+                Event::Datagram((from, bytes)) => {
                     datagram = net.receive();
-                    self.datagram(&came.1);
+                    self.datagram(from, &bytes);
                 }
                 Event::Facts => self.own_facts(),
                 Event::Time => sleep = None,
@@ -241,6 +253,10 @@ impl Actor {
                 let _ = reply.send(self.entries());
             }
             Command::Compared { goal, result } => self.compared(&goal, result),
+            Command::Strange(stranger) => {
+                self.given.metrics.exchanges_of_other_version.inc();
+                self.strange(stranger);
+            }
             Command::Saved(result) => {
                 self.saving = false;
                 if let Err(error) = result {
@@ -265,9 +281,8 @@ impl Actor {
         }
     }
 
-    fn datagram(&mut self, bytes: &[u8]) {
-        let metrics = &self.given.metrics;
-        metrics.packets_received.inc();
+    fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
+        self.given.metrics.packets_received.inc();
         match Packet::parse(bytes) {
             Ok(Packet::Gossip(packet)) => {
                 if let Some(rival) = self.gossip.rival(&packet) {
@@ -280,11 +295,15 @@ impl Actor {
             Ok(Packet::Facts(entry)) => {
                 self.hear([*entry]);
             }
-            Err(Bad::Malformed) => {
-                metrics.packets_bad.inc();
+            Err(Bad::Newer) => {
+                self.given.metrics.packets_of_later_kinds.inc();
             }
-            Err(Bad::Version) => {
-                metrics.packets_of_other_version.inc();
+            Err(Bad::Malformed) => {
+                self.given.metrics.packets_bad.inc();
+            }
+            Err(Bad::Version(protocol)) => {
+                self.given.metrics.packets_of_other_version.inc();
+                self.strange(Stranger { address: Some(plain(from)), protocol: protocol.into() });
             }
         }
         self.flush();
@@ -310,6 +329,7 @@ impl Actor {
             self.succeed(self.table.claim());
         }
         self.own_facts();
+        self.strangers.pass(self.now().uptime);
         self.reach_out();
         self.save();
     }
@@ -366,6 +386,7 @@ impl Actor {
             version: kept.version,
             address: kept.address,
             protocol: kept.protocol,
+            protocol_minor: kept.protocol_minor,
             left: kept.left,
             ..self.given.me.borrow().clone()
         };
@@ -392,7 +413,7 @@ impl Actor {
         let own = self.own.clone();
         self.given.me.send_if_modified(|facts| {
             (facts.incarnation, facts.version, facts.address) = (own.incarnation, own.version, own.address);
-            (facts.protocol, facts.left) = (own.protocol, own.left);
+            (facts.protocol, facts.protocol_minor, facts.left) = (own.protocol, own.protocol_minor, own.left);
             // It is no news to this task, and the floors above did not say it.
             false
         });
@@ -474,13 +495,14 @@ impl Actor {
     }
 
     /// Shows all nodes to the floors above.
-    fn publish(&self) {
+    fn publish(&mut self) {
         let now = self.now();
         let mut members = self.table.members(now);
         let state = if self.own.left { State::Left } else { State::Alive };
         let twin = self.twins.get(&self.own.node);
         let twin = twin.map(|twins| if twins.older == self.own.address { twins.newer } else { twins.older });
-        members.push(Member { facts: self.own.clone(), state, since: self.started.wall, twin });
+        members.push(Member { facts: self.own.clone(), state, since: self.started.wall, twin, apart: None });
+        self.tell_apart(&mut members);
         members.sort_unstable_by_key(|member| member.facts.node);
         for state in State::ALL {
             let count = members.iter().filter(|member| member.state == state).count();
@@ -612,6 +634,9 @@ impl Actor {
 
     /// Tells everyone by datagram, and some so that they surely have heard it; and writes the list a last time.
     async fn leave(&mut self) {
+        // What changed a moment ago is told first, whenever the last was: that the queue is empty, say.
+        self.told = None;
+        self.own_facts();
         self.own.left = true;
         self.own_up();
         let me = self.gossip.me().address;

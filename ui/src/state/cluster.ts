@@ -14,6 +14,8 @@ export interface NodeFacts {
   since?: string;
   /** Where another live node with the same id is. */
   twin?: string;
+  /** What it and the asked node cannot do with each other because of their versions, as it goes on after its name. */
+  apart?: string;
   load?: { bytes_per_second: number; connections: number; level: number };
   uptime_seconds?: number;
   queue: {
@@ -42,6 +44,10 @@ export interface ClusterFacts {
   replication_factor?: number;
   stores_alive?: number;
   stores_missing?: number;
+  /** The version that the asked node speaks with others. */
+  protocol?: string;
+  /** Nodes of another major version, which are no members. */
+  strangers?: { address: string | null; protocol: number }[];
 }
 
 export const clusterQuery = {
