@@ -23,6 +23,8 @@ mod cells;
 mod counts;
 mod coverage;
 mod follow;
+#[cfg(test)]
+mod kept;
 mod merge;
 mod message;
 mod peers;

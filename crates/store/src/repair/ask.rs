@@ -139,3 +139,6 @@ impl Sealed {
 fn late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "nothing came for too long")
 }
+
+#[cfg(test)]
+mod tests;
