@@ -17,6 +17,7 @@ mod append;
 mod chance;
 mod check;
 mod client;
+mod edition;
 mod faults;
 mod fleet;
 mod ledger;
@@ -28,6 +29,8 @@ mod repair;
 mod run;
 mod scenario;
 mod trace;
+#[cfg(test)]
+mod upgrade;
 
 pub use ledger::Violation;
 pub use plant::Mutation;

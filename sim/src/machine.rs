@@ -16,6 +16,8 @@ use bucksaw_store::{self as store, Patience, Shelf};
 use prometheus_client::registry::Registry;
 
 use crate::append::{self, Promises};
+use crate::chance::Chance;
+use crate::edition::Edition;
 use crate::plant::{Mutation, calls, files};
 
 /// The data directory.
@@ -35,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) shelf: store::Config,
     /// What is wrong with them on purpose.
     pub(crate) planted: Option<Mutation>,
+    /// Draws the version that each start is of; the present one when there is none.
+    pub(crate) mixes: Option<u64>,
 }
 
 impl Settings {
@@ -58,7 +62,7 @@ impl Settings {
             Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
             _ => {}
         }
-        Self { join, queue, shelf, planted }
+        Self { join, queue, shelf, planted, mixes: None }
     }
 }
 
@@ -73,6 +77,9 @@ pub(crate) struct Machine {
     pub(crate) destroyed: bool,
     /// How often it lost power.
     pub(crate) cuts: u64,
+    /// The version that it runs, or runs next.
+    pub(crate) edition: Edition,
+    starts: u64,
     id: Id,
     settings: Settings,
     running: Option<Running>,
@@ -105,7 +112,19 @@ pub(crate) enum Stopped {
 impl Machine {
     pub(crate) fn new(host: sim::Node, number: usize, roles: Roles, settings: Settings) -> Self {
         let id = Id::new(Millis(1_767_225_600_000), Producer::new(1 + number as u64), 0);
-        Self { host, roles, id, settings, away: false, destroyed: false, cuts: 0, running: None, backup: None }
+        Self {
+            host,
+            roles,
+            id,
+            settings,
+            away: false,
+            destroyed: false,
+            cuts: 0,
+            edition: Edition::Present,
+            starts: 0,
+            running: None,
+            backup: None,
+        }
     }
 
     /// The node that runs on it.
@@ -134,14 +153,30 @@ impl Machine {
             self.backup = None;
         }
         self.host.restart();
+        self.draw_edition();
         match self.open() {
             Some(running) => self.running = Some(running),
             None => self.host.kill(),
         }
     }
 
+    /// Another version may be started than has run here before.
+    fn draw_edition(&mut self) {
+        self.starts += 1;
+        if let Some(seed) = self.settings.mixes {
+            let is_next = Chance::new(seed ^ self.id.producer().bits() << 32 ^ self.starts).percent(50);
+            let next = if is_next { Edition::Next } else { Edition::Present };
+            self.upgrade(next);
+        }
+    }
+
+    /// What runs from the next start on. What ran before has left its files.
+    pub(crate) fn upgrade(&mut self, edition: Edition) {
+        std::mem::replace(&mut self.edition, edition).leave(&self.host.fs());
+    }
+
     fn open(&self) -> Option<Running> {
-        let (mut doors, tasks, net) = (self.host.doors(), self.host.tasks(), self.host.net());
+        let (mut doors, tasks, net) = (self.host.doors(), self.host.tasks(), self.edition.net(&self.host));
         doors.fs = files::planted(self.settings.planted, doors.fs);
         let mut registry = Registry::default();
         let metrics = ingest::Metrics::new(&mut registry);
@@ -152,6 +187,7 @@ impl Machine {
         shelf.reconcile(&queue);
         let mut config = cluster::Config::new(dir.to_owned());
         config.join.clone_from(&self.settings.join);
+        config.speaks = self.edition.speaks();
         let facts = Facts { roles: self.roles, ..Facts::new(self.id) };
         let metrics = cluster::Metrics::new(&mut registry);
         let (given, router) = (doors.clone(), Router::new());
@@ -171,6 +207,7 @@ impl Machine {
             modestly: |work| work(),
         };
         node.answer_calls();
+        node.cluster.update(|facts| facts.formats = self.edition.formats());
         if self.roles.ingest {
             let promises = Promises::of(self.settings.planted, self.cuts);
             append::answer_calls(&node, promises);
