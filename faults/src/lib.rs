@@ -33,6 +33,7 @@ mod scaling;
 mod schedule;
 mod slow;
 mod timeline;
+mod upgrade;
 mod wall;
 mod watch;
 
@@ -41,6 +42,7 @@ pub use report::{Report, Row};
 pub use run::{Options, run};
 pub use scaling::{Scaling, scale};
 pub use slow::{Slow, slow};
+pub use upgrade::{Upgrade, upgrade};
 
 use std::process::{Command, Stdio};
 
