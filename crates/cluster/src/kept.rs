@@ -34,8 +34,11 @@ fn identity(number: u8) -> Identity {
     Identity { node: id(number.into()), incarnation: id(100 + u64::from(number)), address }
 }
 
+/// The name of a message, its header, and of whom it tells.
+type Said = (&'static str, Header<Identity>, Vec<Member<Identity>>);
+
 /// A datagram of each kind of message.
-fn gossip() -> Vec<(&'static str, Header<Identity>, Vec<Member<Identity>>)> {
+fn gossip() -> Vec<Said> {
     let about = identity(4);
     let messages = [
         ("ping", Message::Ping(7)),

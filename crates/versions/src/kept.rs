@@ -45,7 +45,7 @@ impl Kept {
         let (version, kind_dir) = (self.version, self.dir.display());
         match newest {
             Some((of, bytes)) if bytes == written => {
-                assert!(of <= version, "{kind} is kept of {of:?}, which is to come")
+                assert!(of <= version, "{kind} is kept of {of:?}, which is to come");
             }
             Some((of, _)) if of >= version => panic!(
                 "{kind} is written otherwise than in version {}.{}: raise the version, then make a file of it with \
