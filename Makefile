@@ -18,7 +18,7 @@ NPM_DONE := ui/node_modules/.package-lock.json
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test test-rust test-ui check soak faults sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test test-rust test-ui check soak faults upgrade sim fuzz bench fmt clean setup chromium
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -75,6 +75,14 @@ sim: setup ## whole clusters under virtual time, with faults: SEEDS=… FROM=…
 faults: setup ## some minutes of faults in a cluster of real processes; as root all of them; see docs/faults.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-faults
 	./target/release/bucksaw-faults run --seed $(or $(SEED),1)
+
+upgrade: setup ## a rolling upgrade of real processes under load, and back: FROM=<git revision>; see docs/faults.md
+	@test "$(FROM)" != 0 || { echo "say from which revision: make upgrade FROM=…"; exit 1; }
+	test -d target/upgrade/$(FROM) || git worktree add --detach target/upgrade/$(FROM) $(FROM)
+	cd target/upgrade/$(FROM) && BUCKSAW_UI=off $(CARGO) build --release -p bucksaw --target-dir $(CURDIR)/target
+	cp target/release/bucksaw target/upgrade/bucksaw-$(FROM)
+	$(CARGO) build --release -p bucksaw -p bucksaw-faults
+	./target/release/bucksaw-faults upgrade --from target/upgrade/bucksaw-$(FROM)
 
 fuzz: setup $(FUZZ) ## every parser of bytes from outside, a minute each
 	./fuzz/run.sh $(FUZZ) 60

@@ -34,7 +34,8 @@ const COLUMNS: [(&str, &str); 11] = [
 const SEEN: &str = "seen";
 
 /// What the first lines tell of the cluster as a whole.
-const TOLD: [&str; 6] = ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing", "copies"];
+const TOLD: [&str; 8] =
+    ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing", "copies", "protocol", "strangers"];
 
 /// Show the cluster as the asked node sees it
 #[derive(Clone, Debug, Args)]

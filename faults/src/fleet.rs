@@ -81,6 +81,8 @@ impl Common {
 pub(crate) struct Node {
     common: Common,
     pub(crate) name: String,
+    /// What is started.
+    pub(crate) program: PathBuf,
     pub(crate) role: Role,
     pub(crate) ip: Ipv4Addr,
     pub(crate) user: u32,
@@ -106,6 +108,7 @@ impl Node {
         Ok(Self {
             common: common.clone(),
             name,
+            program: common.bucksaw.clone(),
             role,
             ip: common.ip(11 + place),
             user: FIRST_USER + u32::from(place),
@@ -138,10 +141,10 @@ impl Node {
         fs::create_dir_all(&self.dir)?;
         let log = File::options().create(true).append(true).open(self.log())?;
         let mut command = match &self.cgroup {
-            None => Command::new(&self.common.bucksaw),
+            None => Command::new(&self.program),
             Some(file) => {
                 let mut shell = Command::new("sh");
-                shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(file).arg(&self.common.bucksaw);
+                shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(file).arg(&self.program);
                 shell
             }
         };
@@ -165,7 +168,7 @@ impl Node {
             std::os::unix::fs::chown(&self.dir, Some(self.user), Some(self.user))?;
             command.uid(self.user).gid(self.user);
         }
-        let child = command.spawn().with_context(|| format!("cannot start {}", self.common.bucksaw.display()))?;
+        let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
         self.common.minder.note(&format!("kill -9 -{0}", child.id()));
         self.child = Some(child);
         Ok(())

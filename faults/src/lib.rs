@@ -36,6 +36,7 @@ mod scaling;
 mod schedule;
 mod slow;
 mod timeline;
+mod upgrade;
 mod wall;
 mod watch;
 
@@ -46,6 +47,7 @@ pub use report::{Report, Row};
 pub use run::{Options, run};
 pub use scaling::{Scaling, scale};
 pub use slow::{Slow, slow};
+pub use upgrade::{Upgrade, upgrade};
 
 use std::process::{Command, Stdio};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bucksaw_faults::{Joining, Options, Scaling, Slow, join, run, scale, slow};
+use bucksaw_faults::{Joining, Options, Report, Scaling, Slow, Upgrade, join, run, scale, slow, upgrade};
 use clap::{Args, Parser, Subcommand};
 
 /// A cluster of real processes, under load, to which bad things happen
@@ -47,6 +47,8 @@ enum What {
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
+    /// Bring all nodes from one version of the program to another and back, one by one under load
+    Upgrade(UpgradeArgs),
     /// Measure one, two and three pairs of an ingest node and a store, each process with a part of a core
     Scaling {
         /// Hundredths of a core for each ingest node
@@ -98,11 +100,34 @@ struct RunArgs {
     lose_a_line: bool,
 }
 
+#[derive(Debug, Args)]
+struct UpgradeArgs {
+    /// The program that runs at first, and in the end
+    #[arg(long)]
+    from: PathBuf,
+    /// The program that takes its place; that of --bucksaw when left out
+    #[arg(long)]
+    to: Option<PathBuf>,
+    /// Where the nodes keep their files, and these stay; a temporary directory when left out
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Lines a second of each forwarder
+    #[arg(long, default_value_t = 150)]
+    rate: usize,
+    /// Seconds between two nodes
+    #[arg(long, default_value_t = 5)]
+    rest: u64,
+    /// Only the way up
+    #[arg(long)]
+    stay: bool,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let bucksaw = std::path::absolute(&cli.bucksaw)?;
     let (name, table) = match cli.what {
         What::Run(args) => return faults(args, bucksaw, cli.out),
+        What::Upgrade(args) => return versions(args, bucksaw),
         What::Joining { rate, reconnect, busy } => {
             let name = if busy.is_some() { "joining-busy.csv" } else { "joining.csv" };
             (name, join(&Joining { bucksaw, rate, reconnect: Duration::from_secs(reconnect), busy })?)
@@ -133,9 +158,20 @@ fn faults(args: RunArgs, bucksaw: PathBuf, out: PathBuf) -> anyhow::Result<ExitC
         lose_a_line: args.lose_a_line,
         ..Options::new(bucksaw)
     };
-    let report = run(&options)?;
+    Ok(show(&run(&options)?))
+}
+
+fn versions(args: UpgradeArgs, bucksaw: PathBuf) -> anyhow::Result<ExitCode> {
+    let (from, to) = (std::path::absolute(&args.from)?, args.to.map(std::path::absolute).transpose()?);
+    let to = to.unwrap_or(bucksaw);
+    let rest = Duration::from_secs(args.rest);
+    let report = upgrade(&Upgrade { from, to, dir: args.dir, rate: args.rate, rest, back: !args.stay })?;
+    Ok(show(&report))
+}
+
+fn show(report: &Report) -> ExitCode {
     print!("{report}");
-    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[expect(clippy::disallowed_methods, reason = "tables are real files")]

@@ -13,7 +13,8 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 
 use crate::chance::Chance;
 use crate::fleet::Fleet;
-use crate::machine::{Machine, Settings};
+use crate::machine::Machine;
+use crate::settings::Settings;
 
 const BOTH: Roles = Roles { ingest: true, store: true };
 

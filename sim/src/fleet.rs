@@ -28,7 +28,10 @@ impl Fleet {
         let names: Vec<String> = (0..scenario.roles.len()).map(|number| format!("n{number}")).collect();
         let join: Vec<String> = names.iter().map(|name| format!("{name}:7659")).collect();
         let machine = |(number, name): (usize, &String)| {
-            let settings = Settings::small(scenario.copies, scenario.reserve, join.clone(), planted);
+            // What is planted is to be found with nothing else that is odd.
+            let mixes = scenario.mixes.filter(|_| planted.is_none());
+            let settings =
+                Settings { mixes, ..Settings::small(scenario.copies, scenario.reserve, join.clone(), planted) };
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
             let mut machine = Machine::new(world.add_node(name), number, roles, settings);
             machine.away = scenario.late.contains(&number);

@@ -21,6 +21,7 @@ mod bench;
 mod chance;
 mod check;
 mod client;
+mod edition;
 mod faults;
 mod fleet;
 mod follow;
@@ -37,6 +38,8 @@ mod run;
 mod scenario;
 mod settings;
 mod trace;
+#[cfg(test)]
+mod upgrade;
 
 pub use ledger::Violation;
 pub use plant::Mutation;

@@ -17,6 +17,8 @@ use bucksaw_store::{self as store, Patience, Shelf};
 use prometheus_client::registry::Registry;
 
 use crate::append::{self, Promises};
+use crate::chance::Chance;
+use crate::edition::Edition;
 use crate::plant::{Mutation, calls, files, peers};
 use crate::settings::Settings;
 
@@ -46,6 +48,9 @@ pub(crate) struct Machine {
     pub(crate) is_fresh: bool,
     /// Nodes that were on it and will never come back, and did not say so.
     pub(crate) gone: Vec<Id>,
+    /// The version that it runs, or runs next.
+    pub(crate) edition: Edition,
+    starts: u64,
     id: Id,
     settings: Settings,
     running: Option<Running>,
@@ -103,6 +108,8 @@ impl Machine {
             is_newcomer: false,
             is_fresh: false,
             gone: Vec::new(),
+            edition: Edition::Present,
+            starts: 0,
             running: None,
             backup: None,
         }
@@ -144,14 +151,30 @@ impl Machine {
             self.backup = None;
         }
         self.host.restart();
+        self.draw_edition();
         match self.open() {
             Some(running) => (self.running, self.is_fresh) = (Some(running), true),
             None => self.host.kill(),
         }
     }
 
+    /// Another version may be started than has run here before.
+    fn draw_edition(&mut self) {
+        self.starts += 1;
+        if let Some(seed) = self.settings.mixes {
+            let is_next = Chance::new(seed ^ self.id.producer().bits() << 32 ^ self.starts).percent(50);
+            let next = if is_next { Edition::Next } else { Edition::Present };
+            self.upgrade(next);
+        }
+    }
+
+    /// What runs from the next start on. What ran before has left its files.
+    pub(crate) fn upgrade(&mut self, edition: Edition) {
+        std::mem::replace(&mut self.edition, edition).leave(&self.host.fs());
+    }
+
     fn open(&self) -> Option<Running> {
-        let (mut doors, tasks, net) = (self.host.doors(), self.host.tasks(), self.host.net());
+        let (mut doors, tasks, net) = (self.host.doors(), self.host.tasks(), self.edition.net(&self.host));
         doors.fs = files::planted(self.settings.planted, doors.fs);
         let mut registry = Registry::default();
         let metrics = ingest::Metrics::new(&mut registry);
@@ -162,6 +185,7 @@ impl Machine {
         shelf.reconcile(&queue);
         let mut config = cluster::Config::new(dir.to_owned());
         config.join.clone_from(&self.settings.join);
+        config.speaks = self.edition.speaks();
         let facts = Facts { roles: self.roles, ..Facts::new(self.id) };
         let metrics = cluster::Metrics::new(&mut registry);
         let (given, router) = (doors.clone(), Router::new());
@@ -181,6 +205,7 @@ impl Machine {
             modestly: |work| work(),
         };
         node.answer_calls();
+        node.cluster.update(|facts| facts.formats = self.edition.formats());
         if self.roles.ingest {
             let promises = Promises::of(self.settings.planted, self.cuts);
             append::answer_calls(&node, promises);

@@ -31,6 +31,8 @@ pub struct Scenario {
     pub clients: usize,
     /// What goes wrong, by its number. In half of the runs it is little, and so the more often.
     pub faults: Vec<usize>,
+    /// Draws, at each start of a machine, whether it runs the next version of the program; all run this one when there is none.
+    pub mixes: Option<u64>,
     /// For how long they do, and things go wrong.
     pub time: Duration,
     /// Time between two batches of a client.
@@ -89,6 +91,7 @@ impl Scenario {
             reserve: if chance.percent(50) { 128 << 10 } else { 0 },
             clients: chance.within(1, 3),
             faults: faults(&chance, destroys, empties),
+            mixes: mixes(seed),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
             trouble: ms(chance.within(1_000, 20_000) as u64),
@@ -111,12 +114,19 @@ impl Scenario {
             reserve: 0,
             clients: 3,
             faults: Vec::new(),
+            mixes: None,
             time: Duration::from_secs(600),
             pace: Duration::from_secs(1),
             trouble: Duration::from_secs(3_600),
             weather: Weather::CALM,
         }
     }
+}
+
+/// In a third of the runs. By dice of their own, so that all else is as without.
+fn mixes(seed: u64) -> Option<u64> {
+    let chance = Chance::new(seed ^ 0x3e4_510);
+    chance.percent(33).then(|| chance.any())
 }
 
 /// All that can go wrong, or a few of it ("Swarm testing", Groce and others: what is left out lets the rest meet).

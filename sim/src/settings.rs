@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     pub(crate) balance: balance::Config,
     /// What is wrong with them on purpose.
     pub(crate) planted: Option<Mutation>,
+    /// Draws the version that each start is of; the present one when there is none.
+    pub(crate) mixes: Option<u64>,
 }
 
 impl Settings {
@@ -56,6 +58,6 @@ impl Settings {
         if planted.is_some_and(|mutation| mutation == Mutation::RepairSkips || mutation.is_mended()) {
             (shelf.repair.lost_after, shelf.repair.period) = (NEVER, NEVER);
         }
-        Self { join, copies, queue, shelf, balance: balance::Config::default(), planted }
+        Self { join, copies, queue, shelf, balance: balance::Config::default(), planted, mixes: None }
     }
 }

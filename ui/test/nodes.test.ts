@@ -46,6 +46,11 @@ describe("the health of a cluster", () => {
       cluster([node("n")], { replication_factor: 4, stores_alive: 2, stores_missing: 2 }),
       "2 of 4 stores are there: nothing is gathered until 2 more come. Records stay where they were taken in, and are found there.",
     ],
+    [
+      "a node is of another version",
+      cluster([node("n")], { protocol: "1.1", strangers: [{ address: "h:3", protocol: 2 }] }),
+      "A node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member.",
+    ],
   ])("when %s", (_, given, want) =>
     expect(overall(given)).toEqual({ well: want.startsWith("All is well"), text: want }),
   );
@@ -83,6 +88,7 @@ describe("what is wrong with a node", () => {
       { state: "stopping", twin: "h:1" },
       ["It is stopping.", "The node at h:1 has the same id: a data directory was copied. Stop one of them."],
     ],
+    [{ apart: "speaks version 1.9" }, ["It speaks version 1.9."]],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 29 } }, []],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 90 } }, ["Records have waited for the stores for 1 min."]],
   ])("%j", (given, want) => expect(troubles(node("n", given), (time) => `<${time}>`)).toEqual(want));

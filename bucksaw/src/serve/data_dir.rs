@@ -28,6 +28,12 @@ struct Node {
     node: String,
 }
 
+/// What is in `node.json` in every format.
+#[derive(Deserialize)]
+struct Formatted {
+    format: u32,
+}
+
 /// An open data directory. Its lock is given back when this is dropped, or the process ends.
 pub(super) struct DataDir {
     path: PathBuf,
@@ -51,9 +57,7 @@ impl DataDir {
         };
         let file = path.join("node.json");
         let node = match read(doors, &file) {
-            Ok(bytes) => serde_json::from_slice::<Node>(&bytes).with_context(|| {
-                format!("{} is damaged: put back a copy, or move it away to get a new id", file.display())
-            })?,
+            Ok(bytes) => parse(&bytes, &file, path)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let now = Millis(doors.clock.unix_ms());
                 let id = Id::new(now, Producer::drawn(doors.entropy.next_u64()), 0);
@@ -64,12 +68,6 @@ impl DataDir {
             }
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
         };
-        if node.format > FORMAT {
-            let format = node.format;
-            bail!(
-                "{shown} was written by a newer version (format {format}, this program knows {FORMAT}): use the newer program"
-            );
-        }
         let node = node.node.parse().with_context(|| format!("{} names no node", file.display()))?;
         Ok(Self { path: path.to_owned(), node, _lock: lock })
     }
@@ -89,6 +87,19 @@ impl DataDir {
         let text = serde_json::to_vec_pretty(addresses)?;
         write(doors, &file, &text).with_context(|| format!("cannot write {}", file.display()))
     }
+}
+
+/// What `node.json` says. The format comes first: of a newer one nothing else is known.
+fn parse(bytes: &[u8], file: &Path, dir: &Path) -> anyhow::Result<Node> {
+    let damaged = || format!("{} is damaged: put back a copy, or move it away to get a new id", file.display());
+    let Formatted { format } = serde_json::from_slice(bytes).with_context(damaged)?;
+    if format > FORMAT {
+        let shown = dir.display();
+        bail!(
+            "{shown} was written by a newer version (format {format}, this program knows {FORMAT}): use the newer program"
+        );
+    }
+    serde_json::from_slice(bytes).with_context(damaged)
 }
 
 /// The bytes of a small file.
@@ -111,4 +122,71 @@ fn write(doors: &Doors, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync()?;
     doors.fs.rename(&draft, path)?;
     doors.fs.sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_doors::sim;
+    use bucksaw_versions::{Kept, later};
+
+    use super::*;
+
+    fn files() -> Kept {
+        Kept::new(env!("CARGO_MANIFEST_DIR"), FORMAT)
+    }
+
+    fn doors(fs: &sim::Fs) -> Doors {
+        let (clock, entropy) = (sim::Clock::at(1_763_680_200_000), sim::Entropy::seeded(7));
+        Doors {
+            fs: std::sync::Arc::new(fs.clone()),
+            clock: std::sync::Arc::new(clock),
+            entropy: std::sync::Arc::new(entropy),
+        }
+    }
+
+    /// Opens a directory with this `node.json`.
+    fn open(node: &[u8]) -> anyhow::Result<Id> {
+        let fs = sim::Fs::new();
+        let doors = doors(&fs);
+        fs_write(&doors, node)?;
+        DataDir::open(&doors, Path::new("/data")).map(|dir| dir.node())
+    }
+
+    fn fs_write(doors: &Doors, node: &[u8]) -> anyhow::Result<()> {
+        doors.fs.create_dir_all(Path::new("/data"))?;
+        Ok(write(doors, Path::new("/data/node.json"), node)?)
+    }
+
+    fn written(fs: &sim::Fs, name: &str) -> Vec<u8> {
+        let mut bytes = fs.live_bytes(name).unwrap();
+        assert_eq!(bytes.pop(), Some(b'\n'));
+        bytes
+    }
+
+    #[test]
+    fn small_files_are_what_they_were() {
+        let fs = sim::Fs::new();
+        let doors = doors(&fs);
+        let dir = DataDir::open(&doors, Path::new("/data")).unwrap();
+        files().check("node", &written(&fs, "/data/node.json"));
+        files().all("node").iter().for_each(|kept| assert_eq!(open(kept).unwrap(), dir.node()));
+        let addresses = [("cluster", "10.0.0.1:7659"), ("http", "10.0.0.1:7650")];
+        let addresses = addresses.map(|(name, at)| (name.to_owned(), at.to_owned()));
+        dir.write_addresses(&doors, &addresses.into()).unwrap();
+        files().check("addresses", &written(&fs, "/data/addresses.json"));
+        for seed in 0..20 {
+            assert_eq!(open(&later(&files().all("node")[0], seed).unwrap()).unwrap(), dir.node());
+        }
+    }
+
+    #[test]
+    fn a_directory_of_a_newer_version_is_refused_by_name() {
+        let check = |node: &str, want: &str| assert_eq!(open(node.as_bytes()).unwrap_err().to_string(), want);
+        let newer = "/data was written by a newer version (format 2, this program knows 1): use the newer program";
+        check(r#"{"format": 2, "node": "00000000000000000000000000"}"#, newer);
+        check(r#"{"format": 2, "nodes": []}"#, newer);
+        let damaged = "/data/node.json is damaged: put back a copy, or move it away to get a new id";
+        check(r#"{"format": 1}"#, damaged);
+        check("{", damaged);
+    }
 }

@@ -53,6 +53,15 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
         };
         things.extend(troubles(node).into_iter().map(|trouble| format!("{name} {trouble}")));
     }
+    things.extend(cluster.get("strangers").and_then(Value::as_array).into_iter().flatten().map(|stranger| {
+        let told = |key: &str| stranger.get(key).filter(|told| !told.is_null()).map(plain);
+        let (at, theirs) = (told("address"), told("protocol").unwrap_or_default());
+        let own = cluster.get("protocol").map(plain).unwrap_or_default();
+        format!(
+            "a node at {} speaks version {theirs} of what nodes say to each other, and this one {own}: it is no member",
+            at.as_deref().unwrap_or("an unknown address"),
+        )
+    }));
     let left = nodes.iter().filter(|node| text(node, "member") == Some("left")).count();
     let mut head = plural(nodes.len() - left, "node");
     if left > 0 {
@@ -98,6 +107,9 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
         troubles.push(format!(
             "has its id in common with the node at {twin}: a data directory was copied; stop one of them"
         ));
+    }
+    if let Some(apart) = text(node, "apart") {
+        troubles.push(apart.to_owned());
     }
     let damaged = node.get("damaged").and_then(Value::as_array).is_some_and(|files| !files.is_empty());
     let broken = node.get("segments_with_damaged_blocks").and_then(Value::as_u64).is_some_and(|segments| segments > 0);
@@ -159,11 +171,14 @@ mod tests {
                     {"id": "c", "member": "alive", "state": "silent", "twin": "h:2"},
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0},
+                    {"id": "f", "state": "ready", "apart": "speaks version 1.9"},
                 ],
+                "protocol": "1.1",
+                "strangers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "5 nodes, 10 things to see to:",
+                "6 nodes, 13 things to see to:",
                 "- 1 of 3 stores is there: until 2 more come, nothing is gathered, and records stay where they were taken in \
                  and are found there",
                 "- a (a:1) is down since T: what it alone holds is missing from answers",
@@ -175,6 +190,9 @@ mod tests {
                 "- d:1 has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
+                "- f speaks version 1.9",
+                "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member",
+                "- a node at an unknown address speaks version 0 of what nodes say to each other, and this one 1.1: it is no member",
             ],
         );
     }

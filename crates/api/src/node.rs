@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_cluster::{ForgetError, Held, Member};
+use bucksaw_cluster::{ForgetError, Held, Member, Stranger, Version};
 use bucksaw_doors::Body;
 use bucksaw_query::made_good;
 use bucksaw_record::{Millis, time};
@@ -49,9 +49,14 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     }
     let stores = match members.is_empty() {
         true => app.info.roles.iter().filter(|role| *role == "store").count(),
-        false => members.iter().filter(|member| member.facts.roles.store && member.is_live()).count(),
+        false => {
+            let works = |member: &&Member| member.facts.roles.store && member.is_live() && member.apart.is_none();
+            members.iter().filter(works).count()
+        }
     };
     let missing = (place.copies as usize).saturating_sub(stores);
+    let stranger = |stranger: &Stranger| json!({ "address": stranger.address, "protocol": stranger.protocol });
+    let strangers: Vec<Value> = place.cluster.strangers().iter().map(stranger).collect();
     Ok(Json(json!({
         "copies": copies::of_all(&nodes, missing),
         "nodes": nodes,
@@ -59,6 +64,8 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
         "replication_factor": place.copies,
         "stores_alive": stores,
         "stores_missing": missing,
+        "protocol": Version::OWN.to_string(),
+        "strangers": strangers,
     })))
 }
 
@@ -128,6 +135,10 @@ fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
     node["member"] = member.state.word().into();
     node["since"] = moment(Some(member.since)).into();
     node["load"]["bytes_per_second"] = facts.load.bytes_per_second.into();
+    node["protocol"] = facts.speaks().to_string().into();
+    if let Some(apart) = member.apart.as_ref().filter(|_| member.is_live()) {
+        node["apart"] = apart.as_str().into();
+    }
     if let Some(twin) = member.twin {
         node["twin"] = twin.to_string().into();
     }

@@ -3,6 +3,7 @@
 //! Commands and datagrams that are there already come before timers. So a node that stood still for a while first hears what
 //! was said meanwhile, and only then finds that somebody has not answered.
 
+mod apart;
 mod compare;
 mod leave;
 mod own;
@@ -29,6 +30,7 @@ use crate::identity::Identity;
 use crate::keep::Keep;
 use crate::metrics::Metrics;
 use crate::reach::{Goal, Reach};
+use crate::strange::{Stranger, Strangers};
 use crate::table::{Now, Table, Twins};
 use crate::timers::Timers;
 use crate::{Config, Facts, ForgetError, Member};
@@ -52,6 +54,8 @@ pub(crate) enum Command {
         goal: Goal,
         result: io::Result<Vec<Entry>>,
     },
+    /// A node of another major version did.
+    Strange(Stranger),
     /// The list was written.
     Saved(io::Result<()>),
     Forget {
@@ -79,6 +83,7 @@ pub(crate) struct Given {
     pub(crate) metrics: Metrics,
     pub(crate) me: watch::Sender<Facts>,
     pub(crate) members: watch::Sender<Arc<Vec<Member>>>,
+    pub(crate) strangers: watch::Sender<Vec<Stranger>>,
     pub(crate) commands: mpsc::Sender<Command>,
 }
 
@@ -98,6 +103,9 @@ pub(crate) struct Actor {
     doubted: Duration,
     succeeded: Option<Duration>,
     twins: BTreeMap<Id, Twins>,
+    strangers: Strangers,
+    /// What this node and others cannot do with each other, as it was last told of.
+    apart: BTreeMap<Id, String>,
     /// Since when somebody has come or gone, or facts have changed, and it was not written.
     unsaved: [bool; 2],
     saved: Option<Duration>,
@@ -126,9 +134,9 @@ impl Actor {
                 self.command(command).await;
             }
             for _ in 0..BATCH {
-                let Some(came) = ready(&mut datagram).await else { break };
+                let Some((from, bytes)) = ready(&mut datagram).await else { break };
                 datagram = net.receive();
-                self.datagram(&came.1);
+                self.datagram(from, &bytes);
             }
             let time = self.now().uptime;
             while let Some(alarm) = self.timers.due(time) {
@@ -154,9 +162,9 @@ impl Actor {
                 Event::Command(Some(command)) => self.command(command).await,
                 // The floors above hold nothing of the cluster any more.
                 Event::Command(None) => break,
-                Event::Datagram(came) => {
+                Event::Datagram((from, bytes)) => {
                     datagram = net.receive();
-                    self.datagram(&came.1);
+                    self.datagram(from, &bytes);
                 }
                 Event::Facts => self.own_facts(),
                 Event::Time => sleep = None,
@@ -177,6 +185,10 @@ impl Actor {
                 let _ = reply.send(self.entries());
             }
             Command::Compared { goal, result } => self.compared(&goal, result),
+            Command::Strange(stranger) => {
+                self.given.metrics.exchanges_of_other_version.inc();
+                self.strange(stranger);
+            }
             Command::Saved(result) => {
                 self.saving = false;
                 if let Err(error) = result {
@@ -221,6 +233,7 @@ impl Actor {
             self.succeed(self.table.claim());
         }
         self.own_facts();
+        self.strangers.pass(self.now().uptime);
         self.doubt();
         self.reach_out();
         self.save();

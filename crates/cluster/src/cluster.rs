@@ -12,8 +12,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::actor::{Actor, Command, Given};
+use crate::exchange::Unread;
 use crate::router::serve;
-use crate::{Config, Facts, Handler, Member, Metrics, Router, exchange};
+use crate::{Config, Facts, Handler, Member, Metrics, Router, Stranger, Version, exchange};
 
 /// Commands on their way to the task that owns the list; who sends more waits.
 const COMMANDS: usize = 64;
@@ -28,6 +29,7 @@ pub struct Cluster {
     net: Arc<dyn Net>,
     router: Router,
     members: watch::Sender<Arc<Vec<Member>>>,
+    strangers: watch::Sender<Vec<Stranger>>,
     me: watch::Sender<Facts>,
     commands: mpsc::Sender<Command>,
 }
@@ -64,6 +66,7 @@ impl Cluster {
     ) -> io::Result<Arc<Self>> {
         let (commands, received) = mpsc::channel(COMMANDS);
         let members = watch::Sender::new(Arc::default());
+        let strangers = watch::Sender::new(Vec::new());
         let me = watch::Sender::new(facts);
         let calls_max = config.calls_max;
         let given = Given {
@@ -74,13 +77,14 @@ impl Cluster {
             metrics: metrics.clone(),
             me: me.clone(),
             members: members.clone(),
+            strangers: strangers.clone(),
             commands: commands.clone(),
         };
         let actor = Actor::new(given)?;
         router.add(exchange::NAME, Compare(commands.clone()));
         tasks.spawn(Box::pin(actor.run(received)));
         tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router.clone(), metrics, calls_max)));
-        Ok(Arc::new(Self { doors, tasks, net, router, members, me, commands }))
+        Ok(Arc::new(Self { doors, tasks, net, router, members, strangers, me, commands }))
     }
 
     /// All nodes that are known, this one among them, by id. Those that are down stay until they come back, said goodbye,
@@ -94,6 +98,12 @@ impl Cluster {
     #[must_use]
     pub fn changed(&self) -> watch::Receiver<Arc<Vec<Member>>> {
         self.members.subscribe()
+    }
+
+    /// Nodes that were heard of in the last minutes and speak another major version: they are no members.
+    #[must_use]
+    pub fn strangers(&self) -> Vec<Stranger> {
+        self.strangers.borrow().clone()
     }
 
     /// This node's id.
@@ -181,9 +191,19 @@ impl Handler for Compare {
     fn answer(&self, body: Body) -> Waiting<io::Result<Body>> {
         let commands = self.0.clone();
         Box::pin(async move {
-            let entries = exchange::read(body).await?;
-            let (reply, answer) = oneshot::channel();
             let gone = || io::Error::other("this node has left the cluster");
+            let entries = match exchange::read(body).await {
+                Err(Unread::Version(stranger)) => {
+                    commands.send(Command::Strange(stranger)).await.map_err(|_| gone())?;
+                    // The other is told in words of its own place.
+                    let (theirs, ours) = (stranger.protocol, Version::OWN.major);
+                    return Err(io::Error::other(format!(
+                        "it speaks version {ours} of what nodes say to each other, and was asked in version {theirs}"
+                    )));
+                }
+                entries => entries?,
+            };
+            let (reply, answer) = oneshot::channel();
             commands.send(Command::Compare { entries, reply }).await.map_err(|_| gone())?;
             exchange::write(&answer.await.map_err(|_| gone())?)
         })

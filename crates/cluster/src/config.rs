@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::Version;
+
 /// Settings of a node's membership.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -24,6 +26,8 @@ pub struct Config {
     pub exchange_period: Duration,
     /// Own facts are told to others at most this often.
     pub tell_period: Duration,
+    /// What the node tells others that it speaks, and goes by: [`Version::OWN`]. Only tests of versions to come say otherwise.
+    pub speaks: Version,
     /// How many calls of other nodes are answered at the same time; more are refused.
     pub calls_max: usize,
 }
@@ -42,6 +46,7 @@ impl Config {
             suspect_time: Duration::from_secs(2),
             exchange_period: Duration::from_secs(5),
             tell_period: Duration::from_secs(1),
+            speaks: Version::OWN,
             calls_max: 1_024,
         }
     }

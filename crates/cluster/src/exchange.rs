@@ -2,16 +2,19 @@
 //!
 //! Question and answer are the same: `{"protocol": 1, "members": […]}`, all of the one side and all of the other.
 //! It is how a node joins, how facts arrive whose datagrams were lost, and how nodes that are down stay known.
+//!
+//! `protocol` is in it in every version to come, whatever else is: so a node of another version can be told why it is refused.
 
 use std::io;
+use std::net::SocketAddr;
 
 use bucksaw_doors::Body;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::PROTOCOL;
 use crate::entry::Entry;
 use crate::table::MEMBERS_MAX;
+use crate::{PROTOCOL, Stranger};
 
 /// The name of the call.
 pub(crate) const NAME: &str = "cluster/facts";
@@ -25,11 +28,36 @@ struct Written<'a> {
     members: &'a [Entry],
 }
 
+/// What is in it in every version.
+#[derive(Deserialize)]
+struct Spoken {
+    protocol: u32,
+}
+
 #[derive(Deserialize)]
 struct Read<'a> {
-    protocol: u32,
     #[serde(borrow)]
     members: Vec<&'a RawValue>,
+}
+
+/// Why a list was not taken over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    /// It is not what is expected, or was cut off.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is from a node of another major version.
+    #[error("it speaks version {} of what nodes say to each other, this node {PROTOCOL}: they are no cluster", .0.protocol)]
+    Version(Stranger),
+}
+
+impl From<Unread> for io::Error {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Io(error) => error,
+            Unread::Version(_) => Self::new(io::ErrorKind::InvalidData, unread.to_string()),
+        }
+    }
 }
 
 /// What a node tells.
@@ -38,17 +66,23 @@ pub(crate) fn write(entries: &[Entry]) -> io::Result<Body> {
 }
 
 /// What another node told. The first is about itself. Nodes that make no sense are left out.
-///
-/// # Errors
-/// `InvalidData` when it is not what is expected; what cut it off.
-pub(crate) async fn read(body: Body) -> io::Result<Vec<Entry>> {
-    let bytes = body.read_all(BYTES_MAX).await?;
-    let read: Read<'_> = serde_json::from_slice(&bytes)?;
-    if read.protocol != PROTOCOL {
-        let words = format!("it speaks version {} of the cluster protocol, this node {PROTOCOL}", read.protocol);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+pub(crate) async fn read(body: Body) -> Result<Vec<Entry>, Unread> {
+    parse(&body.read_all(BYTES_MAX).await?)
+}
+
+fn parse(bytes: &[u8]) -> Result<Vec<Entry>, Unread> {
+    let spoken: Spoken = serde_json::from_slice(bytes).map_err(io::Error::from)?;
+    if spoken.protocol != PROTOCOL {
+        return Err(Unread::Version(Stranger { address: address(bytes), protocol: spoken.protocol }));
     }
+    let read: Read<'_> = serde_json::from_slice(bytes).map_err(io::Error::from)?;
     let members = read.members.into_iter().take(MEMBERS_MAX + 1);
     let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
     Ok(members.filter(Entry::is_sound).collect())
+}
+
+/// Where a node of another version is, if it says so as we would.
+fn address(bytes: &[u8]) -> Option<SocketAddr> {
+    let told: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    told["members"][0]["facts"]["address"].as_str()?.parse().ok()
 }

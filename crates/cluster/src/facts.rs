@@ -3,8 +3,8 @@
 //! A list of segments or of streams has no place here: it would grow with the data, and what grows cannot be told to all
 //! nodes each second. Whoever wants more calls the node.
 //!
-//! Fields may be added: who does not know one passes over it, and who misses one takes its default. None may change its
-//! meaning.
+//! Fields may be added, with another minor version ([`Version`](crate::Version)): who does not know one passes over it, and who
+//! misses one takes its default. None may change its meaning.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -12,8 +12,9 @@ use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 
 use crate::text;
+use crate::version::{Formats, Version};
 
-/// What is spoken between nodes. Packets of another version are passed over.
+/// The major version of what is spoken between nodes. Packets of another one are passed over.
 pub const PROTOCOL: u32 = 1;
 
 /// An address for clients has at most so many bytes.
@@ -24,7 +25,8 @@ pub const MADE_GOOD_MAX: usize = 4;
 
 /// What a node tells of itself.
 ///
-/// The crate itself keeps `incarnation`, `version`, `address`, `protocol` and `left`; whoever starts a node sets the others.
+/// The crate itself keeps `incarnation`, `version`, `address`, `protocol`, `protocol_minor` and `left`; whoever starts a
+/// node sets the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The node, for as long as its data directory lives.
@@ -47,6 +49,12 @@ pub struct Facts {
     /// What it speaks: its own [`PROTOCOL`].
     #[serde(default)]
     pub protocol: u32,
+    /// What was added to that: its own minor version.
+    #[serde(default, rename = "minor")]
+    pub protocol_minor: u32,
+    /// The files that it can give and take.
+    #[serde(default)]
+    pub formats: Formats,
     /// How busy it is taking in.
     #[serde(default)]
     pub load: Load,
@@ -145,6 +153,8 @@ impl Facts {
             clients: Clients::default(),
             roles: Roles::default(),
             protocol: PROTOCOL,
+            protocol_minor: Version::OWN.minor,
+            formats: Formats::default(),
             load: Load::default(),
             queue: Held::default(),
             shelf: Held::default(),
@@ -184,5 +194,6 @@ impl Facts {
             && !self.address.ip().is_unspecified()
             && self.load.level <= 3
             && self.made_good.len() <= MADE_GOOD_MAX
+            && self.has_versions()
     }
 }

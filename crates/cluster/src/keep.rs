@@ -4,7 +4,8 @@
 //!   {"format": 1, "incarnation": "<id>", "members": [{"facts": {…}, "gone": {…}}, …]}
 //! ```
 //! It is a memory, not a promise: without it a node needs `--join` to find the others. So it is written rarely, in one step,
-//! and a damaged one is set aside as `members.json.damaged` and told of.
+//! and a damaged one is set aside as `members.json.damaged` and told of; one of a newer format, where it makes no sense here, as
+//! `members.json.newer`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,12 @@ struct Written<'a> {
     members: &'a [Entry],
 }
 
+/// What is in it in every format.
+#[derive(Deserialize)]
+struct Formatted {
+    format: u32,
+}
+
 #[derive(Deserialize)]
 struct Read<'a> {
     format: u32,
@@ -76,9 +83,18 @@ impl Keep {
         if let Some(kept) = parse(&bytes).filter(|_| size <= FILE_BYTES_MAX) {
             return Ok(Some(kept));
         }
-        let aside = self.path.with_extension("json.damaged");
+        let newer = serde_json::from_slice::<Formatted>(&bytes).ok().filter(|file| file.format > FORMAT);
+        let aside = self.path.with_extension(if newer.is_some() { "json.newer" } else { "json.damaged" });
         self.fs.rename(&self.path, &aside)?;
-        tracing::warn!(path = %aside.display(), "the list of nodes was damaged and is set aside: others are found by --join");
+        let (path, own) = (aside.display(), FORMAT);
+        match newer {
+            Some(Formatted { format }) => {
+                tracing::warn!(%path, format, own, "the list of nodes is of a newer format and is set aside: others are found by --join");
+            }
+            None => {
+                tracing::warn!(%path, "the list of nodes was damaged and is set aside: others are found by --join");
+            }
+        }
         Ok(None)
     }
 
@@ -153,6 +169,23 @@ mod tests {
             assert_eq!(fs.live_bytes("/data/members.json.damaged").as_deref(), Some(damaged));
             assert_eq!(keep.read().unwrap(), None);
         }
+    }
+
+    #[test]
+    fn a_newer_format_is_read_as_far_as_it_makes_sense_and_else_set_aside() {
+        let (fs, keep) = keep();
+        keep.write(&kept()).unwrap();
+        let text = String::from_utf8(fs.live_bytes("/data/members.json").unwrap()).unwrap();
+        let put = |text: &str| {
+            fs.remove(Path::new("/data/members.json")).unwrap();
+            fs.create(Path::new("/data/members.json")).unwrap().append(&[text.as_bytes()]).unwrap();
+        };
+        put(&text.replacen("\"format\": 1", "\"format\": 2, \"mood\": {}", 1));
+        assert_eq!(keep.read().unwrap(), Some(kept()));
+        put(r#"{"format": 3, "nodes": 7}"#);
+        assert_eq!(keep.read().unwrap(), None);
+        assert!(fs.live_bytes("/data/members.json.newer").is_some());
+        assert!(fs.live_bytes("/data/members.json.damaged").is_none());
     }
 
     #[test]

@@ -35,8 +35,8 @@
 //! - Nothing here depends on the wall clock but what is shown, and which of two incarnations is later; and where a clock was set
 //!   back, a node learns of its earlier incarnation and goes on in one after it.
 //! - Every byte from outside is checked before foca or the list sees it. The list has at most a thousand nodes besides this one.
-//! - Packets of another [`PROTOCOL`] are passed over and counted; fields that are not known are passed over; missing ones have
-//!   defaults. So neighbouring versions understand each other.
+//! - Packets of another [`PROTOCOL`] are passed over, counted and told of ([`Cluster::strangers`]); fields and kinds that are not
+//!   known are passed over; missing ones have defaults. So neighbouring versions understand each other: see [`Version`].
 //! - The same seed gives the same packets: randomness and time come by the doors, and nothing depends on the order of a hash.
 //!
 //! What it does not do: it encrypts nothing (the network's body does), and it decides nothing for the floors above: not whom to
@@ -53,15 +53,19 @@ mod facts;
 mod gossip;
 mod identity;
 mod keep;
+#[cfg(test)]
+mod kept;
 mod member;
 mod metrics;
 mod packet;
 mod pick;
 mod reach;
 mod router;
+mod strange;
 mod table;
 mod text;
 mod timers;
+mod version;
 
 pub use cluster::{Cluster, ForgetError, JSON_BYTES_MAX};
 pub use config::Config;
@@ -70,3 +74,5 @@ pub use member::{Member, State};
 pub use metrics::Metrics;
 pub use packet::is_packet;
 pub use router::{Handler, Router};
+pub use strange::Stranger;
+pub use version::{Format, Formats, Version};

@@ -18,6 +18,8 @@ pub struct Member {
     /// Another live node with the same id, and where: a data directory was copied. `facts` are those of the one that was
     /// started last; what the other holds is in no answer.
     pub twin: Option<SocketAddr>,
+    /// What it and this node cannot do with each other because of their versions, as it goes on after its name.
+    pub apart: Option<String>,
 }
 
 /// Whether a node is there.

@@ -21,7 +21,10 @@ pub struct Metrics {
     pub(crate) packets_sent: Counter,
     pub(crate) packets_received: Counter,
     pub(crate) packets_bad: Counter,
+    pub(crate) packets_of_later_kinds: Counter,
     pub(crate) packets_of_other_version: Counter,
+    pub(crate) exchanges_of_other_version: Counter,
+    pub(crate) apart: Gauge,
     pub(crate) strangers: Counter,
     pub(crate) exchanges: Counter,
     pub(crate) exchanges_failed: Counter,
@@ -41,8 +44,14 @@ impl Metrics {
         cluster.register("packets_sent", "Datagrams sent to other nodes", all.packets_sent);
         cluster.register("packets_received", "Datagrams received", all.packets_received);
         cluster.register("packets_bad", "Datagrams received that made no sense", all.packets_bad);
-        let other = "Datagrams received from nodes that speak another version";
+        let later = "Datagrams received of kinds that a later minor version has added: they are passed over";
+        cluster.register("packets_of_later_kinds", later, all.packets_of_later_kinds);
+        let other = "Datagrams received from nodes that speak another major version";
         cluster.register("packets_of_other_version", other, all.packets_of_other_version);
+        let other = "Comparisons of the list of nodes that nodes of another major version asked for";
+        cluster.register("exchanges_of_other_version", other, all.exchanges_of_other_version);
+        let apart = "Nodes that are there, with versions or formats of files that this node does not work with";
+        cluster.register("apart", apart, all.apart);
         cluster.register("strangers", "Times that a node was not taken in because there are too many", all.strangers);
         cluster.register("exchanges", "Comparisons of the list of nodes with another node's", all.exchanges);
         cluster.register("exchanges_failed", "Such comparisons that failed", all.exchanges_failed);

@@ -3,7 +3,7 @@
 //! ```text
 //!   offset  size  field
 //!        0     1  version: PROTOCOL
-//!        1     1  kind: 1 gossip, 2 facts
+//!        1     1  kind: 1 gossip, 2 facts; kinds from 128 on are passed over by who does not know them
 //!        2        gossip: foca's header, then a count of members (big-endian, 2 bytes) and the members (see `codec`);
 //!                 facts: one entry as JSON
 //! ```
@@ -22,6 +22,9 @@ const HEAD: usize = 2;
 const VERSION: u8 = PROTOCOL as u8;
 const GOSSIP: u8 = 1;
 const FACTS: u8 = 2;
+
+/// Kinds from here on may be passed over by who does not know them.
+const MAY_BE_SKIPPED: u8 = 128;
 
 /// The largest message of foca.
 pub(crate) const GOSSIP_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEAD;
@@ -48,8 +51,10 @@ pub(crate) struct Gossip<'a> {
 pub(crate) enum Bad {
     /// It makes no sense.
     Malformed,
-    /// It is from a node that speaks another version.
-    Version,
+    /// It is from a node that speaks another major version.
+    Version(u8),
+    /// It is of a kind that a later version has added.
+    Newer,
 }
 
 impl<'a> Packet<'a> {
@@ -57,15 +62,16 @@ impl<'a> Packet<'a> {
         if datagram.len() > DATAGRAM_BYTES_MAX {
             return Err(Bad::Malformed);
         }
-        let (head, bytes) = datagram.split_at_checked(HEAD).ok_or(Bad::Malformed)?;
+        let (head, bytes) = datagram.split_first_chunk::<HEAD>().ok_or(Bad::Malformed)?;
         match *head {
             [VERSION, GOSSIP] => Ok(Self::Gossip(Box::new(Gossip::parse(bytes).ok_or(Bad::Malformed)?))),
             [VERSION, FACTS] => {
                 let entry: Entry = serde_json::from_slice(bytes).map_err(|_| Bad::Malformed)?;
                 if entry.is_sound() { Ok(Self::Facts(Box::new(entry))) } else { Err(Bad::Malformed) }
             }
+            [VERSION, MAY_BE_SKIPPED..=u8::MAX] => Err(Bad::Newer),
             [VERSION, _] => Err(Bad::Malformed),
-            _ => Err(Bad::Version),
+            [other, _] => Err(Bad::Version(other)),
         }
     }
 }

@@ -152,7 +152,7 @@ pub(crate) async fn one(
     time: Duration,
 ) -> io::Result<Vec<Entry>> {
     let body = exchange::write(entries)?;
-    let answer = async { exchange::read(net.call(address, exchange::NAME, body).await?).await };
+    let answer = async { Ok(exchange::read(net.call(address, exchange::NAME, body).await?).await?) };
     within(tasks, time, answer).await.ok_or(io::ErrorKind::TimedOut)?
 }
 

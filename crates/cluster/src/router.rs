@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bucksaw_doors::{Body, Incoming, Net, Tasks, Waiting};
 use tokio::sync::Semaphore;
 
-use crate::Metrics;
+use crate::{Metrics, Version};
 
 /// Answers the calls of one name.
 pub trait Handler: Send + Sync {
@@ -64,7 +64,8 @@ pub(crate) async fn serve(
     loop {
         let Incoming { name, body, reply } = net.accept().await;
         let Some(handler) = router.find(&name) else {
-            let words = format!("this node answers no call named {}", name.escape_default());
+            let name = name.escape_default();
+            let words = format!("this node, of version {}, answers no call named {name}", Version::OWN);
             reply.send(Err(io::Error::new(io::ErrorKind::Unsupported, words)));
             continue;
         };

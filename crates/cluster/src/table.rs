@@ -164,7 +164,9 @@ impl Table {
             return Heard::Nothing;
         }
         let mut heard = Heard::Nothing;
-        if entry.facts.version > node.facts.version {
+        // Of the same age are those to be taken that nobody passed on who left out what it does not know.
+        let telling = |facts: &Facts| (facts.version, facts.protocol_minor);
+        if telling(&entry.facts) > telling(&node.facts) {
             heard = if entry.facts.left == node.facts.left { Heard::Facts } else { Heard::Standing };
             node.facts = entry.facts;
         }
@@ -317,7 +319,7 @@ impl Table {
         let twins = self.twins(now);
         let members = self.nodes.iter().filter_map(|(id, node)| {
             let twin = twins.get(id).map(|twins| twins.older);
-            Some(Member { facts: node.facts.clone(), state: node.state()?, since: node.since_wall, twin })
+            Some(Member { facts: node.facts.clone(), state: node.state()?, since: node.since_wall, twin, apart: None })
         });
         members.collect()
     }

@@ -19,5 +19,5 @@ mod node;
 mod parts;
 mod peers;
 
-pub use node::{Node, Roles};
+pub use node::{FORMATS, Node, Roles};
 pub use parts::Parts;

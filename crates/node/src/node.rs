@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use bucksaw_cluster::Cluster;
+use bucksaw_cluster::{Cluster, Format, Formats};
 use bucksaw_doors::{Body, Doors, Net, Tasks};
 use bucksaw_ingest::Queue;
 use bucksaw_ingest::handover::{self, Handover};
 use bucksaw_record::Id;
+use bucksaw_segment::{queue, shelf};
 use bucksaw_store::repair::{Held, IDS, Repair};
 use bucksaw_store::{Linked, PUT, Patience, Puller, Receive, Shelf};
 
@@ -14,6 +15,9 @@ use crate::balance;
 use crate::peers::Others;
 
 pub use bucksaw_cluster::Roles;
+
+/// The files that a node of this version takes and gives.
+pub const FORMATS: Formats = Formats { queue: Format::new(queue::VERSION), shelf: Format::new(shelf::VERSION) };
 
 /// An opened node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -43,8 +47,9 @@ pub struct Node {
 }
 
 impl Node {
-    /// Lets other nodes take from the queue, and bring to the shelf.
+    /// Lets other nodes take from the queue, and bring to the shelf, and tells them which files they meet there.
     pub fn answer_calls(&self) {
+        self.cluster.update(|facts| facts.formats = FORMATS);
         let router = self.cluster.router();
         let handover = Handover::new(Arc::clone(&self.queue), Arc::clone(&self.tasks));
         let call = handover.clone();

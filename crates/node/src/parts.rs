@@ -24,9 +24,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often retention and compaction are looked at when there is nothing to do.
 const TIDY_LOOK: Duration = Duration::from_secs(1);
 
-/// How long a node that stops waits until the others were told what it has: twice as long as it takes.
-const TOLD_MAX: Duration = Duration::from_secs(3);
-
 /// How long work that failed is left alone.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
@@ -111,16 +108,8 @@ impl Parts {
             }
         };
         within(&node.tasks, time, drain).await;
-        // What others remember of it while it is gone: a goodbye repeats what was told last.
-        let version = node.cluster.facts().version;
+        // What others remember of it while it is gone: a goodbye tells it first.
         Teller::new(node).tell(node, self.repair.as_deref());
-        let is_told = || node.cluster.facts().version > version;
-        let told = async {
-            while known_others(node) && !is_told() {
-                node.tasks.sleep(TICK).await;
-            }
-        };
-        within(&node.tasks, TOLD_MAX, told).await;
     }
 
     /// Ends them, and waits for at most `time` for what they are doing.

@@ -1,8 +1,11 @@
 //! The other nodes, as the store sees them.
+//!
+//! Whose version this node does not work with is not among those that it takes from or copies to, and so nothing is handed to
+//! a node that cannot read it. Such a store counts as one that is missing, not as one that is lost: what it holds is held.
 
 use std::sync::Arc;
 
-use bucksaw_cluster::{Cluster, Member};
+use bucksaw_cluster::{Cluster, Facts, Member};
 use bucksaw_store::{Fellow, Peer, Peers};
 
 /// The others that are alive.
@@ -10,32 +13,32 @@ use bucksaw_store::{Fellow, Peer, Peers};
 pub(crate) struct Others(pub(crate) Arc<Cluster>);
 
 impl Others {
-    fn those(&self, wanted: impl Fn(&Member) -> bool) -> Vec<Peer> {
-        let members = self.0.members();
-        let others = members.iter().filter(|member| member.facts.node != self.0.node() && member.is_live());
-        others.filter(|member| wanted(member)).map(peer).collect()
+    fn those(&self, wanted: impl Fn(&Facts, &Facts) -> bool) -> Vec<Peer> {
+        let (members, own) = (self.0.members(), self.0.facts());
+        let others = members.iter().filter(|member| member.facts.node != own.node && member.is_live());
+        others.filter(|member| wanted(&own, &member.facts)).map(peer).collect()
     }
 }
 
 impl Peers for Others {
     fn queues(&self) -> Vec<Peer> {
         // A store may have something left in its queue, from when it took records in, too.
-        self.those(|member| member.facts.roles.ingest || member.facts.queue.bytes > 0)
+        self.those(|own, facts| (facts.roles.ingest || facts.queue.bytes > 0) && facts.hands_to(own))
     }
 
     fn stores(&self) -> Vec<Peer> {
-        self.those(|member| member.facts.roles.store && !member.facts.draining)
+        self.those(|own, facts| facts.roles.store && !facts.draining && own.copies_to(facts))
     }
 
     fn fellows(&self) -> Vec<Fellow> {
-        let members = self.0.members();
-        let others = members.iter().filter(|member| member.facts.node != self.0.node() && member.facts.roles.store);
+        let (members, own) = (self.0.members(), self.0.facts());
+        let others = members.iter().filter(|member| member.facts.node != own.node && member.facts.roles.store);
         let fellow = |member: &Member| Fellow {
             peer: peer(member),
             incarnation: member.facts.incarnation,
             mark: member.facts.mark(),
             is_live: member.is_live(),
-            takes: !member.facts.draining,
+            takes: !member.facts.draining && own.copies_to(&member.facts),
         };
         others.map(fellow).collect()
     }

@@ -61,8 +61,8 @@ pub enum Why {
     #[error("refused: {0}")]
     Refused(String),
     /// It does not understand the question.
-    #[error("has another version of the program")]
-    OtherVersion,
+    #[error("has another version of the program: {0}")]
+    OtherVersion(String),
     /// It did not begin in time.
     #[error("did not begin to answer in time")]
     Late,
@@ -85,7 +85,7 @@ impl Why {
             Self::Down => "down",
             Self::Unreachable(_) => "unreachable",
             Self::Refused(_) => "refused",
-            Self::OtherVersion => "other_version",
+            Self::OtherVersion(_) => "other_version",
             Self::Late => "late",
             Self::Silent => "silent",
             Self::CutOff => "cut_off",

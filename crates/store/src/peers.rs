@@ -29,16 +29,16 @@ pub struct Fellow {
     pub mark: u64,
     /// Whether it is there, as far as is known; else it is down, or has left.
     pub is_live: bool,
-    /// Whether it takes copies: not when it will go soon.
+    /// Whether it takes copies: not when it will go soon, or cannot read what is written here.
     pub takes: bool,
 }
 
 /// Tells who is there.
 pub trait Peers: Send + Sync + std::fmt::Debug {
-    /// The others that may have something in their queues.
+    /// The others that may have something in their queues that can be read here.
     fn queues(&self) -> Vec<Peer>;
 
-    /// The others that keep them.
+    /// The others that keep them, and read what is written here.
     fn stores(&self) -> Vec<Peer>;
 
     /// All other stores that are known, also those that are down or have left.

@@ -13,6 +13,7 @@ use super::*;
 
 mod aside;
 mod repair;
+mod versions;
 
 /// A machine with a queue and a shelf, driven by hand.
 struct Machine {

@@ -64,4 +64,6 @@ pub const MAGIC: [u8; 8] = *b"\x89BSW\r\n\x1a\n";
 pub const TEXT_BYTES_MAX: usize = 1_024;
 
 #[cfg(test)]
+mod kept;
+#[cfg(test)]
 mod tests;

@@ -17,10 +17,18 @@ export function seen(node: NodeFacts): string {
 /** How the cluster is: a sentence where all is well, and else one for what concerns all nodes. */
 export function overall(cluster: ClusterFacts): { well: boolean; text: string } {
   const { replication_factor: wanted = 1, stores_alive: stores = 1, stores_missing: missing = 0, nodes } = cluster;
+  const { strangers = [], protocol = "" } = cluster;
   if (missing > 0) {
     const text =
       `${count(stores)} of ${plural(wanted, "store")} ${stores === 1 ? "is" : "are"} there: nothing is gathered until ` +
       `${count(missing)} more ${missing === 1 ? "comes" : "come"}. Records stay where they were taken in, and are found there.`;
+    return { well: false, text };
+  }
+  const [stranger] = strangers;
+  if (stranger !== undefined) {
+    const text =
+      `A node at ${stranger.address ?? "an unknown address"} speaks version ${stranger.protocol} of what nodes say to each ` +
+      `other, and this one ${protocol}: it is no member.`;
     return { well: false, text };
   }
   const short = shortfall(cluster).join(" ");
@@ -50,6 +58,9 @@ export function troubles(node: NodeFacts, when: (time: string) => string = (time
   }
   if (node.twin !== undefined) {
     found.push(`The node at ${node.twin} has the same id: a data directory was copied. Stop one of them.`);
+  }
+  if (node.apart !== undefined) {
+    found.push(`It ${node.apart}.`);
   }
   const waits = node.queue.oldest_pending_seconds ?? 0;
   if (waits > WAITS_MAX_SECONDS) {

@@ -16,6 +16,8 @@ export interface NodeFacts {
   twin?: string;
   /** It is a store that is gone, and all that it kept is kept by enough others. */
   made_good?: boolean;
+  /** What it and the asked node cannot do with each other because of their versions, as it goes on after its name. */
+  apart?: string;
   load?: { bytes_per_second: number; connections: number; level: number };
   uptime_seconds?: number;
   queue: {
@@ -71,6 +73,10 @@ export interface ClusterFacts {
   stores_alive?: number;
   stores_missing?: number;
   copies?: CopiesFacts;
+  /** The version that the asked node speaks with others. */
+  protocol?: string;
+  /** Nodes of another major version, which are no members. */
+  strangers?: { address: string | null; protocol: number }[];
 }
 
 export const clusterQuery = {

@@ -15,6 +15,9 @@ const GOODBYE_TIME: Duration = Duration::from_millis(500);
 impl Actor {
     /// Tells everyone by datagram, and some so that they surely have heard it; and writes the list a last time.
     pub(super) async fn leave(&mut self) {
+        // What changed a moment ago is told first, whenever the last was: that the queue is empty, say.
+        self.told = None;
+        self.own_facts();
         self.own.left = true;
         self.own_up();
         let me = self.gossip.me().address;

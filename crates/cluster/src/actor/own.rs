@@ -23,6 +23,7 @@ impl Actor {
             version: kept.version,
             address: kept.address,
             protocol: kept.protocol,
+            protocol_minor: kept.protocol_minor,
             left: kept.left,
             ..self.given.me.borrow().clone()
         };
@@ -49,7 +50,7 @@ impl Actor {
         let own = self.own.clone();
         self.given.me.send_if_modified(|facts| {
             (facts.incarnation, facts.version, facts.address) = (own.incarnation, own.version, own.address);
-            (facts.protocol, facts.left) = (own.protocol, own.left);
+            (facts.protocol, facts.protocol_minor, facts.left) = (own.protocol, own.protocol_minor, own.left);
             // It is no news to this task, and the floors above did not say it.
             false
         });

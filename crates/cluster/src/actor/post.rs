@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 
+use super::start::plain;
 use super::{Actor, Alarm};
 use crate::entry::Entry;
 use crate::packet::{self, Bad, Packet};
 use crate::pick;
+use crate::strange::Stranger;
 
 /// Own facts are told to so many at once; in larger clusters the others hear of them by comparing lists.
 const TELL_MAX: usize = 64;
@@ -14,9 +16,8 @@ const TELL_MAX: usize = 64;
 const DOUBTS_MAX: usize = 16;
 
 impl Actor {
-    pub(super) fn datagram(&mut self, bytes: &[u8]) {
-        let metrics = &self.given.metrics;
-        metrics.packets_received.inc();
+    pub(super) fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
+        self.given.metrics.packets_received.inc();
         match Packet::parse(bytes) {
             Ok(Packet::Gossip(packet)) => {
                 if let Some(rival) = self.gossip.rival(&packet) {
@@ -29,11 +30,15 @@ impl Actor {
             Ok(Packet::Facts(entry)) => {
                 self.hear([*entry]);
             }
-            Err(Bad::Malformed) => {
-                metrics.packets_bad.inc();
+            Err(Bad::Newer) => {
+                self.given.metrics.packets_of_later_kinds.inc();
             }
-            Err(Bad::Version) => {
-                metrics.packets_of_other_version.inc();
+            Err(Bad::Malformed) => {
+                self.given.metrics.packets_bad.inc();
+            }
+            Err(Bad::Version(protocol)) => {
+                self.given.metrics.packets_of_other_version.inc();
+                self.strange(Stranger { address: Some(plain(from)), protocol: protocol.into() });
             }
         }
         self.flush();

@@ -30,13 +30,14 @@ impl Actor {
     }
 
     /// Shows all nodes to the floors above.
-    pub(super) fn publish(&self) {
+    pub(super) fn publish(&mut self) {
         let now = self.now();
         let mut members = self.table.members(now);
         let state = if self.own.left { State::Left } else { State::Alive };
         let twin = self.twins.get(&self.own.node);
         let twin = twin.map(|twins| if twins.older == self.own.address { twins.newer } else { twins.older });
-        members.push(Member { facts: self.own.clone(), state, since: self.started.wall, twin });
+        members.push(Member { facts: self.own.clone(), state, since: self.started.wall, twin, apart: None });
+        self.tell_apart(&mut members);
         members.sort_unstable_by_key(|member| member.facts.node);
         for state in State::ALL {
             let count = members.iter().filter(|member| member.state == state).count();

@@ -8,13 +8,14 @@ use bucksaw_record::Id;
 
 use super::own::after;
 use super::{Actor, Alarm, Given, now};
-use crate::Facts;
 use crate::gossip::Gossip;
 use crate::identity::Identity;
 use crate::keep::Keep;
 use crate::reach::Reach;
+use crate::strange::Strangers;
 use crate::table::{Table, Times};
 use crate::timers::Timers;
+use crate::{Facts, Version};
 
 impl Actor {
     /// Reads what was kept.
@@ -39,7 +40,8 @@ impl Actor {
             table.hear(entry, started);
         }
         let own = Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.me.borrow().clone() };
-        let own = Facts { protocol: crate::PROTOCOL, left: false, ..own };
+        let Version { major, minor } = config.speaks;
+        let own = Facts { protocol: major, protocol_minor: minor, left: false, ..own };
         if !own.is_sound() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -64,6 +66,8 @@ impl Actor {
             doubted: started.uptime,
             succeeded: None,
             twins: BTreeMap::new(),
+            strangers: Strangers::default(),
+            apart: BTreeMap::new(),
             unsaved: [true, false],
             saved: None,
             saving: false,
@@ -76,6 +80,6 @@ impl Actor {
 }
 
 /// An address without what is of this machine only.
-fn plain(address: SocketAddr) -> SocketAddr {
+pub(super) fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port())
 }

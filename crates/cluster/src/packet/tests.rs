@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::tests::{any_identity, any_member, any_message};
 use crate::entry::{Gone, How, Live};
-use crate::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, MADE_GOOD_MAX, Roles};
+use crate::{ADDRESS_BYTES_MAX, Clients, Facts, Format, Formats, Held, Load, MADE_GOOD_MAX, Roles};
 
 /// The largest facts that are sound, of a node that is there: of one that is gone less is told.
 fn largest() -> Entry {
@@ -21,6 +21,8 @@ fn largest() -> Entry {
         clients: Clients { http: text.clone(), fast: text.clone(), durable: text.clone(), bulk: text },
         roles: Roles { ingest: false, store: false },
         protocol: u32::MAX,
+        protocol_minor: 999,
+        formats: Formats { queue: Format::new(99), shelf: Format::new(99) },
         load: Load { bytes_per_second: u64::MAX, connections: u64::MAX, level: 3 },
         queue: held,
         shelf: held,
@@ -68,6 +70,8 @@ fn unsound_facts_are_refused() {
     check(|entry| entry.facts.clients.fast = Some("a\u{1b}[2J".to_owned()));
     check(|entry| entry.facts.load.level = 4);
     check(|entry| entry.facts.made_good.push(1));
+    check(|entry| entry.facts.protocol_minor = 1_000);
+    check(|entry| entry.facts.formats.shelf.reads = 100);
     check(|entry| entry.facts.address.set_port(0));
     check(|entry| entry.facts.address.set_ip([0, 0, 0, 0].into()));
     check(|entry| entry.facts.incarnation = Id::MAX);
@@ -81,8 +85,11 @@ fn other_versions_are_told_apart_from_nonsense() {
     check(&[1], Bad::Malformed);
     check(&[1, 3], Bad::Malformed);
     check(&[1, 1], Bad::Malformed);
-    check(&[2, 1], Bad::Version);
-    check(&[0, 0, 0], Bad::Version);
+    check(&[1, 127, 9], Bad::Malformed);
+    check(&[1, 128, 9], Bad::Newer);
+    check(&[1, 255], Bad::Newer);
+    check(&[2, 1], Bad::Version(2));
+    check(&[0, 0, 0], Bad::Version(0));
     check(&[1; DATAGRAM_BYTES_MAX + 1], Bad::Malformed);
 }
 

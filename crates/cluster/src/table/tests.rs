@@ -59,6 +59,24 @@ fn the_newest_facts_win_in_whatever_order_they_come() {
 }
 
 #[test]
+fn what_an_older_node_left_out_when_it_passed_facts_on_is_taken_from_the_others() {
+    let mut table = table();
+    let told = |minor| {
+        let mut entry = entry(1, 5, 2);
+        entry.facts.protocol_minor = minor;
+        entry
+    };
+    let check = |table: &mut Table, minor, want, known| {
+        assert_eq!(table.hear(told(minor), at(0)), want);
+        assert_eq!(table.members(at(0))[0].facts.protocol_minor, known);
+    };
+    check(&mut table, 0, Heard::Standing, 0);
+    check(&mut table, 2, Heard::Facts, 2);
+    check(&mut table, 0, Heard::Nothing, 2);
+    check(&mut table, 2, Heard::Nothing, 2);
+}
+
+#[test]
 fn hearsay_keeps_a_node_alive_for_the_grace_only() {
     let mut table = table();
     table.hear(entry(1, 1, 1), at(0));

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bucksaw_cluster::{JSON_BYTES_MAX, State};
+use bucksaw_cluster::{JSON_BYTES_MAX, State, Stranger, Version};
 use bucksaw_doors::sim::Weather;
 use bucksaw_doors::{Body, Waiting};
 
@@ -143,4 +143,63 @@ fn members_are_picked_by_the_seed() {
     ids.dedup();
     assert_eq!(ids.len(), 4);
     assert_eq!(town.cluster(0).pick(members.iter(), 40).len(), 10);
+}
+
+#[test]
+fn who_speaks_another_major_version_is_no_member_and_told_of() {
+    let town = Town::settled(6, 2);
+    let stranger = town.world.add_node("stranger");
+    let at = town.nodes[0].node.address();
+    let list = format!(r#"{{"protocol":2,"members":[{{"facts":{{"address":"{}"}}}}]}}"#, stranger.address());
+    let asked = stranger.net().call(at, "cluster/facts", Body::whole(list));
+    let error = town.world.block_on(asked).unwrap_err().to_string();
+    assert_eq!(error, "it speaks version 1 of what nodes say to each other, and was asked in version 2");
+    stranger.net().send(town.nodes[1].node.address(), vec![2, 1, 9]);
+    town.world.run_for(seconds(1));
+    let told = |number: usize| town.cluster(number).strangers();
+    let want = vec![Stranger { address: Some(stranger.address()), protocol: 2 }];
+    assert_eq!((told(0), told(1)), (want.clone(), want));
+    assert_eq!(town.metric(0, "cluster_exchanges_of_other_version_total"), 1);
+    assert_eq!(town.metric(1, "cluster_packets_of_other_version_total"), 1);
+    assert_eq!((town.metric(0, "cluster_apart"), town.metric(1, "cluster_apart")), (1, 1));
+    assert!((0..2).all(|number| town.cluster(number).members().len() == 2));
+    town.world.run_for(seconds(130));
+    assert_eq!((told(0), told(1), town.metric(0, "cluster_apart")), (Vec::new(), Vec::new(), 0));
+}
+
+#[test]
+fn who_is_no_neighbour_is_a_member_and_told_of_while_it_is_there() {
+    let mut town = Town::new(7, 3);
+    let Version { major, minor } = Version::OWN;
+    town.start_with(0, |config| config.speaks = Version { major, minor: minor + 2 });
+    town.start_with(1, |config| config.speaks = Version { major, minor: minor + 1 });
+    town.start(2);
+    assert!(town.until(30, Town::all_alive), "{}", town.picture());
+    let apart = |town: &Town, one: usize, other: usize| town.member(one, other).unwrap().apart.is_some();
+    assert!(town.until(10, |town| apart(town, 0, 2) && apart(town, 2, 0)));
+    for (one, other) in [(0, 1), (1, 0), (1, 2), (2, 1)] {
+        assert!(!apart(&town, one, other), "{one} {other}");
+    }
+    assert_eq!([0, 1, 2].map(|number| town.metric(number, "cluster_apart")), [1, 0, 1]);
+    // It comes back as a neighbour.
+    town.kill(0);
+    town.start_with(0, |config| config.speaks = Version { major, minor: minor + 1 });
+    assert!(town.until(30, |town| town.all_alive() && !apart(town, 2, 0) && town.metric(2, "cluster_apart") == 0));
+}
+
+#[test]
+fn a_goodbye_tells_what_changed_a_moment_ago() {
+    let town = Town::settled(8, 3);
+    town.cluster(1).update(|facts| facts.queue.bytes = 5);
+    assert!(town.until(5, is_known));
+    town.cluster(1).update(|facts| facts.queue.bytes = 6);
+    assert!(town.until(5, is_known));
+    town.cluster(1).update(|facts| facts.queue.bytes = 0);
+    let leaving = town.cluster(1).clone();
+    town.world.block_on_node(&town.nodes[1].node, async move { leaving.leave().await }).unwrap();
+    town.world.run_for(seconds(2));
+    for number in [0, 2] {
+        let member = town.member(number, 1).unwrap();
+        assert_eq!((member.state, member.facts.queue.bytes), (State::Left, 0));
+    }
 }

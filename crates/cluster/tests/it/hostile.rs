@@ -34,6 +34,7 @@ proptest! {
         throw(&town, &like_ours);
         for number in 0..3 {
             let counted = town.metric(number, "cluster_packets_bad_total")
+                + town.metric(number, "cluster_packets_of_later_kinds_total")
                 + town.metric(number, "cluster_packets_of_other_version_total");
             prop_assert_eq!(counted, 2 * count);
         }

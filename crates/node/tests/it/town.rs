@@ -103,11 +103,11 @@ impl Town {
         let metrics = query::Metrics::new(&mut registry);
         let (of, on) = (Arc::clone(&queue), Arc::clone(&shelf));
         let engine = Engine::new(of, on, Pool::inline(), doors.clone(), query::Config::default(), metrics);
-        let serving = Serving::new(Arc::new(engine), Arc::clone(&tasks));
-        serving.register(cluster.router());
         let clock = Arc::clone(&doors.clock);
         let peers = Arc::new(Gossiped::new(Arc::clone(&cluster), clock, self.copies));
-        let scatter = Scatter::new(serving, peers, query::Patience::default(), None);
+        let serving = Serving::new(Arc::new(engine), Arc::clone(&tasks), peers);
+        serving.register(cluster.router());
+        let scatter = Scatter::new(serving, query::Patience::default(), None);
         let patience = store::Patience::default();
         let balance = balance::Config::default();
         let modestly = |work: &(dyn Fn() + Sync)| work();

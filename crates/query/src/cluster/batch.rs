@@ -28,6 +28,9 @@ const NANOS: u8 = 1;
 const MARKS: u8 = 2;
 const DESCENDING: u8 = 4;
 
+/// All that are known. One more would be a table more, and where the others lie would not be known.
+const FLAGS: u8 = NANOS | MARKS | DESCENDING;
+
 /// The bit of a run's stream that says that its records are on a shelf.
 const STORED: u32 = 1 << 31;
 
@@ -163,6 +166,9 @@ impl Batch {
     pub(crate) fn decode(content: &Bytes) -> Result<Self, Broken> {
         let mut rest = Cursor(content);
         let flags = rest.u8()?;
+        if flags & !FLAGS != 0 {
+            return Err(Broken("a batch has tables that a later version has added"));
+        }
         let order = if flags & DESCENDING == 0 { Order::Ascending } else { Order::Descending };
         let [records, streams, runs] = [rest.u32()? as usize, rest.u32()? as usize, rest.u32()? as usize];
         if records == 0 || records > RECORDS_MAX || streams > records || runs > records {

@@ -23,6 +23,8 @@ mod cells;
 mod counts;
 mod coverage;
 mod follow;
+#[cfg(test)]
+mod kept;
 mod made_good;
 mod merge;
 mod message;

@@ -54,10 +54,17 @@ pub(crate) struct Question {
     by_level: bool,
 }
 
+/// What is in a question of every version.
+#[derive(Deserialize)]
+struct Spoken {
+    #[serde(default)]
+    version: u32,
+}
+
 /// Why a question cannot be answered by this node.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unasked {
-    #[error("its version is {0}, and this node's {VERSION}")]
+    #[error("it answers questions of version {VERSION}, and this one is of version {0}")]
     Version(u32),
     #[error("it makes no sense to this node: {0}")]
     Senseless(String),
@@ -94,12 +101,12 @@ impl Question {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unasked> {
-        let question: Self = serde_json::from_slice(bytes).map_err(|error| Unasked::Senseless(error.to_string()))?;
-        if (VERSION_MIN..=VERSION).contains(&question.version) {
-            Ok(question)
-        } else {
-            Err(Unasked::Version(question.version))
+        let senseless = |error: serde_json::Error| Unasked::Senseless(error.to_string());
+        let Spoken { version } = serde_json::from_slice(bytes).map_err(senseless)?;
+        if !(VERSION_MIN..=VERSION).contains(&version) {
+            return Err(Unasked::Version(version));
         }
+        serde_json::from_slice(bytes).map_err(senseless)
     }
 
     pub(crate) fn request(&self) -> Result<Request, Unasked> {
@@ -245,6 +252,8 @@ mod tests {
         );
         assert!(least.unwrap().request().is_ok());
         assert!(matches!(decode(r#"{"version":2}"#), Err(Unasked::Version(2))));
+        let words = decode(r#"{"version":2,"q":[],"from":7}"#).unwrap_err().to_string();
+        assert_eq!(words, "it answers questions of version 1, and this one is of version 2");
         assert!(matches!(decode("{}"), Err(Unasked::Version(0))));
         assert!(matches!(decode("["), Err(Unasked::Senseless(_))));
         assert!(decode(r#"{"version":1,"q":"("}"#).unwrap().request().is_err());

@@ -197,7 +197,7 @@ impl Serving {
 
 fn unasked(unasked: Unasked) -> io::Error {
     match unasked {
-        Unasked::Version(_) => io::ErrorKind::Unsupported.into(),
+        Unasked::Version(_) => io::Error::new(io::ErrorKind::Unsupported, unasked.to_string()),
         Unasked::Senseless(_) => io::Error::other(unasked.to_string()),
     }
 }

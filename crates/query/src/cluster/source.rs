@@ -141,10 +141,10 @@ pub(crate) fn senseless(broken: Broken) -> Why {
     Why::Senseless(broken.0.to_owned())
 }
 
-fn refused(error: &io::Error) -> Why {
+pub(super) fn refused(error: &io::Error) -> Why {
     let words = || error.to_string().chars().take(200).collect();
     match error.kind() {
-        io::ErrorKind::Unsupported => Why::OtherVersion,
+        io::ErrorKind::Unsupported => Why::OtherVersion(words()),
         io::ErrorKind::Other => Why::Refused(words()),
         _ => Why::Unreachable(words()),
     }

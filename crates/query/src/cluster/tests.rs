@@ -570,6 +570,10 @@ async fn questions_of_another_version_are_not_understood() {
     let kind = async |text| serving.answer("query/search", body(text)).await.unwrap_err().kind();
     assert_eq!(kind(r#"{"version":2,"q":""}"#).await, io::ErrorKind::Unsupported);
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
+    let error = serving.answer("query/search", body(r#"{"version":2,"q":{}}"#)).await.unwrap_err();
+    let why = source::refused(&error).to_string();
+    let words = "has another version of the program: it answers questions of version 1, and this one is of version 2";
+    assert_eq!(why, words);
     let question = Question::new(&request("")).encode();
     let error = serving.answer("query/dance", Body::whole(question)).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::Unsupported);

@@ -48,4 +48,6 @@ const MAGIC: [u8; 8] = *b"BSWSHELF";
 const END_MAGIC: [u8; 8] = *b"BSWFOOT1";
 
 #[cfg(test)]
+mod kept;
+#[cfg(test)]
 mod tests;

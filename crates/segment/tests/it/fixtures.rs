@@ -136,6 +136,8 @@ fn queue_segment_version_1() {
     let found = survey(&file, &path(name)).unwrap();
     assert_eq!((found.reach.records, found.torn_bytes, found.damage.len()), (5, 0, 0));
     assert_eq!(found.streams, labels());
+    let written = std::fs::read(path(name)).unwrap();
+    assert!(written == queue_bytes(), "what is written has changed: give it another version, and a file of its own");
     let mut frames = Frames::new(file, path(name), SEGMENT, HEADER_LEN as u64, found.end, Vec::new());
     let chunk = frames.next_chunk().unwrap().unwrap();
     let plain = |text: &[u8]| (9, 0, 0, text.to_vec());

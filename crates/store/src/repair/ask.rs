@@ -121,3 +121,6 @@ impl Sealed {
         Ids::decode(&bytes).ok_or_else(|| wrong("these are no ids"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ fn members(stores: &[(bool, &[u64])]) -> Vec<Member> {
     let member = |(number, (is_gone, without)): (u64, &(bool, &[u64]))| {
         let made_good = without.iter().map(|other| bare(*other).mark()).collect();
         let state = if *is_gone { State::Down } else { State::Alive };
-        Member { facts: Facts { made_good, ..bare(number) }, state, since: Millis(0), twin: None }
+        Member { facts: Facts { made_good, ..bare(number) }, state, since: Millis(0), twin: None, apart: None }
     };
     (0..).zip(stores).map(member).collect()
 }

@@ -1,0 +1,47 @@
+//! Nodes whose version this one does not work with: members that are no neighbours, and strangers. Told in the log once, in a
+//! metric, and to the floors above.
+
+use std::collections::BTreeMap;
+
+use super::Actor;
+use crate::{Member, Stranger, Version};
+
+impl Actor {
+    /// A node of another major version is there, and is no member.
+    pub(super) fn strange(&mut self, stranger: Stranger) {
+        if self.strangers.hear(stranger, self.now().uptime) {
+            let Stranger { address, protocol } = stranger;
+            let own = Version::OWN.major;
+            tracing::warn!(
+                ?address,
+                protocol,
+                own,
+                "a node speaks another version of what nodes say to each other: it is no member of this cluster"
+            );
+        }
+    }
+
+    /// Finds out who this node does not work with, and tells it when that is news.
+    pub(super) fn tell_apart(&mut self, members: &mut [Member]) {
+        let mut apart = BTreeMap::new();
+        for member in members.iter_mut().filter(|member| member.facts.node != self.own.node) {
+            // Until it has told of itself nothing is known of its version.
+            member.apart = self.own.apart_from(&member.facts).filter(|_| member.facts.version > 0);
+            if let Some(words) = member.apart.clone().filter(|_| member.is_live()) {
+                let (node, address) = (member.facts.node, member.facts.address);
+                if self.apart.get(&node) != Some(&words) {
+                    tracing::warn!(%node, %address, what = %words, "the versions of a node and of this one do not work with each other");
+                }
+                apart.insert(node, words);
+            }
+        }
+        for node in self.apart.keys().filter(|node| !apart.contains_key(node)) {
+            tracing::info!(%node, "a node whose version did not work with this one's has another, or is gone");
+        }
+        self.apart = apart;
+        let strangers = self.strangers.list();
+        let metric = self.apart.len() + strangers.len();
+        self.given.metrics.apart.set(i64::try_from(metric).unwrap_or(i64::MAX));
+        self.given.strangers.send_if_modified(|shown| std::mem::replace(shown, strangers.clone()) != strangers);
+    }
+}
