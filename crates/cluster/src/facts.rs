@@ -21,7 +21,7 @@ pub const PROTOCOL: u32 = 1;
 pub const ADDRESS_BYTES_MAX: usize = 120;
 
 /// A node tells of so many stores that were made good, at most ([`Facts::made_good`]).
-pub const MADE_GOOD_MAX: usize = 4;
+pub const MADE_GOOD_MAX: usize = 3;
 
 /// What a node tells of itself.
 ///
