@@ -49,11 +49,11 @@ impl Running<'_> {
 
     /// Waits until every record is on as many stores as promised.
     pub(super) fn wait_restored(&mut self, row: &Row) -> Option<Duration> {
-        let until = Instant::now() + RESTORE_MAX;
+        let (until, passes) = (Instant::now() + RESTORE_MAX, copies::passes(&self.field.nodes));
         // What came in the last seconds may be in queues.
         let fresh = (self.options.rate * FORWARDERS + 1_000) as u64 * WAIT_MAX_SECONDS as u64;
         loop {
-            let Some(missing) = copies::missing(&self.field.nodes, COPIES, fresh) else {
+            let Some(missing) = copies::missing(&self.field.nodes, COPIES, fresh, &passes) else {
                 let took = self.watch.now() - row.ended;
                 eprintln!("           copies restored after {:.1} s", took.as_secs_f64());
                 return Some(took);

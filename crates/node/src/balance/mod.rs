@@ -73,9 +73,8 @@ impl Balance {
         let others: Vec<&Member> = members.iter().filter(|member| member.facts.node != me && takes(member)).collect();
         self.measure(queue);
         let all = others.iter().map(|member| member.facts.load.bytes_per_second).chain([self.bytes_per_second]);
-        let sum = all.clone().map(u128::from).sum::<u128>();
+        let sum = all.map(u128::from).sum::<u128>();
         let mean = u64::try_from(sum / (others.len() as u128 + 1)).unwrap_or(u64::MAX);
-        let most = all.max().unwrap_or(0);
         let signs = self.sample(queue, mean).signs(self.config.busy_bytes_per_second);
         let level = self.level.step(signs);
         let guide = queue.guide();
@@ -99,7 +98,7 @@ impl Balance {
             refuses,
             bytes_per_second: load.bytes_per_second,
             connections: load.connections,
-            others: others.iter().map(|member| other(member, most)).collect(),
+            others: others.iter().map(|member| other(member, mean)).collect(),
         };
         guide.advise(advice);
         let distress =
@@ -158,11 +157,11 @@ fn standing(node: Id, load: &Load) -> Standing {
     Standing { node, level: load.level, bytes_per_second: load.bytes_per_second }
 }
 
-/// Another node, as clients are told of it. What it has to spare is by how much it has less than the one that has most,
-/// and a sixteenth of that besides, so that each has some odds.
-fn other(member: &Member, most: u64) -> Other {
+/// Another node, as clients are told of it. What it has to spare is what it lacks of the mean, so that nodes which lack
+/// something get it in proportion, and a sixteenth of the mean besides, so that each has some odds.
+fn other(member: &Member, mean: u64) -> Other {
     let clients = &member.facts.clients;
-    let spare = most.saturating_sub(member.facts.load.bytes_per_second).saturating_add(most / 16 + 1);
+    let spare = mean.saturating_sub(member.facts.load.bytes_per_second).saturating_add(mean / 16 + 1);
     Other {
         level: member.facts.load.level,
         bytes_per_second: member.facts.load.bytes_per_second,
