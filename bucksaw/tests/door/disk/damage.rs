@@ -25,6 +25,9 @@ fn stocked() -> Node {
     }
     assert_eq!(shelf_files(&node, "seg").len(), LOADS);
     assert!(node.terminate().success());
+    // What the store has is readable in the queue for ten seconds yet, and would be found there.
+    let handed_over = fs::read_dir(node.dir().join("queue")).unwrap();
+    handed_over.for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
     node
 }
 
