@@ -2,10 +2,13 @@
 //! stated time, and nothing is copied that need not be.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_doors::Fs as _;
 use bucksaw_record::Millis;
+use bucksaw_segment::Reach;
+use bucksaw_store::Stored;
 use bucksaw_store::repair::{self, Hindrance};
 
 use crate::bench::{Bench, LOST_AFTER, PERIOD, REPAIRED};
@@ -134,23 +137,28 @@ fn a_store_that_is_only_started_anew_starts_no_storm() {
     bench.check();
 }
 
+/// Flips a bit of the text of the first block on a machine: the segment, and what the block holds.
+fn damaged(bench: &mut Bench, at: usize) -> (Arc<Stored>, Reach) {
+    let segment = Arc::clone(&bench.fleet.machines[at].node().unwrap().shelf.segments()[0]);
+    let block = segment.footer().blocks[0].clone();
+    bench.flip(at, segment.reader().path(), (block.at + block.rows_bytes() + 9) * 8);
+    (segment, block.reach)
+}
+
 #[test]
 fn a_damaged_block_is_restored_from_another_store() {
     let mut bench = Bench::new(7, 3, 2);
     bench.send(30);
     bench.settle();
     bench.pass(PERIOD);
-    let node = bench.fleet.machines[1].node().unwrap();
-    let segment = node.shelf.segments()[0].clone();
-    let block = segment.footer().blocks[0].clone();
-    bench.flip(1, segment.reader().path(), (block.at + block.rows_bytes() + 9) * 8);
+    let (_, reach) = damaged(&mut bench, 1);
     assert_eq!(bench.restored_bytes(), 0);
     // The next pass that holds blocks against their checksums.
     bench.pass(2 * PERIOD);
     assert!(bench.is_whole_within(Duration::ZERO), "{:?}", bench.copies());
     bench.check();
     let restored: u64 = bench.statuses().iter().map(|status| status.restored_records).sum();
-    assert!(restored >= block.reach.records && restored < u64::from(bench.sent) / 2, "{restored}");
+    assert!(restored >= reach.records && restored < u64::from(bench.sent) / 2, "{restored}");
 }
 
 #[test]
@@ -177,13 +185,10 @@ fn a_hint_is_followed_at_once() {
     bench.send(30);
     bench.settle();
     bench.pass(PERIOD);
-    let node = bench.fleet.machines[1].node().unwrap();
-    let segment = node.shelf.segments()[0].clone();
-    let block = segment.footer().blocks[0].clone();
-    bench.flip(1, segment.reader().path(), (block.at + block.rows_bytes() + 9) * 8);
+    let (segment, reach) = damaged(&mut bench, 1);
     // A search finds the damage, and tells.
     assert!(segment.block(0).is_err());
-    let (low, high) = (block.reach.low.at(), block.reach.high.at());
+    let (low, high) = (reach.low.at(), reach.high.at());
     bench.fleet.machines.iter().filter_map(Machine::repair).for_each(|repair| repair.hint(low, high));
     assert!(bench.is_whole_within(Duration::from_secs(5)), "{:?}", bench.copies());
     bench.check();
