@@ -52,13 +52,13 @@ enum What {
     /// Measure one, two and three pairs of an ingest node and a store, each process with a part of a core
     Scaling {
         /// Hundredths of a core for each ingest node
-        #[arg(long, default_value_t = 2)]
+        #[arg(long, default_value_t = 5)]
         ingest_percent: u64,
         /// Hundredths of a core for each store
-        #[arg(long, default_value_t = 13)]
+        #[arg(long, default_value_t = 10)]
         store_percent: u64,
         /// Seconds before each measurement
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 10)]
         warm: u64,
         /// Seconds of each measurement
         #[arg(long, default_value_t = 60)]
