@@ -29,7 +29,7 @@ pub struct Scene {
     pub least: Option<u64>,
     /// What it has more than the mean, now or over the last while, whichever is less.
     pub excess: u64,
-    /// How much more it has taken in than another over the last while: see [`calm`](super::calm).
+    /// How much more it has taken in than another over the last while: see `calm`.
     pub lasting: u64,
     /// What it offers at least, when it has to let clients go, or is busy for another reason; `None` when it has none.
     pub distress: Option<u64>,
