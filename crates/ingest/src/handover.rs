@@ -25,7 +25,6 @@ use bucksaw_segment::queue;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tracing::warn;
 
 use crate::lane::stream_frame;
 use crate::queue::{Backlog, Due, Queue};
@@ -246,7 +245,14 @@ impl Handover {
         let queue = Arc::clone(&self.queue);
         let files = run(&self.tasks, move || {
             let views = queue.lease(asked.holder, lease, asked.text_bytes);
-            views.into_iter().map(Handed::new).collect::<Vec<Handed>>()
+            let hand = |view: View| {
+                let id = view.id;
+                Handed::new(view).inspect_err(|_| {
+                    queue.unreadable(id);
+                    queue.release_of(asked.holder, &[id]);
+                })
+            };
+            views.into_iter().filter_map(|view| hand(view).ok()).collect::<Vec<Handed>>()
         });
         let files = files.await.ok_or_else(|| io::Error::other("nothing was handed over because of a bug"))?;
         let segments = files.iter().map(Handed::describe).collect();
@@ -335,9 +341,9 @@ struct Handed {
 }
 
 impl Handed {
-    fn new(view: View) -> Self {
-        let mended = view.broken_places().is_some().then(|| mend(&view));
-        Self { view, mended }
+    fn new(view: View) -> io::Result<Self> {
+        let mended = view.broken_places().is_some().then(|| mend(&view)).transpose()?;
+        Ok(Self { view, mended })
     }
 
     fn describe(&self) -> TakenSegment {
@@ -346,8 +352,9 @@ impl Handed {
     }
 }
 
-/// A queue file of the whole frames of another, with the same id: so their checksums fit.
-fn mend(view: &View) -> Vec<u8> {
+/// A queue file of the whole frames of another, with the same id: so their checksums fit. All of them, or none: what is left
+/// out here is let go of when the rest is stored.
+fn mend(view: &View) -> io::Result<Vec<u8>> {
     let mut file = queue::header(view.id).to_vec();
     for (number, labels) in (0..).zip(view.streams()) {
         file.extend_from_slice(&stream_frame(number, labels, queue::seed(view.id)));
@@ -355,13 +362,10 @@ fn mend(view: &View) -> Vec<u8> {
     let mut frames = view.frames(0);
     for place in view.broken_places().unwrap_or_default() {
         frames.seek(place.at);
-        let Ok(Some(header)) = frames.next_header() else { continue };
-        match view.bytes(place.at, header.frame_len() as usize) {
-            Ok(frame) => file.extend_from_slice(&frame),
-            Err(error) => warn!(segment = %view.id, %error, "cannot read a frame of a damaged queue segment"),
-        }
+        let header = frames.next_header().map_err(io::Error::other)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        file.extend_from_slice(&view.bytes(place.at, header.frame_len() as usize)?);
     }
-    file
+    Ok(file)
 }
 
 async fn send_all(tasks: &Arc<dyn Tasks>, writer: &BodyWriter, head: Bytes, files: Vec<Handed>) -> io::Result<u64> {
