@@ -29,6 +29,13 @@ pub(crate) fn ask(at: SocketAddr, ledger: &Ledger, expected: &Expected) -> Optio
     (answer.status == 200).then(|| settled(ledger, expected, &answer.body, partial))
 }
 
+/// Whether a loss would be seen: one line more is expected of a node than was ever sent.
+pub(crate) fn tells_a_loss(at: SocketAddr) -> bool {
+    let ledger = Ledger::new("nobody");
+    ledger.acknowledge(ledger.next(1));
+    ask(at, &ledger, &ledger.everything()).is_some_and(|seen| !seen.partial && seen.verdict.lost == [0])
+}
+
 fn partial(stats: &str) -> Option<bool> {
     serde_json::from_str::<serde_json::Value>(stats).ok()?["partial"].as_bool()
 }

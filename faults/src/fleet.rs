@@ -273,6 +273,18 @@ impl Drop for Node {
     }
 }
 
+/// So many ingest nodes, and after them as many stores, that do not run yet.
+pub(crate) fn pairs(common: &Common, each: usize) -> anyhow::Result<Vec<Node>> {
+    let roles = [Role::Ingest, Role::Store].into_iter().flat_map(|role| (0..each).map(move |number| (role, number)));
+    roles.enumerate().map(|(place, (role, number))| Node::new(common, role, number + 1, place as u8)).collect()
+}
+
+/// Starts nodes, and waits until all are ready.
+pub(crate) fn start(nodes: &mut [Node]) -> anyhow::Result<()> {
+    nodes.iter_mut().try_for_each(Node::begin)?;
+    nodes.iter_mut().try_for_each(Node::wait_ready)
+}
+
 /// The address as clients write it.
 pub(crate) fn url(at: SocketAddr) -> String {
     debug_assert!(matches!(at.ip(), IpAddr::V4(_)));

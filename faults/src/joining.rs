@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::fleet::{Common, Node, Role};
+use crate::fleet::{self, Common, Node, Role};
 use crate::ledger::Ledger;
 use crate::load::Forwarder;
 use crate::proxy::Proxy;
@@ -43,14 +43,11 @@ pub struct Joining {
 pub fn join(joining: &Joining) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
     let common = Common::new(&joining.bucksaw, home.path(), 2, false)?;
-    let mut nodes = Vec::new();
-    for place in 0..2 * (NODES + 1) {
-        let role = if place <= NODES { Role::Ingest } else { Role::Store };
-        let mut node = Node::new(&common, role, place % (NODES + 1) + 1, place as u8)?;
+    let mut nodes = fleet::pairs(&common, NODES + 1)?;
+    for node in &mut nodes {
         if let Some(busy) = &joining.busy {
             node.more = vec!["--busy-bytes-per-second".into(), busy.clone()];
         }
-        nodes.push(node);
     }
     let is_new = |place: usize| place % (NODES + 1) == NODES;
     for (place, node) in nodes.iter_mut().enumerate().filter(|(place, _)| !is_new(*place)) {

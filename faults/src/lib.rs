@@ -17,6 +17,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is about real time, real files and real processes")]
 #![expect(clippy::print_stderr, reason = "a run of minutes says how it goes")]
 
+mod asker;
 mod cgroup;
 mod check;
 mod copies;
@@ -39,6 +40,7 @@ mod timeline;
 mod upgrade;
 mod wall;
 mod watch;
+mod well;
 
 pub use joining::{Joining, join};
 pub use ledger::{Expected, Ledger, Since, Verdict};

@@ -4,6 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use crate::asker::Told;
+use crate::watch::Probe;
+
+/// The row of the last look at everything.
+pub(crate) const AT_THE_END: &str = "at the end";
+
 /// A fault, and what came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
@@ -32,6 +38,13 @@ pub struct Row {
     pub foreign: usize,
     /// Answers asked for while it lasted: complete, partial, and none.
     pub answers: [usize; 3],
+}
+
+impl Row {
+    /// Counts an answer that was asked for while it lasted.
+    pub(crate) fn count(&mut self, told: &Told) {
+        self.answers[told.seen.as_ref().map_or(2, |seen| usize::from(seen.partial))] += 1;
+    }
 }
 
 /// How long probe lines took to be found.
@@ -75,6 +88,52 @@ pub struct Report {
     pub steady: Latency,
     /// The same while something was wrong, or being healed.
     pub faulty: Latency,
+}
+
+impl Report {
+    /// Puts down, also in the row of the time, what an answer of the node with this name showed.
+    pub(crate) fn note(&mut self, row: &mut Row, told: &Told, node: &str) {
+        let Some(seen) = &told.seen else { return };
+        let keyed = |numbers: &[u64]| numbers.iter().map(|number| (told.writer.clone(), *number)).collect::<Vec<_>>();
+        if !seen.partial {
+            row.lost.extend(keyed(&seen.verdict.lost));
+        }
+        row.doubled.extend(keyed(&seen.verdict.doubled));
+        row.foreign += seen.verdict.foreign;
+        if let Some(wrong) = seen.verdict.wrong(seen.partial) {
+            let (at, what) = (told.at.as_secs_f64(), &row.name);
+            self.wrong(format!("{at:.1} s, {what}: the answer of {node} about {}: {wrong}", told.writer));
+        }
+    }
+
+    /// Puts down, and says at once, that something is not as it should be.
+    pub(crate) fn wrong(&mut self, problem: String) {
+        eprintln!("           {problem}");
+        self.problems.push(problem);
+    }
+
+    /// Puts down how long probe lines took to be found, each with the first fault that it met.
+    pub(crate) fn found(&mut self, probes: &[Probe]) {
+        let (mut steady, mut faulty) = (Vec::new(), Vec::new());
+        for probe in probes {
+            let took = probe.took.unwrap_or(Duration::MAX);
+            let arrived = probe.sent.saturating_add(took);
+            let touches = |row: &&mut Row| {
+                row.name != AT_THE_END && probe.sent < row.ended + row.heal.unwrap_or_default() && row.began < arrived
+            };
+            match self.rows.iter_mut().find(touches) {
+                Some(row) => {
+                    row.gap = row.gap.max(took);
+                    faulty.push(took);
+                }
+                None => steady.push(took),
+            }
+            if probe.took.is_none() {
+                self.problems.push(format!("the probe line sent at {:.1} s was never found", probe.sent.as_secs_f64()));
+            }
+        }
+        (self.steady, self.faulty) = (Latency::of(steady), Latency::of(faulty));
+    }
 }
 
 impl fmt::Display for Report {

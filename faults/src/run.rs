@@ -2,27 +2,27 @@
 
 mod after;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
-use crate::check::{Seen, ask};
+use crate::asker::{Asker, Told};
+use crate::check::{ask, tells_a_loss};
 use crate::fault::{Blow, Field, Kind, Means};
-use crate::fleet::{Common, Node, Role};
+use crate::fleet::{self, Common, Node, Role};
 use crate::ledger::Ledger;
 use crate::load::{Forwarder, bulk};
 use crate::proxy::Proxy;
 use crate::random::Random;
-use crate::report::{Latency, Report, Row};
+use crate::report::{AT_THE_END, Report, Row};
 use crate::schedule::{Step, draw};
 use crate::wall::Wall;
-use crate::watch::{Watch, count};
-use crate::{plot, timeline};
+use crate::watch::Watch;
+use crate::{plot, timeline, well};
 
 /// Nodes of each role.
 const NODES: usize = 3;
@@ -30,17 +30,8 @@ const NODES: usize = 3;
 /// Forwarders, each fed with its own lines.
 const FORWARDERS: usize = 8;
 
-/// The row of the last look at everything.
-const AT_THE_END: &str = "at the end";
-
-/// How long the cluster may take to come right after a fault.
-const HEAL_MAX: Duration = Duration::from_secs(120);
-
 /// Copies of each record.
 const COPIES: usize = 2;
-
-/// Nothing should wait for a store for longer than this when all is well.
-const WAIT_MAX_SECONDS: f64 = 6.0;
 
 /// A node of this size can be filled up.
 const SMALL_DISK: u64 = 256 << 20;
@@ -116,10 +107,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     let roles: Vec<Role> = [Role::Ingest, Role::Store].into_iter().flat_map(|role| [role; NODES]).collect();
     let (mut steps, left_out) = draw(&mut random, &roles, options.small, options.hold, &means);
     let wall = if common.users { Some(Wall::build(&common.minder)?) } else { None };
-    let mut nodes = Vec::new();
-    for (place, role) in roles.iter().enumerate() {
-        nodes.push(Node::new(&common, *role, place % NODES + 1, place as u8)?);
-    }
+    let nodes = fleet::pairs(&common, NODES)?;
     let proxies = nodes.iter().filter(|node| node.role == Role::Ingest).enumerate();
     let proxies: Result<Vec<Proxy>, _> = proxies
         .map(|(number, node)| Proxy::start((common.ip(101 + number as u8), 7652).into(), node.durable()))
@@ -157,26 +145,6 @@ struct Running<'a> {
     bulk_abandon: Arc<AtomicBool>,
     asker: Asker,
     report: Report,
-}
-
-/// A thread that asks all the time.
-struct Asker {
-    told: Arc<Mutex<Vec<Told>>>,
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-/// What an answer showed that was asked for while things went wrong.
-struct Told {
-    at: Duration,
-    node: usize,
-    writer: String,
-    /// None when there was no whole answer.
-    seen: Option<Seen>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Running<'a> {
@@ -243,12 +211,7 @@ impl<'a> Running<'a> {
 
     /// Shows that a loss would be seen: one line more is expected than there is.
     fn control(&mut self) {
-        let ledger = Ledger::new("nobody");
-        let _ = ledger.next(1);
-        ledger.acknowledge(0..1);
-        let at = self.field.nodes[0].http();
-        let seen = ask(at, &ledger, &ledger.everything());
-        if !seen.is_some_and(|seen| !seen.partial && seen.verdict.lost == [0]) {
+        if !tells_a_loss(self.field.nodes[0].http()) {
             self.report.problems.push("a line that was never sent was not told as lost".into());
         }
         if self.options.lose_a_line {
@@ -288,42 +251,8 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Waits until every node is there for every node, nothing old waits, and answers are complete.
     fn wait_well(&self, when: &str) -> anyhow::Result<()> {
-        let until = Instant::now() + HEAL_MAX;
-        loop {
-            match self.trouble() {
-                None => return Ok(()),
-                Some(trouble) if Instant::now() > until => {
-                    bail!("{when}: not well after {} s: {trouble}", HEAL_MAX.as_secs())
-                }
-                Some(_) => thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    }
-
-    /// What is not well.
-    fn trouble(&self) -> Option<String> {
-        let nodes = &self.field.nodes;
-        for node in nodes {
-            let Ok(cluster) = node.cluster() else { return Some(format!("{} does not answer", node.name)) };
-            let listed = cluster["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let ready = listed.iter().filter(|node| node["state"] == "ready").count();
-            if ready != nodes.len() {
-                let states: BTreeMap<&str, &str> = listed
-                    .iter()
-                    .filter_map(|node| Some((node["addresses"]["cluster"].as_str()?, node["state"].as_str()?)))
-                    .collect();
-                return Some(format!("{} sees {ready} of {} nodes ready: {states:?}", node.name, nodes.len()));
-            }
-        }
-        for (node, told) in nodes.iter().zip(self.watch.told()) {
-            if told.oldest > WAIT_MAX_SECONDS {
-                return Some(format!("{}: {:.0} bytes wait, for {:.0} s", node.name, told.pending, told.oldest));
-            }
-        }
-        let partial = nodes.iter().find(|node| count(node.http(), "", 0).is_none());
-        partial.map(|node| format!("{} gives no complete answer", node.name))
+        well::wait(&self.field.nodes, &self.watch, when)
     }
 
     /// Compares what every node shows with what was acknowledged, and puts down what was seen meanwhile.
@@ -331,17 +260,15 @@ impl<'a> Running<'a> {
         for (place, node) in self.field.nodes.iter().enumerate() {
             for ledger in &self.ledgers {
                 let seen = ask(node.http(), ledger, &ledger.recent());
-                let told = Told { at: self.watch.now(), node: place, writer: ledger.name().to_owned(), seen };
-                note(&mut self.report.problems, row, &told, &node.name);
+                let told = Told { at: self.watch.now(), place, writer: ledger.name().to_owned(), seen };
+                self.report.note(row, &told, &node.name);
             }
         }
-        for told in lock(&self.asker.told).drain(..) {
-            let name = &self.field.nodes[told.node].name;
+        for told in self.asker.take() {
             if told.at >= row.began {
-                let seen = told.seen.as_ref();
-                row.answers[seen.map_or(2, |seen| usize::from(seen.partial))] += 1;
+                row.count(&told);
             }
-            note(&mut self.report.problems, row, &told, name);
+            self.report.note(row, &told, &self.field.nodes[told.place].name);
         }
     }
 
@@ -355,7 +282,7 @@ impl<'a> Running<'a> {
         let row = Row { name: AT_THE_END.into(), began: self.watch.now(), ..Row::default() };
         let row = self.last_look(row)?;
         self.report.rows.push(row);
-        self.asker.stop.store(true, Ordering::Relaxed);
+        self.asker.stop();
         if !self.options.small {
             self.miss_each_store()?;
         }
@@ -368,26 +295,7 @@ impl<'a> Running<'a> {
         let (samples, probes) = (self.watch.samples(), self.watch.probes());
         let report = &mut self.report;
         report.acknowledged = self.ledgers.iter().map(|ledger| ledger.acknowledged()).sum();
-        let (mut steady, mut faulty) = (Vec::new(), Vec::new());
-        for probe in &probes {
-            let took = probe.took.unwrap_or(Duration::MAX);
-            let arrived = probe.sent.saturating_add(took);
-            let touches = |row: &&mut Row| {
-                row.name != AT_THE_END && probe.sent < row.ended + row.heal.unwrap_or_default() && row.began < arrived
-            };
-            match report.rows.iter_mut().find(touches) {
-                Some(row) => {
-                    row.gap = row.gap.max(took);
-                    faulty.push(took);
-                }
-                None => steady.push(took),
-            }
-            if probe.took.is_none() {
-                let at = probe.sent.as_secs_f64();
-                report.problems.push(format!("the probe line sent at {at:.1} s was never found"));
-            }
-        }
-        (report.steady, report.faulty) = (Latency::of(steady), Latency::of(faulty));
+        report.found(&probes);
         if let Some(out) = &self.options.out {
             let writers: Vec<String> = self.ledgers.iter().map(|ledger| ledger.name().to_owned()).collect();
             timeline::write(out, report, &samples, &probes, &writers)?;
@@ -399,51 +307,6 @@ impl<'a> Running<'a> {
 
 fn is_over_at_once(blow: Blow) -> bool {
     blow.kind == Kind::Rolling || blow.kind.loses_copies()
-}
-
-/// Puts down what an answer showed.
-fn note(problems: &mut Vec<String>, row: &mut Row, told: &Told, node: &str) {
-    let Some(seen) = &told.seen else { return };
-    let keyed = |numbers: &[u64]| numbers.iter().map(|number| (told.writer.clone(), *number)).collect::<Vec<_>>();
-    if !seen.partial {
-        row.lost.extend(keyed(&seen.verdict.lost));
-    }
-    row.doubled.extend(keyed(&seen.verdict.doubled));
-    row.foreign += seen.verdict.foreign;
-    if let Some(wrong) = seen.verdict.wrong(seen.partial) {
-        let (at, what) = (told.at.as_secs_f64(), &row.name);
-        let problem = format!("{at:.1} s, {what}: the answer of {node} about {}: {wrong}", told.writer);
-        eprintln!("           {problem}");
-        problems.push(problem);
-    }
-}
-
-impl Asker {
-    fn start(nodes: Vec<std::net::SocketAddr>, ledgers: Vec<Arc<Ledger>>, watch: Arc<Watch>, seed: u64) -> Self {
-        let (told, stop) = (Arc::<Mutex<Vec<Told>>>::default(), Arc::<AtomicBool>::default());
-        let (tell, stopped) = (Arc::clone(&told), Arc::clone(&stop));
-        let thread = thread::spawn(move || {
-            let mut random = Random::new(seed);
-            while !stopped.load(Ordering::Relaxed) {
-                let (node, ledger) = (random.below(nodes.len()), &ledgers[random.below(ledgers.len())]);
-                // What was acknowledged before it is asked has to be in a complete answer.
-                let expected = ledger.recent();
-                let at = watch.now();
-                let seen = ask(nodes[node], ledger, &expected);
-                lock(&tell).push(Told { at, node, writer: ledger.name().to_owned(), seen });
-                thread::sleep(Duration::from_millis(300));
-            }
-        });
-        Self { told, stop, thread }
-    }
-}
-
-impl Drop for Asker {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // It ends by itself when its question is answered.
-        let _ = self.thread.is_finished();
-    }
 }
 
 impl Drop for Running<'_> {

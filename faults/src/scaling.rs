@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use crate::cgroup::Cgroup;
-use crate::fleet::{Common, Node, Role};
+use crate::fleet::{self, Common, Node, Role};
 use crate::http::get;
 use crate::ledger::Ledger;
 use crate::watch::Metrics;
@@ -138,8 +138,7 @@ fn measure(scaling: &Scaling, pairs: usize) -> anyhow::Result<Figures> {
         groups.push(group);
         nodes.push(node);
     }
-    nodes.iter_mut().try_for_each(Node::begin)?;
-    nodes.iter_mut().try_for_each(Node::wait_ready)?;
+    fleet::start(&mut nodes)?;
     let stop = Arc::<AtomicBool>::default();
     for (number, node) in nodes.iter().filter(|node| node.role == Role::Ingest).enumerate() {
         for part in 0..FEEDERS {

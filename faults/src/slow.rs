@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::Signal;
 
-use crate::fleet::{Common, Node, Role};
+use crate::fleet::{self, Common, Node};
 use crate::ledger::Ledger;
 use crate::load::Forwarder;
 use crate::watch::Watch;
@@ -38,13 +38,8 @@ pub struct Slow {
 pub fn slow(slow: &Slow) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
     let common = Common::new(&slow.bucksaw, home.path(), 2, false)?;
-    let mut nodes = Vec::new();
-    for place in 0..2 * NODES {
-        let role = if place < NODES { Role::Ingest } else { Role::Store };
-        nodes.push(Node::new(&common, role, place % NODES + 1, place as u8)?);
-    }
-    nodes.iter_mut().try_for_each(Node::begin)?;
-    nodes.iter_mut().try_for_each(Node::wait_ready)?;
+    let mut nodes = fleet::pairs(&common, NODES)?;
+    fleet::start(&mut nodes)?;
     let ledgers: Vec<Arc<Ledger>> =
         (1..=NODES * FORWARDERS).map(|number| Arc::new(Ledger::new(format!("forwarder{number}")))).collect();
     let watch = Watch::new(nodes.iter().map(Node::http).collect(), Vec::new(), ledgers.clone());

@@ -6,32 +6,28 @@
 //! version reads the segments and filters of the other, from its own disk and from the network.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 
-use crate::check::{Seen, ask, query};
-use crate::fleet::{Common, Node, Role};
+use crate::asker::{Asker, Told};
+use crate::check::{ask, query, tells_a_loss};
+use crate::fleet::{self, Common, Node, Role};
 use crate::ledger::Ledger;
 use crate::load::{Forwarder, bulk};
 use crate::random::Random;
-use crate::report::{Latency, Report, Row};
+use crate::report::{AT_THE_END, Report, Row};
 use crate::watch::{Watch, count};
+use crate::well;
 
 /// Nodes of each role.
 const NODES: usize = 3;
 
 /// Forwarders, each fed with its own lines.
 const FORWARDERS: usize = 8;
-
-/// How long the cluster may take to come right after a step.
-const WELL_MAX: Duration = Duration::from_secs(120);
-
-/// Nothing should wait for a store for longer than this when all is well.
-const WAIT_MAX_SECONDS: f64 = 6.0;
 
 /// Lines of each writer that are looked for by their text after a step, and how much older than the newest they are.
 const TEXTS: usize = 2;
@@ -63,13 +59,8 @@ pub fn upgrade(options: &Upgrade) -> anyhow::Result<Report> {
     let home = options.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;
     let common = Common::new(&options.from, &home, 2, false)?;
-    let mut nodes = Vec::new();
-    for place in 0..2 * NODES {
-        let role = if place < NODES { Role::Ingest } else { Role::Store };
-        nodes.push(Node::new(&common, role, place % NODES + 1, place as u8)?);
-    }
-    nodes.iter_mut().try_for_each(Node::begin)?;
-    nodes.iter_mut().try_for_each(Node::wait_ready)?;
+    let mut nodes = fleet::pairs(&common, NODES)?;
+    fleet::start(&mut nodes)?;
     let mut running = Running::start(options, &common, nodes)?;
     running.wait_well("at the start")?;
     thread::sleep(options.rest);
@@ -100,20 +91,6 @@ struct Running<'a> {
     report: Report,
 }
 
-/// Asks one node after the other while things change.
-struct Asker {
-    told: Arc<Mutex<Vec<Told>>>,
-    stop: Arc<AtomicBool>,
-}
-
-/// An answer, and of whom.
-struct Told {
-    place: usize,
-    writer: String,
-    /// None when there was no answer.
-    seen: Option<Seen>,
-}
-
 impl<'a> Running<'a> {
     fn start(options: &'a Upgrade, common: &Common, nodes: Vec<Node>) -> anyhow::Result<Self> {
         let names = (1..=FORWARDERS).map(|number| format!("forwarder{number}"));
@@ -136,7 +113,7 @@ impl<'a> Running<'a> {
             let never = AtomicBool::new(false);
             bulks.push(thread::spawn(move || bulk(&ledger, &to, Duration::from_millis(200), &stop, &never)));
         }
-        let asker = Asker::start(at, ledgers.clone());
+        let asker = Asker::start(at, ledgers.clone(), Arc::clone(&watch), 2);
         watch.look_on();
         watch.probe_on();
         let random = Random::new(1);
@@ -146,10 +123,7 @@ impl<'a> Running<'a> {
 
     /// Shows that a loss would be seen: one line more is expected than there is.
     fn control(&mut self) {
-        let ledger = Ledger::new("nobody");
-        ledger.acknowledge(ledger.next(1));
-        let seen = ask(self.nodes[0].http(), &ledger, &ledger.everything());
-        if !seen.is_some_and(|seen| !seen.partial && seen.verdict.lost == [0]) {
+        if !tells_a_loss(self.nodes[0].http()) {
             self.report.problems.push("a line that was never sent was not told as lost".into());
         }
     }
@@ -172,12 +146,15 @@ impl<'a> Running<'a> {
         for place in 0..self.nodes.len() {
             for ledger in self.ledgers.clone() {
                 let seen = ask(self.nodes[place].http(), &ledger, &ledger.recent());
-                self.note(&mut row, &Told { place, writer: ledger.name().to_owned(), seen }, true);
+                self.note(
+                    &mut row,
+                    &Told { at: self.watch.now(), place, writer: ledger.name().to_owned(), seen },
+                    true,
+                );
                 self.look_for_texts(place, &ledger);
             }
         }
-        let told = std::mem::take(&mut *self.asker.told.lock().unwrap_or_else(PoisonError::into_inner));
-        told.iter().for_each(|told| self.note(&mut row, told, false));
+        self.asker.take().iter().for_each(|told| self.note(&mut row, told, false));
         self.report.rows.push(row);
         thread::sleep(self.options.rest);
         Ok(())
@@ -203,59 +180,19 @@ impl<'a> Running<'a> {
 
     /// Puts down what an answer showed. When all is well it has to be there, and whole.
     fn note(&mut self, row: &mut Row, told: &Told, well: bool) {
-        row.answers[told.seen.as_ref().map_or(2, |seen| usize::from(seen.partial))] += 1;
         let name = &self.nodes[told.place].name;
+        row.count(told);
+        self.report.note(row, told, name);
         let wrong = match &told.seen {
-            None if well => Some("there is none".to_owned()),
-            Some(seen) if well && seen.partial => Some("it is partial".to_owned()),
-            Some(seen) => seen.verdict.wrong(seen.partial),
-            None => None,
+            None if well => "there is none",
+            Some(seen) if well && seen.partial => "it is partial",
+            _ => return,
         };
-        if let Some(seen) = &told.seen {
-            let keyed =
-                |numbers: &[u64]| numbers.iter().map(|number| (told.writer.clone(), *number)).collect::<Vec<_>>();
-            if !seen.partial {
-                row.lost.extend(keyed(&seen.verdict.lost));
-            }
-            row.doubled.extend(keyed(&seen.verdict.doubled));
-            row.foreign += seen.verdict.foreign;
-        }
-        if let Some(wrong) = wrong {
-            let problem = format!("{}: the answer of {name} about {}: {wrong}", row.name, told.writer);
-            eprintln!("           {problem}");
-            self.report.problems.push(problem);
-        }
+        self.report.wrong(format!("{}: the answer of {name} about {}: {wrong}", row.name, told.writer));
     }
 
-    /// Waits until every node sees every other, nothing old waits, and answers are complete.
     fn wait_well(&self, when: &str) -> anyhow::Result<()> {
-        let until = Instant::now() + WELL_MAX;
-        while let Some(trouble) = self.trouble() {
-            if Instant::now() > until {
-                bail!("{when}: not well after {} s: {trouble}", WELL_MAX.as_secs());
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
-        Ok(())
-    }
-
-    fn trouble(&self) -> Option<String> {
-        for node in &self.nodes {
-            let Ok(cluster) = node.cluster() else { return Some(format!("{} does not answer", node.name)) };
-            let listed = cluster["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-            if listed.iter().filter(|node| node["state"] == "ready").count() != self.nodes.len() {
-                return Some(format!("{} does not see all nodes ready", node.name));
-            }
-            if let Some(apart) = listed.iter().find_map(|node| node["apart"].as_str()) {
-                return Some(format!("{} says of another that it {apart}", node.name));
-            }
-        }
-        let old = |told: &crate::watch::Told| told.oldest > WAIT_MAX_SECONDS;
-        if let Some(place) = self.watch.told().iter().position(old) {
-            return Some(format!("records wait in {}", self.nodes[place].name));
-        }
-        let partial = self.nodes.iter().find(|node| count(node.http(), "", 0).is_none());
-        partial.map(|node| format!("{} gives no complete answer", node.name))
+        well::wait(&self.nodes, &self.watch, when)
     }
 
     /// Ends the load, sees to it that everything is consumed, and looks at all lines from every node, with both programs.
@@ -268,9 +205,9 @@ impl<'a> Running<'a> {
             // It cannot panic but by a bug of the harness.
             bulk.join().map_err(|_| anyhow!("a bulk writer panicked"))?;
         }
-        self.asker.stop.store(true, Ordering::Relaxed);
+        self.asker.stop();
         self.watch.stop();
-        let until = Instant::now() + WELL_MAX;
+        let until = Instant::now() + well::MAX;
         while !self.is_consumed() {
             if Instant::now() > until {
                 self.report.problems.push("at the end records wait for stores".into());
@@ -278,12 +215,16 @@ impl<'a> Running<'a> {
             }
             thread::sleep(crate::watch::EVERY);
         }
-        let mut row = Row { name: "at the end".into(), began: self.watch.now(), ..Row::default() };
+        let mut row = Row { name: AT_THE_END.into(), began: self.watch.now(), ..Row::default() };
         for place in 0..self.nodes.len() {
             for ledger in self.ledgers.clone() {
                 for program in [&self.options.from, &self.options.to] {
                     let seen = Some(query(program, self.nodes[place].http(), &ledger)?);
-                    self.note(&mut row, &Told { place, writer: ledger.name().to_owned(), seen }, true);
+                    self.note(
+                        &mut row,
+                        &Told { at: self.watch.now(), place, writer: ledger.name().to_owned(), seen },
+                        true,
+                    );
                 }
             }
         }
@@ -301,54 +242,15 @@ impl<'a> Running<'a> {
     }
 
     fn tell(mut self) -> Report {
-        let report = &mut self.report;
-        report.acknowledged = self.ledgers.iter().map(|ledger| ledger.acknowledged()).sum();
-        let (mut steady, mut changing) = (Vec::new(), Vec::new());
-        for probe in self.watch.probes() {
-            let Some(took) = probe.took else {
-                report
-                    .problems
-                    .push(format!("the probe line sent at {:.1} s was never found", probe.sent.as_secs_f64()));
-                continue;
-            };
-            let touches =
-                |row: &&mut Row| probe.sent < row.ended + row.heal.unwrap_or_default() && row.began < probe.sent + took;
-            match report.rows.iter_mut().find(touches) {
-                Some(row) => {
-                    row.gap = row.gap.max(took);
-                    changing.push(took);
-                }
-                None => steady.push(took),
-            }
-        }
-        (report.steady, report.faulty) = (Latency::of(steady), Latency::of(changing));
-        std::mem::take(report)
-    }
-}
-
-impl Asker {
-    fn start(nodes: Vec<std::net::SocketAddr>, ledgers: Vec<Arc<Ledger>>) -> Self {
-        let (told, stop) = (Arc::<Mutex<Vec<Told>>>::default(), Arc::<AtomicBool>::default());
-        let (tell, stopped) = (Arc::clone(&told), Arc::clone(&stop));
-        thread::spawn(move || {
-            let mut random = Random::new(2);
-            while !stopped.load(Ordering::Relaxed) {
-                let (place, ledger) = (random.below(nodes.len()), &ledgers[random.below(ledgers.len())]);
-                // What was acknowledged before it is asked has to be in a complete answer.
-                let seen = ask(nodes[place], ledger, &ledger.recent());
-                let told = Told { place, writer: ledger.name().to_owned(), seen };
-                tell.lock().unwrap_or_else(PoisonError::into_inner).push(told);
-                thread::sleep(Duration::from_millis(300));
-            }
-        });
-        Self { told, stop }
+        self.report.acknowledged = self.ledgers.iter().map(|ledger| ledger.acknowledged()).sum();
+        self.report.found(&self.watch.probes());
+        std::mem::take(&mut self.report)
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.asker.stop.store(true, Ordering::Relaxed);
         self.watch.stop();
     }
 }

@@ -1,10 +1,6 @@
-import { mkdirSync } from "node:fs";
 import type { Page } from "@playwright/test";
 import { cluster, expect, type Node, shopLogs, test as single } from "./node.ts";
-import { accessible, theme } from "./page.ts";
-
-const pictures = process.env.BUCKSAW_PICTURES ?? "test-results/pictures";
-mkdirSync(pictures, { recursive: true });
+import { lookAllWays, theme } from "./page.ts";
 
 const test = single.extend<{ three: [Node, Node, Node] }>({
   // biome-ignore lint/correctness/noEmptyPattern: Playwright wants a pattern here
@@ -88,17 +84,7 @@ test("following says who is lost, and who is back", async ({ page, three }) => {
   await expect(said).toContainText("2 records here");
   await notices.first().click({ force: true });
   await expect(page).not.toHaveURL(/record=/);
-  for (const [width, height] of [
-    [1440, 900],
-    [390, 844],
-  ] as const) {
-    await page.setViewportSize({ width, height });
-    for (const colours of ["light", "dark"] as const) {
-      await theme(page, colours);
-      await page.screenshot({ path: `${pictures}/following-lost-${colours}-${width}.png` });
-      await accessible(page, `following ${colours} ${width}`);
-    }
-  }
+  await lookAllWays(page, "following-lost");
   // A page that begins to follow now hears of it, too.
   await page.reload();
   await expect(said).toContainText(`Live without ${lost}`);
@@ -110,31 +96,15 @@ test("following says who is lost, and who is back", async ({ page, three }) => {
 
 test("a cluster that lost a node looks right in both themes and widths", async ({ page, three }) => {
   const [first, , third] = three;
-  const look = async (name: string) => {
-    for (const [width, height] of [
-      [1440, 900],
-      [390, 844],
-    ] as const) {
-      await page.setViewportSize({ width, height });
-      for (const colours of ["light", "dark"] as const) {
-        await theme(page, colours);
-        await page.evaluate(() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown))));
-        await page.screenshot({ path: `${pictures}/${name}-${colours}-${width}.png` });
-        await accessible(page, `${name} ${colours} ${width}`);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-        expect(wide, "nothing sticks out").toBeLessThanOrEqual(width);
-      }
-    }
-  };
   await theme(page, "light");
   await page.goto(`${first.url}/nodes`);
   await expect(articles(page)).toHaveCount(3);
   await expect(page.locator("figure canvas")).toHaveCount(8);
   await expect(articles(page).filter({ hasText: /[1-9][\d,]* records in/ })).not.toHaveCount(0, { timeout: 20_000 });
-  await look("cluster");
+  await lookAllWays(page, "cluster");
   await third.signal("SIGKILL");
   await expect(articles(page).first().getByRole("alert")).toContainText("It has been down", { timeout: 20_000 });
-  await look("cluster-lost");
+  await lookAllWays(page, "cluster-lost");
   // As stores say it a minute later, when there is so much that it takes a while.
   await page.route("**/api/v1/cluster*", async (route) => {
     const answer = await route.fetch();
@@ -150,7 +120,7 @@ test("a cluster that lost a node looks right in both themes and widths", async (
   await expect(page.getByText("43% looked through at 31.0 MB/s, about 20 min left.")).toBeVisible();
   await expect(page.getByRole("progressbar", { name: "Compared" })).toHaveCount(2);
   await expect(page.getByText("no other store has room for them")).toBeVisible();
-  await look("cluster-restoring");
+  await lookAllWays(page, "cluster-restoring");
   // What the page asks while the nodes stop is not this test's business.
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });

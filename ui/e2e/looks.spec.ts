@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
 import { expect, type Node, test } from "./node.ts";
-import { accessible, box, open, panel, rows, settled, theme } from "./page.ts";
+import { box, eachTheme, eachWidth, look, open, panel, rows, settled, theme } from "./page.ts";
 
 /** Each view, in both themes and both widths: readable, without barriers, and with a picture to look at. */
 const views: Record<string, (page: Page, shop: Node) => Promise<void>> = {
@@ -69,53 +69,29 @@ const views: Record<string, (page: Page, shop: Node) => Promise<void>> = {
   },
 };
 
-const pictures = process.env.BUCKSAW_PICTURES ?? "test-results/pictures";
-mkdirSync(pictures, { recursive: true });
-
 for (const [view, go] of Object.entries(views)) {
   test(`${view} looks right in both themes and widths`, async ({ page, shop }) => {
-    for (const [width, height] of [
-      [1440, 900],
-      [390, 844],
-    ] as const) {
-      await page.setViewportSize({ width, height });
+    await eachWidth(page, async (width) => {
       await theme(page, "light");
       await go(page, shop);
-      for (const name of ["light", "dark"] as const) {
-        await theme(page, name);
-        // Colours of the canvas follow in the next frames.
-        await page.evaluate(
-          () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))),
-        );
-        await page.screenshot({ path: `${pictures}/${view}-${name}-${width}.png` });
-        await accessible(page, `${view} ${name} ${width}`);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-        expect(wide, "nothing sticks out").toBeLessThanOrEqual(width);
-      }
-    }
+      await eachTheme(page, (colours) => look(page, `${view}-${colours}-${width}`));
+    });
   });
 }
 
 test("the first visit and a lost node look right, too", async ({ page, node }) => {
-  for (const [width, height] of [
-    [1440, 900],
-    [390, 844],
-  ] as const) {
-    await page.setViewportSize({ width, height });
-    for (const name of ["light", "dark"] as const) {
-      await theme(page, name);
+  await eachWidth(page, (width) =>
+    eachTheme(page, async (colours) => {
       await page.goto(node.url);
       await expect(page.getByRole("heading", { name: "Send the first line" })).toBeVisible();
-      await page.screenshot({ path: `${pictures}/first-${name}-${width}.png` });
-      await accessible(page, `first ${name} ${width}`);
+      await look(page, `first-${colours}-${width}`);
       await page.route("**/api/v1/query*", (route) => route.abort());
       await page.reload();
       await expect(page.getByRole("heading", { name: "The node does not answer" })).toBeVisible();
-      await page.screenshot({ path: `${pictures}/lost-${name}-${width}.png` });
-      await accessible(page, `lost ${name} ${width}`);
+      await look(page, `lost-${colours}-${width}`);
       await page.unroute("**/api/v1/query*");
-    }
-  }
+    }),
+  );
 });
 
 test("the theme is the system's until somebody chooses", async ({ page, shop }) => {

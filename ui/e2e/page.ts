@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Locator, Page } from "@playwright/test";
 import { expect, type Node } from "./node.ts";
@@ -59,4 +59,44 @@ export async function accessible(page: Page, where: string) {
 /** Shows the page in a theme, whatever the system has. */
 export async function theme(page: Page, name: "light" | "dark") {
   await page.emulateMedia({ colorScheme: name, reducedMotion: "reduce" });
+}
+
+/** Does something at the width of a desk, and at that of a telephone. */
+export async function eachWidth(page: Page, what: (width: number) => Promise<void>) {
+  for (const [width, height] of [
+    [1440, 900],
+    [390, 844],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    await what(width);
+  }
+}
+
+/** Does something in either theme. */
+export async function eachTheme(page: Page, what: (name: "light" | "dark") => Promise<void>) {
+  for (const name of ["light", "dark"] as const) {
+    await theme(page, name);
+    await what(name);
+  }
+}
+
+const pictures = process.env.BUCKSAW_PICTURES ?? "test-results/pictures";
+mkdirSync(pictures, { recursive: true });
+
+/** Takes a picture for people to look at. Fails when somebody would be kept out, or something sticks out. */
+export async function look(page: Page, name: string) {
+  // Colours of the canvas follow in the next frames.
+  await page.evaluate(() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown))));
+  await page.screenshot({ path: `${pictures}/${name}.png` });
+  await accessible(page, name);
+  const { wide, room } = await page.evaluate(() => ({
+    wide: document.documentElement.scrollWidth,
+    room: innerWidth,
+  }));
+  expect(wide, `${name}: nothing sticks out`).toBeLessThanOrEqual(room);
+}
+
+/** Looks at what is shown, at both widths and in both themes. */
+export async function lookAllWays(page: Page, name: string) {
+  await eachWidth(page, (width) => eachTheme(page, (colours) => look(page, `${name}-${colours}-${width}`)));
 }

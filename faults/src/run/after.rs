@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::{COPIES, FORWARDERS, HEAL_MAX, NODES, Running, Told, WAIT_MAX_SECONDS, note};
+use super::{COPIES, FORWARDERS, NODES, Running};
+use crate::asker::Told;
 use crate::check::query;
 use crate::copies;
 use crate::fault::{Blow, Kind};
@@ -15,6 +16,7 @@ use crate::fleet::{Node, Role};
 use crate::http::{call, get};
 use crate::report::Row;
 use crate::watch::{self, count};
+use crate::well;
 
 /// How long making good may take what a lost store held: it is lost after a minute, what came to a shelf less than two minutes
 /// ago is looked at again then, and a pass takes its time.
@@ -51,7 +53,7 @@ impl Running<'_> {
     pub(super) fn wait_restored(&mut self, row: &Row) -> Option<Duration> {
         let (until, passes) = (Instant::now() + RESTORE_MAX, copies::passes(&self.field.nodes));
         // What came in the last seconds may be in queues.
-        let fresh = (self.options.rate * FORWARDERS + 1_000) as u64 * WAIT_MAX_SECONDS as u64;
+        let fresh = (self.options.rate * FORWARDERS + 1_000) as u64 * well::WAIT_MAX_SECONDS as u64;
         loop {
             let Some(missing) = copies::missing(&self.field.nodes, COPIES, fresh, &passes) else {
                 let took = self.watch.now() - row.ended;
@@ -78,7 +80,7 @@ impl Running<'_> {
             let mut row = Row { name, began: self.watch.now(), ..Row::default() };
             eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
             self.field.begin(Blow { kind: Kind::Kill, target: place })?;
-            let until = Instant::now() + HEAL_MAX;
+            let until = Instant::now() + well::MAX;
             while count(asked, "", 0).is_none() && Instant::now() < until {
                 thread::sleep(Duration::from_millis(100));
             }
@@ -88,8 +90,8 @@ impl Running<'_> {
                 if std::mem::take(&mut seen.partial) {
                     self.report.problems.push(format!("{}: the answer about {} is partial", row.name, ledger.name()));
                 }
-                let told = Told { at: self.watch.now(), node: 0, writer: ledger.name().to_owned(), seen: Some(seen) };
-                note(&mut self.report.problems, &mut row, &told, "an ingest node");
+                let told = Told { at: self.watch.now(), place: 0, writer: ledger.name().to_owned(), seen: Some(seen) };
+                self.report.note(&mut row, &told, "an ingest node");
             }
             self.field.end(Blow { kind: Kind::Kill, target: place })?;
             row.ended = self.watch.now();
@@ -126,8 +128,8 @@ impl Running<'_> {
                 row.answers[usize::from(seen.partial)] += 1;
                 seen.partial = false;
                 let (at, writer) = (self.watch.now(), ledger.name().to_owned());
-                let told = Told { at, node: place, writer, seen: Some(seen) };
-                note(&mut self.report.problems, &mut row, &told, &node.name);
+                let told = Told { at, place, writer, seen: Some(seen) };
+                self.report.note(&mut row, &told, &node.name);
             }
         }
         self.report.rows.push(row);
@@ -135,7 +137,7 @@ impl Running<'_> {
     }
 
     pub(super) fn wait_consumed(&mut self) -> anyhow::Result<()> {
-        let until = Instant::now() + HEAL_MAX;
+        let until = Instant::now() + well::MAX;
         let mut quiet = 0;
         while quiet < 8 {
             let waits: f64 = self.watch.told().iter().map(|told| told.pending).sum();
@@ -159,9 +161,8 @@ impl Running<'_> {
                     self.report.problems.push(format!("at the end {} gives partial answers", node.name));
                 }
                 row.answers[usize::from(seen.partial)] += 1;
-                let told =
-                    Told { at: self.watch.now(), node: place, writer: ledger.name().to_owned(), seen: Some(seen) };
-                note(&mut self.report.problems, &mut row, &told, &node.name);
+                let told = Told { at: self.watch.now(), place, writer: ledger.name().to_owned(), seen: Some(seen) };
+                self.report.note(&mut row, &told, &node.name);
             }
         }
         row.ended = self.watch.now();

@@ -111,9 +111,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_that_datagrams_have_taken_is_no_port() {
-        let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let error = bind(taken.local_addr().unwrap()).unwrap_err();
-        assert!(matches!(error, BindError::Listen { protocol: "UDP", .. }), "{error}");
+        // Now and then somebody else has the port for TCP.
+        let errors = (0..PORTS_TRIED).map(|_| {
+            let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            bind(taken.local_addr().unwrap()).unwrap_err()
+        });
+        let of_datagrams = |error: &BindError| matches!(error, BindError::Listen { protocol: "UDP", .. });
+        assert!(errors.into_iter().any(|error| of_datagrams(&error)));
     }
 
     #[test]
