@@ -202,7 +202,6 @@ impl Machine {
             cluster,
             patience: Patience::default(),
             balance: self.settings.balance,
-            modestly: |work| work(),
         };
         node.answer_calls();
         node.cluster.update(|facts| facts.formats = self.edition.formats());

@@ -54,6 +54,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let net = runtime("net")?;
     let http = runtime("http")?;
     let inner = runtime("node")?;
+    let modest = priority::modest()?;
     let listeners = Listeners::bind(&args, roles, &net, &http)?;
     let (network, reached_at) = inner.block_on(cluster::network(&args, &doors))?;
 
@@ -83,7 +84,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         metrics: metrics.sources,
     };
     let mut addresses = listeners.addresses();
-    let tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(inner.handle().clone()));
+    let tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(inner.handle().clone()).modest(modest.handle().clone()));
     let facts = cluster::facts(data_dir.node(), roles, &addresses, reached_at);
     addresses.extend(reached_at.map(|at| ("cluster".to_owned(), at.to_string())));
     let (config, router) = (settings::cluster(&args, data_dir.path()), Router::new());
@@ -113,7 +114,6 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         cluster: Arc::clone(&cluster),
         patience: bucksaw_store::Patience::default(),
         balance: settings::balance(&args),
-        modestly: priority::modestly,
     };
 
     let signals = Signals::catch(&http)?;
@@ -149,6 +149,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     net.shutdown_timeout(Duration::from_secs(1));
     http.shutdown_timeout(Duration::from_secs(1));
     inner.shutdown_timeout(Duration::from_secs(1));
+    modest.shutdown_timeout(Duration::from_secs(1));
     info!("stopped");
     if !sound {
         bail!("a part of the node failed by a bug: its log says more");

@@ -4,33 +4,39 @@
 //! meanwhile would share the cores with it as with an equal. At a lower priority it has next to nothing of a core
 //! that a query wants, and all of one that nobody wants.
 //!
-//! Priorities are for ever: a thread may lower its own, and only a privileged process may raise it again. So the work gets
-//! a thread of its own, which ends with it; what is done so takes from a few milliseconds to minutes.
+//! Priorities are for ever: a thread may lower its own, and only a privileged process may raise it again. So this work has
+//! threads of its own. They stay: each thread gets memory from an arena of the allocator, a merge leaves tens of
+//! megabytes in it that only its next one uses again, and a new thread each time would take another arena.
 //!
 //! Where there is a priority for the process only, and not for each thread, nothing is lowered.
 
-use std::panic::resume_unwind;
-use std::thread;
+use std::time::Duration;
 
+use anyhow::Context as _;
+use tokio::runtime::{Builder, Runtime};
 use tracing::debug;
 
-/// By so much the thread is nicer than the others. Each step is a quarter in CPU time: 15 leave it some thirtieth of what
+/// By so much these threads are nicer than the others. Each step is a quarter in CPU time: 15 leave it some thirtieth of what
 /// an equal has, so that answers hardly feel it. At 19 it would be an eightieth, and under queries that never end a block
 /// would take minutes; when so much has piled up that this matters, the store no longer works at a lower priority.
 #[cfg(target_os = "linux")]
 const STEPS: i32 = 15;
 
-/// Does the work on a thread of lower priority, and waits for it; where there is no thread to be had, on this one. A panic
-/// goes on here.
-pub(super) fn modestly(work: &(dyn Fn() + Sync)) {
-    let lowered = || {
-        lower_this_thread();
-        work();
-    };
-    thread::scope(|scope| match thread::Builder::new().name("modest".into()).spawn_scoped(scope, lowered) {
-        Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-        Err(_) => work(),
-    });
+/// Gathering, merging and repair may go on at once. What is more waits.
+const THREADS_MAX: usize = 4;
+
+/// A node that takes in records merges every few minutes.
+const KEEP: Duration = Duration::from_secs(600);
+
+/// A runtime whose blocking threads have a lower priority; it runs nothing else.
+pub(super) fn modest() -> anyhow::Result<Runtime> {
+    Builder::new_current_thread()
+        .max_blocking_threads(THREADS_MAX)
+        .thread_keep_alive(KEEP)
+        .thread_name("modest")
+        .on_thread_start(lower_this_thread)
+        .build()
+        .context("cannot start the threads of a lower priority")
 }
 
 /// On Linux the priority of "this process" is that of the calling thread, whatever POSIX says.
@@ -50,17 +56,11 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn only_the_thread_of_the_work_is_lowered() {
+    fn only_its_threads_are_lowered() {
         let now = || rustix::process::nice(0).unwrap();
-        let (before, seen) = (now(), std::sync::Mutex::new(None));
-        modestly(&|| *seen.lock().unwrap() = Some(now()));
-        assert_eq!(*seen.lock().unwrap(), Some((before + STEPS).min(19)));
+        let (before, modest) = (now(), modest().unwrap());
+        let seen = modest.block_on(modest.handle().spawn_blocking(now)).unwrap();
+        assert_eq!(seen, (before + STEPS).min(19));
         assert_eq!(now(), before);
-    }
-
-    #[test]
-    fn a_panic_goes_on() {
-        let failed = std::panic::catch_unwind(|| modestly(&|| panic!("a bug")));
-        assert!(failed.is_err());
     }
 }

@@ -35,7 +35,7 @@ pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::{File, Fs, Lock, Space};
 pub use net::{DATAGRAM_BYTES_MAX, Incoming, Net, Reply};
-pub use tasks::{Tasks, Waiting, run, within};
+pub use tasks::{Tasks, Waiting, run, run_modestly, within};
 
 /// The doors that a node was given, cheap to clone and hand on.
 #[derive(Clone, Debug)]

@@ -23,18 +23,40 @@ pub trait Tasks: Send + Sync + Debug {
     /// Does work that computes for long or waits for the disk, away from the tasks; resolves when it is done, or has failed
     /// by a bug. Work that was begun goes on to its end when nobody waits any more. [`run`] gives its result, too.
     fn block(&self, work: Box<dyn FnOnce() + Send>) -> Waiting<()>;
+
+    /// The same for work that nobody waits for: at a lower priority, where that can be had. [`run_modestly`] gives its result.
+    fn block_modestly(&self, work: Box<dyn FnOnce() + Send>) -> Waiting<()> {
+        self.block(work)
+    }
 }
 
 /// Does work as [`Tasks::block`] does and gives its result; `None` when it failed by a bug.
 pub async fn run<T: Send + 'static>(tasks: &Arc<dyn Tasks>, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (tell, told) = oneshot::channel();
-    tasks
-        .block(Box::new(move || {
-            // Whoever asked may have gone.
-            let _ = tell.send(work());
-        }))
-        .await;
+    let (work, told) = telling(work);
+    tasks.block(work).await;
     told.await.ok()
+}
+
+/// Does work as [`Tasks::block_modestly`] does and gives its result; `None` when it failed by a bug.
+pub async fn run_modestly<T: Send + 'static>(
+    tasks: &Arc<dyn Tasks>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (work, told) = telling(work);
+    tasks.block_modestly(work).await;
+    told.await.ok()
+}
+
+/// Work that tells its result.
+fn telling<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> (Box<dyn FnOnce() + Send>, oneshot::Receiver<T>) {
+    let (tell, told) = oneshot::channel();
+    let work = move || {
+        // Whoever asked may have gone.
+        let _ = tell.send(work());
+    };
+    (Box::new(work), told)
 }
 
 /// What comes of `waiting`, if it does so in time; else it is dropped.

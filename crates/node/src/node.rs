@@ -42,8 +42,6 @@ pub struct Node {
     pub patience: Patience,
     /// When it is busy.
     pub balance: balance::Config,
-    /// Does work that nobody waits for: at a lower priority, where that can be had.
-    pub modestly: fn(&(dyn Fn() + Sync)),
 }
 
 impl Node {
@@ -75,7 +73,6 @@ impl Node {
             tasks: Arc::clone(&self.tasks),
             net: Arc::clone(&self.net),
             patience: self.patience,
-            modestly: self.modestly,
         }
     }
 

@@ -173,10 +173,16 @@ async fn pull(puller: Arc<Puller>, mut stopping: Stopping) {
 }
 
 async fn tidy(node: Node, mut stopping: Stopping) {
+    let linked = node.linked();
     while !is_stopping(&stopping) {
-        let (work, stopped) = (node.clone(), stopping.clone());
-        let Some(done) = run(&node.tasks, move || tidy_once(&work, &stopped)).await else { return };
-        match done {
+        let (shelf, queue) = (Arc::clone(&node.shelf), Arc::clone(&node.queue));
+        if run(&node.tasks, move || shelf.retain(queue.is_full())).await.is_none() {
+            return;
+        }
+        let (shelf, stopped) = (Arc::clone(&node.shelf), stopping.clone());
+        let merged = linked.away_modestly(move || shelf.compact(&|| is_stopping(&stopped)));
+        let Some(merged) = merged.await else { return };
+        match merged {
             Ok(0) => rest(&node, TIDY_LOOK, &mut stopping).await,
             Ok(_) | Err(StoreError::Stopped) => {}
             Err(error) => {
@@ -185,22 +191,6 @@ async fn tidy(node: Node, mut stopping: Stopping) {
             }
         }
     }
-}
-
-fn tidy_once(node: &Node, stopping: &Stopping) -> Result<u64, StoreError> {
-    node.shelf.retain(node.queue.is_full());
-    let mut done = Ok(0);
-    let slot = std::sync::Mutex::new(&mut done);
-    let work = || {
-        let merged = node.shelf.compact(&|| is_stopping(stopping));
-        **slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = merged;
-    };
-    if node.shelf.is_pressed() {
-        work();
-    } else {
-        (node.modestly)(&work);
-    }
-    done
 }
 
 /// Restores copies that are missing. What was begun is given up at a stop, and done again.

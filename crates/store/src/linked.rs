@@ -1,14 +1,14 @@
 //! A store, and what links it to the others.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use bucksaw_doors::{File, Net, Tasks, run, within};
+use bucksaw_doors::{File, Net, Tasks, run, run_modestly, within};
 use bucksaw_ingest::handover::Rest;
 use bucksaw_record::Id;
 
 use crate::peers::{Patience, Peers};
-use crate::shelf::{Shelf, lock};
+use crate::shelf::Shelf;
 
 /// A store, and what links it to the others: what pulling, copying, receiving and repair need.
 #[derive(Clone, Debug)]
@@ -25,8 +25,6 @@ pub struct Linked {
     pub net: Arc<dyn Net>,
     /// How long others are waited for.
     pub patience: Patience,
-    /// Does work that nobody waits for: at a lower priority, where that can be had.
-    pub modestly: fn(&(dyn Fn() + Sync)),
 }
 
 impl Linked {
@@ -39,18 +37,10 @@ impl Linked {
         done.unwrap_or_else(|| Err(io::Error::other("it was given up because of a bug")))
     }
 
-    /// Does work away from the tasks that nobody waits for. `None` when it was given up because of a bug.
-    pub(crate) async fn away_modestly<T: Send + 'static>(
-        &self,
-        work: impl Fn() -> T + Send + Sync + 'static,
-    ) -> Option<T> {
-        let modestly = self.modestly;
-        let done = run(&self.tasks, move || {
-            let slot = Mutex::new(None);
-            modestly(&|| *lock(&slot) = Some(work()));
-            slot.into_inner().ok().flatten()
-        });
-        done.await.flatten()
+    /// Does work of the shelf that nobody waits for, away from the tasks: at a lower priority, unless too much has piled up.
+    /// `None` when it was given up because of a bug.
+    pub async fn away_modestly<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        if self.shelf.is_pressed() { run(&self.tasks, work).await } else { run_modestly(&self.tasks, work).await }
     }
 
     /// The next piece of what comes, of `most` bytes at most; `None` at its end.

@@ -214,24 +214,13 @@ impl Puller {
 
     /// Packs what was taken, and has it kept by others.
     async fn store(&self, hauls: Vec<Haul>) -> (Vec<Haul>, Stored) {
-        let (shelf, queue, modestly) = (Arc::clone(&self.linked.shelf), self.queue.clone(), self.linked.modestly);
-        let packed = run(&self.linked.tasks, move || {
+        let (shelf, queue) = (Arc::clone(&self.linked.shelf), self.queue.clone());
+        let packed = self.linked.away_modestly(move || {
             let views: Vec<View> = hauls.iter().flat_map(|haul| haul.views.iter().cloned()).collect();
-            let backlog = backlog(&hauls);
-            let mut packed = None;
-            let slot = std::sync::Mutex::new(&mut packed);
-            let work = || {
-                let made = shelf.pack(&views, backlog, queue.as_deref());
-                **crate::shelf::lock(&slot) = Some(made);
-            };
-            if shelf.is_pressed() {
-                work();
-            } else {
-                modestly(&work);
-            }
+            let packed = shelf.pack(&views, backlog(&hauls), queue.as_deref());
             (hauls, packed)
         });
-        let Some((hauls, Some(packed))) = packed.await else {
+        let Some((hauls, packed)) = packed.await else {
             // The reservations end by themselves.
             return (Vec::new(), Stored::Failed { unreadable: None });
         };

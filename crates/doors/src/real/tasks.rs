@@ -8,33 +8,50 @@ use crate::Waiting;
 
 /// The tasks of a tokio runtime, which has a timer. They end with it.
 #[derive(Clone, Debug)]
-pub struct Tasks(Handle);
+pub struct Tasks {
+    runtime: Handle,
+    modest: Handle,
+}
 
 impl Tasks {
     /// Tasks that run on this runtime.
     #[must_use]
     pub fn new(runtime: Handle) -> Self {
-        Self(runtime)
+        Self { modest: runtime.clone(), runtime }
     }
+
+    /// Work that nobody waits for is done on blocking threads of this one, which have a lower priority.
+    #[must_use]
+    pub fn modest(self, modest: Handle) -> Self {
+        Self { modest, ..self }
+    }
+}
+
+fn block(runtime: &Handle, work: Box<dyn FnOnce() + Send>) -> Waiting<()> {
+    let work = runtime.spawn_blocking(work);
+    Box::pin(async move {
+        // A panic was printed by the thread that it happened in.
+        let _ = work.await;
+    })
 }
 
 impl crate::Tasks for Tasks {
     fn spawn(&self, task: Waiting<()>) {
-        self.0.spawn(task);
+        self.runtime.spawn(task);
     }
 
     fn sleep(&self, time: Duration) -> Waiting<()> {
         // A timer looks for its runtime when it is made, and whoever calls may stand outside of it.
-        let _inside = self.0.enter();
+        let _inside = self.runtime.enter();
         Box::pin(tokio::time::sleep(time))
     }
 
     fn block(&self, work: Box<dyn FnOnce() + Send>) -> Waiting<()> {
-        let work = self.0.spawn_blocking(work);
-        Box::pin(async move {
-            // A panic was printed by the thread that it happened in.
-            let _ = work.await;
-        })
+        block(&self.runtime, work)
+    }
+
+    fn block_modestly(&self, work: Box<dyn FnOnce() + Send>) -> Waiting<()> {
+        block(&self.modest, work)
     }
 }
 
@@ -46,7 +63,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::{run, within};
+    use crate::{run, run_modestly, within};
 
     /// A runtime, and its tasks as somebody has them who stands outside of it.
     fn outside() -> (Runtime, Arc<dyn crate::Tasks>) {
@@ -80,6 +97,18 @@ mod tests {
         let (runtime, tasks) = outside();
         assert_eq!(runtime.block_on(run(&tasks, || 7)), Some(7));
         assert_eq!(runtime.block_on(run(&tasks, || -> u8 { panic!("as the test wants it") })), None);
+    }
+
+    #[test]
+    fn modest_work_is_done_on_threads_of_its_own() {
+        let (runtime, _) = outside();
+        let modest = Builder::new_current_thread().thread_name("modest").build().unwrap();
+        let tasks: Arc<dyn crate::Tasks> =
+            Arc::new(Tasks::new(runtime.handle().clone()).modest(modest.handle().clone()));
+        let name = || std::thread::current().name().map(str::to_owned);
+        assert_eq!(runtime.block_on(run_modestly(&tasks, name)), Some(Some("modest".to_owned())));
+        assert_ne!(runtime.block_on(run(&tasks, name)), Some(Some("modest".to_owned())));
+        assert_eq!(runtime.block_on(run_modestly(&tasks, || -> u8 { panic!("as the test wants it") })), None);
     }
 
     #[test]

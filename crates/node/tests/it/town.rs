@@ -110,8 +110,7 @@ impl Town {
         let scatter = Scatter::new(serving, query::Patience::default(), None);
         let patience = store::Patience::default();
         let balance = balance::Config::default();
-        let modestly = |work: &(dyn Fn() + Sync)| work();
-        let node = Node { doors, tasks, net, id, roles, queue, shelf, cluster, patience, balance, modestly };
+        let node = Node { doors, tasks, net, id, roles, queue, shelf, cluster, patience, balance };
         node.answer_calls();
         let parts = Parts::start(node.clone());
         self.nodes[number].running = Some(Running { node, scatter, _parts: parts });
