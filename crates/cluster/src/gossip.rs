@@ -154,6 +154,7 @@ impl Gossip {
         }
         let result = self.foca.handle_data(packet.bytes, &mut self.runtime);
         log(result);
+        self.go_on();
         true
     }
 
@@ -180,6 +181,14 @@ impl Gossip {
     /// Goes on as somebody else.
     pub(crate) fn become_(&mut self, me: Identity) {
         let result = self.foca.change_identity(me, &mut self.runtime);
+        log(result);
+        self.go_on();
+    }
+
+    /// Under another name foca probes nobody until it next hears of somebody. Those who are there may have fallen silent, and
+    /// nobody would notice; so it hears of nobody here, which is enough.
+    fn go_on(&mut self) {
+        let result = self.foca.apply_many(std::iter::empty(), false, &mut self.runtime);
         log(result);
     }
 
@@ -231,6 +240,7 @@ mod tests {
     use foca::{Codec as _, Header};
 
     use crate::packet::Packet;
+    use crate::timers::Timers;
 
     fn identity(number: u8) -> Identity {
         let incarnation = Id::new(Millis(1_000), Producer::new(number.into()), 0);
@@ -267,6 +277,31 @@ mod tests {
             renewed += u32::from(gossip.todo(Duration::from_millis(ms)).renewed);
         }
         assert_eq!(renewed, 10);
+    }
+
+    #[test]
+    fn who_goes_on_under_another_name_still_notices_who_falls_silent() {
+        let check = |rename: fn(&mut Gossip)| {
+            let (mut gossip, mut timers) = (gossip(), Timers::new());
+            gossip.learn([identity(2)].into_iter());
+            rename(&mut gossip);
+            for ms in 0..5_000 {
+                let now = Duration::from_millis(ms);
+                while let Some(timer) = timers.due(now) {
+                    gossip.timer(timer);
+                }
+                gossip.todo(now).timers.into_iter().for_each(|(after, timer)| timers.add(now + after, timer));
+            }
+            assert_eq!(gossip.down(), [identity(2)]);
+        };
+        check(|_| {});
+        check(|gossip| {
+            let dead = datagram(gossip.me(), Message::TurnUndead, &[]);
+            assert!(receive(gossip, &dead, 0));
+        });
+        check(|gossip| {
+            gossip.become_(Identity { incarnation: Id::new(Millis(2_000), Producer::new(1), 0), ..gossip.me() })
+        });
     }
 
     #[test]
