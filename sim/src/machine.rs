@@ -231,7 +231,7 @@ impl Machine {
         let repair = repair.filter(|_| !planted.is_some_and(Mutation::is_mended));
         let restore = repair.map(|repair| Arc::new(Restore(Arc::clone(repair))) as Arc<dyn query::Repair>);
         let serving = Serving::new(Arc::new(engine), Arc::clone(&node.tasks), peers);
-        serving.register(node.cluster.router());
+        serving.register(&node.cluster.router());
         Scatter::new(serving, query::Patience::default(), restore)
     }
 

@@ -75,12 +75,15 @@ pub struct Outcome {
 /// Runs a scenario. The seed decides all that is left open; `planted` is what is wrong on purpose.
 #[must_use]
 pub fn run(seed: u64, scenario: &Scenario, planted: Option<Mutation>) -> Outcome {
-    let world = World::new(seed);
-    let _traced = trace::watch(&world);
+    run_in(&World::new(seed), seed, scenario, planted)
+}
+
+fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<Mutation>) -> Outcome {
+    let _traced = trace::watch(world);
     let ledger = Ledger::default();
     let sound = Scenario { victims: Vec::new(), destroys: false, empties: false, ..scenario.clone() };
     let scenario = if planted.is_some_and(Mutation::is_mended) { &sound } else { scenario };
-    let ran = catch_unwind(AssertUnwindSafe(|| Run::new(&world, seed, scenario, &ledger, planted).run()));
+    let ran = catch_unwind(AssertUnwindSafe(|| Run::new(world, seed, scenario, &ledger, planted).run()));
     let panicked =
         |panic: Box<dyn std::any::Any + Send>| (vec![Violation::Panicked(words(&*panic))], Answers::default());
     let (violations, answers) = ran.unwrap_or_else(panicked);
@@ -314,6 +317,24 @@ impl<'a> Run<'a> {
                 planted: self.planted,
             };
             host.spawn(client.run());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_a_world_when_it_is_over() {
+        for seed in 0..8 {
+            let world = World::new(seed);
+            let witness = world.witness();
+            let planted = (seed > 5).then_some(Mutation::SettleForgotten);
+            run_in(&world, seed, &Scenario::drawn(seed), planted);
+            assert!(witness.moment().is_some());
+            drop(world);
+            assert!(witness.moment().is_none(), "seed {seed}");
         }
     }
 }

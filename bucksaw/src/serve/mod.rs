@@ -102,7 +102,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
     let peers = if inner.block_on(cluster::joins(&args.join, reached_at)) { peers.joining() } else { peers };
     let serving = Serving::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
-    serving.register(cluster.router());
+    serving.register(&cluster.router());
     let node = Node {
         doors: doors.clone(),
         tasks,

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::actor::{Actor, Command, Given};
 use crate::exchange::Unread;
-use crate::router::serve;
+use crate::router::{WeakRouter, serve};
 use crate::{Config, Facts, Handler, Member, Metrics, Router, Stranger, Version, exchange};
 
 /// Commands on their way to the task that owns the list; who sends more waits.
@@ -27,7 +27,7 @@ pub struct Cluster {
     doors: Doors,
     tasks: Arc<dyn Tasks>,
     net: Arc<dyn Net>,
-    router: Router,
+    router: WeakRouter,
     members: watch::Sender<Arc<Vec<Member>>>,
     strangers: watch::Sender<Vec<Stranger>>,
     me: watch::Sender<Facts>,
@@ -83,8 +83,9 @@ impl Cluster {
         let actor = Actor::new(given)?;
         router.add(exchange::NAME, Compare(commands.clone()));
         tasks.spawn(Box::pin(actor.run(received)));
-        tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router.clone(), metrics, calls_max)));
-        Ok(Arc::new(Self { doors, tasks, net, router, members, strangers, me, commands }))
+        let answered = router.weak();
+        tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router, metrics, calls_max)));
+        Ok(Arc::new(Self { doors, tasks, net, router: answered, members, strangers, me, commands }))
     }
 
     /// All nodes that are known, this one among them, by id. Those that are down stay until they come back, said goodbye,
@@ -127,10 +128,10 @@ impl Cluster {
         });
     }
 
-    /// The calls that this node answers, to add to.
+    /// The calls that this node answers, to add to. They are let go of when the node's tasks end, unless a clone is kept.
     #[must_use]
-    pub fn router(&self) -> &Router {
-        &self.router
+    pub fn router(&self) -> Router {
+        self.router.router()
     }
 
     /// Calls a node, or this one; see [`Net::call`]. The caller sets a limit of time ([`within`]).

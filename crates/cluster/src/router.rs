@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use bucksaw_doors::{Body, Incoming, Net, Tasks, Waiting};
 use tokio::sync::Semaphore;
@@ -22,9 +22,22 @@ impl<F: Fn(Body) -> W + Send + Sync, W: Future<Output = io::Result<Body>> + Send
     }
 }
 
+type Handlers = RwLock<BTreeMap<String, Arc<dyn Handler>>>;
+
 /// The calls that a node answers. Cheap to clone; clones share what was added.
 #[derive(Clone, Default)]
-pub struct Router(Arc<RwLock<BTreeMap<String, Arc<dyn Handler>>>>);
+pub struct Router(Arc<Handlers>);
+
+/// The same, as the node knows it. Handlers hold the node, so who holds them is the task alone that answers calls: with that
+/// both are let go of.
+pub(crate) struct WeakRouter(Weak<Handlers>);
+
+impl WeakRouter {
+    /// One that answers nothing when the task has ended.
+    pub(crate) fn router(&self) -> Router {
+        self.0.upgrade().map(Router).unwrap_or_default()
+    }
+}
 
 impl Router {
     /// One that answers nothing yet.
@@ -44,6 +57,10 @@ impl Router {
     pub fn add(&self, name: &str, handler: impl Handler + 'static) {
         let mut handlers = self.0.write().unwrap_or_else(PoisonError::into_inner);
         handlers.insert(name.to_owned(), Arc::new(handler));
+    }
+
+    pub(crate) fn weak(&self) -> WeakRouter {
+        WeakRouter(Arc::downgrade(&self.0))
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<dyn Handler>> {

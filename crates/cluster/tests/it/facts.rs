@@ -83,7 +83,7 @@ fn ask(town: &Town, name: &'static str, number: u64) -> io::Result<u64> {
 #[test]
 fn calls_are_answered_by_name_and_within_bounds() {
     let mut town = Town::settled(4, 2);
-    let router = town.cluster(1).router().clone();
+    let router = town.cluster(1).router();
     router.add("double", |body: Body| async move {
         let number: u64 = serde_json::from_slice(&body.read_all(100).await?)?;
         Ok(Body::whole((2 * number).to_string()))

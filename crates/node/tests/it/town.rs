@@ -106,7 +106,7 @@ impl Town {
         let clock = Arc::clone(&doors.clock);
         let peers = Arc::new(Gossiped::new(Arc::clone(&cluster), clock, self.copies));
         let serving = Serving::new(Arc::new(engine), Arc::clone(&tasks), peers);
-        serving.register(cluster.router());
+        serving.register(&cluster.router());
         let scatter = Scatter::new(serving, query::Patience::default(), None);
         let patience = store::Patience::default();
         let balance = balance::Config::default();

@@ -82,7 +82,7 @@ impl Town {
         let gossiped = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), 2);
         let gossiped = if number > 0 { gossiped.joining() } else { gossiped };
         let serving = Serving::new(Arc::clone(&engine), node.tasks(), Arc::new(gossiped));
-        serving.register(cluster.router());
+        serving.register(&cluster.router());
         let scatter = Scatter::new(serving, Patience::default(), None);
         self.nodes.push(Inhabitant { node, engine, scatter, cluster });
     }
