@@ -138,9 +138,9 @@ impl<'a> Trouble<'a> {
         // What was set aside would be lost with the disk.
         let is_aside = machine.node().is_some_and(|node| !node.queue.damaged().is_empty());
         let Some(stopped) = machine.has_stopped() else { return };
-        if self.leaving.remove(&at) && !is_aside && stopped == Stopped::Empty {
+        if self.leaving.remove(&at) && !is_aside && stopped != Stopped::LeftOver {
             // Nothing that it took in is lost with its disk.
-            machine.retire();
+            machine.retire(stopped == Stopped::Empty);
             return;
         }
         self.down.push((now + self.chance.time(Duration::from_millis(100), Duration::from_secs(3)), at));

@@ -84,6 +84,7 @@ impl query::Repair for Restore {
 const GOING: u8 = 0;
 const DRAINED: u8 = 1;
 const LEFT_OVER: u8 = 2;
+const UNHEARD: u8 = 3;
 
 /// How a stop in good order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub(crate) enum Stopped {
     Empty,
     /// Something was.
     LeftOver,
+    /// Nothing was, and nobody heard the goodbye.
+    Unheard,
 }
 
 impl Machine {
@@ -271,10 +274,11 @@ impl Machine {
         (self.away, self.destroyed) = (true, true);
     }
 
-    /// Its node has left, and the machine is put to another use.
-    pub(crate) fn retire(&mut self) {
+    /// Its node has left, and the machine is put to another use. If nobody heard the goodbye it said so: it is to be forgotten.
+    pub(crate) fn retire(&mut self, was_heard: bool) {
         self.host.cut_power(Loss::All);
         self.running = None;
+        self.gone.extend((!was_heard).then_some(self.id));
         (self.away, self.destroyed) = (true, true);
     }
 
@@ -308,10 +312,12 @@ impl Machine {
             parts.drain(DRAIN).await;
             let is_drained = node.queue.segments().is_empty();
             parts.stop(STOP).await;
-            if leaves && is_drained {
-                node.cluster.leave().await;
-            }
-            stopping.store(if is_drained { DRAINED } else { LEFT_OVER }, Ordering::Relaxed);
+            let stopped = match is_drained {
+                false => LEFT_OVER,
+                true if leaves && !node.cluster.leave().await => UNHEARD,
+                true => DRAINED,
+            };
+            stopping.store(stopped, Ordering::Relaxed);
         });
     }
 
@@ -321,6 +327,7 @@ impl Machine {
         let stopped = match running.stopping.load(Ordering::Relaxed) {
             GOING => return None,
             DRAINED => Stopped::Empty,
+            UNHEARD => Stopped::Unheard,
             _ => Stopped::LeftOver,
         };
         self.host.kill();

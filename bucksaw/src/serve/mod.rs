@@ -144,7 +144,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     inner.block_on(async {
         parts.drain(DRAIN_MAX).await;
         parts.stop(STOP_MAX).await;
-        cluster.leave().await;
+        if !cluster.leave().await {
+            warn!(node = %cluster.node(), "no other node has heard the goodbye: they take this one for down until it is back, or forgotten");
+        }
     });
     net.shutdown_timeout(Duration::from_secs(1));
     http.shutdown_timeout(Duration::from_secs(1));

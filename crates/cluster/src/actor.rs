@@ -63,7 +63,12 @@ pub(crate) enum Command {
         reply: oneshot::Sender<Result<(), ForgetError>>,
     },
     Leave {
-        reply: oneshot::Sender<()>,
+        reply: oneshot::Sender<bool>,
+    },
+    /// Others were told so, or it was given up.
+    Left {
+        heard: bool,
+        reply: oneshot::Sender<bool>,
     },
 }
 
@@ -206,9 +211,10 @@ impl Actor {
                 }
                 let _ = reply.send(forgotten);
             }
-            Command::Leave { reply } => {
-                self.leave().await;
-                let _ = reply.send(());
+            Command::Leave { reply } => self.leave(reply),
+            Command::Left { heard, reply } => {
+                self.left().await;
+                let _ = reply.send(heard);
             }
         }
     }

@@ -165,13 +165,12 @@ impl Cluster {
         crate::pick::some(self.doors.entropy.as_ref(), members.into_iter().collect(), count)
     }
 
-    /// Says goodbye, and waits a moment until others have heard it. To be called once, when everything else has stopped.
-    pub async fn leave(&self) {
+    /// Says goodbye, and waits for a few seconds at most until others have heard it. To be called once, when everything else has
+    /// stopped. Whether another node has heard it, and tells the rest, or there is none; if not, they will take this one for down.
+    pub async fn leave(&self) -> bool {
         let (reply, left) = oneshot::channel();
-        if self.commands.send(Command::Leave { reply }).await.is_ok() {
-            // When it is told by nobody, the node has left before.
-            let _ = left.await;
-        }
+        // When it is told by nobody, the node has left before.
+        self.commands.send(Command::Leave { reply }).await.is_ok() && left.await.unwrap_or(false)
     }
 
     /// Takes a node that is down or has left, for good, from the list, here and everywhere.

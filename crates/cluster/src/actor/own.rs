@@ -68,7 +68,7 @@ impl Actor {
     /// a later one than this, and would be believed.
     pub(super) fn succeed(&mut self, last: Id) {
         let time = self.now().uptime;
-        if self.left || self.succeeded.is_some_and(|at| time.saturating_sub(at) < SUCCEED_PERIOD) {
+        if self.own.left || self.succeeded.is_some_and(|at| time.saturating_sub(at) < SUCCEED_PERIOD) {
             return;
         }
         let incarnation = after(last, &self.given.doors);

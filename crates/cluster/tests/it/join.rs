@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bucksaw_cluster::{ForgetError, State};
 use bucksaw_doors::Fs as _;
+use tokio::sync::oneshot;
 
 use crate::town::{Town, id, seconds};
 
@@ -166,6 +167,59 @@ fn who_says_goodbye_has_left_and_is_never_down() {
         assert!(town.all_say(2, Some(State::Left)), "seed {seed}: {}", town.picture());
         town.start(2);
         assert!(town.until(5, Town::all_alive), "seed {seed}: {}", town.picture());
+    }
+}
+
+#[test]
+fn a_goodbye_is_said_until_one_has_heard_it() {
+    let mut town = Town::settled(5, 2);
+    let (one, other) = (town.nodes[0].node.clone(), town.nodes[1].node.clone());
+    let (leaving, (tell, told)) = (town.cluster(1).clone(), oneshot::channel());
+    town.world.network().part(&[&one], &[&other]);
+    other.spawn(async move { tell.send(leaving.leave().await).unwrap() });
+    town.world.run_for(seconds(3));
+    town.world.network().heal_all();
+    assert!(town.world.block_on(told).unwrap());
+    town.kill(1);
+    town.world.run_for(seconds(60));
+    assert_eq!(town.state(0, 1), Some(State::Left));
+}
+
+#[test]
+fn who_says_goodbye_to_nobody_knows_it() {
+    // Also when the other has seemed to be gone for long.
+    for cut_off in [0, 30] {
+        let town = Town::settled(5, 2);
+        let (one, other) = (&town.nodes[0].node, &town.nodes[1].node);
+        town.world.network().part(&[one], &[other]);
+        town.world.run_for(seconds(cut_off));
+        let (leaving, begun) = (town.cluster(1).clone(), town.world.now());
+        assert_eq!(town.world.block_on_node(other, async move { leaving.leave().await }), Some(false));
+        assert!(town.world.now() - begun < seconds(7));
+    }
+    let town = Town::settled(5, 1);
+    let leaving = town.cluster(0).clone();
+    assert_eq!(town.world.block_on_node(&town.nodes[0].node, async move { leaving.leave().await }), Some(true));
+}
+
+#[test]
+fn those_who_go_at_the_same_time_hear_each_other() {
+    for seed in 0..4 {
+        let town = Town::settled(seed, 3);
+        let told: Vec<_> = town
+            .nodes
+            .iter()
+            .map(|inhabitant| {
+                let (leaving, (tell, told)) = (inhabitant.cluster.clone().unwrap(), oneshot::channel());
+                inhabitant.node.spawn(async move { tell.send(leaving.leave().await).unwrap() });
+                told
+            })
+            .collect();
+        let begun = town.world.now();
+        for told in told {
+            assert!(town.world.block_on(told).unwrap(), "seed {seed}");
+        }
+        assert!(town.world.now() - begun < seconds(1));
     }
 }
 
