@@ -115,6 +115,8 @@ pub(crate) struct Actor {
     unsaved: [bool; 2],
     saved: Option<Duration>,
     saving: bool,
+    /// Goodbyes that are answered when they are written: nobody else may have heard them, and who said them is gone then.
+    goodbyes: Vec<oneshot::Sender<Vec<Entry>>>,
     left: bool,
 }
 
@@ -185,9 +187,15 @@ impl Actor {
     async fn command(&mut self, command: Command) {
         match command {
             Command::Compare { entries, reply } => {
+                let is_goodbye = entries.first().is_some_and(|entry| entry.facts.left);
                 self.learn(entries);
-                // The other may have given up.
-                let _ = reply.send(self.entries());
+                if is_goodbye {
+                    self.goodbyes.push(reply);
+                    self.save();
+                } else {
+                    // The other may have given up.
+                    let _ = reply.send(self.entries());
+                }
             }
             Command::Compared { goal, result } => self.compared(&goal, result),
             Command::Strange(stranger) => {

@@ -12,20 +12,28 @@ use crate::keep::Kept;
 const SAVE_PERIODS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
 
 impl Actor {
-    /// Writes the list when it is time to.
+    /// Writes the list when it is time to, and at once when somebody says goodbye.
     pub(super) fn save(&mut self) {
         let time = self.now().uptime;
         let waited = |period| self.saved.is_none_or(|saved| time.saturating_sub(saved) >= period);
         let [standing, facts] = self.unsaved;
-        if self.saving || !(standing && waited(SAVE_PERIODS[0]) || facts && waited(SAVE_PERIODS[1])) {
+        let is_due = standing && waited(SAVE_PERIODS[0]) || facts && waited(SAVE_PERIODS[1]);
+        if self.saving || !(is_due || !self.goodbyes.is_empty()) {
             return;
         }
         (self.saving, self.saved, self.unsaved) = (true, Some(time), [false; 2]);
         let (keep, kept) = (self.keep.clone(), self.kept());
+        let goodbyes = std::mem::take(&mut self.goodbyes);
+        let goodbyes: Vec<_> = goodbyes.into_iter().map(|reply| (reply, self.entries())).collect();
         let (tasks, commands) = (self.given.tasks.clone(), self.given.commands.clone());
         self.given.tasks.spawn(Box::pin(async move {
             let result = run(&tasks, move || keep.write(&kept)).await;
             let result = result.unwrap_or_else(|| Err(io::Error::other("writing the list ended by a bug")));
+            if result.is_ok() {
+                for (reply, entries) in goodbyes {
+                    let _ = reply.send(entries);
+                }
+            }
             // The node may have left.
             let _ = commands.send(Command::Saved(result)).await;
         }));

@@ -71,6 +71,7 @@ impl Actor {
             unsaved: [true, false],
             saved: None,
             saving: false,
+            goodbyes: Vec::new(),
             left: false,
         };
         actor.own_up();

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bucksaw_cluster::{ForgetError, State};
 use bucksaw_doors::Fs as _;
+use bucksaw_doors::sim::Loss;
 use tokio::sync::oneshot;
 
 use crate::town::{Town, id, seconds};
@@ -183,6 +184,23 @@ fn a_goodbye_is_said_until_one_has_heard_it() {
     town.kill(1);
     town.world.run_for(seconds(60));
     assert_eq!(town.state(0, 1), Some(State::Left));
+}
+
+#[test]
+fn a_goodbye_that_was_heard_outlives_the_one_who_heard_it() {
+    for seed in 0..4 {
+        let mut town = Town::settled(seed, 2);
+        // The list was written a moment ago, and is not again for a while.
+        town.cluster(0).update(|facts| facts.queue.bytes = 5);
+        town.world.run_for(seconds(1));
+        let leaving = town.cluster(1).clone();
+        assert_eq!(town.world.block_on_node(&town.nodes[1].node, async move { leaving.leave().await }), Some(true));
+        town.nodes[0].node.cut_power(Loss::All);
+        town.kill(1);
+        town.start(0);
+        town.world.run_for(seconds(10));
+        assert_eq!(town.state(0, 1), Some(State::Left), "seed {seed}");
+    }
 }
 
 #[test]
