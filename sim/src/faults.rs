@@ -190,7 +190,7 @@ impl<'a> Trouble<'a> {
         if fleet.machines.get(at).is_none_or(|machine| machine.node().is_none()) {
             return;
         }
-        let kept = fleet.kept();
+        let kept = fleet.kept_without(at);
         let how = self.chance.one(&[Loss::All, Loss::None, Loss::Torn]).copied().unwrap_or(Loss::All);
         let Some(machine) = fleet.machines.get_mut(at) else { return };
         self.has_spoilt = true;
@@ -320,7 +320,7 @@ impl<'a> Trouble<'a> {
             return;
         }
         let Some(at) = self.chance.one(&self.scenario.victims).copied() else { return };
-        let kept = fleet.kept();
+        let kept = fleet.kept_without(at);
         on(fleet, at, Machine::destroy);
         self.note_loss(fleet, at, &kept);
     }
@@ -332,7 +332,7 @@ impl<'a> Trouble<'a> {
             return;
         }
         self.empties = false;
-        let kept = fleet.kept();
+        let kept = fleet.kept_without(at);
         on(fleet, at, Machine::lose_disk);
         self.note_loss(fleet, at, &kept);
         self.will_start(at);

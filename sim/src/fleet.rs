@@ -10,7 +10,7 @@ use bucksaw_record::Id;
 
 use crate::machine::Machine;
 use crate::plant::Mutation;
-use crate::records::{Cache, Found, told_aside};
+use crate::records::{Cache, Found, told_aside, waiting_on_disk};
 use crate::scenario::Scenario;
 use crate::settings::Settings;
 
@@ -114,10 +114,12 @@ impl Fleet {
         all
     }
 
-    /// The records that as many stores hold as have to.
-    pub(crate) fn kept(&self) -> BTreeSet<Id> {
-        let enough = |(_, (count, _)): &(Id, (usize, Arc<str>))| *count >= self.copies;
-        self.stored().into_iter().filter(enough).map(|(id, _)| id).collect()
+    /// The records that do not rest on this machine's queue any more: as many stores hold them as have to, and the queue was
+    /// told so. Until then a store may give back what it took, and throw away what it made of it.
+    pub(crate) fn kept_without(&self, at: usize) -> BTreeSet<Id> {
+        let waiting = self.machines.get(at).map(|machine| waiting_on_disk(&machine.host.fs())).unwrap_or_default();
+        let is_kept = |(id, (count, _)): &(Id, (usize, Arc<str>))| *count >= self.copies && !waiting.contains(id);
+        self.stored().into_iter().filter(is_kept).map(|(id, _)| id).collect()
     }
 
     /// Segments that wait in queues, and no store has taken.

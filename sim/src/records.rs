@@ -1,7 +1,7 @@
 //! Which records there are: on shelves and in queues of nodes that are up, and on the disks of those that are not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_doors::{Fs as _, sim};
@@ -113,15 +113,25 @@ impl Cache {
 
 /// What lies in files of a queue that were set aside, and that the node tells of.
 pub(crate) fn told_aside(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
-    let mut all = BTreeSet::new();
-    for (name, _) in node.queue.damaged() {
-        let path = Path::new(crate::machine::DIR).join("queue").join(name);
-        let Ok(file) = disk.open(&path) else { continue };
-        let Ok(id) = read_header(&*file, &path) else { continue };
-        let Ok(found) = survey(&file, &path) else { continue };
-        all.extend(of_view(&View::of_survey(id, file, path, found)).unwrap_or_default().into_iter().map(|(id, _)| id));
-    }
-    all
+    let queue = Path::new(crate::machine::DIR).join("queue");
+    node.queue.damaged().into_iter().flat_map(|(name, _)| of_file(disk, queue.join(name)).unwrap_or_default()).collect()
+}
+
+/// What lies in the queue on a disk, and stores have not said that they keep.
+pub(crate) fn waiting_on_disk(disk: &sim::Fs) -> BTreeSet<Id> {
+    let queue = Path::new(crate::machine::DIR).join("queue");
+    let waits = |path: &PathBuf| {
+        path.starts_with(&queue) && path.extension().is_some_and(|end| end == "active" || end == "pending")
+    };
+    disk.paths().into_iter().filter(waits).flat_map(|path| of_file(disk, path).unwrap_or_default()).collect()
+}
+
+/// The ids in a file of a queue; `None` when it cannot be read.
+fn of_file(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
+    let file = disk.open(&path).ok()?;
+    let id = read_header(&*file, &path).ok()?;
+    let found = survey(&file, &path).ok()?;
+    Some(of_view(&View::of_survey(id, file, path, found))?.into_iter().map(|(id, _)| id).collect())
 }
 
 /// `None` when it cannot be read.
