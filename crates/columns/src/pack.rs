@@ -9,6 +9,7 @@ use crate::values::Values;
 use crate::verify::is_of;
 use crate::work::Work;
 use crate::write::Writer;
+use std::cell::LazyCell;
 
 /// A text that is shorter is not worth columns, in bytes.
 const TEXT_BYTES_MIN: usize = 16 << 10;
@@ -45,10 +46,10 @@ const WORTH_DENSE: usize = 100;
 const FILTER_BYTES: usize = 16 << 10;
 const FILTER_PART: usize = 64;
 
-/// Packs lines. Keeps its memory from block to block: one for each thread.
+/// Packs lines. Keeps its memory from block to block, half a megabyte that it takes with the first: one for each thread.
 #[derive(Debug)]
 pub struct Encoder {
-    tree: Tree,
+    tree: LazyCell<Tree>,
 }
 
 /// A packed block.
@@ -81,13 +82,13 @@ impl Encoder {
     /// An encoder.
     #[must_use]
     pub fn new() -> Self {
-        Self { tree: Tree::new(Effort::default()) }
+        Self { tree: LazyCell::new(|| Tree::new(Effort::default())) }
     }
 
     /// An encoder that makes columns of as little as it can, for tests.
     #[cfg(test)]
     pub(crate) fn eager() -> Self {
-        Self { tree: Tree::new(Effort { line_rows_min: 2, value_rows_min: 2 }) }
+        Self { tree: LazyCell::new(|| Tree::new(Effort { line_rows_min: 2, value_rows_min: 2 })) }
     }
 
     #[cfg(test)]

@@ -363,9 +363,13 @@ impl Queue {
     /// What waits for a store.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
+        self.backlog_of(&self.readable())
+    }
+
+    pub(crate) fn backlog_of(&self, segments: &[Arc<Segment>]) -> Backlog {
         let now = self.doors.clock.uptime();
         let mut backlog = Backlog::default();
-        for segment in self.readable() {
+        for segment in segments {
             let contents = segment.contents();
             if contents.state == State::Pending {
                 backlog.segments += 1;

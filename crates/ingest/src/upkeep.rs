@@ -96,13 +96,14 @@ impl Queue {
     }
 
     fn report(&self) {
-        let backlog = self.backlog();
+        let segments = self.readable();
+        let backlog = self.backlog_of(&segments);
         self.metrics.report_ratio();
         self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
         self.metrics.oldest_pending_seconds.set(backlog.oldest.as_secs_f64());
-        let segments = self.readable();
+        let states: Vec<State> = segments.iter().map(|segment| segment.state()).collect();
         for state in [State::Active, State::Pending, State::Reserved, State::Committed] {
-            let count = segments.iter().filter(|segment| segment.state() == state).count();
+            let count = states.iter().filter(|other| **other == state).count();
             self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count as i64);
         }
         let damaged = lock(&self.damaged).len();

@@ -58,8 +58,7 @@ pub(super) struct State {
 pub(super) struct Task {
     owner: Owner,
     /// Not there while it is polled.
-    future: Option<Waiting<()>>,
-    waker: Waker,
+    future: Option<(Waiting<()>, Waker)>,
 }
 
 /// Whose turn it is.
@@ -107,7 +106,7 @@ impl Shared {
             return;
         }
         let id = state.task_id();
-        state.tasks.insert(id, Task { owner, future: Some(future), waker: self.ready.waker(id) });
+        state.tasks.insert(id, Task { owner, future: Some((future, self.ready.waker(id))) });
         drop(state);
         self.ready.insert(id);
     }
@@ -213,15 +212,14 @@ impl Shared {
                 self.fail("the time stands still");
             }
             let id = self.ready.take(|count| state.dice.below(count))?;
-            let Some(owner) = state.tasks.get(&id).map(|task| task.owner) else { return Some(Turn::Other(id)) };
-            if let Some(host) = state.host_of(owner).filter(|host| host.paused) {
+            let State { tasks, hosts, .. } = &mut *state;
+            let Some(task) = tasks.get_mut(&id) else { return Some(Turn::Other(id)) };
+            let owner = task.owner;
+            if let Some(host) = owner.and_then(|life| hosts.get_mut(life.host)).filter(|host| host.paused) {
                 host.stopped.push(id);
                 continue;
             }
-            let task = state.tasks.get_mut(&id);
-            let Some((future, waker)) = task.and_then(|task| Some((task.future.take()?, task.waker.clone()))) else {
-                return Some(Turn::Other(id));
-            };
+            let Some((future, waker)) = task.future.take() else { return Some(Turn::Other(id)) };
             state.running = owner;
             state.trace.note(Event::Polled, id.0);
             return Some(Turn::Task(Drawn { id, future, waker }));
@@ -235,11 +233,11 @@ impl Shared {
         state.running = None;
         let done = match state.tasks.get_mut(&id) {
             Some(task) if polled.is_pending() => {
-                task.future = Some(future);
+                task.future = Some((future, waker));
                 None
             }
             // It is done, or was ended while it ran.
-            _ => Some((state.tasks.remove(&id), future)),
+            _ => Some((state.tasks.remove(&id), future, waker)),
         };
         drop(state);
         self.guarded(|| drop(done));
