@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_query::{Bucket, Order, Stats};
-use bucksaw_record::{Id, Millis};
+use bucksaw_record::{Id, Millis, Producer};
 
 use crate::ledger::{Ledger, Violation};
 use crate::question::Kind;
@@ -91,7 +91,11 @@ impl Answer {
             (Content::Records(found), Kind::Records(order, limit)) => records(ledger, due, found, order, limit),
             (Content::Count(count), _) => stretches(ledger, due, &[bucket(Millis(0), Millis::MAX, *count)]),
             (Content::Stretches(buckets), _) => {
-                let counted = |id: &&Id| buckets.iter().any(|bucket| bucket.from <= id.at() && id.at() < bucket.to);
+                // They are in order, and do not overlap.
+                let counted = |id: &&Id| {
+                    let before = buckets.partition_point(|bucket| bucket.to <= id.at());
+                    buckets.get(before).is_some_and(|bucket| bucket.from <= id.at())
+                };
                 let still = ledger.still(due.iter().filter(|id| !counted(id)));
                 let lost = still.into_iter().map(Violation::Lost);
                 stretches(ledger, due, buckets).into_iter().chain(lost).collect()
@@ -99,6 +103,11 @@ impl Answer {
             (Content::Records(_), _) => Vec::new(),
         }
     }
+}
+
+/// The lowest id of a moment.
+fn first_at(at: Millis) -> Id {
+    Id::new(at, Producer::new(0), 0)
 }
 
 fn bucket(from: Millis, to: Millis, count: u64) -> Bucket {
@@ -139,8 +148,7 @@ fn stretches(ledger: &Ledger, due: &BTreeSet<Id>, buckets: &[Bucket]) -> Vec<Vio
     let (due, possible) = (ledger.still(due.iter()), ledger.possible());
     let mut violations = Vec::new();
     for bucket in buckets {
-        let inside =
-            |ids: &BTreeSet<Id>| ids.iter().filter(|id| bucket.from <= id.at() && id.at() < bucket.to).count() as u64;
+        let inside = |ids: &BTreeSet<Id>| ids.range(first_at(bucket.from)..first_at(bucket.to)).count() as u64;
         let (least, most) = (inside(&due), inside(&possible));
         if !(least..=most).contains(&bucket.count) {
             violations.push(Violation::Miscounted { count: bucket.count, least, most });
@@ -152,7 +160,6 @@ fn stretches(ledger: &Ledger, due: &BTreeSet<Id>, buckets: &[Bucket]) -> Vec<Vio
 #[cfg(test)]
 mod tests {
     use bucksaw_ingest::Durability;
-    use bucksaw_record::Producer;
 
     use super::*;
 

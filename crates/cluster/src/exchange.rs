@@ -36,6 +36,7 @@ struct Spoken {
 
 #[derive(Deserialize)]
 struct Read<'a> {
+    protocol: u32,
     #[serde(borrow)]
     members: Vec<&'a RawValue>,
 }
@@ -71,11 +72,15 @@ pub(crate) async fn read(body: Body) -> Result<Vec<Entry>, Unread> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<Entry>, Unread> {
-    let spoken: Spoken = serde_json::from_slice(bytes).map_err(io::Error::from)?;
-    if spoken.protocol != PROTOCOL {
-        return Err(Unread::Version(Stranger { address: address(bytes), protocol: spoken.protocol }));
+    let read = serde_json::from_slice::<Read<'_>>(bytes).map_err(io::Error::from);
+    // Nobody knows what else is in it in another version.
+    let spoken = || serde_json::from_slice::<Spoken>(bytes).ok().map(|spoken| spoken.protocol);
+    if let Some(protocol) = read.as_ref().map_or_else(|_| spoken(), |read| Some(read.protocol))
+        && protocol != PROTOCOL
+    {
+        return Err(Unread::Version(Stranger { address: address(bytes), protocol }));
     }
-    let read: Read<'_> = serde_json::from_slice(bytes).map_err(io::Error::from)?;
+    let read = read?;
     let members = read.members.into_iter().take(MEMBERS_MAX + 1);
     let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
     Ok(members.filter(Entry::is_sound).collect())

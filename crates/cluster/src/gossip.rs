@@ -300,7 +300,7 @@ mod tests {
             assert!(receive(gossip, &dead, 0));
         });
         check(|gossip| {
-            gossip.become_(Identity { incarnation: Id::new(Millis(2_000), Producer::new(1), 0), ..gossip.me() })
+            gossip.become_(Identity { incarnation: Id::new(Millis(2_000), Producer::new(1), 0), ..gossip.me() });
         });
     }
 

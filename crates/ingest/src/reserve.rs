@@ -4,7 +4,6 @@
 //! A reservation keeps stores from doing the same work twice, and nothing rests on it: whoever has stored a segment's
 //! records may commit it, also when the reservation has ended and another store has it by now.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_record::Id;
@@ -70,16 +69,10 @@ impl Queue {
         self.readable().iter().for_each(|segment| self.release_if(segment, held));
     }
 
-    /// Ends the reservations whose time is over.
-    pub(crate) fn lapse(&self, segments: &[Arc<Segment>]) {
-        let now = self.doors.clock.uptime();
-        for segment in segments {
-            let over = |lease: Option<Lease>| lease.is_some_and(|lease| lease.until <= now);
-            if over(segment.contents().lease) {
-                self.metrics.lapsed.inc();
-                self.release_if(segment, over);
-            }
-        }
+    /// Ends the reservation of a segment, its time being over.
+    pub(crate) fn lapse(&self, segment: &Segment, now: Duration) {
+        self.metrics.lapsed.inc();
+        self.release_if(segment, |lease| lease.is_some_and(|lease| lease.until <= now));
     }
 
     fn release_if(&self, segment: &Segment, whose: impl Fn(Option<Lease>) -> bool) {

@@ -27,12 +27,15 @@ impl Queue {
             }
         }
         let grace = self.grace();
-        let segments = self.readable();
-        self.lapse(&segments);
-        for segment in segments {
-            let committed_at = segment.contents().committed_at;
+        for segment in self.readable() {
+            let (committed_at, lease) = {
+                let contents = segment.contents();
+                (contents.committed_at, contents.lease)
+            };
             if committed_at.is_some_and(|at| now.saturating_sub(at) >= grace) {
                 self.remove(&segment);
+            } else if lease.is_some_and(|lease| lease.until <= now) {
+                self.lapse(&segment, now);
             }
         }
         self.look_at_disk();

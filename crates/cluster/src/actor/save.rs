@@ -18,7 +18,7 @@ impl Actor {
         let waited = |period| self.saved.is_none_or(|saved| time.saturating_sub(saved) >= period);
         let [standing, facts] = self.unsaved;
         let is_due = standing && waited(SAVE_PERIODS[0]) || facts && waited(SAVE_PERIODS[1]);
-        if self.saving || !(is_due || !self.goodbyes.is_empty()) {
+        if self.saving || !is_due && self.goodbyes.is_empty() {
             return;
         }
         (self.saving, self.saved, self.unsaved) = (true, Some(time), [false; 2]);
