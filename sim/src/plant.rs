@@ -64,7 +64,7 @@ mutations! {
     BulkAsDurable, "bulk-as-durable", 40, "`bulk` is acknowledged before it is replicated.";
     RefusedButKept, "refused-but-kept", 10, "Records are refused and kept.";
     FailureToldAsSuccess, "failure-told-as-success", 60, "Whatever goes wrong is acknowledged.";
-    FailureToldAsRefusal, "failure-told-as-refusal", 60, "Nobody knows whether the records are kept, and the client is told that they are not.";
+    FailureToldAsRefusal, "failure-told-as-refusal", 80, "Nobody knows whether the records are kept, and the client is told that they are not.";
     OneCopy, "one-copy", 10, "Stores are set to fewer copies than are promised.";
     NoGrace, "no-grace", 60, "Committed segments go at once: an answer that asked the store first misses what moved meanwhile.";
     EarlyRetention, "early-retention", 10, "Records go far too early.";
