@@ -1,7 +1,8 @@
 //! The goodbye.
 //!
-//! Whoever hears it tells the others, so it is enough that one has, and has written it. Datagrams go to all; a few are called, again and again, until
-//! they have heard. Meanwhile this node goes on: it answers others, who may be saying goodbye as well.
+//! Whoever hears it tells the others, so it is enough that one has, and has written it. Datagrams go to all; a few are
+//! called, again and again, until they have heard. Meanwhile this node goes on: it answers others, who may be saying
+//! goodbye as well.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
