@@ -61,7 +61,7 @@ fn underkept(fleet: &Fleet, due: &BTreeSet<Id>, stored: &BTreeMap<Id, (usize, Ar
 pub(crate) fn damage(fleet: &Fleet, is_spoilt: bool) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (at, node) in fleet.nodes() {
-        let queue: Vec<String> = node.queue.damaged().into_iter().map(|(name, _)| name).collect();
+        let queue = node.queue.damaged();
         let shelf: Vec<String> = node.shelf.set_aside().into_iter().map(|broken| broken.name).collect();
         let disk = fleet.machines.get(at).map(|machine| machine.host.fs().paths()).unwrap_or_default();
         for path in disk.iter().filter(|path| path.extension().is_some_and(|end| end == "damaged")) {

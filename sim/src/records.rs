@@ -114,7 +114,7 @@ impl Cache {
 /// What lies in files of a queue that were set aside, and that the node tells of.
 pub(crate) fn told_aside(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
     let queue = Path::new(crate::machine::DIR).join("queue");
-    node.queue.damaged().into_iter().flat_map(|(name, _)| of_file(disk, queue.join(name)).unwrap_or_default()).collect()
+    node.queue.damaged().into_iter().flat_map(|name| of_file(disk, queue.join(name)).unwrap_or_default()).collect()
 }
 
 /// What lies in the queue on a disk, and stores have not said that they keep.

@@ -89,9 +89,10 @@ impl Queue {
             };
             match written {
                 Ok((segment, header)) => inner.waiting.push(Waiting { segment, header, ..waiting }),
+                // Whatever the reason is: the records lie in the file that was not synced, and may be found again.
                 Err(refusal) => {
                     inner.waiting_bytes -= waiting.body.len() as u64;
-                    told.push((waiting.done, refusal));
+                    told.push((waiting.done, Refusal::Io(refusal.to_string())));
                 }
             }
         }

@@ -35,7 +35,7 @@ pub struct Queue {
     /// Every segment that is not removed, by id and so by age. Taken after a lane's lock, before a segment's.
     pub(crate) segments: Mutex<BTreeMap<Id, Arc<Segment>>>,
     /// Names of quarantined files, with the time at which each was opened.
-    pub(crate) damaged: Mutex<Vec<(String, Millis)>>,
+    pub(crate) damaged: Mutex<Vec<String>>,
     pub(crate) keys: Mutex<Keys>,
     pub(crate) full: AtomicBool,
     /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
@@ -354,9 +354,10 @@ impl Queue {
         wanted.map(|segment| segment.view()).filter(|view| view.end > HEADER_LEN as u64).collect()
     }
 
-    /// Quarantined files, and the time at which each was opened.
+    /// Quarantined files. Of which time their records are nobody can tell: clients number theirs by clocks of their own, and
+    /// may have kept them for days.
     #[must_use]
-    pub fn damaged(&self) -> Vec<(String, Millis)> {
+    pub fn damaged(&self) -> Vec<String> {
         lock(&self.damaged).clone()
     }
 
@@ -405,7 +406,7 @@ impl Queue {
 
     pub(crate) fn quarantined(&self, segment: &Segment) {
         let name = segment.contents().path.file_name().map(|name| name.to_string_lossy().into_owned());
-        lock(&self.damaged).push((name.unwrap_or_default(), segment.id().at()));
+        lock(&self.damaged).push(name.unwrap_or_default());
         lock(&self.segments).remove(&segment.id());
     }
 

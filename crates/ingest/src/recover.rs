@@ -46,7 +46,7 @@ impl Queue {
             };
             match state {
                 "active" | "pending" | "committed" => queue.recover(id, &dir.join(&name), state, &mut recovery)?,
-                "damaged" => lock(&queue.damaged).push((name, id.at())),
+                "damaged" => lock(&queue.damaged).push(name),
                 _ => {}
             }
         }
@@ -69,10 +69,15 @@ impl Queue {
                 let _ = self.doors.fs.remove(path);
                 return Ok(());
             }
+            Err(error) if state == "committed" => {
+                warn!(%error, "removed a queue segment that cannot be read, and whose records stores keep");
+                let _ = self.doors.fs.remove(path);
+                return Ok(());
+            }
             Err(error) => {
                 error!(%error, "cannot read a queue segment: it is set aside as damaged");
                 recovery.damaged += 1;
-                self.set_aside(id, path);
+                self.set_aside(path);
                 return Ok(());
             }
         };
@@ -164,13 +169,13 @@ impl Queue {
         keys
     }
 
-    fn set_aside(&self, id: Id, path: &Path) {
+    fn set_aside(&self, path: &Path) {
         let aside = path.with_extension("damaged");
         if let Err(error) = self.doors.fs.rename(path, &aside) {
             warn!(path = %path.display(), %error, "cannot rename a damaged queue segment");
         }
         let name = aside.file_name().map(|name| name.to_string_lossy().into_owned());
-        lock(&self.damaged).push((name.unwrap_or_default(), id.at()));
+        lock(&self.damaged).push(name.unwrap_or_default());
     }
 }
 

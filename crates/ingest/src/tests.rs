@@ -188,6 +188,25 @@ fn damage_is_set_aside_and_the_rest_is_kept() {
 }
 
 #[test]
+fn what_stores_keep_is_not_missed_when_its_queue_segment_cannot_be_read() {
+    for (committed, damaged) in [(true, 0), (false, 1)] {
+        let machine = Machine::new();
+        machine.put(&machine.open(Config::default()).0, Durability::Fast, "x");
+        let (queue, _) = machine.open(Config::default());
+        let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+        if committed {
+            queue.commit(&ids);
+        }
+        drop(queue);
+        let name = machine.fs.list(Path::new(DIR)).unwrap().remove(0);
+        assert!(machine.fs.flip_bit(Path::new(DIR).join(name), 0));
+        let (queue, recovery) = machine.open(Config::default());
+        assert_eq!((queue.damaged().len(), recovery.damaged), (damaged, damaged));
+        assert_eq!(files(&machine).len(), damaged);
+    }
+}
+
+#[test]
 fn after_a_failed_sync_records_are_acknowledged_from_another_file_only() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config::default());
@@ -214,6 +233,18 @@ fn a_disk_that_never_syncs_is_told_of() {
     machine.fs.fail_next_syncs(100);
     while queue.commit_group() {}
     assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_)))));
+}
+
+#[test]
+fn what_was_not_synced_and_finds_no_other_place_is_not_told_as_if_nothing_were_kept() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    let told = machine.put(&queue, Durability::Durable, "x");
+    machine.fs.fail_next_syncs(1);
+    machine.fs.set_capacity(Some(200));
+    while queue.commit_group() {}
+    let told = told.try_recv().unwrap();
+    assert!(matches!(&told, Err(Refusal::Io(why)) if *why == Refusal::Full.to_string()), "{told:?}");
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl Engine {
     /// The directory-relative names of what is damaged and set aside.
     #[must_use]
     pub fn damaged(&self) -> Vec<PathBuf> {
-        let queue = self.queue.damaged().into_iter().map(|(name, _)| PathBuf::from("queue").join(name));
+        let queue = self.queue.damaged().into_iter().map(|name| PathBuf::from("queue").join(name));
         let shelf = self.shelf.set_aside().into_iter().map(|broken| PathBuf::from("shelf").join(broken.name));
         queue.chain(shelf).collect()
     }

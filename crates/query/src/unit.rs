@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_ingest::{Queue, View};
-use bucksaw_record::{Id, Labels, Millis};
+use bucksaw_record::{Id, Labels};
 use bucksaw_scan::{Bound, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_segment::{Chunk, Reach, ReadError};
@@ -17,10 +17,6 @@ use crate::engine::Engine;
 use crate::lines::Lines;
 use crate::request::{Cancel, Request};
 use crate::stats::Stats;
-
-/// For how long after a queue segment was opened its records may have been accepted, as told of damaged ones: in
-/// milliseconds.
-const QUEUE_SPAN_MS: u64 = 3_600_000;
 
 /// Records of one stream, as a scan meets them.
 pub(crate) enum Met<'a> {
@@ -179,18 +175,10 @@ fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {
 
 /// Files that were set aside may have held records of the request.
 fn note_missing(queue: &Queue, shelf: &Shelf, request: &Request, stats: &mut Stats) {
+    stats.damaged.extend(queue.damaged());
     let (from, to) = (request.from.at(), request.to.at());
-    let meets = |low: Millis, high: Millis| low <= to && from <= high;
-    for (name, opened) in queue.damaged() {
-        if meets(opened, opened.plus(QUEUE_SPAN_MS)) {
-            stats.damaged.insert(name);
-        }
-    }
-    for broken in shelf.set_aside() {
-        if meets(broken.low, broken.high) {
-            stats.damaged.insert(broken.name);
-        }
-    }
+    let meets = shelf.set_aside().into_iter().filter(|broken| broken.low <= to && from <= broken.high);
+    stats.damaged.extend(meets.map(|broken| broken.name));
 }
 
 /// Scans a unit: hands over chunks that may hold matches, with the plan for their stream; of columns, the lines that match,
