@@ -48,4 +48,4 @@ pub use scenario::Scenario;
 pub use trace::show;
 
 /// Seeds that failed once. They are run by `make test` for ever.
-pub const KEPT: &[u64] = &[20850, 20910, 22620, 22860];
+pub const KEPT: &[u64] = &[20850, 20910, 22620, 22860, 23593, 24000, 24483];
