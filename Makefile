@@ -79,8 +79,9 @@ faults: setup ## some minutes of faults in a cluster of real processes; as root 
 upgrade: setup ## a rolling upgrade of real processes under load, and back: FROM=<git revision>; see docs/faults.md
 	@test "$(FROM)" != 0 || { echo "say from which revision: make upgrade FROM=…"; exit 1; }
 	test -d target/upgrade/$(FROM) || git worktree add --detach target/upgrade/$(FROM) $(FROM)
-	cd target/upgrade/$(FROM) && BUCKSAW_UI=off $(CARGO) build --release -p bucksaw --target-dir $(CURDIR)/target
-	cp target/release/bucksaw target/upgrade/bucksaw-$(FROM)
+	# In a directory of its own: to cargo the same crate in two checkouts is one, and the older files would count as built.
+	cd target/upgrade/$(FROM) && BUCKSAW_UI=off $(CARGO) build --release -p bucksaw --target-dir $(CURDIR)/target/upgrade/target
+	cp target/upgrade/target/release/bucksaw target/upgrade/bucksaw-$(FROM)
 	$(CARGO) build --release -p bucksaw -p bucksaw-faults
 	./target/release/bucksaw-faults upgrade --from target/upgrade/bucksaw-$(FROM)
 
