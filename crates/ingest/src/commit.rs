@@ -89,10 +89,14 @@ impl Queue {
             };
             match written {
                 Ok((segment, header)) => inner.waiting.push(Waiting { segment, header, ..waiting }),
-                // Whatever the reason is: the records lie in the file that was not synced, and may be found again.
                 Err(refusal) => {
                     inner.waiting_bytes -= waiting.body.len() as u64;
-                    told.push((waiting.done, Refusal::Io(refusal.to_string())));
+                    // The records lie in the file that was not synced, and may be found again: nobody is told that they are not.
+                    let why = match refusal {
+                        Refusal::Io(why) => why,
+                        other => other.to_string(),
+                    };
+                    told.push((waiting.done, Refusal::Io(why)));
                 }
             }
         }
