@@ -6,7 +6,7 @@
 //! ```
 //! | state on disk | what it means | what may follow |
 //! | --- | --- | --- |
-//! | `active` | a lane appends to it | `pending` when it is full or old, at shutdown, and at the next start |
+//! | `active` | a lane appends to it | `pending` when it is full or old, when a client wants it stored and a store asks, at shutdown, and at the next start |
 //! | `pending` | whole; waits for a store (a reservation is kept in memory only and lapses with the process) | `committed` |
 //! | `committed` | its records are durable in the store; still readable for a grace | removed |
 //! | `damaged` | something in it was broken; its whole frames went their way; kept for a person to look at | nothing |

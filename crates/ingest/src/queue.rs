@@ -40,7 +40,7 @@ pub struct Queue {
     pub(crate) full: AtomicBool,
     /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
     pub(crate) room: AtomicU64,
-    /// Rung when a segment has become pending.
+    /// Rung when a segment has become pending, or was flushed.
     pub(crate) pended: Notify,
     /// Whether other nodes take from it.
     pub(crate) shared: AtomicBool,
@@ -243,7 +243,11 @@ impl Queue {
             let _ = self.doors.fs.remove(&path);
             return;
         }
-        segment.contents().state = State::Pending;
+        {
+            let mut contents = segment.contents();
+            contents.state = State::Pending;
+            contents.flushed = false;
+        }
         self.rename(&segment, "pending");
         self.pended.notify_waiters();
     }
@@ -332,26 +336,16 @@ impl Queue {
     /// The segments whose records are not in the store, oldest first.
     #[must_use]
     pub fn segments(&self) -> Vec<View> {
-        self.views(|state| state != State::Committed)
+        let segments = self.readable();
+        let wanted = segments.iter().filter(|segment| segment.state() != State::Committed);
+        wanted.map(|segment| segment.view()).filter(|view| view.end > HEADER_LEN as u64).collect()
     }
 
-    /// All segments with records that can still be read, oldest first: also those that are committed and will go soon, for
-    /// whoever looks at the stores at another moment.
-    #[must_use]
-    pub fn shown(&self) -> Vec<View> {
-        self.views(|_| true)
-    }
-
-    /// All segments that can still be read, the committed ones too.
+    /// All segments that can still be read, oldest first: also those that are committed and will go soon, for whoever looks
+    /// at the stores at another moment.
     #[must_use]
     pub fn readable(&self) -> Vec<Arc<Segment>> {
         lock(&self.segments).values().cloned().collect()
-    }
-
-    fn views(&self, wanted: impl Fn(State) -> bool) -> Vec<View> {
-        let segments = self.readable();
-        let wanted = segments.iter().filter(|segment| wanted(segment.state()));
-        wanted.map(|segment| segment.view()).filter(|view| view.end > HEADER_LEN as u64).collect()
     }
 
     /// Quarantined files. Of which time their records are nobody can tell: clients number theirs by clocks of their own, and
@@ -372,7 +366,7 @@ impl Queue {
         let mut backlog = Backlog::default();
         for segment in segments {
             let contents = segment.contents();
-            if contents.state == State::Pending {
+            if contents.state == State::Pending || contents.flushed {
                 backlog.segments += 1;
                 backlog.text_bytes += contents.reach.text_bytes;
                 backlog.oldest = backlog.oldest.max(now.saturating_sub(segment.opened_at()));
@@ -415,9 +409,22 @@ impl Queue {
         ids.iter().filter_map(|id| segments.get(id)).cloned().collect()
     }
 
-    /// Closes the active `bulk` segment now, so that a store takes it soon.
+    /// Lets a store take the active `bulk` segment. Until one asks it stays active: what clients flush while all stores are
+    /// busy goes into one file, and not each into its own.
     pub fn flush_bulk(&self) {
-        self.seal(&mut self.bulk.lock());
+        let inner = self.bulk.lock();
+        let Some(open) = inner.open.as_ref().filter(|open| open.end > HEADER_LEN as u64) else { return };
+        open.segment.contents().flushed = true;
+        drop(inner);
+        self.pended.notify_waiters();
+    }
+
+    /// Closes the active segment that was flushed, if there is one.
+    pub(crate) fn seal_flushed(&self) {
+        let mut inner = self.bulk.lock();
+        if inner.open.as_ref().is_some_and(|open| open.segment.contents().flushed) {
+            self.seal(&mut inner);
+        }
     }
 
     /// Accepts nothing more, keeps the promises that are open, and closes all segments.

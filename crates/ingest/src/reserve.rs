@@ -33,6 +33,7 @@ impl Queue {
     }
 
     fn reserve_for(&self, lease: Option<Lease>, text_bytes: u64) -> Vec<View> {
+        self.seal_flushed();
         let mut reserved = Vec::new();
         let mut sum = 0;
         for segment in self.readable() {

@@ -82,6 +82,8 @@ pub(crate) struct Contents {
     pub(crate) unread: u32,
     /// Whether the name of the file is durable.
     pub(crate) name_synced: bool,
+    /// Whether it is to be taken though it is active: it is sealed when a store asks for something.
+    pub(crate) flushed: bool,
 }
 
 impl std::fmt::Debug for Segment {
@@ -104,6 +106,7 @@ impl Segment {
             lease: None,
             unread: 0,
             name_synced: false,
+            flushed: false,
         };
         let end = AtomicU64::new(HEADER_LEN as u64);
         Self { id, file, end, synced_end: AtomicU64::new(0), contents: Mutex::new(contents), opened_at }
@@ -125,6 +128,12 @@ impl Segment {
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
+    }
+
+    /// What is being done with it, and what its records reach over, without a view of it; `None` while it has none.
+    pub fn glance<R>(&self, see: impl FnOnce(State, &Reach) -> R) -> Option<R> {
+        let contents = self.contents();
+        (self.end() > HEADER_LEN as u64).then(|| see(contents.state, &contents.reach))
     }
 
     /// What can be read of it now.

@@ -124,6 +124,31 @@ fn records_are_readable_at_once_and_promises_are_kept_in_their_time() {
 }
 
 #[test]
+fn what_is_flushed_while_nobody_takes_it_is_one_segment() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    queue.flush_bulk();
+    assert_eq!(queue.backlog(), Backlog::default());
+    let told: Vec<_> = ["a", "b", "c"]
+        .map(|line| {
+            let told = machine.put(&queue, Durability::Bulk, line);
+            queue.flush_bulk();
+            told
+        })
+        .into();
+    let backlog = queue.backlog();
+    assert_eq!((backlog.segments, backlog.text_bytes, backlog.awaited), (1, 6, true));
+    assert_eq!(files(&machine), ["active"]);
+    let reserved = queue.reserve(u64::MAX);
+    assert_eq!((reserved.len(), reserved[0].reach.records), (1, 3));
+    assert_eq!((files(&machine), queue.backlog()), (vec!["pending".to_owned()], Backlog::default()));
+    let later = machine.put(&queue, Durability::Bulk, "d");
+    assert_eq!(queue.reserve(u64::MAX).len(), 0, "nobody has flushed it");
+    queue.commit(&[reserved[0].id]);
+    assert!(told.iter().all(|told| told.try_recv() == Ok(Ok(()))) && later.try_recv().is_err());
+}
+
+#[test]
 fn segments_close_at_size_and_age_and_go_after_their_grace() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config { segment_bytes_max: 250, ..Config::default() });

@@ -13,6 +13,7 @@ use tracing::error;
 pub struct Stored {
     reader: Reader,
     reach: Reach,
+    newest_source: Option<Id>,
     /// Blocks that were found damaged, with what was wrong.
     broken: Mutex<BTreeMap<usize, Damage>>,
 }
@@ -31,7 +32,8 @@ pub struct Broken {
 impl Stored {
     pub(crate) fn new(reader: Reader) -> Self {
         let reach = reader.footer().reach();
-        Self { reader, reach, broken: Mutex::default() }
+        let newest_source = reader.footer().sources.iter().max().copied();
+        Self { reader, reach, newest_source, broken: Mutex::default() }
     }
 
     /// The id of the segment.
@@ -44,6 +46,12 @@ impl Stored {
     #[must_use]
     pub fn reach(&self) -> &Reach {
         &self.reach
+    }
+
+    /// The newest of the queue segments that it names as its sources; `None` when it names none.
+    #[must_use]
+    pub fn newest_source(&self) -> Option<Id> {
+        self.newest_source
     }
 
     /// What it holds, block by block.
