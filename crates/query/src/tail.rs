@@ -102,8 +102,8 @@ impl Tail {
             self.more |= !read(cursor, &self.plan, &mut hits, &mut budget);
         }
         // What is read to the end and will not grow need not be held.
-        let present: Vec<Id> = readable.iter().map(|segment| segment.id()).collect();
-        self.cursors.retain(|id, cursor| present.contains(id) || cursor.at < cursor.segment.end());
+        let is_there = |id: &Id| readable.binary_search_by_key(id, |segment| segment.id()).is_ok();
+        self.cursors.retain(|id, cursor| is_there(id) || cursor.at < cursor.segment.end());
         hits.sort(Id::bits);
         tailed.found = Some(hits.seal(share));
         tailed

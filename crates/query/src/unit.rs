@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_ingest::{Queue, View};
+use bucksaw_ingest::{Queue, Segment, State, View};
 use bucksaw_record::{Id, Labels};
 use bucksaw_scan::{Bound, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_segment::{Chunk, Reach, ReadError};
-use bucksaw_store::Shelf;
+use bucksaw_store::{Shelf, Stored};
 
 use crate::block::BlockUnit;
 use crate::engine::Engine;
@@ -112,19 +112,23 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     // The queue first: what moves meanwhile is then seen twice, which the sources of the shelf's segments tell, rather
     // than not at all. Also what was handed over a moment ago: the store that has it, another node's, may have been looked
     // at before it came there.
-    let waiting = queue.shown();
+    let mut waiting = queue.readable();
     let segments = shelf.segments();
-    // Few wait and many segments may lie on the shelf, each naming many: so a set of the few.
-    let mut untaken: HashSet<Id> = waiting.iter().map(|view| view.id).collect();
-    if !untaken.is_empty() {
-        for source in segments.iter().flat_map(|segment| &segment.footer().sources) {
-            untaken.remove(source);
-        }
-    }
+    waiting.retain(|segment| {
+        let look = |state, reach: &Reach| {
+            let wanted = wants(request, reach);
+            if !wanted && state != State::Committed {
+                stats.bytes_skipped += reach.text_bytes;
+                stats.segments_skipped += 1;
+            }
+            wanted
+        };
+        segment.glance(look).unwrap_or_default()
+    });
+    leave_untaken(&mut waiting, &segments);
     let mut units = Vec::new();
-    for view in waiting.into_iter().filter(|view| untaken.contains(&view.id)) {
-        let wanted =
-            wants(request, &view.reach) && view.streams().iter().any(|labels| may_match(request, plan, labels));
+    for view in waiting.iter().map(|segment| segment.view()) {
+        let wanted = view.streams().iter().any(|labels| may_match(request, plan, labels));
         take(Unit::Queue(Box::new(view)), wanted, &mut units, stats);
     }
     for segment in segments.iter() {
@@ -151,6 +155,19 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     }
     note_missing(queue, shelf, request, stats);
     units
+}
+
+/// Leaves those segments of the queue that no segment of the shelf names as a source.
+fn leave_untaken(waiting: &mut Vec<Arc<Segment>>, shelf: &[Arc<Stored>]) {
+    let Some(oldest) = waiting.first().map(|segment| segment.id()) else { return };
+    // Few wait and many segments may lie on the shelf, each naming many: so a set of the few, and of the many those that
+    // can name one of them.
+    let mut untaken: HashSet<Id> = waiting.iter().map(|segment| segment.id()).collect();
+    let recent = shelf.iter().filter(|segment| segment.newest_source() >= Some(oldest));
+    for source in recent.flat_map(|segment| &segment.footer().sources) {
+        untaken.remove(source);
+    }
+    waiting.retain(|segment| untaken.contains(&segment.id()));
 }
 
 fn take(unit: Unit, wanted: bool, units: &mut Vec<Unit>, stats: &mut Stats) {
