@@ -26,6 +26,10 @@ use crate::unit::{Met, Unit, scan, units};
 /// More stretches than any screen has columns.
 const BUCKETS_MAX: usize = 10_000;
 
+/// A unit is often counted in a fraction of a millisecond, and who takes the results competes for the cores with those who
+/// count: on a busy machine it comes back only after several of them.
+const JOBS_PER_THREAD: usize = 8;
+
 /// How often who waits for a histogram is shown how far it has come.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 
@@ -127,7 +131,7 @@ pub(crate) fn run(
     let grid = Grid::new(request, division);
     let shared = shared(&units);
     let request = Arc::new(request.clone());
-    let dispatch: Dispatch<Counted> = Dispatch::new(engine, cancel.clone());
+    let dispatch: Dispatch<Counted> = Dispatch::new(engine, cancel.clone(), JOBS_PER_THREAD);
     let share = engine.budget.account().force(0);
     let mut total = Total::new(grid, share);
     let (mut in_flight, mut done, all, mut shown) = (0, 0, units.len(), started);
@@ -294,7 +298,7 @@ impl Counting {
         let mut waiting: Vec<(usize, Unit)> = units.into_iter().map(|unit| (grid.bucket(unit.low()), unit)).collect();
         waiting.sort_by_key(|(bucket, _)| *bucket);
         let total = Total::new(grid, engine.budget.account().force(0));
-        let dispatch = Dispatch::new(&engine, cancel.clone());
+        let dispatch = Dispatch::new(&engine, cancel.clone(), JOBS_PER_THREAD);
         engine.metrics.in_flight.inc();
         let started = engine.doors.clock.uptime();
         let (request, all) = (Arc::new(request), waiting.len());

@@ -1,10 +1,11 @@
-//! The few units that a query has in flight.
+//! The units that a query has in flight.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::engine::Engine;
+use crate::pool::Line;
 use crate::request::Cancel;
 
 /// How often a query that waits for its scans looks whether it is still wanted.
@@ -14,27 +15,31 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Dispatch<R> {
     engine: Arc<Engine>,
     cancel: Cancel,
+    line: Line,
+    window: usize,
     sender: SyncSender<(usize, Option<R>)>,
     receiver: Receiver<(usize, Option<R>)>,
 }
 
 impl<R: Send + 'static> Dispatch<R> {
-    pub(crate) fn new(engine: &Arc<Engine>, cancel: Cancel) -> Self {
+    /// With at most so many jobs in flight for each thread: enough that none is idle while results are taken.
+    pub(crate) fn new(engine: &Arc<Engine>, cancel: Cancel, jobs_per_thread: usize) -> Self {
+        let window = engine.pool.threads() * jobs_per_thread;
         // As many places as can be in flight, so that no thread of the pool ever waits for a slow reader.
-        let (sender, receiver) = sync_channel(engine.pool.threads() * 2 + 2);
-        Self { engine: Arc::clone(engine), cancel, sender, receiver }
+        let (sender, receiver) = sync_channel(window + 2);
+        Self { engine: Arc::clone(engine), cancel, line: engine.pool.line(), window, sender, receiver }
     }
 
-    /// How many jobs to have in flight: enough that no thread is idle while results are taken.
+    /// How many jobs to have in flight.
     pub(crate) fn window(&self) -> usize {
-        self.engine.pool.threads() * 2
+        self.window
     }
 
     pub(crate) fn launch(&self, number: usize, job: impl FnOnce() -> R + Send + 'static) {
         let answer = Answer { number, result: None, sender: self.sender.clone() };
         // From now on: a job that waits for a thread is waited for, too.
         let busy = self.engine.shelf.foreground().enter();
-        self.engine.pool.run(move || {
+        self.engine.pool.run(self.line, move || {
             // Whole, so that it is dropped here and not where it was made.
             let mut answer = answer;
             // Over before the answer is sent, which is dropped after it: who has the answer no longer waits.

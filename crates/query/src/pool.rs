@@ -1,10 +1,11 @@
 //! The threads that scan: as many as there are cores, apart from those that answer the network.
 //!
-//! A query hands over a few units at a time and waits for them before it hands over more, so the queue here is short, and
-//! queries in flight share the threads fairly without further ado.
+//! Queries take turns: each has a line of jobs of its own, and a thread that is free takes one job from the line that has
+//! waited longest. So a query has its share of the threads however many jobs the others have in line.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -29,25 +30,52 @@ impl std::fmt::Debug for Pool {
 struct Shared {
     jobs: Mutex<Jobs>,
     bell: Condvar,
+    lines: AtomicU64,
 }
+
+/// The jobs of one query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line(u64);
 
 #[derive(Default)]
 struct Jobs {
-    waiting: VecDeque<Job>,
+    /// The lines that are not empty; the first is next.
+    waiting: VecDeque<(Line, VecDeque<Job>)>,
     closed: bool,
 }
 
+impl Jobs {
+    fn push(&mut self, line: Line, job: Job) {
+        match self.waiting.iter_mut().find(|(other, _)| *other == line) {
+            Some((_, jobs)) => jobs.push_back(job),
+            None => self.waiting.push_back((line, VecDeque::from([job]))),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Job> {
+        let (line, mut jobs) = self.waiting.pop_front()?;
+        let job = jobs.pop_front();
+        if !jobs.is_empty() {
+            self.waiting.push_back((line, jobs));
+        }
+        job
+    }
+}
+
 impl Pool {
-    /// Starts `threads` threads, at least one.
+    /// Starts `threads` threads, at least one. Each says its number to `begun` first of all.
     ///
     /// # Errors
     /// What the operating system says when it gives no thread.
-    pub fn start(threads: usize) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+    pub fn start(threads: usize, begun: impl Fn(usize) + Send + Sync + 'static) -> std::io::Result<Self> {
+        let (shared, begun) = (Arc::new(Shared::default()), Arc::new(begun));
         let threads: std::io::Result<Vec<_>> = (0..threads.max(1))
             .map(|number| {
-                let shared = Arc::clone(&shared);
-                std::thread::Builder::new().name(format!("scan-{number}")).spawn(move || shared.work())
+                let (shared, begun) = (Arc::clone(&shared), Arc::clone(&begun));
+                std::thread::Builder::new().name(format!("scan-{number}")).spawn(move || {
+                    begun(number);
+                    shared.work();
+                })
             })
             .collect();
         Ok(Self { shared, threads: threads? })
@@ -66,12 +94,17 @@ impl Pool {
         self.threads.len().max(1)
     }
 
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+    /// A new line.
+    pub(crate) fn line(&self) -> Line {
+        Line(self.shared.lines.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn run(&self, line: Line, job: impl FnOnce() + Send + 'static) {
         if self.threads.is_empty() {
             return work_off(job);
         }
         let mut jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.waiting.push_back(Box::new(job));
+        jobs.push(line, Box::new(job));
         drop(jobs);
         self.shared.bell.notify_one();
     }
@@ -82,7 +115,7 @@ impl Shared {
         loop {
             let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
             let job = loop {
-                if let Some(job) = jobs.waiting.pop_front() {
+                if let Some(job) = jobs.pop() {
                     break job;
                 }
                 if jobs.closed {
@@ -121,19 +154,35 @@ mod tests {
 
     #[test]
     fn jobs_run_and_a_panic_takes_no_thread() {
-        check(&Pool::start(1).unwrap());
+        check(&Pool::start(1, |_| ()).unwrap());
         check(&Pool::inline());
     }
 
     fn check(pool: &Pool) {
         let (send, receive) = mpsc::channel();
         let lost = send.clone();
-        pool.run(move || {
+        let line = pool.line();
+        pool.run(line, move || {
             let _held = lost;
             panic!("a bug");
         });
-        pool.run(move || send.send(7).unwrap());
+        pool.run(line, move || send.send(7).unwrap());
         assert_eq!(receive.recv(), Ok(7));
         assert!(receive.recv().is_err(), "the job that failed let go of its sender");
+    }
+
+    #[test]
+    fn lines_take_turns_and_keep_their_order() {
+        let pool = Pool::start(1, |_| ()).unwrap();
+        let (lines, (send, receive)) = ([pool.line(), pool.line(), pool.line()], mpsc::channel());
+        let (go, wait) = mpsc::channel();
+        pool.run(pool.line(), move || wait.recv().unwrap());
+        for (line, number) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)] {
+            let send = send.clone();
+            pool.run(lines[line], move || send.send((line, number)).unwrap());
+        }
+        go.send(()).unwrap();
+        drop(send);
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (0, 3)]);
     }
 }

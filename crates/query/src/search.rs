@@ -25,6 +25,9 @@ use crate::unit::{Unit, units};
 /// Records of a batch, and of a run of them. A batch ends with what reaches this.
 const BATCH_RECORDS: usize = 2_048;
 
+/// Few, for what they find is held until it is its turn.
+const JOBS_PER_THREAD: usize = 2;
+
 /// Bytes of a batch, and of a run, in the same way.
 const BATCH_BYTES: usize = 256 << 10;
 
@@ -144,7 +147,7 @@ impl Search {
         };
         let mut waiting: Vec<Task> = units.into_iter().map(task).collect();
         waiting.sort_by_key(|task| task.key);
-        let dispatch = Dispatch::new(&engine, cancel.clone());
+        let dispatch = Dispatch::new(&engine, cancel.clone(), JOBS_PER_THREAD);
         engine.metrics.in_flight.inc();
         Self {
             started: engine.doors.clock.uptime(),

@@ -52,7 +52,7 @@ impl Node {
     }
 
     fn with(fs: sim::Fs, config: Config, size: u64) -> Self {
-        Self::scanning(fs, config, size, Pool::start(2).unwrap())
+        Self::scanning(fs, config, size, Pool::start(2, |_| ()).unwrap())
     }
 
     pub(crate) fn scanning(fs: sim::Fs, config: Config, size: u64, pool: Pool) -> Self {
