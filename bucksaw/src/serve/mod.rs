@@ -4,6 +4,7 @@
 //! way comes to its end, then the queue is closed, then the store takes what is left, then the threads end.
 
 mod cluster;
+mod cores;
 mod data_dir;
 mod listen;
 mod metrics;
@@ -21,7 +22,7 @@ use bucksaw_cluster::{Cluster, Router};
 use bucksaw_doors::{Doors, Tasks, real};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_node::{Node, Parts};
-use bucksaw_query::{Engine, Gossiped, Pool, Scatter, Serving};
+use bucksaw_query::{Engine, Gossiped, Scatter, Serving};
 use bucksaw_sources::Intake;
 use bucksaw_store::Shelf;
 use tokio::runtime::Runtime;
@@ -73,8 +74,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     shelf.reconcile(&queue);
     let (queue, shelf) = (Arc::new(queue), Arc::new(shelf));
 
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let pool = Pool::start(cores).context("cannot start the threads that search")?;
+    let pool = cores::pool().context("cannot start the threads that search")?;
     let parts = (Arc::clone(&queue), Arc::clone(&shelf));
     let engine = Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), settings::query(&args), metrics.query));
     let intake = Intake {

@@ -1,0 +1,70 @@
+//! A thread that searches for each core, which stays on it.
+//!
+//! A search is as fast as its slowest core. The kernel puts a thread that wakes where it thinks best: on a machine that
+//! takes records in meanwhile, often two of them on the core of one, for longer than a question takes, since the
+//! other core is busy with work of a lower priority. Each on its own core, they divide the work among them as they come to it,
+//! so a core on which something else runs gets less of it.
+
+use bucksaw_query::Pool;
+
+/// Starts the pool: as many threads as this process can use cores.
+///
+/// # Errors
+/// What the operating system says when it gives no thread.
+pub(super) fn pool() -> std::io::Result<Pool> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // Fewer threads than cores there are where a share of the cores is all that this process may use, as in most
+    // containers. Then all of these processes would have their threads on the same few cores.
+    let cores = Some(allowed()).filter(|cores| cores.len() == threads).unwrap_or_default();
+    Pool::start(threads, move |number| {
+        if let Some(core) = cores.get(number) {
+            stay_on(*core);
+        }
+    })
+}
+
+/// The numbers of the cores that this process may run on; none where that cannot be told.
+#[cfg(target_os = "linux")]
+fn allowed() -> Vec<usize> {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allowed() -> Vec<usize> {
+    Vec::new()
+}
+
+#[cfg(target_os = "linux")]
+fn stay_on(core: usize) {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    let mut one = CpuSet::new();
+    one.set(core);
+    if let Err(error) = sched_setaffinity(None, &one) {
+        tracing::debug!(%error, core, "a thread that searches cannot stay on a core: it is where the kernel puts it");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stay_on(_: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_the_thread_stays_on_its_core() {
+        let before = allowed();
+        let last = *before.last().unwrap();
+        let seen = std::thread::spawn(move || {
+            stay_on(last);
+            allowed()
+        });
+        assert_eq!(seen.join().unwrap(), [last]);
+        assert_eq!(allowed(), before);
+        drop(pool().unwrap());
+        assert_eq!(allowed(), before);
+    }
+}
