@@ -187,10 +187,11 @@ impl Disk {
         if self.faults.fails_by_share() {
             return Err(Errno::IO.into());
         }
-        self.names.sync_dir(dir);
         // Only here can a file become one that no power cut brings back.
-        let reachable = self.names.reachable();
-        self.nodes.retain(|id, node| node.opened > 0 || reachable.contains(id));
+        if self.names.sync_dir(dir) {
+            let reachable = self.names.reachable();
+            self.nodes.retain(|id, node| node.opened > 0 || reachable.contains(id));
+        }
         Ok(())
     }
 

@@ -55,8 +55,9 @@ impl Names {
         self.change(Change { node, gone: Some(from.into()), new: Some(to.into()) });
     }
 
-    pub(super) fn sync_dir(&mut self, dir: &Path) {
-        self.settle(|change| change.paths().any(|path| Path::new(path).parent() == Some(dir)));
+    /// Makes the changes in a directory durable; says whether a file may have lost its last name by that.
+    pub(super) fn sync_dir(&mut self, dir: &Path) -> bool {
+        self.settle(|change| change.paths().any(|path| Path::new(path).parent() == Some(dir)))
     }
 
     /// Every file that has a live name, or may have one after a power cut.
@@ -83,8 +84,9 @@ impl Names {
         self.pending.push(change);
     }
 
-    /// Makes the wanted changes durable, and the earlier ones that they rest upon.
-    fn settle(&mut self, wanted: impl Fn(&Change) -> bool) {
+    /// Makes the wanted changes durable, and the earlier ones that they rest upon; says whether one of them took a name away
+    /// from a file.
+    fn settle(&mut self, wanted: impl Fn(&Change) -> bool) -> bool {
         let mut touched: BTreeSet<Name> = BTreeSet::new();
         let (mut settled, mut left) = (Vec::new(), Vec::new());
         // From the last to the first, so that one pass finds all that a wanted change rests upon.
@@ -98,9 +100,11 @@ impl Names {
         }
         left.reverse();
         self.pending = left;
+        let mut lost = false;
         for change in settled.iter().rev() {
-            change.apply(&mut self.durable);
+            lost |= change.apply(&mut self.durable);
         }
+        lost
     }
 }
 
@@ -109,12 +113,14 @@ impl Change {
         self.gone.iter().chain(&self.new)
     }
 
-    fn apply(&self, names: &mut BTreeMap<Name, NodeId>) {
+    /// Says whether a file has one name fewer.
+    fn apply(&self, names: &mut BTreeMap<Name, NodeId>) -> bool {
         if let Some(path) = &self.gone {
             names.remove(path);
         }
-        if let Some(path) = &self.new {
-            names.insert(path.clone(), self.node);
+        match &self.new {
+            Some(path) => names.insert(path.clone(), self.node).is_some(),
+            None => true,
         }
     }
 }
