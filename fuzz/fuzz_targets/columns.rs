@@ -1,6 +1,8 @@
 //! Blocks of columns: a tree and frames of any bytes give an error or a text, never a panic, a hang or much memory; any
 //! text comes back, and what is found in its columns is what is in its lines.
 #![no_main]
+use std::ops::ControlFlow;
+
 use bucksaw_columns::{Automaton, Block, Encoder, Filter, Needle, Rows, Step, Text};
 use libfuzzer_sys::fuzz_target;
 
@@ -35,7 +37,7 @@ fn any_bytes(data: &[u8]) {
         let _ = block.find(&Needle::new(needle, any_case));
     }
     let _ = block.accepted(&two_digits(), &Rows::All);
-    let _ = block.lines(0..*rows as usize + 1);
+    let _ = block.each_line(0..*rows as usize + 1, &mut |_| ControlFlow::Continue(()));
 }
 
 /// Accepts lines with two digits one after the other.

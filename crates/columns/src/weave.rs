@@ -41,9 +41,6 @@ thread_local! {
     static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Room for lines before it is known how many there are, in bytes.
-const FIRST_ROOM: usize = 64 << 10;
-
 /// Puts values together.
 pub(crate) struct Weave<'b> {
     block: &'b Block,
@@ -419,25 +416,12 @@ impl Block {
     /// All lines, an LF after each; `None` when the block is damaged.
     #[must_use]
     pub fn text(&self) -> Option<Vec<u8>> {
-        let out = self.joined(0..self.rows(), self.text_len())?;
-        (out.len() == self.text_len()).then_some(out)
-    }
-
-    /// Some of the lines, given by rising rows, an LF after each; `None` when the block is damaged.
-    #[must_use]
-    pub fn lines(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<u8>> {
-        // Room for lines of the usual length, and an eighth more: to grow is to copy.
-        let usual = rows.size_hint().0.saturating_mul(self.text_len() / self.rows().max(1)) / 8 * 9;
-        self.joined(rows, usual.max(FIRST_ROOM).min(self.text_len()))
-    }
-
-    fn joined(&self, rows: impl Iterator<Item = usize>, room: usize) -> Option<Vec<u8>> {
-        let mut out = Vec::with_capacity(room);
-        self.each_line(rows, &mut |line| {
+        let mut out = Vec::with_capacity(self.text_len());
+        self.each_line(0..self.rows(), &mut |line| {
             out.extend_from_slice(line);
             ControlFlow::Continue(())
         })?;
-        Some(out)
+        (out.len() == self.text_len()).then_some(out)
     }
 
     /// Hands over some of the lines, given by rising rows, each with an LF, until `each` has enough; `None` when the block

@@ -141,26 +141,17 @@ impl Bound {
             Self::Lines(matcher) => matcher,
         };
         let Judged { sure, may } = judge(&matcher.node, block, wanted)?;
-        let (open, text) = match may & !sure.clone() {
+        let open = match may & !sure.clone() {
             Rows::None => return Some(sure),
-            Rows::All => (Bits::all(block.rows()), block.text()?),
-            Rows::Some(bits) => {
-                let text = block.lines(bits.iter())?;
-                (bits, text)
-            }
+            Rows::All => Bits::all(block.rows()),
+            Rows::Some(bits) => bits,
         };
-        let records = Records::of_lines(&text);
-        let (mut found, mut counted) = (Bits::new(block.rows()), 0);
-        let mut rows = open.iter();
-        let _ = walk(&mut matcher.cursor, matcher.span_bytes, &records, cancel, &mut |start, _| {
-            // Where the record stands among those that were built.
-            if let Some(row) = rows.nth(records.between(counted, start)) {
-                found.set(row);
-            }
-            counted = records.next(start);
-            ControlFlow::Continue(())
-        });
-        Some(sure | Rows::Some(found))
+        // Half a span more, for the line that fills it. What is not written to takes no memory.
+        let text = Vec::with_capacity(SPAN_BYTES / 2 * 3);
+        let mut built = Built { matcher, cancel, text, lines: 0, rows: open.iter(), found: Bits::new(block.rows()) };
+        block.each_line(open.iter(), &mut |line| built.push(line))?;
+        let _ = built.judge();
+        Some(sure | Rows::Some(built.found))
     }
 
     /// Whether a record matches, given alone and without an LF behind it. Agrees with [`Self::find`].
@@ -171,6 +162,47 @@ impl Bound {
             Self::All => true,
             Self::Lines(matcher) => matcher.cursor.is_in(record),
         }
+    }
+}
+
+/// Lines of a block that were built and not looked at yet: a span of them, which stays in the cache and takes the same memory
+/// over and over, where all of them together would be new memory for each block.
+struct Built<'a, R> {
+    matcher: &'a mut Matcher,
+    cancel: &'a dyn Fn() -> bool,
+    text: Vec<u8>,
+    lines: usize,
+    /// The rows of these lines, and of those that come after them.
+    rows: R,
+    found: Bits,
+}
+
+impl<R: Iterator<Item = usize>> Built<'_, R> {
+    fn push(&mut self, line: &[u8]) -> ControlFlow<()> {
+        self.text.extend_from_slice(line);
+        self.lines += 1;
+        if self.text.len() < SPAN_BYTES { ControlFlow::Continue(()) } else { self.judge() }
+    }
+
+    /// Takes note of those that match, and lets go of all. Breaks when it is cancelled.
+    fn judge(&mut self) -> ControlFlow<()> {
+        let Self { matcher, cancel, text, lines, rows, found } = self;
+        let records = Records::of_lines(text);
+        let (mut counted, mut left) = (0, std::mem::take(lines));
+        let flow = walk(&mut matcher.cursor, matcher.span_bytes, &records, cancel, &mut |start, _| {
+            let before = records.between(counted, start);
+            if let Some(row) = rows.nth(before) {
+                found.set(row);
+            }
+            left = left.saturating_sub(before + 1);
+            counted = records.next(start);
+            ControlFlow::Continue(())
+        });
+        if let Some(others) = left.checked_sub(1) {
+            rows.nth(others);
+        }
+        text.clear();
+        flow
     }
 }
 
