@@ -1,9 +1,9 @@
 //! A thread that searches for each core, which stays on it.
 //!
-//! A search is as fast as its slowest core. The kernel puts a thread that wakes where it thinks best: on a machine that
-//! takes records in meanwhile, often two of them on the core of one, for longer than a question takes, since the
-//! other core is busy with work of a lower priority. Each on its own core, they divide the work among them as they come to it,
-//! so a core on which something else runs gets less of it.
+//! A core on which work of a lower priority runs is not idle for the kernel. So while the store merges, it often puts two of
+//! these threads on one core, and sees only after some tens of milliseconds that they had better be apart: a question
+//! has half of the machine until then. Each stays on its own core instead. They divide the work among them as they come to
+//! it, so one whose core has other things to do gets less of it.
 
 use bucksaw_query::Pool;
 
