@@ -1,7 +1,8 @@
 //! The memory of answers: one budget that all queries of a node share.
 //!
 //! What is counted is what was found and has not been handed over for good: it is all that a slow reader can make a node
-//! keep. What a scan needs while it runs (a block unpacked, a window of a file) is not: the pool's threads bound it.
+//! keep. What a scan needs while it runs (a block unpacked, a window of a file) is not: the pool's threads bound it. Nor is
+//! what is kept of answers that were read, for the next ones: [`Pieces`](crate::hits::Pieces) are few.
 //!
 //! A query may hold as much as it leaves to the others: one alone half of the budget, two a third each once the first has
 //! read on. That is the dynamic threshold of switches that share a buffer among their ports (Choudhury and Hahne, 1998).

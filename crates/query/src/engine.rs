@@ -11,7 +11,7 @@ use bucksaw_store::Shelf;
 use crate::budget::Budget;
 use crate::count::{self, Division, Histogram};
 use crate::fields::Fields;
-use crate::hits::Record;
+use crate::hits::{Pieces, Record};
 use crate::metrics::Metrics;
 use crate::opened::Opened;
 use crate::pool::Pool;
@@ -57,6 +57,7 @@ pub struct Engine {
     pub(crate) metrics: Metrics,
     pub(crate) budget: Arc<Budget>,
     pub(crate) opened: Arc<Opened>,
+    pub(crate) pieces: Pieces,
 }
 
 impl std::fmt::Debug for Engine {
@@ -78,7 +79,8 @@ impl Engine {
     ) -> Self {
         let budget = Budget::new(config.held_bytes_max, metrics.held_bytes.clone());
         let opened = metrics.opened(config.opened_bytes_max).into();
-        Self { queue, shelf, pool, doors, config, metrics, budget, opened }
+        let pieces = Pieces::default();
+        Self { queue, shelf, pool, doors, config, metrics, budget, opened, pieces }
     }
 
     /// Begins a search over what is there now.

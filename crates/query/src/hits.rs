@@ -14,6 +14,7 @@ use bucksaw_segment::Rows;
 use bytes::Bytes;
 
 use crate::budget::Share;
+use crate::spares::{Lent, Spares};
 
 /// Bytes of a slab, at most, but for a record that is longer, which has one of its own. The first are smaller: many scans
 /// find little.
@@ -28,9 +29,26 @@ const PAGE_HITS_MAX: usize = 4_096;
 /// Hits of the first page. Each further one has four times as many as the one before.
 const PAGE_HITS_MIN: usize = 64;
 
+/// Slabs and pages of full size that are kept for the next matches: what is on its way to some readers, 13 MB.
+const SPARE_MAX: usize = 32;
+
+/// Slabs and pages that were let go of. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Pieces {
+    slabs: Spares<u8>,
+    pages: Spares<Hit>,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self { slabs: Spares::new(SLAB_BYTES_MAX, SPARE_MAX), pages: Spares::new(PAGE_HITS_MAX, SPARE_MAX) }
+    }
+}
+
 /// Matches of one unit, as they are found.
 #[derive(Debug, Default)]
 pub(crate) struct Hits {
+    pieces: Pieces,
     slabs: Vec<Vec<u8>>,
     streams: Vec<Labels>,
     pages: Vec<Vec<Hit>>,
@@ -54,8 +72,8 @@ pub(crate) struct Hit {
 
 impl Hits {
     /// None yet, of a unit that lies on the shelf or in the queue.
-    pub(crate) fn new(stored: bool) -> Self {
-        Self { stored, ..Self::default() }
+    pub(crate) fn new(stored: bool, pieces: Pieces) -> Self {
+        Self { pieces, slabs: Vec::new(), streams: Vec::new(), pages: Vec::new(), count: 0, bytes: 0, stored }
     }
 
     pub(crate) fn stream(&mut self, labels: &Labels) -> u32 {
@@ -102,7 +120,7 @@ impl Hits {
         if !has_room(&self.slabs, record.len() + 1) {
             let slab_bytes = self.next_slab_bytes(record.len() + 1);
             self.bytes += slab_bytes;
-            self.slabs.push(Vec::with_capacity(slab_bytes));
+            self.slabs.push(self.pieces.slabs.take(slab_bytes));
         }
         let number = self.slabs.len() as u32 - 1;
         let Some(slab) = self.slabs.last_mut() else { return };
@@ -116,7 +134,7 @@ impl Hits {
         if !has_room(&self.pages, 1) {
             let page_hits = self.next_page_hits();
             self.bytes += page_hits * size_of::<Hit>();
-            self.pages.push(Vec::with_capacity(page_hits));
+            self.pages.push(self.pieces.pages.take(page_hits));
         }
         if let Some(page) = self.pages.last_mut() {
             page.push(hit);
@@ -167,7 +185,8 @@ impl Hits {
     /// Keeps the first `count` hits of the list, and of the memory what they need. Returns the id of the first that went.
     pub(crate) fn truncate(&mut self, count: usize) -> Option<Id> {
         let first_gone = self.pages.iter().flatten().nth(count)?.id;
-        let mut kept = Self { streams: std::mem::take(&mut self.streams), ..Self::new(self.stored) };
+        let mut kept = Self::new(self.stored, self.pieces.clone());
+        kept.streams = std::mem::take(&mut self.streams);
         for hit in self.pages.iter().flatten().take(count) {
             kept.push_hit(*hit, self.text(hit));
         }
@@ -197,7 +216,8 @@ impl Hits {
         }
         let slabs = self.slabs.into_iter().zip(left).map(|(text, left)| {
             let _share = share.split(text.capacity() as u64);
-            (left > 0).then_some(Slab { text: text.into(), left, _share })
+            let text = Bytes::from_owner(Lent::new(text, &self.pieces.slabs));
+            (left > 0).then_some(Slab { text, left, _share })
         });
         Found {
             slabs: slabs.collect(),
@@ -207,6 +227,7 @@ impl Hits {
             bytes,
             share,
             stored: self.stored,
+            spare_pages: self.pieces.pages,
         }
     }
 }
@@ -249,6 +270,7 @@ pub(crate) struct Found {
     /// What all but the slabs takes.
     share: Share,
     stored: bool,
+    spare_pages: Spares<Hit>,
 }
 
 impl Found {
@@ -316,7 +338,7 @@ impl Found {
         self.at += count;
         if let Some(page) = self.pages.front().filter(|page| self.at == page.len()) {
             self.share.give_back((page.capacity() * size_of::<Hit>()) as u64);
-            self.pages.pop_front();
+            self.pages.pop_front().into_iter().for_each(|page| self.spare_pages.give(page));
             self.at = 0;
         }
     }

@@ -33,6 +33,7 @@ mod part;
 mod pool;
 mod request;
 mod search;
+mod spares;
 mod stats;
 mod tail;
 mod unit;

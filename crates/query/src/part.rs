@@ -15,7 +15,7 @@ use bucksaw_scan::Plan;
 use bucksaw_segment::Rows;
 
 use crate::budget::Share;
-use crate::hits::{Found, Hits, Ids};
+use crate::hits::{Found, Hits, Ids, Pieces};
 use crate::request::{Cancel, Order, Request};
 use crate::unit::{Met, Unit, scan};
 
@@ -38,8 +38,9 @@ impl Part {
         cancel: &Cancel,
         limit: usize,
         share: Share,
+        pieces: Pieces,
     ) -> Self {
-        let hits = Hits::new(matches!(unit, Unit::Block(_)));
+        let hits = Hits::new(matches!(unit, Unit::Block(_)), pieces);
         let mut nearest = Nearest { order: request.order, limit, share, hits, last: 0, end: None };
         let mut damaged = Vec::new();
         let cancelled = || cancel.is_cancelled();

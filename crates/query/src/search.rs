@@ -274,9 +274,10 @@ impl Search {
         // The last record that was handed out may be found once more.
         let left = self.limit.map(|limit| limit - self.stats.matched.min(limit) + u64::from(self.last.is_some()));
         let limit = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-        let (plan, cancel) = (Arc::clone(&self.plan), self.cancel.clone());
+        let (plan, cancel, pieces) = (Arc::clone(&self.plan), self.cancel.clone(), self.engine.pieces.clone());
         self.in_flight.insert(number, task.clone());
-        self.dispatch.launch(number, move || Part::find(&task.unit, &task.request, &plan, &cancel, limit, share));
+        self.dispatch
+            .launch(number, move || Part::find(&task.unit, &task.request, &plan, &cancel, limit, share, pieces));
     }
 
     /// Up to where records may be handed out.
