@@ -29,7 +29,7 @@ const PAGE_HITS_MAX: usize = 4_096;
 /// Hits of the first page. Each further one has four times as many as the one before.
 const PAGE_HITS_MIN: usize = 64;
 
-/// Slabs and pages of full size that are kept for the next matches: what is on its way to some readers, 13 MB.
+/// Slabs and pages of full size that are kept for the next matches: what is on its way to some readers, 15 MB.
 const SPARE_MAX: usize = 32;
 
 /// Slabs and pages that were let go of. Cheap to clone.

@@ -106,6 +106,17 @@ fn a_label_comes_before_a_field() {
     assert_eq!(rows(&compile("level=error"), &Labels::default(), &[b"level=error"], false), [0]);
 }
 
+/// Lines that columns do not tell about are looked at in several spans.
+#[test]
+fn fields_are_found_in_columns_of_many_spans() {
+    let line = |row: usize| format!("at={row} took={} by=worker-{} path=/api/v1/items", row * 7_919 % 1_009, row % 13);
+    let lines: Vec<String> = (0..20_000).map(line).collect();
+    assert!(lines.iter().map(String::len).sum::<usize>() > 3 * 256 * 1024);
+    let records: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
+    let want: Vec<usize> = (0..20_000).filter(|row| row * 7_919 % 1_009 >= 1_000).collect();
+    assert_eq!(rows(&compile("took>=1000"), &Labels::default(), &records, false), want);
+}
+
 #[test]
 fn a_search_stops_when_it_is_told() {
     let labels = Labels::default();
