@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::packer;
+
 /// A way to pack bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
@@ -46,7 +48,7 @@ impl Codec {
         let packed = match self {
             Self::Plain => None,
             Self::Lz4 => Some(lz4_flex::block::compress(raw)),
-            Self::Zstd(level) | Self::Columns(level) => zstd::bulk::compress(raw, i32::from(level)).ok(),
+            Self::Zstd(level) | Self::Columns(level) => packer::pack(raw, i32::from(level)).ok(),
         };
         match packed {
             Some(packed) if packed.len() < raw.len() => (self.plainer(), packed.into()),
@@ -65,7 +67,7 @@ impl Codec {
         let raw = match self {
             Self::Plain => packed.to_vec(),
             Self::Lz4 => lz4_flex::block::decompress(packed, raw_len).ok()?,
-            Self::Zstd(_) => zstd::bulk::decompress(packed, raw_len).ok()?,
+            Self::Zstd(_) => packer::unpack(packed, raw_len)?,
             // How many lines there are is said elsewhere.
             Self::Columns(_) => return None,
         };

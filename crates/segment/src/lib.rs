@@ -16,6 +16,7 @@ mod chunk;
 mod codec;
 mod error;
 mod frame;
+mod packer;
 pub mod queue;
 mod reach;
 mod rows;

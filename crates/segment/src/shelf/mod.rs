@@ -21,7 +21,6 @@
 //! Invariant: the blocks follow each other in the order of their lowest ids.
 
 mod footer;
-mod pack;
 mod reader;
 mod writer;
 

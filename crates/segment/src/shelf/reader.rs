@@ -9,8 +9,7 @@ use bucksaw_record::{Id, Labels};
 use super::footer::{BlockEntry, ColumnEntry, Footer};
 use super::{COLUMN_BYTES_MAX, END_MAGIC, HEADER_LEN, MAGIC, TRAILER_LEN, VERSION};
 use crate::block::stretches;
-use crate::varint;
-use crate::{Block, Codec, Columned, Reach, ReadError, Rows};
+use crate::{Block, Codec, Columned, Reach, ReadError, Rows, packer, varint};
 
 /// An open shelf segment with its footer. The file may be removed meanwhile; reading goes on.
 #[derive(Debug)]
@@ -253,7 +252,7 @@ fn read_footer(file: &dyn File, path: &Path, file_bytes: u64, version: u32) -> R
     if crc32c::crc32c(&packed) != crc {
         return Err(ReadError::damaged(path, at, "the checksum of the footer does not fit"));
     }
-    let raw = super::pack::unpack(&packed, raw_len as usize);
+    let raw = packer::unpack(&packed, raw_len as usize);
     let footer = raw.and_then(|raw| Footer::decode(&raw, version));
     footer.ok_or_else(|| ReadError::damaged(path, at, "the footer does not unpack"))
 }

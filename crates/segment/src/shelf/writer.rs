@@ -12,7 +12,10 @@ use super::footer::{BlockEntry, ColumnEntry, Footer, Merge};
 use super::reader::PackedBlock;
 use super::{END_MAGIC, HEADER_LEN, MAGIC, VERSION};
 use crate::block::Column;
-use crate::{BlockBuilder, Codec, Reach};
+use crate::{BlockBuilder, Codec, Reach, packer};
+
+/// A footer is a hundredth of its segment, so a little time packs it well enough.
+const FOOTER_LEVEL: i32 = 3;
 
 /// Writes blocks, and at last the footer. Dropping it before [`Self::seal`] leaves a file that nobody reads.
 #[derive(Debug)]
@@ -100,7 +103,7 @@ impl Writer {
         let Origin { sources, keys, merge } = origin;
         self.footer = Footer { sources, keys, merge, ..self.footer };
         let raw = self.footer.encode();
-        let packed = super::pack::pack(&raw)?;
+        let packed = packer::pack(&raw, FOOTER_LEVEL)?;
         let mut trailer = Vec::with_capacity(super::TRAILER_LEN);
         trailer.extend_from_slice(&self.at.to_le_bytes());
         trailer.extend_from_slice(&length(packed.len())?.to_le_bytes());
