@@ -100,7 +100,7 @@ pub(crate) struct Actor {
     timers: Timers<Alarm>,
     keep: Keep,
     /// This node, as it was last told.
-    own: Facts,
+    own: Arc<Facts>,
     /// Changes of the own facts that were not taken over are told of once.
     refused: bool,
     started: Now,

@@ -1,6 +1,7 @@
 //! A node as another one sees it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bucksaw_record::Millis;
 
@@ -10,7 +11,7 @@ use crate::Facts;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// What it told of itself, the newest that came here.
-    pub facts: Facts,
+    pub facts: Arc<Facts>,
     /// Whether it is there.
     pub state: State,
     /// When it came into this state, by this node's wall clock. The state itself never depends on that clock.

@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_record::{Id, Millis};
@@ -69,7 +70,7 @@ pub(crate) struct Table {
 
 #[derive(Debug)]
 struct Node {
-    facts: Facts,
+    facts: Arc<Facts>,
     standing: Standing,
     /// Since when, by the clock that never goes back; what was before this process began is in `before`.
     since: Duration,
@@ -168,7 +169,7 @@ impl Table {
         let telling = |facts: &Facts| (facts.version, facts.protocol_minor);
         if telling(&entry.facts) > telling(&node.facts) {
             heard = if entry.facts.left == node.facts.left { Heard::Facts } else { Heard::Standing };
-            node.facts = entry.facts;
+            node.facts = Arc::new(entry.facts);
         }
         if let Some(gone) = gone {
             let worse = match node.standing {
@@ -198,7 +199,14 @@ impl Table {
         let standing = gone.map_or(Standing::Unheard, |gone| Standing::Gone(gone.how));
         let live = self.nodes.get(&facts.node).and_then(|node| node.live);
         let id = facts.node;
-        let mut node = Node { facts, standing, since: now.uptime, before: Duration::ZERO, since_wall: now.wall, live };
+        let mut node = Node {
+            facts: Arc::new(facts),
+            standing,
+            since: now.uptime,
+            before: Duration::ZERO,
+            since_wall: now.wall,
+            live,
+        };
         node.set(standing, gone.map_or(Duration::ZERO, |gone| gone.time()), now);
         self.nodes.insert(id, node);
         Heard::Standing
@@ -319,7 +327,13 @@ impl Table {
         let twins = self.twins(now);
         let members = self.nodes.iter().filter_map(|(id, node)| {
             let twin = twins.get(id).map(|twins| twins.older);
-            Some(Member { facts: node.facts.clone(), state: node.state()?, since: node.since_wall, twin, apart: None })
+            Some(Member {
+                facts: Arc::clone(&node.facts),
+                state: node.state()?,
+                since: node.since_wall,
+                twin,
+                apart: None,
+            })
         });
         members.collect()
     }
@@ -332,10 +346,11 @@ impl Node {
         if let Some(seen) = seen.filter(|seen| seen.identity.boot() >= self.facts.incarnation) {
             if seen.identity.boot() > self.facts.incarnation {
                 // It began again, and has not yet said anything else.
-                self.facts.incarnation = boot(seen.identity.incarnation);
-                self.facts.address = seen.identity.address;
-                self.facts.version = 0;
-                (self.facts.left, self.facts.draining) = (false, false);
+                let facts = Arc::make_mut(&mut self.facts);
+                facts.incarnation = boot(seen.identity.incarnation);
+                facts.address = seen.identity.address;
+                facts.version = 0;
+                (facts.left, facts.draining) = (false, false);
             }
             self.live = Some(seen.identity);
             let standing = Standing::Live { suspect: seen.suspect };
@@ -367,7 +382,7 @@ impl Node {
         };
         let live = self.live.filter(|_| gone.is_none());
         let live = live.map(|live| Live { incarnation: live.incarnation, address: live.address });
-        Entry { facts: self.facts.clone(), gone, live }
+        Entry { facts: Facts::clone(&self.facts), gone, live }
     }
 }
 

@@ -32,7 +32,7 @@ impl Actor {
         // What changed a moment ago is told first, whenever the last was: that the queue is empty, say.
         self.told = None;
         self.own_facts();
-        self.own.left = true;
+        Arc::make_mut(&mut self.own).left = true;
         self.own_up();
         let others = self.to_be_told();
         let own = self.own_entry();

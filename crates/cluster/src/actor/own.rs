@@ -1,5 +1,6 @@
 //! What this node says of itself: what the floors above state, under an incarnation that others believe.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_doors::Doors;
@@ -16,6 +17,10 @@ const SUCCEED_PERIOD: Duration = Duration::from_secs(1);
 impl Actor {
     /// Takes over what the floors above say of this node, and tells it, but not too often.
     pub(super) fn own_facts(&mut self) {
+        let time = self.now().uptime;
+        if self.told.is_some_and(|told| time.saturating_sub(told) < self.given.config.tell_period) {
+            return;
+        }
         let kept = &self.own;
         let wished = Facts {
             node: kept.node,
@@ -27,9 +32,7 @@ impl Actor {
             left: kept.left,
             ..self.given.me.borrow().clone()
         };
-        let time = self.now().uptime;
-        if wished == self.own || self.told.is_some_and(|told| time.saturating_sub(told) < self.given.config.tell_period)
-        {
+        if wished == **kept {
             return;
         }
         if !wished.is_sound() {
@@ -38,16 +41,16 @@ impl Actor {
             }
             return;
         }
-        self.own = wished;
+        self.own = Arc::new(wished);
         self.own_up();
     }
 
     /// Says something new about this node.
     pub(super) fn own_up(&mut self) {
-        self.own.version += 1;
+        Arc::make_mut(&mut self.own).version += 1;
         self.told = Some(self.now().uptime);
         self.unsaved[1] = true;
-        let own = self.own.clone();
+        let own = Arc::clone(&self.own);
         self.given.me.send_if_modified(|facts| {
             (facts.incarnation, facts.version, facts.address) = (own.incarnation, own.version, own.address);
             (facts.protocol, facts.protocol_minor, facts.left) = (own.protocol, own.protocol_minor, own.left);
@@ -61,7 +64,7 @@ impl Actor {
     pub(super) fn own_entry(&self) -> Entry {
         let me = self.gossip.me();
         let live = (!self.own.left).then_some(Live { incarnation: me.incarnation, address: me.address });
-        Entry { facts: self.own.clone(), gone: None, live }
+        Entry { facts: Facts::clone(&self.own), gone: None, live }
     }
 
     /// Goes on in an incarnation after this one: somebody else at this address, or this node by a clock that ran ahead, was in
@@ -77,7 +80,7 @@ impl Actor {
         }
         tracing::info!(%last, %incarnation, "others know a later incarnation at this address: this node goes on in one after it");
         self.succeeded = Some(time);
-        self.own.incarnation = incarnation;
+        Arc::make_mut(&mut self.own).incarnation = incarnation;
         self.unsaved[0] = true;
         self.gossip.become_(Identity { incarnation, ..self.gossip.me() });
         self.own_up();

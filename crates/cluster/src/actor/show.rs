@@ -36,7 +36,7 @@ impl Actor {
         let state = if self.own.left { State::Left } else { State::Alive };
         let twin = self.twins.get(&self.own.node);
         let twin = twin.map(|twins| if twins.older == self.own.address { twins.newer } else { twins.older });
-        members.push(Member { facts: self.own.clone(), state, since: self.started.wall, twin, apart: None });
+        members.push(Member { facts: Arc::clone(&self.own), state, since: self.started.wall, twin, apart: None });
         self.tell_apart(&mut members);
         members.sort_unstable_by_key(|member| member.facts.node);
         for state in State::ALL {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bucksaw_record::Id;
 
@@ -59,7 +60,7 @@ impl Actor {
             reach,
             timers,
             keep,
-            own,
+            own: Arc::new(own),
             refused: false,
             started,
             told: None,

@@ -12,7 +12,7 @@ use crate::town::{Town, seconds};
 fn is_known(town: &Town) -> bool {
     town.living().all(|other| {
         let facts = town.cluster(other).facts();
-        town.living().all(|number| town.member(number, other).is_some_and(|member| member.facts == facts))
+        town.living().all(|number| town.member(number, other).is_some_and(|member| *member.facts == facts))
     })
 }
 
