@@ -149,7 +149,7 @@ impl Metrics {
             ];
             all.into_iter().for_each(|family| drop(family.get_or_create(&by)));
         }
-        let states = [State::Active, State::Pending, State::Reserved, State::Committed].map(State::name);
+        let states = State::ALL.map(State::name);
         for state in states.into_iter().chain([DAMAGED]) {
             drop(metrics.segments.get_or_create(&ByState { state }));
         }

@@ -26,6 +26,9 @@ pub enum State {
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Pending, Self::Reserved, Self::Committed];
+
     /// The name.
     #[must_use]
     pub fn name(self) -> &'static str {

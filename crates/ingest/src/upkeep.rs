@@ -1,6 +1,8 @@
 //! What has to happen as time goes by: old segments are closed, committed ones go, the room on the disk is watched.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -27,19 +29,26 @@ impl Queue {
             }
         }
         let grace = self.grace();
-        for segment in self.readable() {
-            let (committed_at, lease) = {
-                let contents = segment.contents();
-                (contents.committed_at, contents.lease)
-            };
-            if committed_at.is_some_and(|at| now.saturating_sub(at) >= grace) {
-                self.remove(&segment);
-            } else if lease.is_some_and(|lease| lease.until <= now) {
-                self.lapse(&segment, now);
-            }
-        }
+        let mut segments = self.readable();
+        segments.retain(|segment| !self.goes(segment, now, grace));
         self.look_at_disk();
-        self.report();
+        self.report(&segments);
+    }
+
+    /// Removes a segment that is committed and was kept for long enough, and takes one back whose store does not come. Returns
+    /// whether it is gone.
+    fn goes(&self, segment: &Segment, now: Duration, grace: Duration) -> bool {
+        let (committed_at, lease) = {
+            let contents = segment.contents();
+            (contents.committed_at, contents.lease)
+        };
+        if committed_at.is_some_and(|at| now.saturating_sub(at) >= grace) {
+            return self.remove(segment);
+        }
+        if lease.is_some_and(|lease| lease.until <= now) {
+            self.lapse(segment, now);
+        }
+        false
     }
 
     fn grace(&self) -> Duration {
@@ -57,13 +66,17 @@ impl Queue {
         self.shared.store(shared, Ordering::Relaxed);
     }
 
-    fn remove(&self, segment: &Segment) {
+    fn remove(&self, segment: &Segment) -> bool {
         let path = segment.contents().path.clone();
         match self.doors.fs.remove(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 warn!(path = %path.display(), %error, "cannot remove a committed queue segment");
+                false
             }
-            _ => drop(lock(&self.segments).remove(&segment.id())),
+            _ => {
+                lock(&self.segments).remove(&segment.id());
+                true
+            }
         }
     }
 
@@ -98,16 +111,15 @@ impl Queue {
         self.metrics.full.set(i64::from(full));
     }
 
-    fn report(&self) {
-        let segments = self.readable();
-        let backlog = self.backlog_of(&segments);
+    fn report(&self, segments: &[Arc<Segment>]) {
+        let backlog = self.backlog_of(segments);
         self.metrics.report_ratio();
         self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
         self.metrics.oldest_pending_seconds.set(backlog.oldest.as_secs_f64());
-        let states: Vec<State> = segments.iter().map(|segment| segment.state()).collect();
-        for state in [State::Active, State::Pending, State::Reserved, State::Committed] {
-            let count = states.iter().filter(|other| **other == state).count();
-            self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count as i64);
+        let mut counts = BTreeMap::from(State::ALL.map(|state| (state, 0)));
+        segments.iter().for_each(|segment| *counts.entry(segment.state()).or_default() += 1);
+        for (state, count) in counts {
+            self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count);
         }
         let damaged = lock(&self.damaged).len();
         self.metrics.segments.get_or_create(&ByState { state: DAMAGED }).set(damaged as i64);
