@@ -115,16 +115,17 @@ impl Shared {
     pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> Sleep {
         let mut state = self.state();
         let at = state.now.saturating_add(time);
-        let due = state.set_timer(at, Timer::Wake(None));
+        let due = state.due(at);
         drop(state);
-        Sleep { shared: Arc::clone(self), due }
+        Sleep { shared: Arc::clone(self), due, is_set: false }
     }
 
     /// Does something after so much time.
     pub(super) fn after(&self, time: Duration, owner: Owner, deed: Deed) {
         let mut state = self.state();
         let at = state.now.saturating_add(time);
-        state.set_timer(at, Timer::Do(owner, deed));
+        let due = state.due(at);
+        state.timers.insert(due, Timer::Do(owner, deed));
     }
 
     /// Resolves when something is so, of what [`Self::changed`] is told of.
@@ -256,9 +257,7 @@ impl Shared {
         match timer {
             Timer::Wake(waker) => {
                 drop(state);
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
+                waker.wake();
             }
             Timer::Do(owner, deed) if state.lives(owner) => match state.host_of(owner).filter(|host| host.paused) {
                 Some(host) => host.parked.push(deed),
@@ -305,9 +304,10 @@ impl State {
         own.iter().filter_map(|id| self.tasks.remove(id)).collect()
     }
 
-    pub(super) fn set_timer(&mut self, at: Duration, timer: Timer) -> Due {
+    /// A moment for something; chance says what comes first of one moment.
+    pub(super) fn due(&mut self, at: Duration) -> Due {
         let lot = self.dice.next_u64();
-        self.timers.insert(at, lot, timer)
+        self.timers.due(at, lot)
     }
 
     fn host_of(&mut self, owner: Owner) -> Option<&mut Host> {
@@ -340,25 +340,34 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Waits for its time. Dropping it takes its timer back.
+/// Waits for its time. The timer is set when somebody first waits for it: many a limit of time is never looked at, because
+/// what it limits is there at once. Dropping it takes its timer back.
 #[derive(Debug)]
 pub(super) struct Sleep {
     shared: Arc<Shared>,
     due: Due,
+    is_set: bool,
 }
 
 impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.shared.state();
-        let Some(timer) = state.timers.get_mut(&self.due) else { return Poll::Ready(()) };
-        if let Timer::Wake(Some(waker)) = timer
-            && waker.will_wake(context.waker())
-        {
+        let Self { shared, due, is_set } = self.get_mut();
+        let mut state = shared.state();
+        if !*is_set {
+            if due.at < state.now {
+                return Poll::Ready(());
+            }
+            state.timers.insert(*due, Timer::Wake(context.waker().clone()));
+            *is_set = true;
             return Poll::Pending;
         }
-        let before = std::mem::replace(timer, Timer::Wake(Some(context.waker().clone())));
+        let Some(Timer::Wake(waker)) = state.timers.get_mut(due) else { return Poll::Ready(()) };
+        if waker.will_wake(context.waker()) {
+            return Poll::Pending;
+        }
+        let before = std::mem::replace(waker, context.waker().clone());
         drop(state);
         drop(before);
         Poll::Pending
@@ -367,7 +376,9 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        let timer = self.shared.state().timers.remove(&self.due);
-        drop(timer);
+        if self.is_set {
+            let timer = self.shared.state().timers.remove(&self.due);
+            drop(timer);
+        }
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Due {
 /// Something that happens at its time.
 pub(super) enum Timer {
     /// Somebody goes on who waited for nothing but the time.
-    Wake(Option<Waker>),
+    Wake(Waker),
     /// Something is done, if who does it still lives then.
     Do(Owner, Deed),
 }
@@ -35,11 +35,14 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) fn insert(&mut self, at: Duration, lot: u64, timer: Timer) -> Due {
+    /// A moment for something that is yet to be said.
+    pub(super) fn due(&mut self, at: Duration, lot: u64) -> Due {
         self.given += 1;
-        let due = Due { at, lot, number: self.given };
+        Due { at, lot, number: self.given }
+    }
+
+    pub(super) fn insert(&mut self, due: Due, timer: Timer) {
         self.timers.insert(due, timer);
-        due
     }
 
     /// The next one that is due at `until` or before.
