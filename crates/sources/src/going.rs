@@ -69,12 +69,15 @@ async fn turns(shared: &Shared, acks: &Acks, version: Version, brought: &AtomicU
     let mut guest = Guest::new(doors.clock.uptime());
     loop {
         sleep(between_looks(config.stay_min, &*doors.entropy)).await;
-        let brings = guest.look(doors.clock.uptime(), brought.load(Ordering::Relaxed));
-        if !is_told && !guide.lets_go() {
+        let now = doors.clock.uptime();
+        let brings = guest.look(now, brought.load(Ordering::Relaxed));
+        let may_hear = guide.lets_go() || (is_told && guest.listens(now));
+        if !may_hear {
             continue;
         }
         let Some((how, others)) = guide.turn(shared.port(), Some(brings), &*doors.entropy) else { continue };
         say(guide, acks, version, how, others);
+        guest.told(now);
         if how == How::LetGo {
             if is_told {
                 sleep(config.goodbye_max).await;

@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-/// Follows what a client brings, from look to look.
+/// So long one that was told of others and stayed is not told again: our own follow no other suggestion for a minute, and it
+/// would be in vain.
+const STAYS: Duration = Duration::from_secs(60);
+
+/// Follows what a client brings, from look to look, and whether it can be told of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest {
     looked_at: Duration,
     bytes: u64,
     bytes_per_second: u64,
+    told_at: Option<Duration>,
 }
 
 impl Guest {
     /// A client that has come now, and brought nothing yet. `now` is the uptime.
     #[must_use]
     pub fn new(now: Duration) -> Self {
-        Self { looked_at: now, bytes: 0, bytes_per_second: 0 }
+        Self { looked_at: now, bytes: 0, bytes_per_second: 0, told_at: None }
     }
 
     /// What it brings, in bytes a second, when it has brought so many `bytes` in all. One that brought much until a moment
@@ -24,8 +29,19 @@ impl Guest {
         let new = u128::from(bytes.saturating_sub(self.bytes)) * 1_000 / millis;
         let held = self.bytes_per_second - self.bytes_per_second.div_ceil(4);
         let bytes_per_second = u64::try_from(new).unwrap_or(u64::MAX).max(held);
-        *self = Self { looked_at: now, bytes, bytes_per_second };
+        *self = Self { looked_at: now, bytes, bytes_per_second, ..*self };
         bytes_per_second
+    }
+
+    /// It was told of others, and may stay.
+    pub fn told(&mut self, now: Duration) {
+        self.told_at = Some(now);
+    }
+
+    /// Whether it may follow when it is told.
+    #[must_use]
+    pub fn listens(&self, now: Duration) -> bool {
+        self.told_at.is_none_or(|at| now.saturating_sub(at) >= STAYS)
     }
 }
 
@@ -49,5 +65,14 @@ mod tests {
             let _ = guest.look(Duration::from_secs(second), 5_001);
         }
         assert_eq!(guest.look(Duration::from_secs(60), 5_001), 0);
+    }
+
+    #[test]
+    fn who_was_told_and_stayed_is_left_alone_for_a_minute() {
+        let mut guest = Guest::new(Duration::from_secs(10));
+        assert!(guest.listens(Duration::from_secs(10)));
+        guest.told(Duration::from_secs(20));
+        let _ = guest.look(Duration::from_secs(30), 1_000);
+        assert!(!guest.listens(Duration::from_secs(79)) && guest.listens(Duration::from_secs(80)));
     }
 }

@@ -155,6 +155,12 @@ impl Guide {
         self.http.fill(bytes_per_second);
     }
 
+    /// Whether what was offered last is used up, and yet nobody went.
+    #[must_use]
+    pub fn offered_in_vain(&self) -> bool {
+        self.framed.was_in_vain()
+    }
+
     /// What was advised last.
     #[must_use]
     pub fn advice(&self) -> Arc<Advice> {

@@ -6,29 +6,44 @@ use bucksaw_doors::Entropy;
 
 /// Bytes a second that may go.
 #[derive(Debug, Default)]
-pub(super) struct Purse(Mutex<u64>);
+pub(super) struct Purse(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    left: u64,
+    /// Whether anybody went since it was filled.
+    spent: bool,
+}
 
 impl Purse {
-    fn left(&self) -> MutexGuard<'_, u64> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// So much may go from now on, whatever was left.
     pub(super) fn fill(&self, bytes: u64) {
-        *self.left() = bytes;
+        *self.held() = Held { left: bytes, spent: bytes == 0 };
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        *self.left() == 0
+        self.held().left == 0
+    }
+
+    /// Whether nothing is left, and yet nobody went: chance was against it.
+    pub(super) fn was_in_vain(&self) -> bool {
+        let held = self.held();
+        held.left == 0 && !held.spent
     }
 
     /// Whether so much may go. What is more than is left goes by chance, as much on the average as is left; whatever chance
     /// says, nothing is left then. So one client that brings much goes now and then, and never many of them at once.
     pub(super) fn spend(&self, bytes: u64, entropy: &dyn Entropy) -> bool {
-        let mut left = self.left();
-        let had = *left;
-        *left = had.saturating_sub(bytes);
-        had >= bytes || u128::from(entropy.next_u64()) * u128::from(bytes) < u128::from(had) << u64::BITS
+        let mut held = self.held();
+        let had = held.left;
+        held.left = had.saturating_sub(bytes);
+        let goes = had >= bytes || u128::from(entropy.next_u64()) * u128::from(bytes) < u128::from(had) << u64::BITS;
+        held.spent |= goes;
+        goes
     }
 }
 
@@ -44,7 +59,18 @@ mod tests {
         let purse = Purse::default();
         assert!(purse.is_empty() && !purse.spend(1, &*entropy));
         purse.fill(10);
-        assert!(purse.spend(6, &*entropy) && purse.spend(4, &*entropy) && purse.is_empty());
+        assert!(purse.spend(6, &*entropy) && purse.spend(4, &*entropy) && purse.is_empty() && !purse.was_in_vain());
+        let mut in_vain = 0;
+        for _ in 0..1_000 {
+            purse.fill(1);
+            assert!(!purse.was_in_vain());
+            let went = purse.spend(2, &*entropy);
+            assert_eq!(purse.was_in_vain(), !went);
+            in_vain += usize::from(!went);
+        }
+        assert!((400..600).contains(&in_vain), "{in_vain}");
+        purse.fill(0);
+        assert!(purse.is_empty() && !purse.was_in_vain());
         let mut gone = 0;
         for _ in 0..4_000 {
             purse.fill(7);

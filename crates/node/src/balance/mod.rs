@@ -104,7 +104,9 @@ impl Balance {
         let distress =
             (level >= 1).then(|| if level >= 3 && refuses { one_client(self.bytes_per_second, guide) } else { 0 });
         let scene = Scene { own: load.bytes_per_second, mean, least, excess, lasting, distress };
-        if let Some(bytes_per_second) = self.relief.step(scene, self.config.busy_bytes_per_second) {
+        if let Some(bytes_per_second) =
+            self.relief.step(scene, self.config.busy_bytes_per_second, guide.offered_in_vain())
+        {
             guide.offer(bytes_per_second);
         }
         load

@@ -12,6 +12,9 @@
 /// Seconds between two offers.
 pub const OFFERS_APART: u32 = 10;
 
+/// Seconds until the next offer where nobody went after the last: there is nothing to be measured.
+pub const OFFERS_AGAIN: u32 = 5;
+
 /// So many seconds, one after the other, the difference must be clear before it begins.
 pub const CLEAR: u32 = 5;
 
@@ -47,9 +50,10 @@ pub struct Relief {
 }
 
 impl Relief {
-    /// Takes another second, where fewer than `busy` bytes a second never make a node busy. Returns what clients that may go
-    /// bring, from now on, in bytes a second; `None` where it stays as it was said last.
-    pub fn step(&mut self, scene: Scene, busy: u64) -> Option<u64> {
+    /// Takes another second, where fewer than `busy` bytes a second never make a node busy. `in_vain` says that the last offer
+    /// is over and nobody went. Returns what clients that may go bring, from now on, in bytes a second; `None` where it stays
+    /// as it was said last.
+    pub fn step(&mut self, scene: Scene, busy: u64, in_vain: bool) -> Option<u64> {
         let Scene { own, mean, least, excess, lasting, distress } = scene;
         let difference = least.map_or(0, |least| u128::from(own.saturating_sub(least)));
         let counts = excess > 0 && u128::from(own) * u128::from(FLOOR) >= u128::from(busy);
@@ -57,7 +61,8 @@ impl Relief {
         let clear = differs && u128::from(lasting) * 2 >= u128::from(mean);
         self.clear = if clear { self.clear.saturating_add(1) } else { 0 };
         self.apart = differs && (self.apart || self.clear >= CLEAR);
-        self.pause = self.pause.saturating_sub(1);
+        let pause = if in_vain { self.pause.min(OFFERS_AGAIN) } else { self.pause };
+        self.pause = pause.saturating_sub(1);
         if !self.apart && distress.is_none() {
             return Some(0);
         }
@@ -77,7 +82,7 @@ mod tests {
     fn offers(relief: &mut Relief, seconds: u32, own: u64, mean: u64, least: u64) -> Vec<Option<u64>> {
         let (excess, lasting) = (own.saturating_sub(mean), own.saturating_sub(least));
         let scene = Scene { own, mean, least: Some(least), excess, lasting, distress: None };
-        (0..seconds).map(|_| relief.step(scene, 6_400)).collect()
+        (0..seconds).map(|_| relief.step(scene, 6_400, false)).collect()
     }
 
     #[test]
@@ -107,18 +112,33 @@ mod tests {
     fn a_burst_is_no_reason() {
         let mut relief = Relief::default();
         let scene = Scene { own: 900, mean: 300, least: Some(0), excess: 600, lasting: 149, distress: None };
-        assert!((0..60).all(|_| relief.step(scene, 6_400) == Some(0)));
+        assert!((0..60).all(|_| relief.step(scene, 6_400, false) == Some(0)));
         let scene = Scene { lasting: 150, ..scene };
-        assert_eq!((0..5).map(|_| relief.step(scene, 6_400)).max(), Some(Some(300)));
+        assert_eq!((0..5).map(|_| relief.step(scene, 6_400, false)).max(), Some(Some(300)));
+    }
+
+    #[test]
+    fn who_offered_in_vain_does_so_again_sooner() {
+        let mut relief = Relief::default();
+        let scene = Scene { own: 400, mean: 300, least: Some(0), excess: 100, lasting: 400, distress: None };
+        // From the second on after each offer, as it is when the first client that asks has bad luck.
+        let mut in_vain = false;
+        let mut made = Vec::new();
+        for second in 0..20 {
+            let offer = relief.step(scene, 6_400, in_vain);
+            in_vain = offer.is_none();
+            made.extend(offer.filter(|offer| *offer > 0).map(|_| second));
+        }
+        assert_eq!(made, [4, 10, 16]);
     }
 
     #[test]
     fn who_must_let_go_offers_whatever_the_others_have() {
         let mut relief = Relief::default();
         let scene = Scene { own: 10, mean: 30, least: None, excess: 0, lasting: 0, distress: Some(7) };
-        let offers: Vec<_> = (0..11).map(|_| relief.step(scene, 6_400)).collect();
+        let offers: Vec<_> = (0..11).map(|_| relief.step(scene, 6_400, false)).collect();
         assert_eq!((offers[0], offers[1], offers[10]), (Some(7), None, Some(7)));
         let scene = Scene { own: u64::MAX, mean: 0, least: Some(0), excess: u64::MAX, lasting: 0, distress: Some(0) };
-        assert_eq!(Relief::default().step(scene, 0), Some(u64::MAX / 2));
+        assert_eq!(Relief::default().step(scene, 0, false), Some(u64::MAX / 2));
     }
 }
