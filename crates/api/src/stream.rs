@@ -28,7 +28,11 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::error::ApiError;
 
 /// Pieces between the maker and the network.
-const PIECES: usize = 4;
+const PIECES: usize = 8;
+
+/// A maker that had to wait goes on when there is room for so many: for each piece by itself two threads would have to wake
+/// each other in turn.
+const ROOM: usize = PIECES / 2;
 
 /// A piece is sent when it has so many bytes. With much less the network's work for each shows; with more, clients who
 /// stall cost more, for each has some pieces on its way.
@@ -167,12 +171,14 @@ impl Waiting<'_> {
     /// Waits, and sends them; for a thread, not for the runtime. `stalled` is called once when it takes long.
     pub(crate) fn send(self, runtime: &Handle, stalled: impl FnOnce()) -> Result<(), Gone> {
         let sender = &self.pieces.sender;
-        let soon = runtime.block_on(async { tokio::time::timeout(STALLED_AFTER, sender.reserve()).await });
-        let place = soon.unwrap_or_else(|_| {
+        let soon = runtime.block_on(async { tokio::time::timeout(STALLED_AFTER, sender.reserve_many(ROOM)).await });
+        let places = soon.unwrap_or_else(|_| {
             stalled();
-            runtime.block_on(sender.reserve())
+            runtime.block_on(sender.reserve_many(ROOM))
         });
-        place.map_err(|_| Gone)?.send(self.frame);
+        if let Some(place) = places.map_err(|_| Gone)?.next() {
+            place.send(self.frame);
+        }
         Ok(())
     }
 

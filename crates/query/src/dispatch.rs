@@ -48,6 +48,11 @@ impl<R: Send + 'static> Dispatch<R> {
         });
     }
 
+    /// The next result, if there is one already.
+    pub(crate) fn received(&self) -> Option<(usize, Option<R>)> {
+        self.receiver.try_recv().ok()
+    }
+
     /// The next result; its content is `None` when the job failed by a bug. `None` when the query was cancelled.
     pub(crate) fn receive(&self) -> Option<(usize, Option<R>)> {
         loop {

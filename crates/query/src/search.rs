@@ -244,7 +244,12 @@ impl Search {
         self.limit.is_some_and(|limit| self.stats.matched >= limit)
     }
 
+    /// Keeps the threads busy, as far as there is memory for what they find: also while the reader takes what was found.
+    /// When all of them are done it is the reader's turn.
     fn begin_units(&mut self) {
+        while let Some((number, part)) = self.dispatch.received() {
+            self.take(number, part);
+        }
         while self.in_flight.len() < self.dispatch.window() {
             let Some(next) = self.waiting.front() else { return };
             // What can be handed out already should be, before more is searched.
@@ -322,7 +327,13 @@ impl Search {
     }
 
     fn wait_for_unit(&mut self) {
-        let Some((number, part)) = self.dispatch.receive() else { return };
+        if let Some((number, part)) = self.dispatch.receive() {
+            self.take(number, part);
+        }
+    }
+
+    /// Takes what a unit gave.
+    fn take(&mut self, number: usize, part: Option<Part>) {
         let (Some(task), Some(part)) = (self.in_flight.remove(&number), part) else {
             self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned());
             return;

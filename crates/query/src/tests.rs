@@ -440,6 +440,25 @@ fn an_answer_gives_its_memory_back_while_it_is_read() {
 }
 
 #[test]
+fn some_is_searched_ahead_of_a_slow_reader() {
+    let mut node = Node::new();
+    (0..400).for_each(|at| {
+        node.put(&format!("line {at:03} of some length"));
+    });
+    node.pass(3_000);
+    let (_, whole) = node.ask(all("line"));
+    assert!(whole.segments_read > 10, "{whole:?}");
+    let mut search = node.engine.search(all("line"), Cancel::default()).unwrap();
+    let mut shown = 0;
+    while search.stats().bytes_scanned < whole.bytes_scanned {
+        shown += search.show_batch(&mut |_| ControlFlow::Break(()));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Two jobs for each of two threads, of six records each, and all that were done were taken before the last was shown.
+    assert!((350..390).contains(&shown), "all is searched when {shown} of 400 are shown");
+}
+
+#[test]
 fn context_of_long_records_is_cut() {
     let mut node = Node::new();
     let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();
