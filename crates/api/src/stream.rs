@@ -168,18 +168,16 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Waits, and sends them; for a thread, not for the runtime. `stalled` is called once when it takes long.
+    /// Waits, and sends them; for a thread, not for the runtime. `stalled` is called once when the client takes nothing for
+    /// long.
     pub(crate) fn send(self, runtime: &Handle, stalled: impl FnOnce()) -> Result<(), Gone> {
         let sender = &self.pieces.sender;
-        let soon = runtime.block_on(async { tokio::time::timeout(STALLED_AFTER, sender.reserve_many(ROOM)).await });
-        let places = soon.unwrap_or_else(|_| {
+        // Given back at once: nobody else sends here.
+        let room = async { tokio::time::timeout(STALLED_AFTER, sender.reserve_many(ROOM)).await.is_ok() };
+        if !runtime.block_on(room) && sender.capacity() == 0 {
             stalled();
-            runtime.block_on(sender.reserve_many(ROOM))
-        });
-        if let Some(place) = places.map_err(|_| Gone)?.next() {
-            place.send(self.frame);
         }
-        Ok(())
+        sender.blocking_send(self.frame).map_err(|_| Gone)
     }
 
     /// The same from the runtime.
@@ -233,5 +231,41 @@ impl hyper::body::Body for Received {
 impl Drop for Received {
     fn drop(&mut self) {
         self.cancel.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often a client is taken for stalled that takes a piece after each of these times.
+    fn stalls(pauses: &'static [u64]) -> usize {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (pieces, response) = open(Form::Text, Cancel::default());
+        let client = runtime.spawn(async move {
+            let mut body = response.into_body();
+            for pause in pauses {
+                tokio::time::sleep(Duration::from_millis(*pause)).await;
+                body.frame().await.unwrap().unwrap();
+            }
+        });
+        let mut stalls = 0;
+        while let Ok(sent) = pieces.try_records(Bytes::from_static(b"x")) {
+            let over = match sent {
+                Some(waiting) => waiting.send(runtime.handle(), || stalls += 1).is_err(),
+                None => false,
+            };
+            if over {
+                break;
+            }
+        }
+        runtime.block_on(client).unwrap();
+        stalls
+    }
+
+    #[test]
+    fn who_takes_a_piece_now_and_then_has_not_stalled() {
+        assert_eq!(stalls(&[0, 300, 300, 300, 300, 300, 300]), 0);
+        assert_eq!(stalls(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2_500, 0]), 1);
     }
 }
