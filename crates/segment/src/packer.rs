@@ -6,7 +6,7 @@ use std::io;
 
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Up to so many bytes are small. With so few, what is kept of any level is under a megabyte.
+/// Up to so many bytes are small: the tables of zstd are as large as what is packed asks for.
 const SMALL_BYTES: usize = 64 << 10;
 
 thread_local! {

@@ -11,8 +11,8 @@ pub(super) struct Purse(Mutex<Held>);
 #[derive(Debug, Default)]
 struct Held {
     left: u64,
-    /// Whether anybody went since it was filled.
-    spent: bool,
+    /// Whether something was filled in, and nobody has gone since.
+    unspent: bool,
 }
 
 impl Purse {
@@ -22,7 +22,7 @@ impl Purse {
 
     /// So much may go from now on, whatever was left.
     pub(super) fn fill(&self, bytes: u64) {
-        *self.held() = Held { left: bytes, spent: bytes == 0 };
+        *self.held() = Held { left: bytes, unspent: bytes > 0 };
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -32,7 +32,7 @@ impl Purse {
     /// Whether nothing is left, and yet nobody went: chance was against it.
     pub(super) fn was_in_vain(&self) -> bool {
         let held = self.held();
-        held.left == 0 && !held.spent
+        held.left == 0 && held.unspent
     }
 
     /// Whether so much may go. What is more than is left goes by chance, as much on the average as is left; whatever chance
@@ -42,7 +42,7 @@ impl Purse {
         let had = held.left;
         held.left = had.saturating_sub(bytes);
         let goes = had >= bytes || u128::from(entropy.next_u64()) * u128::from(bytes) < u128::from(had) << u64::BITS;
-        held.spent |= goes;
+        held.unspent &= !goes;
         goes
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     fn as_much_goes_on_the_average_as_was_filled_in() {
         let entropy = Doors::real().entropy;
         let purse = Purse::default();
-        assert!(purse.is_empty() && !purse.spend(1, &*entropy));
+        assert!(purse.is_empty() && !purse.spend(1, &*entropy) && !purse.was_in_vain());
         purse.fill(10);
         assert!(purse.spend(6, &*entropy) && purse.spend(4, &*entropy) && purse.is_empty() && !purse.was_in_vain());
         let mut in_vain = 0;

@@ -3,8 +3,9 @@
 //! It begins when it has had clearly more than another over the last while, by half of the mean of all, and ends when the
 //! difference is no more than a quarter. While it lasts the clients that may go bring, all together, half of what the node
 //! has more than the mean, every [`OFFERS_APART`] seconds: the rest of the way is measured before it is gone, and where many
-//! nodes send to one, each what it has too much, that one gets half of what it lacks. Which clients these are, and where they
-//! go, is left to [`Guide::turn`](bucksaw_ingest::guide::Guide::turn), which moves none that would come back.
+//! nodes send to one, each what it has too much, that one gets half of what it lacks. Where
+//! chance was against all who could go there is nothing to be measured, and it offers again sooner. Which clients these are,
+//! and where they go, is left to [`Guide::turn`](bucksaw_ingest::guide::Guide::turn), which moves none that would come back.
 //!
 //! A new node is seen by the difference to it, and not by what the others have more than the mean: of ten nodes that is a
 //! tenth when an eleventh comes.
