@@ -89,7 +89,17 @@ impl Form {
 #[derive(Debug)]
 pub(crate) struct Pieces {
     form: Form,
-    sender: mpsc::Sender<Frame<Bytes>>,
+    sender: mpsc::Sender<Piece>,
+}
+
+/// What goes through the channel: one place in it, however it is sent.
+#[derive(Debug)]
+enum Piece {
+    Bytes(Bytes),
+    /// A message of this kind. Its content may be shared with what was found, so it is sent behind the message's head and
+    /// not copied.
+    Message(u8, Bytes),
+    Trailers(HeaderMap),
 }
 
 /// Nobody reads any more.
@@ -99,28 +109,28 @@ pub(crate) struct Gone;
 impl Pieces {
     /// Sends records that were written in the stream's form; `Some` when that has to wait for a slow client.
     pub(crate) fn try_records(&self, bytes: Bytes) -> Result<Option<Waiting<'_>>, Gone> {
-        match self.sender.try_send(self.frame(bytes)) {
+        match self.sender.try_send(self.records(bytes)) {
             Ok(()) => Ok(None),
-            Err(TrySendError::Full(frame)) => Ok(Some(Waiting { pieces: self, frame })),
+            Err(TrySendError::Full(piece)) => Ok(Some(Waiting { pieces: self, piece })),
             Err(TrySendError::Closed(_)) => Err(Gone),
         }
     }
 
     /// Sends records from the runtime.
     pub(crate) async fn records_async(&self, bytes: Bytes) -> Result<(), Gone> {
-        self.sender.send(self.frame(bytes)).await.map_err(|_| Gone)
+        self.sender.send(self.records(bytes)).await.map_err(|_| Gone)
     }
 
     /// A notice from the runtime, where the form has a place for it.
     pub(crate) async fn notice(&self, object: &serde_json::Value) -> Result<(), Gone> {
         let text = object.to_string();
-        let frame = match self.form {
-            Form::Messages { .. } => message(5, text.as_bytes()),
-            Form::Ndjson => format!("{text}\n").into_bytes(),
-            Form::Events => format!("event: notice\ndata: {text}\n\n").into_bytes(),
+        let piece = match self.form {
+            Form::Messages { .. } => Piece::Message(5, text.into()),
+            Form::Ndjson => Piece::Bytes(format!("{text}\n").into()),
+            Form::Events => Piece::Bytes(format!("event: notice\ndata: {text}\n\n").into()),
             Form::Text => return Ok(()),
         };
-        self.sender.send(Frame::data(frame.into())).await.map_err(|_| Gone)
+        self.sender.send(piece).await.map_err(|_| Gone)
     }
 
     /// Ends a whole answer.
@@ -133,17 +143,17 @@ impl Pieces {
         self.sender.send(self.last(stats)).await.map_err(|_| Gone)
     }
 
-    fn last(&self, stats: &serde_json::Value) -> Frame<Bytes> {
+    fn last(&self, stats: &serde_json::Value) -> Piece {
         match self.form {
-            Form::Messages { .. } => Frame::data(message(3, wrap(stats).as_bytes()).into()),
+            Form::Messages { .. } => Piece::Message(3, wrap(stats).into()),
             Form::Text => {
                 let mut trailers = HeaderMap::new();
                 if let Ok(value) = HeaderValue::from_str(&stats.to_string()) {
                     trailers.insert("bucksaw-stats", value);
                 }
-                Frame::trailers(trailers)
+                Piece::Trailers(trailers)
             }
-            Form::Ndjson | Form::Events => Frame::data(format!("{}\n", wrap(stats)).into_bytes().into()),
+            Form::Ndjson | Form::Events => Piece::Bytes(format!("{}\n", wrap(stats)).into()),
         }
     }
 
@@ -152,11 +162,11 @@ impl Pieces {
         self.sender.closed().await;
     }
 
-    fn frame(&self, bytes: Bytes) -> Frame<Bytes> {
-        Frame::data(match self.form {
-            Form::Messages { raw } => message(if raw { 1 } else { 2 }, &bytes).into(),
-            _ => bytes,
-        })
+    fn records(&self, bytes: Bytes) -> Piece {
+        match self.form {
+            Form::Messages { raw } => Piece::Message(if raw { 1 } else { 2 }, bytes),
+            _ => Piece::Bytes(bytes),
+        }
     }
 }
 
@@ -164,7 +174,7 @@ impl Pieces {
 #[derive(Debug)]
 pub(crate) struct Waiting<'a> {
     pieces: &'a Pieces,
-    frame: Frame<Bytes>,
+    piece: Piece,
 }
 
 impl Waiting<'_> {
@@ -177,12 +187,12 @@ impl Waiting<'_> {
         if !runtime.block_on(room) && sender.capacity() == 0 {
             stalled();
         }
-        sender.blocking_send(self.frame).map_err(|_| Gone)
+        sender.blocking_send(self.piece).map_err(|_| Gone)
     }
 
     /// The same from the runtime.
     pub(crate) async fn send_async(self) -> Result<(), Gone> {
-        self.pieces.sender.send(self.frame).await.map_err(|_| Gone)
+        self.pieces.sender.send(self.piece).await.map_err(|_| Gone)
     }
 }
 
@@ -190,18 +200,17 @@ fn wrap(stats: &serde_json::Value) -> String {
     serde_json::json!({ "stats": stats }).to_string()
 }
 
-fn message(kind: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len() + 5);
-    out.push(kind);
-    out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
-    out.extend_from_slice(bytes);
-    out
+/// What stands before the content of a message.
+fn head(kind: u8, content: &[u8]) -> Bytes {
+    let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
+    let [a, b, c, d] = length.to_le_bytes();
+    Bytes::copy_from_slice(&[kind, a, b, c, d])
 }
 
 /// A stream in a form, and the response that carries it. When the client goes away, `cancel` is told.
 pub(crate) fn open(form: Form, cancel: Cancel) -> (Pieces, Response) {
     let (sender, receiver) = mpsc::channel(PIECES);
-    let body = Body::new(Received { receiver, cancel }.boxed_unsync());
+    let body = Body::new(Received { receiver, content: None, cancel }.boxed_unsync());
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, form.content_type());
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -212,7 +221,9 @@ pub(crate) fn open(form: Form, cancel: Cancel) -> (Pieces, Response) {
 }
 
 struct Received {
-    receiver: mpsc::Receiver<Frame<Bytes>>,
+    receiver: mpsc::Receiver<Piece>,
+    /// Of a message whose head was sent.
+    content: Option<Bytes>,
     cancel: Cancel,
 }
 
@@ -224,7 +235,16 @@ impl hyper::body::Body for Received {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.receiver.poll_recv(context).map(|frame| frame.map(Ok))
+        if let Some(content) = self.content.take() {
+            return Poll::Ready(Some(Ok(Frame::data(content))));
+        }
+        self.receiver.poll_recv(context).map(|piece| {
+            Some(Ok(match piece? {
+                Piece::Bytes(bytes) => Frame::data(bytes),
+                Piece::Message(kind, content) => Frame::data(head(kind, self.content.insert(content))),
+                Piece::Trailers(trailers) => Frame::trailers(trailers),
+            }))
+        })
     }
 }
 
