@@ -108,6 +108,6 @@ mod tests {
         fcntl_setpipe_size(&writer, 2 * PIPE_BYTES).unwrap();
         widen(&writer);
         assert_eq!(fcntl_getpipe_size(&writer).unwrap(), 2 * PIPE_BYTES);
-        widen(std::fs::tempfile::tempfile().unwrap());
+        widen(tempfile::tempfile().unwrap());
     }
 }

@@ -19,6 +19,7 @@ mod params;
 mod query;
 mod render;
 mod server;
+mod socket;
 mod stream;
 mod tail;
 

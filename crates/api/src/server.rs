@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::app::App;
-use crate::{history, ingest, node, page, query, tail};
+use crate::{history, ingest, node, page, query, socket, tail};
 
 /// How long requests that run have to come to their end when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,7 +40,10 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
             () = stopped(&mut stop) => break,
         };
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok((stream, peer)) => {
+                socket::prepare(&stream, peer);
+                stream
+            }
             Err(error) => {
                 // Out of descriptors, mostly: some will be free again soon.
                 warn!(%error, "cannot accept a connection");
@@ -48,7 +51,6 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
                 continue;
             }
         };
-        let _ = stream.set_nodelay(true);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(header_timeout)
