@@ -24,6 +24,16 @@ test("new records appear, wait while it is paused, and are counted", async ({ pa
   expect(await total(page)).toBe(5);
 });
 
+test("the fields of the first records that come are there with them", async ({ page, node }) => {
+  await page.goto(`${node.url}/?tail=1&q=wanted`);
+  const fields = page.getByRole("region", { name: "Fields" });
+  await expect(fields).toContainText("No record matches");
+  await node.send("wanted colour=green\n");
+  await expect(rows(page).first()).toContainText("wanted colour=green");
+  // With the next count. To wait for the next look at the fields would be to wait for longer than this does.
+  await expect(fields.getByRole("button", { name: /^colour/ })).toBeVisible();
+});
+
 test("what is faster than anyone can read is counted and told of", async ({ page, node }) => {
   await page.goto(`${node.url}/?tail=1&q=wanted`);
   await expect(page.getByTestId("said")).toContainText("Live");

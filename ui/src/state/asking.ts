@@ -9,7 +9,7 @@ import { call } from "./streams.ts";
 /** While following, the counts are looked at anew after so long, and after five times what that took. */
 const COUNT_EVERY_MS = 2_000;
 
-/** And the fields, which cost more, after so many counts. */
+/** And the fields, which cost more, after so many counts; but at once when there is something for the first time. */
 const COUNTS_PER_FIELDS = 8;
 
 /** Asks the node for what the state of the page wants, and anew when that changes. `begun` is called then. */
@@ -56,9 +56,9 @@ export interface FieldsAnswer {
 /** The fields of what is shown. They are asked for last, when the records and counts are there. */
 export function useFields() {
   const { tail: following } = usePage();
-  const { times, q, from, to } = useStore(settled);
+  const { times, q, from, to, any } = useStore(settled);
   return useQuery({
-    queryKey: ["fields", q, from, to, following ? Math.ceil(times / COUNTS_PER_FIELDS) : times],
+    queryKey: ["fields", q, from, to, any, following ? Math.ceil(times / COUNTS_PER_FIELDS) : times],
     queryFn: ({ signal }) => call<FieldsAnswer>("fields", { q, from, to }, signal),
     enabled: times > 0,
     placeholderData: keepPreviousData,

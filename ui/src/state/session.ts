@@ -11,10 +11,10 @@ export const counts = new Counts();
 export const tail = new Tail();
 
 /**
- * The last question whose counts are whole, and how many there were: what rests on the same records (fields) is asked for
- * only then, so that it takes no time from the records and the counts.
+ * The last question whose counts are whole, how many questions there were, and whether anything matched: what rests on the
+ * same records (fields) is asked for only then, so that it takes no time from the records and the counts.
  */
-export const settled = new Store({ times: 0, q: "", from: "", to: "" });
+export const settled = new Store({ times: 0, q: "", from: "", to: "", any: false });
 
 /** How many bars the histogram has; it knows its width. */
 export const bars = { count: 90 };
@@ -41,8 +41,10 @@ export function count(quietly: boolean, done: () => void = () => {}) {
   const { q, range } = pageState();
   cancelPending();
   counts.ask(q, range, bars.count, quietly, () => {
-    if (counts.store.value.failure === undefined) {
-      settled.change({ times: settled.value.times + 1, q, from: range.from, to: range.to });
+    const { failure, total } = counts.store.value;
+    if (failure === undefined) {
+      const any = total !== undefined && total > 0;
+      settled.change({ times: settled.value.times + 1, q, from: range.from, to: range.to, any });
     }
     done();
   });
