@@ -1,7 +1,9 @@
 //! The lines that are sent: a file, the files of a directory, or generated ones.
 //!
 //! Generated lines depend on nothing but their number, so that two machines send the same bytes. Counting the lines reads
-//! the whole file, so that it is in the page cache before anything is measured.
+//! the whole file, so that it is in the page cache before anything is measured. It is read from the disk for that, whatever
+//! the cache had of it: what was read is kept in larger pieces than what was written bit by bit, and to search it where it
+//! lies takes a rival up to three times less CPU.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read as _, Write as _};
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use bucksaw_generate::{Config, Format, Generator};
+use rustix::fs::{Advice, fadvise};
 
 /// The time of the first generated line, in milliseconds since 1970; and how many lines have the same.
 const FIRST_MS: u64 = 1_767_225_600_000;
@@ -56,6 +59,8 @@ impl Corpus {
 
     fn of(path: PathBuf, about: String) -> anyhow::Result<Self> {
         let mut file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        file.sync_data().with_context(|| format!("cannot sync {}", path.display()))?;
+        fadvise(&file, 0, None, Advice::DontNeed).context("cannot have a file read anew")?;
         let (mut bytes, mut lines, mut last) = (0, 0, b'\n');
         let mut piece = vec![0; PIECE];
         loop {
