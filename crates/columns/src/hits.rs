@@ -1,5 +1,12 @@
 //! Where a text stands in the frames of a block: each is searched once, whole, before its columns are asked.
 //!
+//! ```text
+//!   needle       "login":"a
+//!   its core       ogin":          columns are asked for all of the needle, or for the parts of it that are left
+//!   asked        "login":"a        when literals before them have its beginning: all of these have the core
+//!                 login":"a
+//! ```
+//!
 //! A block has thousands of columns, most of them with a few values. To search each for itself takes longer than to
 //! search the frame that they share: there a text that is nowhere costs as much as reading the bytes once, and a column
 //! is told from two places in a list.
@@ -11,7 +18,7 @@ use memchr::memchr_iter;
 
 use crate::bits::{Bits, Rows};
 use crate::open::Block;
-use crate::search::Needle;
+use crate::search::{Ask, Needle, Where};
 use crate::tree::{List, Payload};
 
 /// Where every such row or more have it, the starts of all rows tell faster than the ends of those in between.
@@ -36,16 +43,16 @@ impl<'b> Hits<'b> {
     /// Whether it is in a literal.
     pub(crate) fn is_in(&self, literal: List) -> bool {
         // Literals stand one behind the other, so that a hit over a border may hide another one.
-        let hits = self.literals.get_or_init(|| self.find(self.block.literals(), 1));
+        let hits = self.literals.get_or_init(|| self.find(self.block.literals()));
         let (start, end) = literal.bounds();
         let from = hits.partition_point(|hit| (*hit as usize) < start);
         hits.get(from).is_some_and(|hit| *hit as usize + self.needle.text().len() <= end)
     }
 
-    /// The rows that it is in of the raw column `at`.
-    pub(crate) fn rows(&self, at: usize, payload: Payload, rows: usize) -> Option<Rows> {
+    /// The rows of the raw column `at` that are what is asked for: a text that has the core of the needle.
+    pub(crate) fn rows(&self, at: usize, payload: Payload, rows: usize, ask: &Ask<'_>) -> Option<Rows> {
         let of_frame = self.frames.get(payload.frame as usize)?;
-        let hits = of_frame.get_or_init(|| Some(self.find(self.block.frame_of(payload)?, self.needle.text().len())));
+        let hits = of_frame.get_or_init(|| Some(self.find_cores(self.block.frame_of(payload)?)));
         let hits = hits.as_deref()?;
         let start = payload.offset;
         let from = hits.partition_point(|hit| *hit < start);
@@ -54,31 +61,54 @@ impl<'b> Hits<'b> {
         if hits.is_empty() {
             return Some(Rows::None);
         }
-        if hits.len() * OFTEN > rows {
-            let starts = self.block.raw_texts(at, payload)?.starts;
-            return Some(rows_of_many(hits.iter().map(|hit| hit - start), starts, rows));
-        }
         let text = self.block.bytes(payload)?;
+        let core = self.needle.core();
+        let is_all = core.len() == self.needle.text().len();
+        let places = hits.iter().map(|hit| hit - start);
+        let places = places.filter(|place| is_all || is_around(text, *place as usize, ask));
+        if hits.len() * OFTEN > rows {
+            return Some(rows_of_many(places, self.block.raw_texts(at, payload)?.starts, rows));
+        }
         let (mut found, mut row, mut counted) = (Bits::new(rows), 0, 0);
-        for hit in hits {
-            let at = (hit - start) as usize;
-            row += memchr_iter(b'\n', text.get(counted..at)?).count();
-            counted = at;
+        for place in places {
+            let place = place as usize;
+            row += memchr_iter(b'\n', text.get(counted..place)?).count();
+            counted = place;
             found.set(row);
         }
         Some(Rows::tidy(found))
     }
 
-    /// All places; of those that overlap, only some when `step` is more than 1.
-    fn find(&self, text: &[u8], step: usize) -> Vec<u32> {
-        let mut hits = Vec::new();
-        let mut from = 0;
-        while let Some(at) = self.needle.find(text, from) {
-            hits.push(at as u32);
-            from = at + step;
-        }
-        hits
+    /// All places of the needle.
+    fn find(&self, text: &[u8]) -> Vec<u32> {
+        places(1, |from| self.needle.find(text, from))
     }
+
+    /// All places of its core; where that is all of it, only some of those that overlap.
+    fn find_cores(&self, text: &[u8]) -> Vec<u32> {
+        places(self.needle.core().len(), |from| self.needle.find_core(text, from))
+    }
+}
+
+/// All that `find` finds from the start on, and from so many bytes behind each place.
+fn places(step: usize, find: impl Fn(usize) -> Option<usize>) -> Vec<u32> {
+    let next = |at: &usize| find(at + step);
+    std::iter::successors(find(0), next).map(|at| at as u32).collect()
+}
+
+/// Whether what is asked for is around a core of it, in values with an LF after each.
+fn is_around(values: &[u8], core: usize, ask: &Ask<'_>) -> bool {
+    let Some(start) = core.checked_sub(ask.needle.core().start - ask.from) else { return false };
+    let end = start + ask.text.len();
+    let begins = || start == 0 || values.get(start - 1) == Some(&b'\n');
+    let ends = || values.get(end) == Some(&b'\n');
+    values.get(start..end).is_some_and(|found| ask.same(found, ask.text))
+        && match ask.place {
+            Where::Anywhere => true,
+            Where::Start => begins(),
+            Where::End => ends(),
+            Where::Whole => begins() && ends(),
+        }
 }
 
 /// The rows of rising places in texts that start at `starts`.

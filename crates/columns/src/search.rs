@@ -5,6 +5,8 @@
 //! tables are asked in all [`Ways`] in which the text can lie over their columns.
 #![deny(clippy::indexing_slicing)]
 
+use std::ops::Range;
+
 use memchr::memmem;
 
 use crate::bits::{Bits, Rows};
@@ -21,12 +23,19 @@ use crate::ways::Ways;
 /// Room for a value that is built to be looked at, in bytes; it grows.
 const VALUE_ROOM: usize = 4 << 10;
 
+/// Bytes that a core leaves out at either end of a needle, and bytes that it has at least.
+const CORE_MARGIN: usize = 2;
+const CORE_BYTES_MIN: usize = 4;
+
 /// A text that is looked for.
 #[derive(Clone, Debug)]
 pub struct Needle {
     text: Vec<u8>,
     any_case: bool,
     finder: memmem::Finder<'static>,
+    /// A part of the text, never found where another one that was found has not ended; or all of it.
+    core: Range<usize>,
+    core_finder: memmem::Finder<'static>,
     /// The bytes that are in it.
     bytes: [u64; 4],
 }
@@ -38,6 +47,8 @@ impl Needle {
         let any_case = any_case && text.iter().any(u8::is_ascii_alphabetic);
         let text = if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
         let finder = memmem::Finder::new(&text).into_owned();
+        let core = core_of(&text);
+        let core_finder = memmem::Finder::new(text.get(core.clone()).unwrap_or_default()).into_owned();
         let mut bytes = [0; 4];
         let upper = text.iter().filter(|_| any_case).map(u8::to_ascii_uppercase);
         for byte in text.iter().copied().chain(upper) {
@@ -45,7 +56,7 @@ impl Needle {
                 *word |= 1 << (byte % 64);
             }
         }
-        Self { text, any_case, finder, bytes }
+        Self { text, any_case, finder, core, core_finder, bytes }
     }
 
     /// Whether the byte may be a part of what is found.
@@ -65,12 +76,38 @@ impl Needle {
         self.any_case
     }
 
+    /// What most parts of the needle have that columns are asked for: where it is not, neither are they.
+    pub(crate) fn core(&self) -> Range<usize> {
+        self.core.clone()
+    }
+
     /// Where the text is found at or after `from`.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        self.find_with(&self.finder, text, from)
+    }
+
+    /// Where its core is found at or after `from`.
+    pub(crate) fn find_core(&self, text: &[u8], from: usize) -> Option<usize> {
+        self.find_with(&self.core_finder, text, from)
+    }
+
+    fn find_with(&self, finder: &memmem::Finder<'_>, text: &[u8], from: usize) -> Option<usize> {
         let rest = text.get(from..)?;
-        let found = if self.any_case { find_any_case(rest, &self.text) } else { self.finder.find(rest) };
+        let found = if self.any_case { find_any_case(rest, finder.needle()) } else { finder.find(rest) };
         found.map(|at| from + at)
     }
+}
+
+/// A core of a needle: with as much left out as may be, for then it is in more of the parts that columns are asked for.
+fn core_of(text: &[u8]) -> Range<usize> {
+    let whole = 0..text.len();
+    let margins = (1..=CORE_MARGIN).rev().map(|margin| margin..text.len().saturating_sub(margin));
+    let overlaps_itself =
+        |core: &[u8]| (1..core.len()).any(|len| core.starts_with(core.get(core.len() - len..).unwrap_or_default()));
+    let fits = |core: &Range<usize>| {
+        text.get(core.clone()).is_some_and(|core| core.len() >= CORE_BYTES_MIN && !overlaps_itself(core))
+    };
+    margins.filter(|core| core.start < core.end).find(fits).unwrap_or(whole)
 }
 
 /// Looks for text in lower case in any case, by its rarest byte.
@@ -102,10 +139,30 @@ pub(crate) struct Ask<'n> {
     pub(crate) needle: &'n Needle,
     /// A part of the needle; all of it when it may be anywhere.
     pub(crate) text: &'n [u8],
+    /// Where in the needle it begins.
+    pub(crate) from: usize,
     pub(crate) place: Where,
 }
 
-impl Ask<'_> {
+impl<'n> Ask<'n> {
+    /// The needle anywhere.
+    fn whole(needle: &'n Needle) -> Self {
+        Self { needle, text: &needle.text, from: 0, place: Where::Anywhere }
+    }
+
+    /// A part of what is asked for, in one of its columns.
+    pub(crate) fn part(&self, range: Range<usize>, place: Where) -> Self {
+        let from = self.from + range.start;
+        Self { text: self.text.get(range).unwrap_or_default(), from, place, ..*self }
+    }
+
+    /// Whether the core of the needle is in the text, and all places of the core are enough to find it.
+    pub(crate) fn has_core(&self) -> bool {
+        let core = self.needle.core();
+        let has = self.from <= core.start && core.end <= self.from + self.text.len();
+        has && (self.place == Where::Anywhere || core.len() < self.needle.text.len())
+    }
+
     /// The byte that the text begins with, in both its cases; twice the same when there is but one.
     pub(crate) fn first(&self) -> (u8, u8) {
         let first = self.text.first().copied().unwrap_or_default();
@@ -139,7 +196,7 @@ impl Block {
             return Some(Rows::All);
         }
         let search = Search { block: self, hits: Hits::new(self, needle) };
-        search.ask(self.root(), Ask { needle, text: &needle.text, place: Where::Anywhere })
+        search.ask(self.root(), Ask::whole(needle))
     }
 }
 
@@ -160,7 +217,7 @@ impl Search<'_> {
             Kind::Same(list) if self.is_in_all(list, &ask) => Rows::All,
             Kind::Same(_) => Rows::None,
             Kind::Copy(of) => self.ask(of, ask)?,
-            Kind::Raw(payload) if ask.place == Where::Anywhere => self.hits.rows(at, payload, node.rows)?,
+            Kind::Raw(payload) if ask.has_core() => self.hits.rows(at, payload, node.rows, &ask)?,
             Kind::Raw(payload) => lines::find(self.block.bytes(payload)?, node.rows, &ask),
             Kind::Integers(_) if ask.place == Where::Whole => {
                 let Decoded::Numbers(numbers) = self.block.decoded(at)? else { return None };

@@ -164,7 +164,7 @@ impl<'w> Ways<'w> {
         place: Where,
         go_on: impl FnOnce(&mut Self) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let ask = Ask { text: self.ask.text.get(text.clone()).unwrap_or_default(), place, ..self.ask };
+        let ask = self.ask.part(text.clone(), place);
         if self.found == Rows::All || !self.search.may(node, &ask) {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl<'w> Ways<'w> {
         let mut rows = Rows::All;
         for (node, text, place) in &self.path {
             self.questions_left = self.questions_left.checked_sub(1).ok_or(Stop::TooMany)?;
-            let ask = Ask { text: self.ask.text.get(text.clone()).unwrap_or_default(), place: *place, ..self.ask };
+            let ask = self.ask.part(text.clone(), *place);
             rows = rows & self.search.ask(*node, ask).ok_or(Stop::Damaged)?;
             if rows == Rows::None {
                 return Ok(());
