@@ -33,6 +33,17 @@ pub(crate) struct Ways<'w> {
     questions_left: usize,
 }
 
+/// What a part begins with.
+#[derive(Clone, Copy)]
+enum Next<'b> {
+    /// There is no part any more.
+    End,
+    /// A text that is the same in all rows.
+    Literal(&'b [u8]),
+    /// That differs from row to row.
+    Any,
+}
+
 /// Why it was stopped.
 enum Stop {
     Damaged,
@@ -86,9 +97,10 @@ impl<'w> Ways<'w> {
                 }
                 // A text that ends with the value is found in it, unless it must end the row.
                 let most = if anywhere { text.len().saturating_sub(1) } else { text.len() };
-                let most = if last && anywhere || !self.may_go_on(at + 1) { 0 } else { most };
+                let next = self.next(at + 1);
+                let most = if last && anywhere || !self.may_go_on(next) { 0 } else { most };
                 for taken in 1..=most {
-                    if self.may_follow(at + 1, taken) {
+                    if self.may_follow(next, taken) {
                         self.question(*node, 0..taken, Where::End, |ways| ways.follow(at + 1, taken))?;
                     }
                 }
@@ -126,8 +138,9 @@ impl<'w> Ways<'w> {
                     self.question(*node, taken..text.len(), Where::Start, Self::answer)?;
                 }
                 // A text that ends with the whole value begins it too.
+                let next = self.next(at + 1);
                 for end in taken..text.len() + usize::from(to_end) {
-                    if self.may_follow(at + 1, end) {
+                    if self.may_follow(next, end) {
                         self.question(*node, taken..end, Where::Whole, |ways| ways.follow(at + 1, end))?;
                     }
                 }
@@ -137,23 +150,38 @@ impl<'w> Ways<'w> {
         }
     }
 
-    /// Whether the text may go on in part `at` from anywhere in it.
-    fn may_go_on(&self, at: usize) -> bool {
-        let literal = self.parts.get(at).and_then(|part| self.search.same_in_all(part));
-        let first = literal.and_then(|list| self.search.block.literal(list).first());
-        // A text that must end the row may also end where the part begins.
-        self.ask.place != Where::Anywhere || first.is_none_or(|first| self.ask.needle.has(*first))
+    /// What is known of the beginning of part `at`.
+    fn next(&self, at: usize) -> Next<'w> {
+        match self.parts.get(at) {
+            None => Next::End,
+            Some(part) => {
+                self.search.same_in_all(part).map_or(Next::Any, |list| Next::Literal(self.search.block.literal(list)))
+            }
+        }
     }
 
-    /// Whether the text from `taken` on may go on in part `at`.
-    fn may_follow(&self, at: usize, taken: usize) -> bool {
+    /// Whether the text may go on in the next part from anywhere in it.
+    fn may_go_on(&self, next: Next<'_>) -> bool {
+        match next {
+            // A text that must end the row may also end where the part begins.
+            Next::Literal(literal) if self.ask.place == Where::Anywhere => {
+                literal.first().is_none_or(|first| self.ask.needle.has(*first))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether the text from `taken` on may go on in the next part.
+    fn may_follow(&self, next: Next<'_>, taken: usize) -> bool {
         let rest = self.ask.text.get(taken..).unwrap_or_default();
-        let Some(part) = self.parts.get(at) else { return rest.is_empty() };
-        self.search.same_in_all(part).is_none_or(|list| {
-            let literal = self.search.block.literal(list);
-            let both = literal.len().min(rest.len());
-            self.ask.same(literal.get(..both).unwrap_or_default(), rest.get(..both).unwrap_or_default())
-        })
+        match next {
+            Next::End => rest.is_empty(),
+            Next::Any => true,
+            Next::Literal(literal) => {
+                let both = literal.len().min(rest.len());
+                self.ask.same(literal.get(..both).unwrap_or_default(), rest.get(..both).unwrap_or_default())
+            }
+        }
     }
 
     /// Goes on with one more question on the path, if the column can say yes to it.
