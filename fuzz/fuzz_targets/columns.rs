@@ -36,6 +36,7 @@ fn any_bytes(data: &[u8]) {
     for (needle, any_case) in [(b"a".as_slice(), false), (b"1-2", false), (b"aB c", true)] {
         let _ = block.find(&Needle::new(needle, any_case));
     }
+    let _ = block.find_head(&Needle::new(b"1", false), &two_digits());
     let _ = block.accepted(&two_digits(), &Rows::All);
     let _ = block.each_line(0..*rows as usize + 1, &mut |_| ControlFlow::Continue(()));
 }
@@ -66,6 +67,8 @@ fn any_text(data: &[u8]) {
     let Text::Columns(columns) = packed.text else { return };
     let block = Block::open(columns, count, text.len()).expect("what was packed opens");
     let found = block.find(&Needle::new(needle, any_case)).expect("what was packed is whole");
+    let head = Needle::new(needle, false);
+    let heads = block.find_head(&head, &two_digits()).expect("what was packed is whole");
     let accepted = block.accepted(&two_digits(), &Rows::All).expect("what was packed is whole");
     let fold = |text: &[u8]| if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
     let wanted = fold(needle);
@@ -73,7 +76,12 @@ fn any_text(data: &[u8]) {
         let is_in = wanted.is_empty() || fold(line).windows(wanted.len()).any(|window| window == wanted);
         let is_found = found.has(row);
         assert_eq!(is_found, is_in);
-        assert_eq!(accepted.has(row), line.windows(2).any(|pair| pair.iter().all(u8::is_ascii_digit)));
+        let has_digits = |line: &[u8]| line.windows(2).any(|pair| pair.iter().all(u8::is_ascii_digit));
+        assert_eq!(accepted.has(row), has_digits(line));
+        // The first place of it has the most behind it.
+        let first = (0..=line.len()).find(|at| line[*at..].starts_with(needle));
+        assert!(heads.has(row) || !first.is_some_and(|at| has_digits(&line[at..])));
+        assert!(first.is_some() || !heads.has(row));
     }
 }
 

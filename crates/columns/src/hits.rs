@@ -66,6 +66,13 @@ impl<'b> Hits<'b> {
         let is_all = core.len() == self.needle.text().len();
         let places = hits.iter().map(|hit| hit - start);
         let places = places.filter(|place| is_all || is_around(text, *place as usize, ask));
+        // Of heads that are not found because another one overlaps them, nobody knows what follows.
+        let head = ask.head.filter(|_| self.needle.core_is_found());
+        let head = head.map(|head| (head, head.after(self.needle.text().len())));
+        let places = places.filter(|place| {
+            let end = *place as usize + self.needle.text().len() - core.start;
+            head.is_none_or(|(head, state)| head.may_go_on(state, text.get(end..).unwrap_or_default()))
+        });
         if hits.len() * OFTEN > rows {
             return Some(rows_of_many(places, self.block.raw_texts(at, payload)?.starts, rows));
         }

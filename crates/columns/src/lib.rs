@@ -33,6 +33,7 @@ mod filter;
 mod fixed;
 mod groups;
 mod hash;
+mod head;
 mod hits;
 mod ids;
 mod join;

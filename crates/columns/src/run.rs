@@ -10,7 +10,7 @@
 //! this takes a fraction of what it takes to walk the bytes of the lines.
 #![deny(clippy::indexing_slicing)]
 
-use crate::automaton::{Automaton, MATCHED};
+use crate::automaton::{Automaton, DEAD, MATCHED};
 use crate::bits::{Bits, Rows};
 use crate::decimal::{self, NUMBER_BYTES_MAX};
 use crate::decode::Decoded;
@@ -90,6 +90,20 @@ impl Fronts {
         seen.iter().enumerate().filter(|(_, seen)| **seen).map(|(state, _)| state as u16).collect()
     }
 
+    /// Those of `chosen`, which are `among` `len` rows, that stand where `test` says.
+    fn rows(&self, len: usize, among: &Rows, chosen: Chosen<'_>, test: impl Fn(u16) -> bool) -> Rows {
+        if let Some(state) = self.one {
+            return if test(state) { among.clone() } else { Rows::None };
+        }
+        let Some(chosen) = chosen else {
+            return Rows::by(len, |row| self.each.get(row).is_some_and(|state| test(*state)));
+        };
+        let mut bits = Bits::new(len);
+        let tested = chosen.iter().zip(&self.each).filter(|(_, state)| test(**state));
+        tested.for_each(|(row, _)| bits.set(*row as usize));
+        Rows::tidy(bits)
+    }
+
     /// Those of some rows.
     fn pick(&self, rows: &[u32]) -> Self {
         match self.one {
@@ -161,29 +175,36 @@ impl Block {
     /// Those of some lines that the automaton accepts; `None` when the block is damaged.
     #[must_use]
     pub fn accepted(&self, automaton: &Automaton, among: &Rows) -> Option<Rows> {
-        let chosen: Option<Vec<u32>> = match among {
-            Rows::None => return Some(Rows::None),
-            Rows::All => None,
-            Rows::Some(bits) => Some(bits.iter().map(|row| row as u32).collect()),
-        };
+        let chosen = chosen(among);
         let count = chosen.as_ref().map_or(self.rows(), Vec::len);
         let mut fronts = Fronts::all(automaton.start(), count);
         Run { block: self, automaton }.column(self.root(), chosen.as_deref(), &mut fronts)?;
-        if let Some(state) = fronts.one {
-            return Some(if automaton.accepts(state) { among.clone() } else { Rows::None });
-        }
-        let ends = fronts.each.iter().map(|state| automaton.accepts(*state));
-        Some(match chosen {
-            None => {
-                let mut ends = ends;
-                Rows::by(count, |_| ends.next().unwrap_or_default())
-            }
-            Some(rows) => {
-                let mut bits = Bits::new(self.rows());
-                rows.iter().zip(ends).filter(|(_, accepts)| *accepts).for_each(|(row, _)| bits.set(*row as usize));
-                Rows::tidy(bits)
-            }
-        })
+        Some(fronts.rows(self.rows(), among, chosen.as_deref(), |state| automaton.accepts(state)))
+    }
+
+    /// Those of some rows of a table in which the automaton is not dead after some of its parts, where it stands at
+    /// `state` before them; `None` when the block is damaged.
+    pub(crate) fn not_dead(
+        &self,
+        automaton: &Automaton,
+        state: u16,
+        parts: &[Part],
+        rows: usize,
+        among: &Rows,
+    ) -> Option<Rows> {
+        let chosen = chosen(among);
+        let mut fronts = Fronts::all(state, chosen.as_ref().map_or(rows, Vec::len));
+        Run { block: self, automaton }.parts(parts, chosen.as_deref(), &mut fronts)?;
+        Some(fronts.rows(rows, among, chosen.as_deref(), |state| state != DEAD))
+    }
+}
+
+/// The rows as a list; `None` for all.
+fn chosen(among: &Rows) -> Option<Vec<u32>> {
+    match among {
+        Rows::None => Some(Vec::new()),
+        Rows::All => None,
+        Rows::Some(bits) => Some(bits.iter().map(|row| row as u32).collect()),
     }
 }
 
@@ -230,10 +251,14 @@ impl<'b> Run<'b> {
         Some(())
     }
 
+    fn table(&self, table: &Table, chosen: Chosen<'_>, fronts: &mut Fronts) -> Option<()> {
+        self.parts(self.block.tree.parts(table), chosen, fronts)
+    }
+
     /// Goes through the rows of a table, part by part. Rows that are settled are left behind: those that are not are then
     /// often all at the same state again.
-    fn table(&self, table: &Table, chosen: Chosen<'_>, fronts: &mut Fronts) -> Option<()> {
-        let mut parts = self.block.tree.parts(table).iter();
+    fn parts(&self, parts: &[Part], chosen: Chosen<'_>, fronts: &mut Fronts) -> Option<()> {
+        let mut parts = parts.iter();
         let mut left = loop {
             let Some(part) = parts.next().filter(|_| !fronts.are_settled()) else { return Some(()) };
             self.part(part, chosen, fronts)?;

@@ -9,10 +9,12 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use crate::automaton::Automaton;
 use crate::bits::{Bits, Rows};
 use crate::decimal::NUMBER_BYTES_MAX;
 use crate::decode::Decoded;
 use crate::fixed::{self, Place};
+use crate::head::Head;
 use crate::hits::Hits;
 use crate::lines;
 use crate::open::Block;
@@ -33,8 +35,10 @@ pub struct Needle {
     text: Vec<u8>,
     any_case: bool,
     finder: memmem::Finder<'static>,
-    /// A part of the text, never found where another one that was found has not ended; or all of it.
+    /// A part of the text, or all of it.
     core: Range<usize>,
+    /// Whether no two of its places overlap, so that a search that goes on behind each finds all.
+    core_is_found: bool,
     core_finder: memmem::Finder<'static>,
     /// The bytes that are in it.
     bytes: [u64; 4],
@@ -47,7 +51,8 @@ impl Needle {
         let any_case = any_case && text.iter().any(u8::is_ascii_alphabetic);
         let text = if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
         let finder = memmem::Finder::new(&text).into_owned();
-        let core = core_of(&text);
+        let found_core = core_of(&text);
+        let (core, core_is_found) = (found_core.clone().unwrap_or(0..text.len()), found_core.is_some());
         let core_finder = memmem::Finder::new(text.get(core.clone()).unwrap_or_default()).into_owned();
         let mut bytes = [0; 4];
         let upper = text.iter().filter(|_| any_case).map(u8::to_ascii_uppercase);
@@ -56,7 +61,7 @@ impl Needle {
                 *word |= 1 << (byte % 64);
             }
         }
-        Self { text, any_case, finder, core, core_finder, bytes }
+        Self { text, any_case, finder, core, core_is_found, core_finder, bytes }
     }
 
     /// Whether the byte may be a part of what is found.
@@ -74,6 +79,11 @@ impl Needle {
     #[must_use]
     pub fn any_case(&self) -> bool {
         self.any_case
+    }
+
+    /// Whether all places of the core are found, and not only some of those that overlap.
+    pub(crate) fn core_is_found(&self) -> bool {
+        self.core_is_found
     }
 
     /// What most parts of the needle have that columns are asked for: where it is not, neither are they.
@@ -99,15 +109,17 @@ impl Needle {
 }
 
 /// A core of a needle: with as much left out as may be, for then it is in more of the parts that columns are asked for.
-fn core_of(text: &[u8]) -> Range<usize> {
-    let whole = 0..text.len();
-    let margins = (1..=CORE_MARGIN).rev().map(|margin| margin..text.len().saturating_sub(margin));
-    let overlaps_itself =
-        |core: &[u8]| (1..core.len()).any(|len| core.starts_with(core.get(core.len() - len..).unwrap_or_default()));
-    let fits = |core: &Range<usize>| {
-        text.get(core.clone()).is_some_and(|core| core.len() >= CORE_BYTES_MIN && !overlaps_itself(core))
-    };
-    margins.filter(|core| core.start < core.end).find(fits).unwrap_or(whole)
+fn core_of(text: &[u8]) -> Option<Range<usize>> {
+    let margins = (0..=CORE_MARGIN).rev().map(|margin| margin..text.len().saturating_sub(margin));
+    margins.into_iter().find(|core| {
+        let is_long = core.len() >= CORE_BYTES_MIN || core.len() == text.len();
+        is_long && text.get(core.clone()).is_some_and(|core| !overlaps_itself(core))
+    })
+}
+
+/// Whether a text can begin within itself and go on behind its end.
+fn overlaps_itself(text: &[u8]) -> bool {
+    (1..text.len()).any(|from| text.get(from..).is_some_and(|end| text.starts_with(end)))
 }
 
 /// Looks for text in lower case in any case, by its rarest byte.
@@ -142,25 +154,28 @@ pub(crate) struct Ask<'n> {
     /// Where in the needle it begins.
     pub(crate) from: usize,
     pub(crate) place: Where,
+    /// What the needle is the head of, where all of it is asked for: then rows may be left out that have no match.
+    pub(crate) head: Option<Head<'n>>,
 }
 
 impl<'n> Ask<'n> {
     /// The needle anywhere.
-    fn whole(needle: &'n Needle) -> Self {
-        Self { needle, text: &needle.text, from: 0, place: Where::Anywhere }
+    fn whole(needle: &'n Needle, head: Option<Head<'n>>) -> Self {
+        Self { needle, text: &needle.text, from: 0, place: Where::Anywhere, head }
     }
 
     /// A part of what is asked for, in one of its columns.
     pub(crate) fn part(&self, range: Range<usize>, place: Where) -> Self {
         let from = self.from + range.start;
-        Self { text: self.text.get(range).unwrap_or_default(), from, place, ..*self }
+        let head = self.head.filter(|_| place == Where::Anywhere);
+        Self { text: self.text.get(range).unwrap_or_default(), from, place, head, ..*self }
     }
 
-    /// Whether the core of the needle is in the text, and all places of the core are enough to find it.
+    /// Whether the core of the needle is in the text, and its places are enough to find it.
     pub(crate) fn has_core(&self) -> bool {
         let core = self.needle.core();
         let has = self.from <= core.start && core.end <= self.from + self.text.len();
-        has && (self.place == Where::Anywhere || core.len() < self.needle.text.len())
+        has && (self.place == Where::Anywhere || self.needle.core_is_found)
     }
 
     /// The byte that the text begins with, in both its cases; twice the same when there is but one.
@@ -197,11 +212,23 @@ impl Block {
     /// The lines that contain the text; `None` when the block is damaged.
     #[must_use]
     pub fn find(&self, needle: &Needle) -> Option<Rows> {
-        if needle.text.is_empty() {
+        self.find_all(Ask::whole(needle, None))
+    }
+
+    /// The lines that contain a text that every match begins with, but for most of those without a match: `automaton` is
+    /// one that is begun at the text. Where that may have any case, it must not tell the cases apart. `None` when the
+    /// block is damaged.
+    #[must_use]
+    pub fn find_head(&self, needle: &Needle, automaton: &Automaton) -> Option<Rows> {
+        self.find_all(Ask::whole(needle, Some(Head::new(needle, automaton))))
+    }
+
+    fn find_all(&self, ask: Ask<'_>) -> Option<Rows> {
+        if ask.text.is_empty() {
             return Some(Rows::All);
         }
-        let search = Search { block: self, hits: Hits::new(self, needle) };
-        search.ask(self.root(), Ask::whole(needle))
+        let search = Search { block: self, hits: Hits::new(self, ask.needle) };
+        search.ask(self.root(), ask)
     }
 }
 
@@ -278,7 +305,7 @@ impl Search<'_> {
     }
 
     fn ask_table(&self, table: &Table, ask: Ask<'_>) -> Option<Rows> {
-        match Ways::follow_all(self, self.block.tree.parts(table), ask)? {
+        match Ways::follow_all(self, table, ask)? {
             Some(rows) => Some(rows),
             // Too many ways: the rows themselves are looked at.
             None => self.look(table.rows, &Source::of_table(self.block, table)?, &ask),

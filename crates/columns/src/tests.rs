@@ -134,16 +134,40 @@ fn is_accepted(table: &Table, line: &[u8]) -> bool {
     table[state as usize].1
 }
 
+fn automaton(table: &Table) -> Automaton {
+    let classes = std::array::from_fn(|byte| class(byte as u8) as u8);
+    let at_end = |state: u8| Some(table[state as usize].1);
+    Automaton::explore(classes, 0, |state, byte| Some(step(table, state, byte)), at_end).unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn heads_of_matches_are_found(text in log(), table in table(), places in prop::collection::vec((any::<prop::sample::Index>(), 1_usize..12), 8)) {
+        let (packed, _) = encode(&text);
+        let block = Block::open(packed, lines(&text).len(), text.len()).unwrap();
+        let automaton = automaton(&table);
+        for (place, len) in places {
+            let start = place.index(text.len() + 1);
+            let head: Vec<u8> = text[start..(start + len).min(text.len())].to_vec();
+            let head: Vec<u8> = head.into_iter().filter(|byte| *byte != b'\n').collect();
+            let found = block.find_head(&Needle::new(&head, false), &automaton).unwrap();
+            for (row, line) in lines(&text).into_iter().enumerate() {
+                let mut heads = (0..=line.len()).filter(|at| line[*at..].starts_with(&head)).peekable();
+                let (has_head, got) = (heads.peek().is_some(), found.has(row));
+                let matches = heads.any(|at| is_accepted(&table, &line[at..]));
+                let context = format!("{:?} in {:?} of {:?}", shown(&head), shown(line), shown(&text));
+                prop_assert!((got || !matches) && (has_head || !got), "{} {}: {}", got, matches, context);
+            }
+        }
+    }
 
     #[test]
     fn automata_accept_what_they_accept_line_by_line(text in log(), table in table(), among in any::<[bool; 7]>()) {
         let (packed, _) = encode(&text);
         let block = Block::open(packed, lines(&text).len(), text.len()).unwrap();
-        let classes = std::array::from_fn(|byte| class(byte as u8) as u8);
-        let at_end = |state: u8| Some(table[state as usize].1);
-        let automaton = Automaton::explore(classes, 0, |state, byte| Some(step(&table, state, byte)), at_end).unwrap();
+        let automaton = automaton(&table);
         let all = block.accepted(&automaton, &Rows::All).unwrap();
         let some = Rows::by(block.rows(), |row| among[row % 7]);
         let of_some = block.accepted(&automaton, &some).unwrap();
@@ -203,6 +227,7 @@ proptest! {
             let _ = some_lines(&block, (0..block.rows()).step_by(3));
             let _ = block.find(&Needle::new(b"a", false));
             let _ = block.find(&Needle::new(b"1-", true));
+            let _ = block.find_head(&Needle::new(b"a", false), &digits());
             let _ = block.accepted(&digits(), &Rows::All);
         }
     }
@@ -381,6 +406,63 @@ fn long_lines_among_short_ones_come_back() {
 }
 
 /// Words that are joined, in values that are cut: no token alone has what stands on both sides of what joins them.
+#[test]
+fn needles_have_a_core_that_does_not_overlap_itself() {
+    let core = |text: &str| {
+        let needle = Needle::new(text.as_bytes(), true);
+        (shown(&needle.text()[needle.core()]), needle.core_is_found())
+    };
+    assert_eq!(core("\"login\":\"a"), ("ogin\":".to_owned(), true));
+    assert_eq!(core("connected"), ("nnect".to_owned(), true));
+    assert_eq!(core("errors"), ("errors".to_owned(), true), "a core of `rror` would overlap itself");
+    for (whole, is_found) in [("ab", true), ("aa", false), ("aba", false), ("abcab", false), ("abcde", true)] {
+        assert_eq!(core(whole), (whole.to_owned(), is_found));
+    }
+}
+
+/// The lines in which a head is found that is followed by digits and an `end`.
+fn lines_with_head(lines: &[String], head: &[u8], end: u8) -> Vec<usize> {
+    let classes = std::array::from_fn(|byte| match byte as u8 {
+        b'0'..=b'9' => 1,
+        byte if byte == end => 2,
+        byte => head.iter().position(|of_head| *of_head == byte).map_or(0, |at| at as u8 + 3),
+    });
+    let step = |state: usize, byte: u8| {
+        Some(match byte {
+            _ if head.get(state) == Some(&byte) => Step::To(state + 1),
+            b'0'..=b'9' if state == head.len() => Step::To(state),
+            byte if state == head.len() && byte == end => Step::Matched,
+            _ => Step::Dead,
+        })
+    };
+    let automaton = Automaton::explore(classes, 0, step, |_| Some(false)).unwrap();
+    let text = lines.concat();
+    let (packed, _) = encode(text.as_bytes());
+    let block = Block::open(packed, lines.len(), text.len()).unwrap();
+    let found = block.find_head(&Needle::new(head, false), &automaton).unwrap();
+    (0..lines.len()).filter(|row| found.has(*row)).collect()
+}
+
+#[test]
+fn heads_without_a_match_are_left_out() {
+    let names = ["a12", "anna", "a", "berta", "alogin", "a7 login=", "a77b", "x login="];
+    let name = |row: usize| format!("{}{}", names[row % 8], if row % 8 == 1 { row.to_string() } else { String::new() });
+    let line = |row: usize| match row % 2 {
+        0 => format!("{row} by login=\"{}\" and {row}\n", name(row / 2)),
+        _ => format!("login=\"{}\"\n", name(row / 2)),
+    };
+    let lines: Vec<String> = (0..3_000).map(line).collect();
+    let want: Vec<usize> = (0..3_000).filter(|row| matches!(row / 2 % 8, 0 | 2)).collect();
+    assert_eq!(lines_with_head(&lines, b"login=\"a", b'"'), want);
+    // In the middle of values.
+    let mut random = random();
+    let mut letters = |len: u64| (0..len).map(|_| char::from(b'a' + random(20) as u8)).collect::<String>();
+    let line = |row: usize| format!("{row} {}zy{}{}\n", letters(9), ["q", "v", "zyv"][row % 3], letters(5));
+    let lines: Vec<String> = (0..3_000).map(line).collect();
+    let want: Vec<usize> = (0..3_000).filter(|row| row % 3 == 0).collect();
+    assert_eq!(lines_with_head(&lines, b"zy", b'q'), want);
+}
+
 #[test]
 fn the_filter_knows_joined_words() {
     let word = |number: u32| -> String {

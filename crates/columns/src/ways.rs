@@ -14,23 +14,30 @@ use std::ops::Range;
 
 use crate::bits::Rows;
 use crate::search::{Ask, Search, Where};
-use crate::tree::Part;
+use crate::tree::{Part, Table};
 
 /// Steps and questions to columns for each part of a table and byte of text, at most. Texts such as `1 1 1 1` can lie
 /// over a row of numbers in more ways than it takes to look at the rows.
 const STEPS_MAX: usize = 16;
 const QUESTIONS_MAX: usize = 4;
 
+/// Parts behind a head that are looked at, and heads in one literal, at most. Beyond, and for more heads than a table has
+/// parts and the text bytes, rows are left in.
+const PARTS_BEHIND_MAX: usize = 4;
+const HEADS_MAX: usize = 4;
+
 /// Follows all ways over one table.
 pub(crate) struct Ways<'w> {
     search: &'w Search<'w>,
     parts: &'w [Part],
+    rows: usize,
     ask: Ask<'w>,
     /// What the way so far asks of which columns: the part of the text, and where it must be.
     path: Vec<(usize, Range<usize>, Where)>,
     found: Rows,
     steps_left: usize,
     questions_left: usize,
+    heads_left: usize,
 }
 
 /// What a part begins with.
@@ -52,10 +59,12 @@ enum Stop {
 
 impl<'w> Ways<'w> {
     /// The rows that match in some way; `None` inside when there are too many ways, outside when the block is damaged.
-    pub(crate) fn follow_all(search: &'w Search<'w>, parts: &'w [Part], ask: Ask<'w>) -> Option<Option<Rows>> {
+    pub(crate) fn follow_all(search: &'w Search<'w>, table: &Table, ask: Ask<'w>) -> Option<Option<Rows>> {
+        let (parts, rows) = (search.block.tree.parts(table), table.rows);
         let size = parts.len() + ask.text.len();
         let (steps_left, questions_left) = (size * STEPS_MAX, size * QUESTIONS_MAX);
-        let mut ways = Self { search, parts, ask, path: Vec::new(), found: Rows::None, steps_left, questions_left };
+        let (path, found, heads_left) = (Vec::new(), Rows::None, size);
+        let mut ways = Self { search, parts, rows, ask, path, found, steps_left, questions_left, heads_left };
         let done = match ask.place {
             Where::Start | Where::Whole => ways.follow(0, 0),
             Where::Anywhere | Where::End => (0..parts.len()).try_for_each(|at| ways.begin(at)),
@@ -76,8 +85,10 @@ impl<'w> Ways<'w> {
         match (self.search.same_in_all(part), part) {
             (Some(list), _) => {
                 if anywhere && self.search.is_in_all(list, &self.ask) {
-                    self.found = Rows::All;
-                    return Ok(());
+                    self.answer_all(at)?;
+                    if self.found == Rows::All {
+                        return Ok(());
+                    }
                 }
                 let literal = self.search.block.literal(list);
                 let tail = literal.get(literal.len().saturating_sub(text.len())..).unwrap_or_default();
@@ -117,7 +128,7 @@ impl<'w> Ways<'w> {
         let text = self.ask.text;
         let rest = text.get(taken..).unwrap_or_default();
         if rest.is_empty() && !to_end {
-            return self.answer();
+            return self.end(at, taken);
         }
         let Some(part) = self.parts.get(at) else {
             return if rest.is_empty() { self.answer() } else { Ok(()) };
@@ -128,14 +139,14 @@ impl<'w> Ways<'w> {
                 match rest.get(..literal.len()) {
                     Some(over) if self.ask.same(literal, over) => self.follow(at + 1, taken + literal.len()),
                     None if !to_end && literal.get(..rest.len()).is_some_and(|start| self.ask.same(start, rest)) => {
-                        self.answer()
+                        self.end(at, taken)
                     }
                     _ => Ok(()),
                 }
             }
             (None, Part::Column(node)) => {
                 if !to_end {
-                    self.question(*node, taken..text.len(), Where::Start, Self::answer)?;
+                    self.question(*node, taken..text.len(), Where::Start, |ways| ways.end(at, taken))?;
                 }
                 // A text that ends with the whole value begins it too.
                 let next = self.next(at + 1);
@@ -204,17 +215,72 @@ impl<'w> Ways<'w> {
 
     /// The way is at its end: asks the columns on it.
     fn answer(&mut self) -> Result<(), Stop> {
+        let rows = self.ask_columns()?;
+        self.add(rows);
+        Ok(())
+    }
+
+    /// The same, and then looks at what follows the text, of which `taken` bytes lie before part `at`.
+    fn end(&mut self, at: usize, taken: usize) -> Result<(), Stop> {
+        let rows = self.ask_columns()?;
+        let rows = match self.ask.head {
+            Some(head) => self.that_may_go_on(rows, at, head.after(taken))?,
+            None => rows,
+        };
+        self.add(rows);
+        Ok(())
+    }
+
+    /// The text lies in part `at`, which is the same in all rows.
+    fn answer_all(&mut self, at: usize) -> Result<(), Stop> {
+        let (Some(head), Some(list)) =
+            (self.ask.head, self.parts.get(at).and_then(|part| self.search.same_in_all(part)))
+        else {
+            self.found = Rows::All;
+            return Ok(());
+        };
+        let literal = self.search.block.literal(list);
+        let next = |from| self.ask.needle.find(literal, from).map(|place| place + 1);
+        let behind: Vec<usize> = std::iter::successors(next(0), |from| next(*from)).take(HEADS_MAX + 1).collect();
+        if behind.len() > HEADS_MAX {
+            self.found = Rows::All;
+            return Ok(());
+        }
+        for start in behind {
+            let rest = literal.get(start - 1..).unwrap_or_default();
+            let state = head.automaton.run(head.automaton.start(), rest);
+            let rows = self.that_may_go_on(Rows::All, at + 1, state)?;
+            self.add(rows);
+        }
+        Ok(())
+    }
+
+    /// The rows that match all that the way asks.
+    fn ask_columns(&mut self) -> Result<Rows, Stop> {
         let mut rows = Rows::All;
         for (node, text, place) in &self.path {
             self.questions_left = self.questions_left.checked_sub(1).ok_or(Stop::TooMany)?;
             let ask = self.ask.part(text.clone(), *place);
             rows = rows & self.search.ask(*node, ask).ok_or(Stop::Damaged)?;
             if rows == Rows::None {
-                return Ok(());
+                break;
             }
         }
+        Ok(rows)
+    }
+
+    /// Those of some rows in which a match may go on at part `at`, where its automaton stands at `state`.
+    fn that_may_go_on(&mut self, rows: Rows, at: usize, state: u16) -> Result<Rows, Stop> {
+        let Some(head) = self.ask.head.filter(|_| rows != Rows::None && self.heads_left > 0) else { return Ok(rows) };
+        self.heads_left -= 1;
+        let parts = self.parts.get(at..).unwrap_or_default();
+        let parts = parts.get(..PARTS_BEHIND_MAX).unwrap_or(parts);
+        let block = self.search.block;
+        block.not_dead(head.automaton, state, parts, self.rows, &rows).ok_or(Stop::Damaged)
+    }
+
+    fn add(&mut self, rows: Rows) {
         let before = std::mem::replace(&mut self.found, Rows::None);
         self.found = before | rows;
-        Ok(())
     }
 }

@@ -11,8 +11,9 @@ use regex_syntax::hir::Hir;
 /// Bytes of states while the table is made: more than a table that is small enough ever needs.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// The automaton of a regex over one line without its LF; `None` where it would be too large, or cannot be one.
-pub(crate) fn automaton(hir: &Hir) -> Option<Automaton> {
+/// The automaton of a regex over one line without its LF, or from the first byte of a match on if it is `anchored`; `None`
+/// where it would be too large, or cannot be one.
+pub(crate) fn automaton(hir: &Hir, anchored: Anchored) -> Option<Automaton> {
     let captures = NfaConfig::new().which_captures(WhichCaptures::None).utf8(false);
     let nfa = Compiler::new().configure(captures).build_from_hir(hir).ok()?;
     let config =
@@ -20,7 +21,7 @@ pub(crate) fn automaton(hir: &Hir) -> Option<Automaton> {
     let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
     let cache = std::cell::RefCell::new(Cache::new(&dfa));
     let classes = std::array::from_fn(|byte| dfa.byte_classes().get(byte as u8));
-    let start = dfa.start_state(&mut cache.borrow_mut(), &start::Config::new().anchored(Anchored::No)).ok()?;
+    let start = dfa.start_state(&mut cache.borrow_mut(), &start::Config::new().anchored(anchored)).ok()?;
     // What a search finds at a byte is told with the byte after it, or at the end.
     let step = |state: LazyStateID, byte: u8| {
         let to = dfa.next_state(&mut cache.borrow_mut(), state, byte).ok()?;

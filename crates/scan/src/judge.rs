@@ -94,10 +94,15 @@ pub(crate) fn judge(node: &Node, block: &Block, among: Rows) -> Option<Judged> {
 fn judge_regex(regex: &Regex, block: &Block, among: Rows) -> Option<Judged> {
     let needles = regex.needles();
     let mut rows = among;
-    for clause in &needles.clauses {
+    for (number, clause) in needles.clauses.iter().enumerate() {
+        let head = regex.head().filter(|_| needles.head == Some(number));
         let mut any = Rows::None;
         for needle in clause {
-            any = any | block.find(needle)?;
+            any = any
+                | match head {
+                    Some(automaton) => block.find_head(needle, automaton)?,
+                    None => block.find(needle)?,
+                };
         }
         rows = rows & any;
         if rows == Rows::None {

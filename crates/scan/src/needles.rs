@@ -22,6 +22,8 @@ pub(crate) struct Needles {
     pub(crate) clauses: Vec<Vec<Needle>>,
     /// Whether a line matches if it has one text of the only clause.
     pub(crate) exact: bool,
+    /// The clause whose only text every match begins with.
+    pub(crate) head: Option<usize>,
 }
 
 impl Needles {
@@ -38,7 +40,8 @@ impl Needles {
         let min = if longest < FURTHER_BYTES_MIN { TEXT_BYTES_MIN } else { FURTHER_BYTES_MIN };
         clauses.retain(|clause| exact || shortest(clause) >= min);
         let needle = |text: &Text| Needle::new(&text.bytes, text.any_case);
-        Self { clauses: clauses.iter().map(|clause| clause.iter().map(needle).collect()).collect(), exact }
+        let head = clauses.iter().position(|clause| !exact && matches!(clause.as_slice(), [text] if text.is_head));
+        Self { clauses: clauses.iter().map(|clause| clause.iter().map(needle).collect()).collect(), exact, head }
     }
 }
 
@@ -48,6 +51,8 @@ struct Text {
     any_case: bool,
     /// Whether some letter has a case, so that any case would be too much.
     cased: bool,
+    /// Whether every match begins with it, and with nothing else.
+    is_head: bool,
 }
 
 #[derive(Debug, Default)]
@@ -56,13 +61,19 @@ struct Walk {
     clauses: Vec<Vec<Text>>,
     /// Whether nothing was left out so far.
     exact: bool,
+    /// Whether something may come before the next text.
+    inside: bool,
 }
 
 impl Walk {
     fn hir(&mut self, hir: &Hir) {
         match hir.kind() {
             HirKind::Empty => {}
-            HirKind::Look(_) => self.exact = false,
+            HirKind::Look(_) => {
+                self.exact = false;
+                // It may look at what is before the match.
+                self.inside |= self.text.bytes.is_empty();
+            }
             HirKind::Literal(literal) => literal.0.iter().for_each(|byte| self.byte(*byte)),
             HirKind::Class(class) => match case_pair(class) {
                 Some(lower) => {
@@ -98,9 +109,12 @@ impl Walk {
     }
 
     fn end_text(&mut self) {
-        let text = std::mem::take(&mut self.text);
+        let mut text = std::mem::take(&mut self.text);
+        let is_first = !std::mem::replace(&mut self.inside, true);
         if !text.bytes.is_empty() {
-            self.exact &= !(text.any_case && text.cased);
+            let too_much = text.any_case && text.cased;
+            self.exact &= !too_much;
+            text.is_head = is_first && !too_much;
             self.clauses.push(vec![text]);
         }
     }
@@ -110,7 +124,7 @@ impl Walk {
         self.end_text();
         let mut union: Vec<Text> = Vec::new();
         for branch in branches {
-            let mut walk = Self { exact: true, ..Self::default() };
+            let mut walk = Self { exact: true, inside: true, ..Self::default() };
             walk.hir(branch);
             walk.end_text();
             self.exact &= walk.exact && walk.clauses.len() == 1;
@@ -156,7 +170,8 @@ mod tests {
             format!("{}{}", String::from_utf8_lossy(needle.text()), if needle.any_case() { "/i" } else { "" })
         };
         let clause = |clause: &Vec<Needle>| clause.iter().map(text).collect::<Vec<_>>().join("|");
-        let clauses: Vec<String> = needles.clauses.iter().map(clause).collect();
+        let mut clauses: Vec<String> = needles.clauses.iter().map(clause).collect();
+        needles.head.into_iter().for_each(|head| clauses[head].push('…'));
         assert_eq!(format!("{}{}", clauses.join(" & "), if needles.exact { " !" } else { "" }), want, "{regex}");
     }
 
@@ -166,15 +181,23 @@ mod tests {
         check("abc|de|f", "abc|de|f !");
         check("^abc", "abc");
         check("a.*bc", "bc");
-        check("ab[0-9]+cd", "ab & cd");
-        check("ab(cd)?ef", "ab & ef");
-        check("ab(cd)+ef", "ab & cd & ef");
+        check("ab[0-9]+cd", "ab… & cd");
+        check("ab(cd)?ef", "ab… & ef");
+        check("ab(cd)+ef", "ab… & cd & ef");
         check("(?i)abc", "abc/i !");
         check("a(?i)bc1", "abc1/i");
+        check("(?i)abc[0-9]", "abc/i…");
+        check("(ab[0-9])+", "ab");
+        check("((ab)c[0-9])", "abc…");
+        check("ab\\b c$", "ab c…");
+        check("\\bab$", "ab");
+        check("(ab|cd)ef.", "ab|cd & ef");
+        check("()ab.", "ab…");
         check("x(ab|cd.*efg)y", "ab|efg");
         check("ab.*cdef.*gh.*ijklm", "ijklm & cdef");
+        check("abcd.*gh.*ijklm", "ijklm & abcd…");
         check("(ab|.)", "");
         check("[0-9]{3}", "");
-        check("ab\\ncd", "ab\ncd");
+        check("ab\\ncd", "ab\ncd…");
     }
 }

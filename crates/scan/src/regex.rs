@@ -8,7 +8,7 @@ use bucksaw_columns::Automaton;
 use bucksaw_record::expr::Pattern;
 use regex_automata::meta;
 use regex_automata::nfa::thompson::WhichCaptures;
-use regex_automata::{Input, MatchKind};
+use regex_automata::{Anchored, Input, MatchKind};
 use regex_syntax::hir::{self, Hir, HirKind};
 use regex_syntax::{Error as SyntaxError, ParserBuilder};
 
@@ -46,6 +46,8 @@ pub(crate) struct Regex {
     needles: Needles,
     /// For columns; there is none where the needles say all, or where it would be too large.
     columns: Option<Automaton>,
+    /// The same, begun where a match begins; there is one where each begins with a text.
+    head: Option<Automaton>,
 }
 
 #[derive(Debug)]
@@ -97,26 +99,33 @@ impl Regex {
     fn from_hir(hir: Hir) -> Result<Self, String> {
         let alone = build(&hir)?;
         let needles = Needles::of(&hir);
-        let columns = if needles.exact { None } else { automaton(&hir) };
+        let columns = if needles.exact { None } else { automaton(&hir, Anchored::No) };
+        let head = if needles.head.is_some() && columns.is_some() { automaton(&hir, Anchored::Yes) } else { None };
         if !is_possible(&hir) {
-            return Ok(Self { alone, lines: Lines::Never, needles, columns });
+            return Ok(Self { alone, lines: Lines::Never, needles, columns, head });
         }
         let lines = match strip(hir) {
             (_, false) => Lines::Same,
             (hir, true) => Lines::Own(build(&hir)?),
         };
-        Ok(Self { alone, lines, needles, columns })
+        Ok(Self { alone, lines, needles, columns, head })
     }
 
     /// Bytes of memory, without the caches of searches.
     pub(crate) fn memory(&self) -> usize {
         let own = if let Lines::Own(regex) = &self.lines { regex.memory_usage() } else { 0 };
-        self.alone.memory_usage() + own + self.columns.as_ref().map_or(0, Automaton::memory)
+        let columns = self.columns.iter().chain(&self.head).map(Automaton::memory);
+        self.alone.memory_usage() + own + columns.sum::<usize>()
     }
 
     /// For the columns of lines.
     pub(crate) fn columns(&self) -> Option<&Automaton> {
         self.columns.as_ref()
+    }
+
+    /// For what follows the [head](Needles::head) of a match in columns.
+    pub(crate) fn head(&self) -> Option<&Automaton> {
+        self.head.as_ref()
     }
 
     /// Texts that are in every match.

@@ -118,7 +118,13 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
     let repeat = prop::sample::select(&["", "", "", "*", "+", "?", "{2}", "*?"][..]);
     let part = (atom, repeat).prop_map(|(atom, repeat)| format!("(?:{atom}){repeat}"));
     let branch = prop::collection::vec(part, 1..4).prop_map(|parts| parts.concat());
-    let source = prop::collection::vec(branch, 1..3).prop_map(|branches| branches.join("|"));
+    let branches = prop::collection::vec(branch, 1..3).prop_map(|branches| branches.join("|"));
+    // Half of them begin with a text.
+    let head = prop::sample::select(&["", "", "", "aa", "ab", "a=", "bc=aa"][..]);
+    let source = (head, branches).prop_map(|(head, branches)| match head {
+        "" => branches,
+        head => format!("{head}(?:{branches})"),
+    });
     (source, any::<bool>()).prop_map(|(source, any_case)| Pattern { source, any_case })
 }
 
