@@ -3,6 +3,9 @@
 
 use std::ops::{BitAnd, BitOr, Not, Range};
 
+/// A sample of more rows than one in so many saves too little.
+const SAMPLE_STEP_MIN: usize = 8;
+
 /// Which rows of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -113,6 +116,22 @@ impl Bits {
 }
 
 impl Rows {
+    /// `wanted` of them, from all over `len` rows; `None` when there are not many times as many.
+    pub(crate) fn sample(&self, len: usize, wanted: usize) -> Option<Self> {
+        let count = self.count(len);
+        let step = count / wanted;
+        if step < SAMPLE_STEP_MIN {
+            return None;
+        }
+        let mut bits = Bits::new(len);
+        match self {
+            Self::None => {}
+            Self::All => (0..count).step_by(step).take(wanted).for_each(|row| bits.set(row)),
+            Self::Some(all) => all.iter().step_by(step).take(wanted).for_each(|row| bits.set(row)),
+        }
+        Some(Self::Some(bits))
+    }
+
     /// Rows by what `test` says of each.
     pub(crate) fn by(len: usize, mut test: impl FnMut(usize) -> bool) -> Self {
         let mut bits = Bits::new(len);

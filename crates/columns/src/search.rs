@@ -29,6 +29,9 @@ const VALUE_ROOM: usize = 4 << 10;
 const CORE_MARGIN: usize = 2;
 const CORE_BYTES_MIN: usize = 4;
 
+/// The longest needle with a core or as a head, in bytes: what is done for these takes time that grows with the square.
+const SHORT_BYTES_MAX: usize = 256;
+
 /// A text that is looked for.
 #[derive(Clone, Debug)]
 pub struct Needle {
@@ -110,8 +113,11 @@ impl Needle {
 
 /// A core of a needle: with as much left out as may be, for then it is in more of the parts that columns are asked for.
 fn core_of(text: &[u8]) -> Option<Range<usize>> {
-    let margins = (0..=CORE_MARGIN).rev().map(|margin| margin..text.len().saturating_sub(margin));
-    margins.into_iter().find(|core| {
+    if text.len() > SHORT_BYTES_MAX {
+        return None;
+    }
+    let mut cores = (0..=CORE_MARGIN).rev().map(|margin| margin..text.len().saturating_sub(margin));
+    cores.find(|core| {
         let is_long = core.len() >= CORE_BYTES_MIN || core.len() == text.len();
         is_long && text.get(core.clone()).is_some_and(|core| !overlaps_itself(core))
     })
@@ -220,7 +226,8 @@ impl Block {
     /// block is damaged.
     #[must_use]
     pub fn find_head(&self, needle: &Needle, automaton: &Automaton) -> Option<Rows> {
-        self.find_all(Ask::whole(needle, Some(Head::new(needle, automaton))))
+        let head = (needle.text.len() <= SHORT_BYTES_MAX).then(|| Head::new(needle, automaton));
+        self.find_all(Ask::whole(needle, head))
     }
 
     fn find_all(&self, ask: Ask<'_>) -> Option<Rows> {

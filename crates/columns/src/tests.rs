@@ -418,6 +418,8 @@ fn needles_have_a_core_that_does_not_overlap_itself() {
     for (whole, is_found) in [("ab", true), ("aa", false), ("aba", false), ("abcab", false), ("abcde", true)] {
         assert_eq!(core(whole), (whole.to_owned(), is_found));
     }
+    let long = format!("{}b", "a".repeat(1 << 16));
+    assert_eq!(core(&long), (long.clone(), false), "where it would take long to tell, none is looked for");
 }
 
 /// The lines in which a head is found that is followed by digits and an `end`.
