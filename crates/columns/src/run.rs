@@ -25,6 +25,10 @@ const VALUE_ROOM: usize = 256;
 /// One row in so many must be settled for the others to go on alone while they are at several states.
 const LEAVES: usize = 8;
 
+/// Where a dictionary has so many values for each row, those of the rows are gone through in its columns. Else it takes
+/// less time to have all values as texts, which are made once.
+const FEW: usize = 4;
+
 const DIGITS: &[u8] = b"0123456789";
 const LOWER: &[u8] = b"0123456789abcdef";
 const UPPER: &[u8] = b"0123456789ABCDEF";
@@ -381,6 +385,12 @@ impl<'b> Run<'b> {
                 }
             }
             return Some(());
+        }
+        if fronts.len * FEW <= distinct {
+            let ids = self.block.ids_of(at)?;
+            let of_rows: Option<Vec<u32>> =
+                (0..fronts.len).map(|at| ids.get(row_at(chosen, at)?).map(|id| id as u32)).collect();
+            return self.column(values, Some(&of_rows?), fronts);
         }
         let present = fronts.present(self.automaton.states());
         if present.len() * distinct > fronts.len * 2 {

@@ -446,6 +446,29 @@ fn lines_with_head(lines: &[String], head: &[u8], end: u8) -> Vec<usize> {
 }
 
 #[test]
+fn automata_run_over_a_few_lines_of_many() {
+    // A dictionary with few values for the lines there are, and many for those that are looked at.
+    let mut random = random();
+    let mut word = || (0..12).map(|_| char::from(b'a' + random(8) as u8)).collect::<String>();
+    let words: Vec<String> = (0..200).map(|_| word()).collect();
+    let lines: Vec<String> = (0..5_000).map(|_| format!("{} by\n", words[random(200) as usize])).collect();
+    let text = lines.concat();
+    let (packed, _) = encode(text.as_bytes());
+    let block = Block::open(packed, lines.len(), text.len()).unwrap();
+    let classes = std::array::from_fn(|byte| u8::from(byte as u8 == b'a'));
+    let step = |count: u8, byte: u8| Some(Step::To((count + u8::from(byte == b'a')) % 3));
+    let automaton = Automaton::explore(classes, 0, step, |count| Some(count == 2)).unwrap();
+    for modulus in [1, 2, 50, 97, 103, 150, 331, 4_999] {
+        let some = Rows::by(lines.len(), |row| row % modulus == 0);
+        let found = block.accepted(&automaton, &some).unwrap();
+        for (row, line) in lines.iter().enumerate() {
+            let accepted = line.bytes().filter(|byte| *byte == b'a').count() % 3 == 2;
+            assert_eq!(found.has(row), accepted && some.has(row), "{line:?}, one in {modulus}");
+        }
+    }
+}
+
+#[test]
 fn heads_without_a_match_are_left_out() {
     let names = ["a12", "anna", "a", "berta", "alogin", "a7 login=", "a77b", "x login="];
     let name = |row: usize| format!("{}{}", names[row % 8], if row % 8 == 1 { row.to_string() } else { String::new() });
