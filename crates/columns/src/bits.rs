@@ -243,5 +243,16 @@ mod tests {
             let all = Rows::Some(Bits::all(len));
             prop_assert_eq!((all & !Rows::tidy(bits.clone())).count(len), len - bits.count());
         }
+
+        #[test]
+        fn samples_are_of_rows_from_all_over(len in 0_usize..3_000, modulus in 1_usize..9, wanted in 2_usize..70) {
+            let rows = Rows::by(len, |row| row % modulus == 0);
+            let sample = rows.sample(len, wanted);
+            prop_assert_eq!(sample.is_some(), rows.count(len) >= wanted * SAMPLE_STEP_MIN);
+            let Some(sample) = sample else { return Ok(()) };
+            prop_assert_eq!(sample.count(len), wanted);
+            prop_assert_eq!((sample.clone() & !rows).count(len), 0, "rows that are not among them");
+            prop_assert!((len / 3..len).any(|row| sample.has(row)), "the first rows only");
+        }
     }
 }
