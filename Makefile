@@ -5,11 +5,12 @@ CARGO ?= cargo
 TOOLS := $(CURDIR)/target/tools
 DENY := $(TOOLS)/bin/cargo-deny
 FUZZ := $(TOOLS)/bin/cargo-fuzz
-# The directory of real logs that tests and benchmarks take; generated ones where it is not set.
-export BUCKSAW_CORPUS ?=
 
-# The browser that the page is tested in.
-export BUCKSAW_CHROMIUM ?= $(or $(shell command -v chromium),/usr/bin/chromium)
+# The browser that the page is tested in. As everywhere, an empty variable means unset.
+ifeq ($(BUCKSAW_CHROMIUM),)
+BUCKSAW_CHROMIUM := $(or $(shell command -v chromium),/usr/bin/chromium)
+endif
+export BUCKSAW_CHROMIUM
 # Browsers are the system's; npm downloads none.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 NPM_DONE := ui/node_modules/.package-lock.json
@@ -18,10 +19,10 @@ NPM_DONE := ui/node_modules/.package-lock.json
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test test-rust test-ui check soak faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test test-rust test-ui test-corpus check soak faults upgrade sim fuzz bench fmt clean setup chromium
 
 help: ## say what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 setup: ## look for what building needs, and say how to get it
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: get it from https://rustup.rs, then run this again"; exit 1; }
@@ -38,7 +39,9 @@ cluster: setup ## build, start three nodes on loopback that share sample logs, a
 build: setup ## build the release binary: target/release/bucksaw
 	$(CARGO) build --release -p bucksaw
 
-test: setup check test-rust test-ui ## everything that must hold: formats, lints, docs, licences, all tests
+# All three parts run, also when one of them fails; then the whole fails.
+test: setup ## everything that must hold: formats, lints, docs, licences, all tests
+	@$(MAKE) --no-print-directory --keep-going check test-rust test-ui
 
 test-rust: setup
 	$(CARGO) test --workspace --no-fail-fast
@@ -48,6 +51,13 @@ test-ui: setup $(NPM_DONE) chromium # the page: lints and types, its pure parts,
 	cd ui && npm run --silent test
 	$(CARGO) build -p bucksaw
 	cd ui && npm run --silent e2e
+
+# `--workspace` selects the dependencies' features as `test-rust` does, so nothing is built twice.
+test-corpus: setup $(NPM_DONE) chromium ## the tests whose input is real logs: BUCKSAW_CORPUS=<directory>
+	@test -d "$(BUCKSAW_CORPUS)" || { echo "name a directory of logs: make test-corpus BUCKSAW_CORPUS=<directory>"; exit 1; }
+	$(CARGO) test --workspace --test door same_as_grep
+	$(CARGO) build -p bucksaw
+	cd ui && npm run --silent e2e -- --grep "real logs"
 
 $(NPM_DONE): ui/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is missing: get Node.js 20 or newer, then run this again"; exit 1; }

@@ -13,7 +13,7 @@ export default defineConfig({
     timezoneId: "Europe/Berlin",
     locale: "en-GB",
     launchOptions: {
-      executablePath: process.env.BUCKSAW_CHROMIUM ?? "/usr/bin/chromium",
+      executablePath: process.env.BUCKSAW_CHROMIUM || "/usr/bin/chromium",
       args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
     },
   },

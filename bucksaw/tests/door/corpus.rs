@@ -1,5 +1,6 @@
 //! The lines that the node is tried with.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::{env, fs};
 
@@ -8,9 +9,13 @@ use bucksaw_generate::{Config, Format, Generator};
 /// A text and its name, which is good as the value of a label.
 pub(crate) type Text = (String, Vec<u8>);
 
-/// The files of the directory that `BUCKSAW_CORPUS` names; generated ones when it names none.
+/// The files of the directory that `BUCKSAW_CORPUS` names; generated ones when it is unset or empty.
 pub(crate) fn corpus() -> Vec<Text> {
-    env::var_os("BUCKSAW_CORPUS").map_or_else(generated, |dir| files(dir.into()))
+    corpus_of(env::var_os("BUCKSAW_CORPUS"))
+}
+
+fn corpus_of(variable: Option<OsString>) -> Vec<Text> {
+    variable.filter(|dir| !dir.is_empty()).map_or_else(generated, |dir| files(dir.into()))
 }
 
 fn files(dir: PathBuf) -> Vec<Text> {
@@ -42,4 +47,12 @@ pub(crate) fn lines(config: Config, count: u64) -> Vec<u8> {
         generator.append_line(&mut text, START_MS + 100 * line);
     }
     text
+}
+
+#[test]
+fn an_empty_variable_is_an_unset_one() {
+    assert_eq!(corpus_of(Some(OsString::new())), corpus_of(None));
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("one.log"), "a line\n").unwrap();
+    assert_eq!(corpus_of(Some(dir.path().into())), [("one.log".to_owned(), b"a line\n".to_vec())]);
 }
