@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use bucksaw_doors::{Doors, Fs as _, real};
 use bucksaw_segment::ReadError;
-use bucksaw_segment::queue::survey;
+use bucksaw_segment::queue::{Tail, survey};
 use bucksaw_segment::shelf::Reader;
 
 use crate::args::VerifyArgs;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
 /// The records of a segment and what is wrong with it; `None` when the file is none or is gone.
 fn check(path: &Path, name: &str, queue: bool) -> Option<(u64, Vec<String>)> {
     let found = match (name.rsplit_once('.')?.1, queue) {
-        ("active" | "pending" | "committed", true) => check_queue(path),
+        (state @ ("active" | "pending" | "committed"), true) => check_queue(path, name, state),
         ("seg", false) => check_shelf(path),
         ("damaged", _) => return Some((0, vec!["was set aside as damaged".to_owned()])),
         _ => return None,
@@ -69,9 +69,24 @@ fn open(path: &Path) -> Result<std::sync::Arc<dyn bucksaw_doors::File>, ReadErro
     Doors::real().fs.open(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })
 }
 
-fn check_queue(path: &Path) -> Result<(u64, Vec<String>), ReadError> {
-    let found = survey(&open(path)?, path)?;
-    Ok((found.reach.records, found.damage.iter().map(ToString::to_string).collect()))
+fn check_queue(path: &Path, name: &str, state: &str) -> Result<(u64, Vec<String>), ReadError> {
+    let Some(id) = name.split_once('.').and_then(|(id, _)| id.parse().ok()) else { return Ok((0, Vec::new())) };
+    let found = survey(&open(path)?, path, id)?;
+    let mut wrong: Vec<String> = found.damage.iter().map(ToString::to_string).collect();
+    if let Some(missing) = found.missing_records().filter(|missing| *missing > 0) {
+        wrong.push(format!("{missing} records are missing"));
+    }
+    wrong.extend(found.harmless.iter().map(|damage| format!("{damage} (no record is missing)")));
+    if state == "pending" && bucksaw_ingest::must_be_sealed(id) && found.seal.is_none() {
+        wrong.push(format!(
+            "damaged at byte {}: the segment was closed and has no sound seal, so records may be missing; a power cut can leave \
+             the same of records that were not synced",
+            found.end
+        ));
+    } else if let Tail::Broken(damage) = &found.tail {
+        wrong.push(damage.to_string());
+    }
+    Ok((found.reach.records, wrong))
 }
 
 fn check_shelf(path: &Path) -> Result<(u64, Vec<String>), ReadError> {

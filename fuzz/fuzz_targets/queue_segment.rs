@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
     let id = Id::from_bits(1);
     let file = sim::Fs::new().create(Path::new("q")).expect("a new file");
     file.append(&[&header(id), data]).expect("an append");
-    let survey = survey(&file, Path::new("q")).expect("a survey of a file with a good header");
+    let survey = survey(&file, Path::new("q"), id).expect("a survey of a file with a good header");
     let size = file.size().expect("a size");
     for place in &survey.places {
         let streams = survey.streams.clone();

@@ -130,7 +130,7 @@ pub(crate) fn waiting_on_disk(disk: &sim::Fs) -> BTreeSet<Id> {
 fn of_file(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
     let file = disk.open(&path).ok()?;
     let id = read_header(&*file, &path).ok()?;
-    let found = survey(&file, &path).ok()?;
+    let found = survey(&file, &path, id).ok()?;
     Some(of_view(&View::of_survey(id, file, path, found))?.into_iter().map(|(id, _)| id).collect())
 }
 

@@ -70,6 +70,10 @@ pub trait Fs: Send + Sync + Debug {
     /// What the file system says.
     fn space(&self, dir: &Path) -> io::Result<Space>;
 
+    /// Identifies this run of the operating system: as long as it is the same, what was written is still there, synced or
+    /// not. `None` when the system does not tell.
+    fn boot_id(&self) -> Option<u128>;
+
     /// Takes the lock file `path` for this process alone, without waiting.
     ///
     /// # Errors

@@ -78,6 +78,12 @@ impl crate::Fs for Fs {
         Ok(Space { free_bytes: stat.f_bavail * stat.f_frsize, total_bytes: stat.f_blocks * stat.f_frsize })
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        // Linux draws one at each boot; see random(4).
+        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {

@@ -27,14 +27,17 @@ impl Queue {
 
     /// Syncs what waits, and tells those who wait. Returns whether there was anything. For one thread at a time.
     pub fn commit_group(&self) -> bool {
-        let group = std::mem::take(&mut self.durable.lock().waiting);
-        if group.is_empty() {
+        let (group, closing) = {
+            let mut inner = self.durable.lock();
+            (std::mem::take(&mut inner.waiting), std::mem::take(&mut inner.closing))
+        };
+        if group.is_empty() && closing.is_empty() {
             return false;
         }
         let mut segments: Vec<Arc<Segment>> = Vec::new();
-        for waiting in &group {
-            if segments.last().is_none_or(|last| last.id() != waiting.segment.id()) {
-                segments.push(Arc::clone(&waiting.segment));
+        for segment in group.iter().map(|waiting| &waiting.segment).chain(&closing) {
+            if segments.iter().all(|other| other.id() != segment.id()) {
+                segments.push(Arc::clone(segment));
             }
         }
         let mut failed = Vec::new();
@@ -47,6 +50,9 @@ impl Queue {
         }
         let (lost, kept): (Vec<Waiting>, Vec<Waiting>) =
             group.into_iter().partition(|waiting| failed.iter().any(|segment| segment.id() == waiting.segment.id()));
+        // The name says that the seal is there, so the seal is durable first.
+        let is_kept = |segment: &&Arc<Segment>| failed.iter().all(|failed| failed.id() != segment.id());
+        closing.iter().filter(is_kept).for_each(|segment| self.rename_closed(segment));
         self.durable.lock().waiting_bytes -= kept.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
         kept.into_iter().for_each(|waiting| (waiting.done)(Ok(())));
         if !failed.is_empty() {
@@ -78,6 +84,7 @@ impl Queue {
             std::mem::take(&mut inner.waiting).into_iter().partition(|waiting| is_failed(&waiting.segment));
         inner.waiting = kept;
         lost.extend(more);
+        failed.iter().for_each(|segment| segment.contents().untrusted = true);
         if inner.open.as_ref().is_some_and(|open| is_failed(&open.segment)) {
             self.seal(&mut inner);
         }

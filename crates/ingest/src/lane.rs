@@ -8,22 +8,25 @@ use bucksaw_segment::{Header, Kind, Rows, Sides};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, Records};
+use crate::class::Class;
 use crate::segment::{Done, Segment};
 
 /// Appended to by many, one at a time.
 pub(crate) struct Lane {
     pub(crate) durability: Durability,
     inner: Mutex<Inner>,
-    /// Rung when `Inner::waiting` is no longer empty.
+    /// Rung when something in [`Inner`] waits for a sync.
     bell: Notify,
 }
 
-#[derive(Default)]
 pub(crate) struct Inner {
+    pub(crate) class: Class,
     pub(crate) open: Option<Open>,
     /// `durable` records that are written and not synced, oldest first.
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) waiting_bytes: u64,
+    /// Closed segments of this lane that are renamed when their seal is synced; of the durable lane only.
+    pub(crate) closing: Vec<Arc<Segment>>,
 }
 
 /// The active segment of a lane.
@@ -46,7 +49,9 @@ pub(crate) struct Waiting {
 
 impl Lane {
     pub(crate) fn new(durability: Durability) -> Self {
-        Self { durability, inner: Mutex::default(), bell: Notify::new() }
+        let inner =
+            Inner { class: durability.into(), open: None, waiting: Vec::new(), waiting_bytes: 0, closing: Vec::new() };
+        Self { durability, inner: Mutex::new(inner), bell: Notify::new() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -68,9 +73,16 @@ impl Lane {
     /// Resolves when something waits for a sync. One waits.
     pub(crate) async fn wait(&self) {
         // What was rung while nobody waited is not lost.
-        while self.lock().waiting.is_empty() {
+        while self.lock().is_synced() {
             self.bell.notified().await;
         }
+    }
+}
+
+impl Inner {
+    /// Whether nothing waits for a sync.
+    fn is_synced(&self) -> bool {
+        self.waiting.is_empty() && self.closing.is_empty()
     }
 }
 

@@ -6,8 +6,8 @@
 //! ```
 //! | state on disk | what it means | what may follow |
 //! | --- | --- | --- |
-//! | `active` | a lane appends to it | `pending` when it is full or old, when a client wants it stored and a store asks, at shutdown, and at the next start |
-//! | `pending` | whole; waits for a store (a reservation is kept in memory only and lapses with the process) | `committed` |
+//! | `active` | a lane appends to it, or its seal could not be written | `pending` when it is full or old, when a client wants it stored and a store asks, and at shutdown |
+//! | `pending` | closed, and ends in its seal; waits for a store (a reservation is kept in memory only and lapses with the process) | `committed` |
 //! | `committed` | its records are durable in the store; still readable for a grace | removed |
 //! | `damaged` | something in it was broken; its whole frames went their way; kept for a person to look at | nothing |
 //!
@@ -25,6 +25,8 @@
 //! Invariant: nothing is acknowledged from a file that failed to sync after the last success.
 
 mod append;
+mod boot;
+mod class;
 mod commit;
 mod config;
 pub mod guide;
@@ -32,6 +34,7 @@ pub mod handover;
 mod keys;
 mod lane;
 mod metrics;
+mod quarantine;
 mod queue;
 mod recover;
 mod reserve;
@@ -39,8 +42,10 @@ mod segment;
 mod upkeep;
 
 pub use append::{Durability, Records, Refusal, Source};
+pub use class::must_be_sealed;
 pub use config::Config;
 pub use metrics::{BySource, Metrics};
+pub use quarantine::SetAside;
 pub use queue::{Backlog, Due, Queue};
 pub use recover::Recovery;
 pub use segment::{Segment, State, View};

@@ -10,16 +10,18 @@ use std::time::Duration;
 use bucksaw_doors::Doors;
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::Header;
-use bucksaw_segment::queue::HEADER_LEN;
+use bucksaw_segment::queue::{HEADER_LEN, Seal};
 use tokio::sync::Notify;
 use tracing::{error, warn};
 
 use crate::append::{Durability, Records, Refusal};
+use crate::class::Class;
 use crate::config::Config;
 use crate::guide::Guide;
 use crate::keys::Keys;
 use crate::lane::{Inner, Lane, Open, Waiting, record_header};
 use crate::metrics::{BySource, Metrics};
+use crate::quarantine::SetAside;
 use crate::segment::{Done, Segment, State, View};
 
 /// The queue of one node. Shared by all who append, read and consume.
@@ -34,8 +36,8 @@ pub struct Queue {
     bulk: Lane,
     /// Every segment that is not removed, by id and so by age. Taken after a lane's lock, before a segment's.
     pub(crate) segments: Mutex<BTreeMap<Id, Arc<Segment>>>,
-    /// Names of quarantined files, with the time at which each was opened.
-    pub(crate) damaged: Mutex<Vec<String>>,
+    /// Quarantined files.
+    pub(crate) damaged: Mutex<Vec<SetAside>>,
     pub(crate) keys: Mutex<Keys>,
     pub(crate) full: AtomicBool,
     /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
@@ -187,13 +189,13 @@ impl Queue {
         header: Header,
         body: &[&[u8]],
     ) -> Result<(Arc<Segment>, Header), Refusal> {
-        let max = self.config.segment_bytes_max;
+        let (max, class) = (self.config.segment_bytes_max, inner.class);
         if inner.open.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max) {
             self.seal(inner);
         }
         let open = match &mut inner.open {
             Some(open) => open,
-            none => none.insert(self.open_segment().map_err(|error| self.refusal(&error))?),
+            none => none.insert(self.open_segment(class).map_err(|error| self.refusal(&error))?),
         };
         match open.append(labels, header, body) {
             Ok(header) => Ok((Arc::clone(&open.segment), header)),
@@ -220,8 +222,8 @@ impl Queue {
         }
     }
 
-    fn open_segment(&self) -> std::io::Result<Open> {
-        let id = Id::new(Millis(self.doors.clock.unix_ms()), Producer::drawn(self.doors.entropy.next_u64()), 0);
+    fn open_segment(&self, class: Class) -> std::io::Result<Open> {
+        let id = class.segment_id(Millis(self.doors.clock.unix_ms()), self.doors.entropy.next_u64());
         let path = self.dir.join(format!("{id}.active"));
         let file = self.doors.fs.create(&path)?;
         if let Err(error) = file.append(&[&bucksaw_segment::queue::header(id)]) {
@@ -243,13 +245,51 @@ impl Queue {
             let _ = self.doors.fs.remove(&path);
             return;
         }
+        let sealed = match self.write_seal(&segment) {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                warn!(segment = %segment.id(), %error, "cannot seal a queue segment: it keeps its name");
+                // What is there of the seal reads as a torn tail.
+                let _ = segment.file().truncate(segment.end());
+                false
+            }
+        };
         {
             let mut contents = segment.contents();
             contents.state = State::Pending;
             contents.flushed = false;
         }
-        self.rename(&segment, "pending");
+        match inner.class {
+            Class::Durable if sealed => {
+                inner.closing.push(segment);
+                self.durable.ring();
+            }
+            _ if sealed => self.rename(&segment, "pending"),
+            _ => {}
+        }
         self.pended.notify_waiters();
+    }
+
+    /// Ends a file with its seal. False where its bytes are not those that the seal would tell of.
+    fn write_seal(&self, segment: &Segment) -> std::io::Result<bool> {
+        let (file, end) = (segment.file(), segment.end());
+        let seal = {
+            let contents = segment.contents();
+            if contents.untrusted || file.size()? != end {
+                return Ok(false);
+            }
+            Seal::new(end, &contents.reach, &contents.streams)
+        };
+        file.append(&[&seal.encode(segment.id())])?;
+        Ok(true)
+    }
+
+    /// Gives a closed segment its name, unless a store was quicker.
+    pub(crate) fn rename_closed(&self, segment: &Segment) {
+        let state = segment.contents().state;
+        if matches!(state, State::Pending | State::Reserved) && self.of(&[segment.id()]).len() == 1 {
+            self.rename(segment, "pending");
+        }
     }
 
     /// Says a segment's state in its file's name. The name helps a restart to do less; nothing rests on it.
@@ -348,13 +388,6 @@ impl Queue {
         lock(&self.segments).values().cloned().collect()
     }
 
-    /// Quarantined files. Of which time their records are nobody can tell: clients number theirs by clocks of their own, and
-    /// may have kept them for days.
-    #[must_use]
-    pub fn damaged(&self) -> Vec<String> {
-        lock(&self.damaged).clone()
-    }
-
     /// What waits for a store.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
@@ -398,12 +431,6 @@ impl Queue {
         }
     }
 
-    pub(crate) fn quarantined(&self, segment: &Segment) {
-        let name = segment.contents().path.file_name().map(|name| name.to_string_lossy().into_owned());
-        lock(&self.damaged).push(name.unwrap_or_default());
-        lock(&self.segments).remove(&segment.id());
-    }
-
     pub(crate) fn of(&self, ids: &[Id]) -> Vec<Arc<Segment>> {
         let segments = lock(&self.segments);
         ids.iter().filter_map(|id| segments.get(id)).cloned().collect()
@@ -434,6 +461,7 @@ impl Queue {
         for lane in self.lanes() {
             self.seal(&mut lane.lock());
         }
+        while self.commit_group() {}
     }
 
     pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use bucksaw_doors::{Doors, File};
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::queue::{Survey, read_header, survey};
+use bucksaw_segment::queue::{HEADER_LEN, Survey, Tail, examine, survey};
 use bucksaw_segment::{Damage, OpenError, ReadError};
 use tracing::{error, info, warn};
 
+use crate::boot;
+use crate::class::Class;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::quarantine::span_of;
 use crate::queue::{Queue, lock};
 use crate::segment::{Segment, State};
 
@@ -27,6 +30,13 @@ pub struct Recovery {
     pub damaged: usize,
 }
 
+/// How the last run ended.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    /// Whether what it wrote without a sync may be missing.
+    may_have_lost_writes: bool,
+}
+
 impl Queue {
     /// Opens the queue in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
     ///
@@ -36,6 +46,7 @@ impl Queue {
         doors.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
         let mut names = doors.fs.list(dir).map_err(OpenError::io(dir))?;
         names.sort_unstable();
+        let last = Last { may_have_lost_writes: boot::may_have_lost_writes(&doors, dir) };
         let queue = Self::empty(doors, dir.to_owned(), config, metrics);
         let mut recovery = Recovery::default();
         for name in names {
@@ -45,45 +56,49 @@ impl Queue {
                 continue;
             };
             match state {
-                "active" | "pending" | "committed" => queue.recover(id, &dir.join(&name), state, &mut recovery)?,
-                "damaged" => lock(&queue.damaged).push(name),
+                "active" | "pending" | "committed" => {
+                    queue.recover(id, &dir.join(&name), state, last, &mut recovery)?;
+                }
+                "damaged" => queue.note_set_aside(&dir.join(&name)),
                 _ => {}
             }
         }
+        boot::note(&queue.doors, dir);
         Ok((queue, recovery))
     }
 
-    fn recover(&self, id: Id, path: &Path, state: &str, recovery: &mut Recovery) -> Result<(), OpenError> {
+    fn recover(&self, id: Id, path: &Path, state: &str, last: Last, recovery: &mut Recovery) -> Result<(), OpenError> {
         let file = self.doors.fs.open(path).map_err(OpenError::io(path))?;
-        let found = match read_header(&*file, path) {
-            // The frames are sealed with the id in the header; a file under another's name is none of ours.
-            Ok(own) if own != id => Err(ReadError::Damaged { path: path.to_owned(), damage: misnamed() }),
-            _ => survey(&file, path),
-        };
-        let found = match found {
+        let must_be_sealed = state == "pending" && Class::of(id).must_be_sealed(last.may_have_lost_writes);
+        let mut found = match survey(&file, path, id) {
             Ok(found) => found,
             Err(newer @ ReadError::Version { .. }) => return Err(OpenError::Newer(newer)),
-            Err(_) if file.size().unwrap_or(u64::MAX) < bucksaw_segment::queue::HEADER_LEN as u64 => {
-                // The file was being made when the power went: nothing can have been written to it.
-                info!(path = %path.display(), "removed a queue segment that was never begun");
+            Err(error) if state == "committed" => {
+                warn!(%error, "removed a queue segment that cannot be read, and whose records stores keep");
                 let _ = self.doors.fs.remove(path);
                 return Ok(());
             }
-            Err(error) if state == "committed" => {
-                warn!(%error, "removed a queue segment that cannot be read, and whose records stores keep");
+            Err(_) if !must_be_sealed && file.size().unwrap_or(u64::MAX) < HEADER_LEN as u64 => {
+                // The file was being made when the process ended: nothing was acknowledged from it that had to stay.
+                info!(path = %path.display(), "removed a queue segment that was never begun");
                 let _ = self.doors.fs.remove(path);
                 return Ok(());
             }
             Err(error) => {
                 error!(%error, "cannot read a queue segment: it is set aside as damaged");
                 recovery.damaged += 1;
-                self.set_aside(path);
+                self.set_file_aside(path);
                 return Ok(());
             }
         };
-        recovery.torn_bytes += found.torn_bytes;
-        if found.torn_bytes > 0 {
-            info!(path = %path.display(), bytes = found.torn_bytes, "cut a frame that was being written");
+        for damage in &found.harmless {
+            warn!(path = %path.display(), %damage, "a queue segment is damaged, but no record is missing");
+        }
+        if state == "committed" {
+            // Stores keep its records, so nothing is missing because of it.
+            found.damage.clear();
+        } else {
+            self.judge_tail(id, path, last, &mut found, recovery);
         }
         for damage in &found.damage {
             error!(path = %path.display(), %damage, "a queue segment is damaged: its whole frames are kept, the file is set aside");
@@ -97,17 +112,42 @@ impl Queue {
         Ok(())
     }
 
+    /// Decides whether the end of a file without a seal was torn by a crash, or is damaged.
+    fn judge_tail(&self, id: Id, path: &Path, last: Last, found: &mut Survey, recovery: &mut Recovery) {
+        if found.seal.is_some() {
+            return;
+        }
+        let is_pending = path.extension().is_some_and(|state| state == "pending");
+        if is_pending && Class::of(id).must_be_sealed(last.may_have_lost_writes) {
+            let what = "the segment was closed and has no sound seal: records behind this may be missing";
+            found.damage.push(Damage { offset: found.end, what });
+            return;
+        }
+        match &found.tail {
+            Tail::Broken(damage) if !last.may_have_lost_writes => found.damage.push(damage.clone()),
+            Tail::Clean => {}
+            Tail::Torn | Tail::Broken(_) => {
+                recovery.torn_bytes += found.torn_bytes;
+                info!(path = %path.display(), bytes = found.torn_bytes, "cut a frame that was being written");
+            }
+        }
+        if is_pending && Class::of(id) != Class::Unsealed {
+            warn!(path = %path.display(), "a queue segment lost its end when the machine stopped: it was not synced");
+        }
+    }
+
     fn adopt(&self, id: Id, file: Arc<dyn File>, path: &Path, state: &str, found: Survey, recovery: &mut Recovery) {
         let segment = Segment::new(id, file, path.to_owned(), self.doors.clock.uptime());
         for (producer, base) in self.keys_in(&segment, &found) {
             self.remember_key(producer, base);
         }
         {
+            let is_sealed = found.seal.is_some();
             let mut contents = segment.contents();
             contents.state = if state == "committed" { State::Committed } else { State::Pending };
             contents.committed_at = (state == "committed").then(|| self.doors.clock.uptime());
             contents.streams = found.streams;
-            if !found.damage.is_empty() {
+            if !found.damage.is_empty() || !found.harmless.is_empty() {
                 contents.places = Some(Arc::new(found.places));
             }
             contents.damage = found.damage;
@@ -116,8 +156,15 @@ impl Queue {
                 recovery.records += found.reach.records;
             }
             contents.reach = found.reach;
-            if state == "active" {
-                let path = contents.path.with_extension("pending");
+            contents.span = found.seal.as_ref().and_then(span_of);
+            // The name `pending` says that the file ends in its seal.
+            let extension = match (state, is_sealed) {
+                ("active", true) => Some("pending"),
+                ("pending", false) if contents.damage.is_empty() && Class::of(id) != Class::Unsealed => Some("active"),
+                _ => None,
+            };
+            if let Some(extension) = extension {
+                let path = contents.path.with_extension(extension);
                 match self.doors.fs.rename(&contents.path, &path) {
                     Ok(()) => contents.path = path,
                     Err(error) => warn!(path = %contents.path.display(), %error, "cannot rename a queue segment"),
@@ -135,17 +182,34 @@ impl Queue {
     /// [`ReadError`] when it cannot be read at all.
     pub fn inspect(&self, id: Id) -> Result<(), ReadError> {
         let Some(segment) = lock(&self.segments).get(&id).cloned() else { return Ok(()) };
-        let path = segment.contents().path.clone();
-        let found = survey(segment.file(), &path)?;
+        let (path, streams) = {
+            let contents = segment.contents();
+            (contents.path.clone(), contents.streams.clone())
+        };
+        let end = segment.end();
+        let found = examine(segment.file(), &path, id, end, streams)?;
         let mut contents = segment.contents();
-        if found.damage.is_empty() && found.end < segment.end() {
+        // Of an untrusted file the reach tells of more than its end does.
+        let is_missing = !contents.untrusted && found.reach.records < contents.reach.records;
+        if contents.damage.is_empty() {
+            if !is_missing {
+                // At most declarations of streams are broken, and what they say is known.
+                if !found.damage.is_empty() {
+                    contents.places = Some(Arc::new(found.places));
+                }
+                return Ok(());
+            }
+            contents.span = contents.span.or(Some((contents.reach.low.at(), contents.reach.high.at())));
+        }
+        if !found.damage.is_empty() {
+            contents.damage = found.damage;
+        }
+        if contents.damage.is_empty() {
             contents.damage.push(Damage { offset: found.end, what: "the file ends before its last frame" });
         }
-        contents.damage.extend(found.damage);
         for damage in &contents.damage {
             error!(path = %path.display(), %damage, "a queue segment is damaged: its whole frames are kept, the file is set aside");
         }
-        contents.streams = found.streams;
         contents.places = Some(Arc::new(found.places));
         Ok(())
     }
@@ -168,17 +232,4 @@ impl Queue {
         }
         keys
     }
-
-    fn set_aside(&self, path: &Path) {
-        let aside = path.with_extension("damaged");
-        if let Err(error) = self.doors.fs.rename(path, &aside) {
-            warn!(path = %path.display(), %error, "cannot rename a damaged queue segment");
-        }
-        let name = aside.file_name().map(|name| name.to_string_lossy().into_owned());
-        lock(&self.damaged).push(name.unwrap_or_default());
-    }
-}
-
-fn misnamed() -> Damage {
-    Damage { offset: 16, what: "the id in the header is not the one in the file's name" }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use bucksaw_record::Id;
 use tracing::{error, warn};
 
-use crate::append::Refusal;
 use crate::queue::Queue;
 use crate::segment::{Lease, Segment, State, View};
 
@@ -104,17 +103,5 @@ impl Queue {
         }
         error!(segment = %id, "a queue segment cannot be read: it is set aside as damaged");
         self.quarantine(&segment);
-    }
-
-    /// Takes a segment whose file cannot be read out of the way: kept, named `damaged`, and told of in answers.
-    fn quarantine(&self, segment: &Segment) {
-        let done = {
-            let mut contents = segment.contents();
-            contents.state = State::Committed;
-            std::mem::take(&mut contents.on_commit)
-        };
-        self.rename(segment, "damaged");
-        self.quarantined(segment);
-        done.into_iter().for_each(|done| done(Err(Refusal::Io("the segment cannot be read back".to_owned()))));
     }
 }

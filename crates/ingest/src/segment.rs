@@ -1,12 +1,12 @@
 //! A queue segment as the processes of the node share it: written by one lane, read by queries and the store.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bucksaw_doors::File;
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::queue::{Frames, HEADER_LEN, Place, Survey};
 use bucksaw_segment::{Damage, Reach, ReadError, Rows};
 
@@ -65,6 +65,8 @@ pub struct Segment {
     /// Short sections only; taken after the lane's lock and after the queue's, never before them.
     contents: Mutex<Contents>,
     opened_at: Duration,
+    /// Set when a frame could not be read; the next tick looks through the file.
+    suspect: Arc<AtomicBool>,
 }
 
 pub(crate) struct Contents {
@@ -87,6 +89,10 @@ pub(crate) struct Contents {
     pub(crate) name_synced: bool,
     /// Whether it is to be taken though it is active: it is sealed when a store asks for something.
     pub(crate) flushed: bool,
+    /// Whether a sync of the file has failed: it is not sealed then, because frames in it may be lost at a power cut.
+    pub(crate) untrusted: bool,
+    /// From when to when the records are that the file should hold, in Unix milliseconds, where that is known.
+    pub(crate) span: Option<(Millis, Millis)>,
 }
 
 impl std::fmt::Debug for Segment {
@@ -110,9 +116,19 @@ impl Segment {
             unread: 0,
             name_synced: false,
             flushed: false,
+            untrusted: false,
+            span: None,
         };
         let end = AtomicU64::new(HEADER_LEN as u64);
-        Self { id, file, end, synced_end: AtomicU64::new(0), contents: Mutex::new(contents), opened_at }
+        Self {
+            id,
+            file,
+            end,
+            synced_end: AtomicU64::new(0),
+            contents: Mutex::new(contents),
+            opened_at,
+            suspect: Arc::default(),
+        }
     }
 
     /// The id of the segment; its time is when it was opened.
@@ -154,6 +170,7 @@ impl Segment {
             reach: contents.reach.clone(),
             damage: contents.damage.clone(),
             places: contents.places.clone(),
+            suspect: Arc::clone(&self.suspect),
         }
     }
 
@@ -163,6 +180,11 @@ impl Segment {
 
     pub(crate) fn file(&self) -> &Arc<dyn File> {
         &self.file
+    }
+
+    /// Whether a frame could not be read since this was last asked.
+    pub(crate) fn take_suspicion(&self) -> bool {
+        self.suspect.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn opened_at(&self) -> Duration {
@@ -207,6 +229,7 @@ pub struct View {
     /// What is broken in it, after a crash.
     pub damage: Vec<Damage>,
     places: Option<Arc<Vec<Place>>>,
+    suspect: Arc<AtomicBool>,
 }
 
 impl View {
@@ -214,7 +237,7 @@ impl View {
     #[must_use]
     pub fn of_survey(id: Id, file: Arc<dyn File>, path: PathBuf, survey: Survey) -> Self {
         let Survey { places, streams, reach, end, damage, .. } = survey;
-        Self { id, file, path, end, streams, reach, damage, places: Some(Arc::new(places)) }
+        Self { id, file, path, end, streams, reach, damage, places: Some(Arc::new(places)), suspect: Arc::default() }
     }
 
     /// Bytes of the file, from `at` on; fewer than `most` only at the end of the whole frames.
@@ -225,6 +248,11 @@ impl View {
         let mut bytes = vec![0; self.end.saturating_sub(at).min(most as u64) as usize];
         self.file.read_exact_at(at, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Reports that a frame could not be read, so that the queue looks through the file and counts what is damaged.
+    pub fn report_unreadable(&self) {
+        self.suspect.store(true, Ordering::Relaxed);
     }
 
     /// Where the file was when the view was taken.
@@ -258,7 +286,7 @@ impl View {
     pub fn places(&self) -> Result<(Vec<Place>, Vec<Labels>), ReadError> {
         match &self.places {
             Some(places) => Ok((places.to_vec(), self.streams.clone())),
-            None => bucksaw_segment::queue::index(&self.file, &self.path, self.end),
+            None => bucksaw_segment::queue::index(&self.file, &self.path, self.id, self.end, self.streams.clone()),
         }
     }
 }

@@ -71,6 +71,11 @@ impl Machine {
     }
 }
 
+/// The segments' names.
+fn names(machine: &Machine) -> Vec<String> {
+    machine.fs.list(Path::new(DIR)).unwrap().into_iter().filter(|name| name.contains('.')).collect()
+}
+
 fn lines(queue: &Queue) -> Vec<String> {
     queue.segments().iter().flat_map(lines_of).collect()
 }
@@ -88,13 +93,8 @@ fn lines_of(view: &View) -> Vec<String> {
 }
 
 fn files(machine: &Machine) -> Vec<String> {
-    let mut states: Vec<String> = machine
-        .fs
-        .list(Path::new(DIR))
-        .unwrap()
-        .iter()
-        .map(|name| name.split_once('.').unwrap().1.to_owned())
-        .collect();
+    let mut states: Vec<String> =
+        names(machine).iter().filter_map(|name| Some(name.split_once('.')?.1.to_owned())).collect();
     states.sort();
     states
 }
@@ -177,7 +177,7 @@ fn a_restart_finds_what_was_written_and_cuts_what_was_torn() {
     machine.put(&queue, Durability::Fast, "one");
     machine.put(&queue, Durability::Fast, "two");
     drop(queue);
-    let name = machine.fs.list(Path::new(DIR)).unwrap().remove(0);
+    let name = names(&machine).remove(0);
     let file = machine.fs.clone();
     let bytes = file.live_bytes(Path::new(DIR).join(&name)).unwrap();
     let path = Path::new(DIR).join(&name);
@@ -198,7 +198,7 @@ fn damage_is_set_aside_and_the_rest_is_kept() {
     ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
     let end = queue.segments()[0].end;
     drop(queue);
-    let name = machine.fs.list(Path::new(DIR)).unwrap().remove(0);
+    let name = names(&machine).remove(0);
     assert!(machine.fs.flip_bit(Path::new(DIR).join(name), (end - 70) * 8));
     let (queue, recovery) = machine.open(Config::default());
     assert_eq!((recovery.damaged, recovery.records), (1, 2));
@@ -216,15 +216,15 @@ fn damage_is_set_aside_and_the_rest_is_kept() {
 fn what_stores_keep_is_not_missed_when_its_queue_segment_cannot_be_read() {
     for (committed, damaged) in [(true, 0), (false, 1)] {
         let machine = Machine::new();
-        machine.put(&machine.open(Config::default()).0, Durability::Fast, "x");
         let (queue, _) = machine.open(Config::default());
+        machine.put(&queue, Durability::Fast, "x");
+        queue.close();
         let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
         if committed {
             queue.commit(&ids);
         }
         drop(queue);
-        let name = machine.fs.list(Path::new(DIR)).unwrap().remove(0);
-        assert!(machine.fs.flip_bit(Path::new(DIR).join(name), 0));
+        cut(&machine, &Path::new(DIR).join(names(&machine).remove(0)), 20);
         let (queue, recovery) = machine.open(Config::default());
         assert_eq!((queue.damaged().len(), recovery.damaged), (damaged, damaged));
         assert_eq!(files(&machine).len(), damaged);
@@ -294,7 +294,8 @@ fn a_full_disk_refuses_keeps_what_it_has_and_recovers() {
 fn room_for_the_store_is_kept_free() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
-    machine.fs.set_capacity(Some(1 << 20));
+    // So much is free before the first record.
+    machine.fs.fill(1 << 20);
     machine.put(&queue, Durability::Fast, "x");
     queue.tick();
     assert_eq!(machine.try_put(&queue, Durability::Fast, "y").err(), Some(Refusal::Full));
@@ -308,7 +309,7 @@ fn room_for_the_store_is_kept_free() {
 fn room_for_the_store_is_kept_free_between_two_looks_at_the_disk() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
-    machine.fs.set_capacity(Some((1 << 20) + 10_000));
+    machine.fs.fill((1 << 20) + 10_000);
     // No tick comes, however much is appended.
     let line = "x".repeat(999);
     let taken = (0..100).take_while(|_| machine.try_put(&queue, Durability::Fast, &line).is_ok()).count();
@@ -356,7 +357,7 @@ fn many_streams_and_producers_share_one_file() {
         };
         queue.append(Durability::Fast, &records, |_| {}).unwrap();
     }
-    assert_eq!(machine.fs.list(Path::new(DIR)).unwrap().len(), 1);
+    assert_eq!(names(&machine).len(), 1);
     let view = queue.segments().remove(0);
     assert_eq!((view.reach.records, view.streams().len(), lines_of(&view).len()), (1_000, 1_000, 1_000));
 }
@@ -382,4 +383,111 @@ fn keys_survive_a_restart() {
     machine.clock.advance(Duration::from_secs(60));
     let (queue, _) = machine.open(Config::default());
     assert_eq!(queue.keyed(b"batch", Millis(machine.clock.unix_ms())), first);
+}
+
+/// Puts some lines, closes their segment, damages its file and opens the queue again.
+fn damaged(
+    durability: Durability,
+    damage: impl FnOnce(&Machine, &Path),
+    reopen: impl FnOnce(&Machine) -> sim::Fs,
+) -> (Machine, Queue, Recovery) {
+    let mut machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, durability, line)));
+    queue.close();
+    assert_eq!(files(&machine), ["pending"]);
+    drop(queue);
+    let path = Path::new(DIR).join(names(&machine).remove(0));
+    damage(&machine, &path);
+    machine.fs = reopen(&machine);
+    let (queue, recovery) = machine.open(Config::default());
+    (machine, queue, recovery)
+}
+
+fn flip(byte: usize) -> impl FnOnce(&Machine, &Path) {
+    move |machine, path| assert!(machine.fs.flip_bit(path, byte as u64 * 8))
+}
+
+fn cut(machine: &Machine, path: &Path, keep: usize) {
+    let bytes = machine.fs.live_bytes(path).unwrap();
+    machine.fs.remove(path).unwrap();
+    machine.fs.create(path).unwrap().append(&[&bytes[..keep.min(bytes.len())]]).unwrap();
+}
+
+#[test]
+fn no_byte_of_a_closed_segment_is_damaged_in_silence() {
+    let size = {
+        let mut size = 0;
+        damaged(Durability::Fast, |machine, path| size = machine.fs.live_bytes(path).unwrap().len(), |m| m.fs.kill());
+        size
+    };
+    for byte in 0..size {
+        let (machine, queue, recovery) = damaged(Durability::Fast, flip(byte), |machine| machine.fs.kill());
+        let found = lines(&queue);
+        assert!(found.iter().all(|line| ["one", "two", "three"].contains(&line.as_str())));
+        assert!(found.len() >= 2, "byte {byte}: one frame at most is lost");
+        let is_told = !queue.damaged().is_empty() && recovery.damaged == 1;
+        assert!(is_told || found.len() == 3, "byte {byte}");
+        let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+        queue.commit(&ids);
+        let kept = if is_told { "damaged" } else { "committed" };
+        assert_eq!(files(&machine), [kept], "byte {byte}: nothing is removed from which a record is missing");
+    }
+    for keep in 0..size {
+        let (machine, queue, _) =
+            damaged(Durability::Fast, |machine, path| cut(machine, path, keep), |machine| machine.fs.kill());
+        assert_eq!((queue.damaged().len(), files(&machine).len()), (1, 1), "cut to {keep}");
+    }
+}
+
+#[test]
+fn the_damage_of_a_sealed_segment_has_a_span() {
+    let (_, queue, _) = damaged(Durability::Fast, flip(120), |machine| machine.fs.kill());
+    let aside = queue.set_aside().remove(0);
+    assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)));
+    let (_, queue, _) = damaged(Durability::Fast, |machine, path| cut(machine, path, 200), |machine| machine.fs.kill());
+    let aside = queue.set_aside().remove(0);
+    assert_eq!((aside.low, aside.high), (Millis(0), Millis::MAX), "without a seal it may be of any time");
+}
+
+#[test]
+fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
+    let (machine, queue, recovery) =
+        damaged(Durability::Fast, |machine, path| cut(machine, path, 200), |m| m.fs.cut_power(sim::Loss::None, 1));
+    assert_eq!((recovery.damaged, queue.damaged().len(), lines(&queue).len()), (0, 0, 1));
+    drop(queue);
+    // Nor is it at the next start, when no power was cut.
+    let (queue, recovery) = machine.open(Config::default());
+    assert_eq!((recovery.damaged, lines(&queue).len()), (0, 1));
+}
+
+#[test]
+fn of_synced_records_a_power_cut_takes_nothing_so_a_cut_file_is_damaged() {
+    let (_, queue, recovery) =
+        damaged(Durability::Durable, |machine, path| cut(machine, path, 200), |m| m.fs.cut_power(sim::Loss::None, 1));
+    assert_eq!((recovery.damaged, queue.damaged().len(), lines(&queue).len()), (1, 1, 1));
+    for (seed, how) in [(1, sim::Loss::All), (2, sim::Loss::Torn), (3, sim::Loss::Torn), (4, sim::Loss::Torn)] {
+        let (_, queue, recovery) = damaged(Durability::Durable, |_, _| (), |machine| machine.fs.cut_power(how, seed));
+        assert_eq!((recovery.damaged, queue.damaged().len(), lines(&queue).len()), (0, 0, 3));
+    }
+}
+
+#[test]
+fn damage_that_a_reader_meets_is_told_of_at_the_next_tick() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
+    let view = queue.segments().remove(0);
+    let path = Path::new(DIR).join(names(&machine).remove(0));
+    // The declaration of the stream is known, so damage to it does no harm while the node runs.
+    assert!(machine.fs.flip_bit(&path, 70 * 8));
+    view.report_unreadable();
+    machine.pass(&queue, Duration::from_secs(10));
+    assert_eq!((queue.damaged().len(), lines(&queue).len()), (0, 3));
+    let path = path.with_extension("pending");
+    assert!(machine.fs.flip_bit(&path, (view.end - 2) * 8));
+    view.report_unreadable();
+    queue.tick();
+    assert_eq!((queue.damaged().len(), lines(&queue)), (1, vec!["one".to_owned(), "two".to_owned()]));
+    assert_eq!(queue.set_aside()[0].high, Millis(1_000_000));
 }

@@ -30,6 +30,7 @@ impl Queue {
         }
         let grace = self.grace();
         let mut segments = self.readable();
+        self.inspect_suspects(&segments);
         segments.retain(|segment| !self.goes(segment, now, grace));
         self.look_at_disk();
         self.report(&segments);
@@ -121,7 +122,7 @@ impl Queue {
         for (state, count) in counts {
             self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count);
         }
-        let damaged = lock(&self.damaged).len();
+        let damaged = self.set_aside().len();
         self.metrics.segments.get_or_create(&ByState { state: DAMAGED }).set(damaged as i64);
     }
 }

@@ -147,13 +147,21 @@ fn read(cursor: &mut Cursor, plan: &Plan, hits: &mut Hits, budget: &mut u64) -> 
     if view.end <= cursor.at {
         return true;
     }
-    // What was found broken cannot be walked from end to end; searches still find what is whole in it.
-    if view.broken_places().is_some() {
+    let mut frames = view.frames(cursor.at);
+    let mut bound: Option<(Labels, Bound)> = None;
+    // What is broken cannot be walked from end to end; its whole frames can be read. Such a segment is closed and small.
+    if let Some(places) = view.broken_places() {
+        for place in places.iter().filter(|place| place.at >= cursor.at) {
+            frames.seek(place.at);
+            match frames.next_chunk() {
+                Ok(Some(chunk)) => match_chunk(&chunk, plan, &mut bound, hits),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "cannot follow a frame of a queue segment"),
+            }
+        }
         cursor.at = view.end;
         return true;
     }
-    let mut frames = view.frames(cursor.at);
-    let mut bound: Option<(Labels, Bound)> = None;
     loop {
         match frames.next_chunk() {
             Ok(Some(chunk)) => {

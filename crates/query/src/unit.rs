@@ -75,13 +75,15 @@ impl Unit {
 fn visit_queue(view: &View, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
     let mut frames = view.frames(HEADER_LEN as u64);
     if let Some(places) = view.broken_places() {
-        damaged.push(file_name(view.path()));
         for place in places {
             frames.seek(place.at);
             match frames.next_chunk() {
                 Ok(Some(chunk)) if each(&chunk).is_continue() => {}
                 Ok(_) => return,
-                Err(error) => damaged.push(name_of(&error, view.path())),
+                Err(error) => {
+                    view.report_unreadable();
+                    damaged.push(name_of(&error, view.path()));
+                }
             }
         }
         return;
@@ -90,7 +92,10 @@ fn visit_queue(view: &View, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chu
         match frames.next_chunk() {
             Ok(Some(chunk)) if each(&chunk).is_continue() => {}
             Ok(_) => return,
-            Err(error) => return damaged.push(name_of(&error, view.path())),
+            Err(error) => {
+                view.report_unreadable();
+                return damaged.push(name_of(&error, view.path()));
+            }
         }
     }
 }
@@ -192,8 +197,9 @@ fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {
 
 /// Files that were set aside may have held records of the request.
 fn note_missing(queue: &Queue, shelf: &Shelf, request: &Request, stats: &mut Stats) {
-    stats.damaged.extend(queue.damaged());
     let (from, to) = (request.from.at(), request.to.at());
+    let meets = queue.set_aside().into_iter().filter(|file| file.low <= to && from <= file.high);
+    stats.damaged.extend(meets.map(|file| file.name));
     let meets = shelf.set_aside().into_iter().filter(|broken| broken.low <= to && from <= broken.high);
     stats.damaged.extend(meets.map(|broken| broken.name));
 }

@@ -26,7 +26,6 @@ use memchr::memchr_iter;
 use crate::varint::Reader;
 use crate::{Rows, Sides};
 
-const MARKER: [u8; 4] = *b"BSWF";
 const RESERVED: usize = 6;
 
 /// What a frame holds.
@@ -75,9 +74,15 @@ pub enum FrameError {
     /// The columns or the text are not what the header says.
     #[error("the body of the frame is not what its header says")]
     Body,
+    /// The labels of its stream were never declared, or the declaration is damaged.
+    #[error("the labels of the frame's stream are missing")]
+    Stream,
 }
 
 impl Header {
+    /// What every frame starts with.
+    pub(crate) const MARKER: [u8; 4] = *b"BSWF";
+
     /// Bytes of a header.
     pub const LEN: usize = 56;
 
@@ -89,7 +94,7 @@ impl Header {
     pub fn seal(&self, seed: u32, body: &[&[u8]]) -> [u8; Self::LEN] {
         debug_assert_eq!(body.iter().map(|part| part.len()).sum::<usize>(), self.body_len as usize);
         let mut out = Vec::with_capacity(Self::LEN);
-        out.extend_from_slice(&MARKER);
+        out.extend_from_slice(&Self::MARKER);
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.body_len.to_le_bytes());
         out.extend_from_slice(&self.sides_len.to_le_bytes());
@@ -115,13 +120,23 @@ impl Header {
         bytes
     }
 
+    /// Whether `head` and `body` are a frame whose length field alone is damaged: its checksum fits with the length of `body`.
+    pub(crate) fn has_damaged_length(seed: u32, head: &[u8; Self::LEN], body: &[u8]) -> bool {
+        let Ok(length) = u32::try_from(body.len()) else { return false };
+        let mut mended = *head;
+        if let Some(place) = mended.get_mut(8..12) {
+            place.copy_from_slice(&length.to_le_bytes());
+        }
+        Frame::open(seed, &mended, body).is_ok()
+    }
+
     /// Reads a header and checks its bounds, not yet its checksum.
     ///
     /// # Errors
     /// [`FrameError::Marker`] or [`FrameError::Header`].
     pub fn parse(bytes: &[u8; Self::LEN]) -> Result<Self, FrameError> {
         let mut reader = Reader(bytes);
-        if reader.bytes(4) != Some(&MARKER) {
+        if reader.bytes(4) != Some(&Self::MARKER) {
             return Err(FrameError::Marker);
         }
         Self::fields(&mut reader).filter(Self::is_sound).ok_or(FrameError::Header)

@@ -80,7 +80,7 @@ async fn fetch(linked: &Linked, segment: &TakenSegment, rest: &mut Rest) -> Resu
     linked.append(rest, segment.bytes, &spool.file).await?;
     let (id, text_bytes) = (segment.id, segment.text_bytes);
     let (file, path) = (Arc::clone(&spool.file), spool.path().to_owned());
-    let surveyed = linked.away(move || Ok(survey(&file, &path).map(|found| (found, file, path))));
+    let surveyed = linked.away(move || Ok(survey(&file, &path, id).map(|found| (found, file, path))));
     let Ok((found, file, path)) = surveyed.await? else { return Err(TakeError::Damaged(id)) };
     let own = bucksaw_segment::queue::read_header(&*file, &path).is_ok_and(|own| own == id);
     // What a damaged file still holds may be less than its queue had counted, never more.

@@ -89,6 +89,10 @@ impl Fs for Lying {
         self.fs.space(dir)
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        self.fs.boot_id()
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         self.fs.lock(path)
     }

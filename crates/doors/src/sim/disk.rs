@@ -28,6 +28,8 @@ pub(super) struct Disk {
     /// [`Self::used_bytes`], if nothing has changed since they were counted: they are asked for far more often.
     used: Cell<Option<u64>>,
     pub(super) faults: Faults,
+    /// How often the power came back.
+    pub(super) boots: u128,
 }
 
 /// What a test ordered to go wrong, and the count that it orders by.
@@ -72,6 +74,7 @@ impl Disk {
             locked: BTreeSet::new(),
             used: Cell::default(),
             faults: Faults::default(),
+            boots: 0,
         }
     }
 
@@ -94,6 +97,7 @@ impl Disk {
             locked: BTreeSet::new(),
             used: Cell::default(),
             faults,
+            boots: self.boots + 1,
         }
     }
 
@@ -109,6 +113,7 @@ impl Disk {
             locked: BTreeSet::new(),
             used: Cell::default(),
             faults: self.faults.clone(),
+            boots: self.boots,
         }
     }
 

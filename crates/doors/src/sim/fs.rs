@@ -169,6 +169,10 @@ impl crate::Fs for Fs {
         Ok(disk.space())
     }
 
+    fn boot_id(&self) -> Option<u128> {
+        Some(self.0.disk().boots)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         let node = self.0.disk().lock(path)?;
         Ok(Box::new(Held { shared: self.0.clone(), node }))

@@ -21,7 +21,8 @@ pub struct Frames {
     end: u64,
     window: Vec<u8>,
     window_at: u64,
-    streams: Vec<Labels>,
+    /// By number; `None` where the declaration was damaged.
+    streams: Vec<Option<Labels>>,
 }
 
 impl Frames {
@@ -29,7 +30,7 @@ impl Frames {
     /// are those that were declared before `from`.
     #[must_use]
     pub fn new(file: Arc<dyn File>, path: PathBuf, id: Id, from: u64, to: u64, streams: Vec<Labels>) -> Self {
-        let window = Vec::new();
+        let (window, streams) = (Vec::new(), streams.into_iter().map(Some).collect());
         Self { file, path, seed: super::seed(id), at: from, end: to, window, window_at: from, streams }
     }
 
@@ -39,10 +40,31 @@ impl Frames {
         self.at
     }
 
-    /// The streams declared so far, by number.
+    /// The streams declared so far, by number; without labels where the declaration is missing.
     #[must_use]
-    pub fn streams(&self) -> &[Labels] {
-        &self.streams
+    pub fn streams(&self) -> Vec<Labels> {
+        self.streams.iter().map(|labels| labels.clone().unwrap_or_default()).collect()
+    }
+
+    fn labels(&self, stream: u32) -> Option<&Labels> {
+        self.streams.get(stream as usize)?.as_ref()
+    }
+
+    /// Whether a frame with the right checksum stands here whose stream was never declared. Moves past it then.
+    pub(super) fn skip_undeclared(&mut self) -> bool {
+        let at = self.at;
+        let stream = match self.next_frame() {
+            Ok(Some(frame)) if frame.header.kind == Kind::Records && frame.rows().is_ok() => frame.header.stream,
+            _ => {
+                self.at = at;
+                return false;
+            }
+        };
+        if self.labels(stream).is_some() {
+            self.at = at;
+            return false;
+        }
+        true
     }
 
     /// Moves to another frame.
@@ -77,13 +99,17 @@ impl Frames {
         let frame = Frame::open(seed, head, body).map_err(|error| damaged(&self.path, error))?;
         if header.kind == Kind::Stream {
             let labels = frame.labels().map_err(|error| damaged(&self.path, error))?;
-            match (header.stream as usize).cmp(&self.streams.len()) {
-                std::cmp::Ordering::Less => {} // read again after a seek
-                std::cmp::Ordering::Equal => self.streams.push(labels),
-                std::cmp::Ordering::Greater => return Err(damaged(&self.path, FrameError::Body)),
+            // Each declaration takes more than a header, so a number beyond this one is none that a writer gave.
+            if u64::from(header.stream) > at / Header::LEN as u64 {
+                return Err(damaged(&self.path, FrameError::Body));
             }
-        } else if header.stream as usize >= self.streams.len() {
-            return Err(damaged(&self.path, FrameError::Body));
+            let number = header.stream as usize;
+            if number >= self.streams.len() {
+                self.streams.resize(number + 1, None);
+            }
+            if let Some(place) = self.streams.get_mut(number) {
+                place.get_or_insert(labels);
+            }
         }
         self.at += frame_len;
         Ok(Some(frame))
@@ -108,8 +134,8 @@ impl Frames {
             let rows = rows.map_err(|error| ReadError::damaged(&self.path, at, explain(error)))?;
             let text_at = at + Header::LEN as u64 + u64::from(header.sides_len);
             let text = bytes_at(&self.window, self.window_at, text_at, header.text_len() as usize).unwrap_or_default();
-            let Some(labels) = self.streams.get(header.stream as usize) else {
-                return Err(ReadError::damaged(&self.path, at, explain(FrameError::Body)));
+            let Some(Some(labels)) = self.streams.get(header.stream as usize) else {
+                return Err(ReadError::damaged(&self.path, at, explain(FrameError::Stream)));
             };
             return Ok(Some(Chunk { labels, rows: Arc::new(rows), text }));
         }
@@ -154,11 +180,12 @@ fn bytes_at(window: &[u8], window_at: u64, at: u64, count: usize) -> Option<&[u8
     window.get(start..start.checked_add(count)?)
 }
 
-fn explain(error: FrameError) -> &'static str {
+pub(super) fn explain(error: FrameError) -> &'static str {
     match error {
         FrameError::Marker => "no frame starts here",
         FrameError::Header => "the header of the frame is out of bounds",
         FrameError::Checksum => "the checksum of the frame does not fit",
         FrameError::Body => "the body of the frame is not what its header says",
+        FrameError::Stream => "the labels of the frame's stream are missing",
     }
 }

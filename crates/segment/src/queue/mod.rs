@@ -7,14 +7,17 @@
 //!       12     4  crc32c    over the 12 bytes before and the 16 after
 //!       16    16  id        of this segment; seeds the checksums of the frames
 //!       32        frames    one after the other, see [`Frame`](crate::Frame)
+//!                 seal      in a closed segment only, see [`Seal`]
 //! ```
 //! Stream frames number the streams of the file 0, 1, 2, …; each stands before the first record frame that refers to it.
 //!
 //! Invariant: bytes are only ever appended, so whatever a reader found to be whole stays so. A file may end in a torn
 //! frame after a crash; readers stop at the length that the writer published, and [`survey`] finds the whole frames when
 //! there is no writer to ask.
+//! Invariant: nothing follows the seal, so a closed file that does not end in one has lost something.
 
 mod frames;
+mod seal;
 mod survey;
 
 use std::path::Path;
@@ -26,7 +29,8 @@ use crate::ReadError;
 use crate::varint::Reader;
 
 pub use frames::Frames;
-pub use survey::{Place, Survey, index, survey};
+pub use seal::Seal;
+pub use survey::{Place, Survey, Tail, examine, index, survey};
 
 /// Bytes before the first frame.
 pub const HEADER_LEN: usize = 32;

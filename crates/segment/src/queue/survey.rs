@@ -1,8 +1,8 @@
 //! What a queue segment holds, when there is no writer to ask: after a crash, and for `bucksaw verify`.
 //!
-//! Every whole frame counts. Bytes that are none are either a torn tail, which is what a crash leaves and is no damage,
-//! or lie before a whole frame: then something was damaged that had been whole, or a power cut dropped a page before a
-//! later one; both are reported.
+//! Every whole frame counts. Bytes before a whole frame, or before the seal, that are none were damaged; bytes behind the
+//! last whole frame of a file without a seal are its [`Tail`]: a write that a crash has torn, or damage. Nothing here
+//! knows how the last run ended, so the caller decides what a tail or a missing seal means.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use std::sync::Arc;
 use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels};
 
-use super::{Frames, HEADER_LEN};
-use crate::{Damage, Header, Kind, Reach, ReadError};
+use super::frames::explain;
+use super::{Frames, HEADER_LEN, Seal};
+use crate::{Damage, FrameError, Header, Kind, Reach, ReadError};
 
 /// Where a record frame lies, and which ids it spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,18 @@ pub struct Place {
     pub high: Id,
 }
 
+/// What stands behind the last whole frame of a file without a seal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Tail {
+    /// Nothing.
+    #[default]
+    Clean,
+    /// The beginning of a frame: what a process leaves that is killed while it writes.
+    Torn,
+    /// Bytes that are no beginning of a frame. A power cut can leave them, a killed process cannot.
+    Broken(Damage),
+}
+
 /// The whole frames of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
@@ -39,24 +52,74 @@ pub struct Survey {
     pub reach: Reach,
     /// Where the last whole frame ends.
     pub end: u64,
-    /// Bytes after that: a frame that was being written.
+    /// The seal, if the file was closed and its seal is sound.
+    pub seal: Option<Seal>,
+    /// What stands behind the last whole frame; of a sealed file, always nothing.
+    pub tail: Tail,
+    /// Bytes of the tail.
     pub torn_bytes: u64,
-    /// What lies broken between whole frames.
+    /// Places at which records are missing.
     pub damage: Vec<Damage>,
+    /// Places that are damaged and of which nothing is missing: the file says the same elsewhere.
+    pub harmless: Vec<Damage>,
 }
 
-/// Reads a whole file with all checks and looks for whole frames behind broken ones.
+impl Survey {
+    /// Number of records that the seal tells of and that were not found; `None` without a seal.
+    #[must_use]
+    pub fn missing_records(&self) -> Option<u64> {
+        self.seal.as_ref().map(|seal| seal.records.saturating_sub(self.reach.records))
+    }
+}
+
+/// Reads the whole file of the segment `id` with all checks, and looks for whole frames behind broken ones.
 ///
 /// # Errors
-/// [`ReadError`] when the header of the file is damaged, or the operating system cannot read it.
-pub fn survey(file: &Arc<dyn File>, path: &Path) -> Result<Survey, ReadError> {
-    let id = super::read_header(&**file, path)?;
+/// [`ReadError`] when the file is shorter than its header, belongs to another segment or a newer version, or the operating
+/// system cannot read it.
+pub fn survey(file: &Arc<dyn File>, path: &Path, id: Id) -> Result<Survey, ReadError> {
     let size = file.size().map_err(ReadError::io(path))?;
-    let mut frames = Frames::new(Arc::clone(file), path.to_owned(), id, HEADER_LEN as u64, size, Vec::new());
+    let mut harmless = Vec::new();
+    match super::read_header(&**file, path) {
+        Ok(own) if own != id => {
+            return Err(ReadError::damaged(path, 16, "the id in the header is not the one in the file's name"));
+        }
+        // The header says nothing that the file's name does not; the frames tell whether the file is that segment's.
+        Err(ReadError::Damaged { damage, .. }) if size >= HEADER_LEN as u64 => harmless.push(damage),
+        other => drop(other?),
+    }
+    let seal = Seal::find(&**file, path, id, size)?;
+    let (end, streams) = seal.as_ref().map_or((size, Vec::new()), |seal| (seal.at, seal.streams.clone()));
+    let mut survey = examine(file, path, id, end, streams)?;
+    if let Some(seal) = seal {
+        // Only stream frames are broken, and the seal repeats what they say.
+        if survey.reach.records == seal.records {
+            harmless.append(&mut survey.damage);
+        } else if survey.damage.is_empty() {
+            survey.damage.push(Damage { offset: seal.at, what: "the seal tells of other records than there are" });
+        }
+        survey.seal = Some(seal);
+    } else {
+        survey.tail = tail(&**file, path, id, survey.end, size)?;
+        survey.torn_bytes = size - survey.end;
+        let torn_at = survey.end;
+        survey.damage.retain(|damage| damage.offset < torn_at);
+    }
+    survey.harmless.append(&mut harmless);
+    Ok(survey)
+}
+
+/// Reads the frames up to `end`, where the writer said that the last one ends, with all checks. `streams` are those that
+/// are known without reading their frames. What is broken up to there is damage.
+///
+/// # Errors
+/// [`ReadError`] when the operating system cannot read the file.
+pub fn examine(file: &Arc<dyn File>, path: &Path, id: Id, end: u64, streams: Vec<Labels>) -> Result<Survey, ReadError> {
+    let mut frames = Frames::new(Arc::clone(file), path.to_owned(), id, HEADER_LEN as u64, end, streams);
     let mut survey = Survey { end: HEADER_LEN as u64, ..Survey::default() };
     // Looking for a whole frame behind a broken one reads each candidate to its end; bytes made to look like headers
     // could make that quadratic. Beyond this much reading the rest of the file is given up, and reported as damage.
-    let mut search_budget = size.saturating_mul(4).saturating_add(1 << 20);
+    let mut search_budget = end.saturating_mul(4).saturating_add(1 << 20);
     let mut broken: Option<Damage> = None;
     loop {
         let at = frames.at();
@@ -67,8 +130,15 @@ pub fn survey(file: &Arc<dyn File>, path: &Path) -> Result<Survey, ReadError> {
                 survey.end = frames.at();
             }
             Err(ReadError::Damaged { damage, .. }) => {
+                frames.seek(at);
+                if frames.skip_undeclared() {
+                    survey.damage.extend(broken.take());
+                    survey.damage.push(Damage { offset: at, what: explain(FrameError::Stream) });
+                    survey.end = frames.at();
+                    continue;
+                }
                 broken.get_or_insert(damage);
-                match next_marker(&**file, path, at + 1, size, &mut search_budget)? {
+                match next_marker(&**file, path, at + 1, end, &mut search_budget)? {
                     Some(next) => frames.seek(next),
                     None => break,
                 }
@@ -76,21 +146,61 @@ pub fn survey(file: &Arc<dyn File>, path: &Path) -> Result<Survey, ReadError> {
             Err(error) => return Err(error),
         }
     }
-    if search_budget == 0 {
-        survey.damage.extend(broken);
+    if search_budget == 0
+        && let Some(damage) = &mut broken
+    {
+        // Whole frames may follow, so this is more than a torn tail.
+        damage.offset = damage.offset.min(survey.end.saturating_sub(1));
     }
-    survey.torn_bytes = size - survey.end;
-    survey.streams = frames.streams().to_vec();
+    survey.damage.extend(broken);
+    survey.streams = frames.streams();
     Ok(survey)
 }
 
-/// The places of the record frames up to `end`, by their headers alone: reading them later checks their checksums.
+/// What stands between the last whole frame and the end of a file without a seal.
+fn tail(file: &dyn File, path: &Path, id: Id, end: u64, size: u64) -> Result<Tail, ReadError> {
+    let left = size.saturating_sub(end);
+    let mut head = [0; Header::LEN];
+    let got = file.read_at(end, &mut head).map_err(ReadError::io(path))?;
+    let broken = |error| Ok(Tail::Broken(Damage { offset: end, what: explain(error) }));
+    if left < Header::LEN as u64 {
+        return match head.get(..got.min(Header::MARKER.len())).unwrap_or_default() {
+            [] => Ok(Tail::Clean),
+            begun if Header::MARKER.starts_with(begun) => Ok(Tail::Torn),
+            _ => broken(FrameError::Marker),
+        };
+    }
+    let header = match Header::parse(&head) {
+        Ok(header) => header,
+        Err(error) => return broken(error),
+    };
+    if header.frame_len() <= left {
+        return broken(FrameError::Checksum);
+    }
+    let body_len = left - Header::LEN as u64;
+    if body_len <= Header::BODY_BYTES_MAX as u64 {
+        let mut body = vec![0; body_len as usize];
+        file.read_exact_at(end + Header::LEN as u64, &mut body).map_err(ReadError::io(path))?;
+        if Header::has_damaged_length(super::seed(id), &head, &body) {
+            return broken(FrameError::Header);
+        }
+    }
+    Ok(Tail::Torn)
+}
+
+/// The places of the record frames up to `end`, by their headers alone: reading them later checks their checksums. `streams`
+/// are those that are known without reading their frames.
 ///
 /// # Errors
 /// [`ReadError`] when the frames do not follow each other; [`survey`] then finds those that are whole.
-pub fn index(file: &Arc<dyn File>, path: &Path, end: u64) -> Result<(Vec<Place>, Vec<Labels>), ReadError> {
-    let id = super::read_header(&**file, path)?;
-    let mut frames = Frames::new(Arc::clone(file), path.to_owned(), id, HEADER_LEN as u64, end, Vec::new());
+pub fn index(
+    file: &Arc<dyn File>,
+    path: &Path,
+    id: Id,
+    end: u64,
+    streams: Vec<Labels>,
+) -> Result<(Vec<Place>, Vec<Labels>), ReadError> {
+    let mut frames = Frames::new(Arc::clone(file), path.to_owned(), id, HEADER_LEN as u64, end, streams);
     let mut places = Vec::new();
     loop {
         let at = frames.at();
@@ -107,7 +217,7 @@ pub fn index(file: &Arc<dyn File>, path: &Path, end: u64) -> Result<(Vec<Place>,
             places.push(place_of(at, &header, chunk.rows.span()));
         }
     }
-    Ok((places, frames.streams().to_vec()))
+    Ok((places, frames.streams()))
 }
 
 fn place_of(at: u64, header: &Header, span: Option<(Id, Id)>) -> Place {

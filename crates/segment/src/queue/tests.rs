@@ -44,7 +44,7 @@ fn file(parts: &[Vec<u8>]) -> Arc<dyn File> {
 }
 
 fn found(parts: &[Vec<u8>]) -> (u64, u64, Vec<&'static str>) {
-    let survey = survey(&file(parts), Path::new("q")).unwrap();
+    let survey = survey(&file(parts), Path::new("q"), ID).unwrap();
     (survey.reach.records, survey.torn_bytes, survey.damage.iter().map(|damage| damage.what).collect())
 }
 
@@ -93,8 +93,82 @@ fn surveys_find_every_whole_frame() {
     assert_eq!(found(&[stream(0), one.clone(), broken(&two), three.clone()]), (5, 0, vec![checksum]));
     assert_eq!(found(&[stream(0), one.clone(), vec![0; 5_000], three.clone()]), (5, 0, vec!["no frame starts here"]));
     assert_eq!(found(&[stream(0), one.clone(), broken(&three)]).0, 2);
-    // Records of a stream that was never declared are not whole.
-    assert_eq!(found(&[one, two, three]).0, 0);
+    // Records of a stream that was never declared are not torn: they are missing.
+    let missing = "the labels of the frame's stream are missing";
+    assert_eq!(found(&[one, two, three]), (0, 0, vec![missing; 3]));
+}
+
+/// The frames, and the seal that a writer puts behind them.
+fn sealed(parts: &[Vec<u8>]) -> Vec<u8> {
+    let parts = [vec![header(ID).to_vec()], parts.to_vec()].concat().concat();
+    let found = survey(&raw(&parts), Path::new("q"), ID).unwrap();
+    let seal = Seal::new(parts.len() as u64, &found.reach, &found.streams).encode(ID);
+    [parts, seal].concat()
+}
+
+fn raw(bytes: &[u8]) -> Arc<dyn File> {
+    let file = sim::Fs::new().create(Path::new("q")).unwrap();
+    file.append(&[bytes]).unwrap();
+    file
+}
+
+fn texts(file: &Arc<dyn File>, survey: &Survey) -> Vec<(Labels, Vec<u8>)> {
+    let read = |place: &Place| {
+        let streams = survey.streams.clone();
+        let mut frames = Frames::new(Arc::clone(file), "q".into(), ID, place.at, survey.end, streams);
+        let chunk = frames.next_chunk().unwrap().unwrap();
+        (chunk.labels.clone(), chunk.text.to_vec())
+    };
+    survey.places.iter().map(read).collect()
+}
+
+#[test]
+fn a_flipped_bit_in_a_sealed_file_costs_one_frame_at_most_and_is_reported() {
+    let other = frame(Kind::Records, 1, Id::new(Millis(61), Producer::new(5), 3), 1, b"z\n");
+    let bytes = sealed(&[stream(0), records(0, b"a\nb\n"), stream(1), other, records(7, b"c\n")]);
+    let whole = survey(&raw(&bytes), Path::new("q"), ID).unwrap();
+    let want = texts(&raw(&bytes), &whole);
+    assert_eq!((want.len(), whole.missing_records(), &whole.tail), (3, Some(0), &Tail::Clean));
+    assert!(whole.damage.is_empty() && whole.harmless.is_empty());
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let file = raw(&damaged);
+        let found = survey(&file, Path::new("q"), ID).unwrap();
+        let texts = texts(&file, &found);
+        assert!(texts.iter().all(|text| want.contains(text)) && texts.len() >= 2, "bit {bit}");
+        let told = !found.damage.is_empty() || !found.harmless.is_empty() || found.seal.is_none();
+        assert!(told, "bit {bit}");
+        assert_eq!(texts.len() < 3, !found.damage.is_empty(), "bit {bit}: {found:?}");
+    }
+}
+
+#[test]
+fn a_cut_in_a_sealed_file_takes_the_seal_with_it() {
+    let bytes = sealed(&[stream(0), records(0, b"a\nb\n"), records(7, b"c\n")]);
+    for keep in HEADER_LEN..bytes.len() {
+        let found = survey(&raw(&bytes[..keep]), Path::new("q"), ID).unwrap();
+        assert!(found.seal.is_none() && found.damage.is_empty(), "{keep}");
+    }
+    assert!(survey(&raw(&bytes[..HEADER_LEN - 1]), Path::new("q"), ID).is_err());
+}
+
+#[test]
+fn a_tail_that_no_killed_process_leaves_is_broken() {
+    let check = |tail: &[u8], torn: bool| {
+        let found = survey(&file(&[stream(0), records(0, b"a\n"), tail.to_vec()]), Path::new("q"), ID).unwrap();
+        let want = if tail.is_empty() { found.tail == Tail::Clean } else { (found.tail == Tail::Torn) == torn };
+        assert!(want && found.reach.records == 1 && found.damage.is_empty(), "{tail:?} {:?}", found.tail);
+    };
+    let last = records(2, b"bcdef\n");
+    (0..last.len()).for_each(|keep| check(&last[..keep], true));
+    check(&[0; 10], false);
+    check(&[0; 100], false);
+    for bit in 0..last.len() * 8 {
+        let mut damaged = last.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        check(&damaged, false);
+    }
 }
 
 #[test]
@@ -128,7 +202,7 @@ fn a_search_for_frames_is_bounded() {
     let mut header = records(0, b"a\n")[..Header::LEN].to_vec();
     header[8..12].copy_from_slice(&(1_u32 << 20).to_le_bytes());
     let parts = vec![header.repeat(20_000), vec![0; 1 << 20]];
-    let survey = survey(&file(&parts), Path::new("q")).unwrap();
+    let survey = survey(&file(&parts), Path::new("q"), ID).unwrap();
     assert_eq!(survey.reach.records, 0);
     assert!(!survey.damage.is_empty());
 }
@@ -137,8 +211,8 @@ fn a_search_for_frames_is_bounded() {
 fn chunks_and_places_agree() {
     let file = file(&[stream(0), records(4, b"a\nb\n"), records(0, b"c\n")]);
     let size = file.size().unwrap();
-    let (places, streams) = index(&file, Path::new("q"), size).unwrap();
-    let survey = survey(&file, Path::new("q")).unwrap();
+    let (places, streams) = index(&file, Path::new("q"), ID, size, Vec::new()).unwrap();
+    let survey = survey(&file, Path::new("q"), ID).unwrap();
     assert_eq!((places.clone(), streams.clone()), (survey.places, survey.streams));
     let mut frames = Frames::new(file, "q".into(), ID, places[1].at, size, streams);
     let chunk = frames.next_chunk().unwrap().unwrap();

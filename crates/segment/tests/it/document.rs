@@ -38,6 +38,7 @@ fn adds_up(heading: &str, header_len: usize) {
 fn tables_add_up_to_the_headers() {
     adds_up("## Queue segment", queue::HEADER_LEN);
     adds_up("### Frame", Header::LEN);
+    adds_up("### Seal", queue::Seal::LABELS_AT);
     adds_up("## Shelf segment", shelf::HEADER_LEN);
 }
 
@@ -48,6 +49,7 @@ fn numbers_are_those_of_the_code() {
         format!("at most {}", Header::BODY_BYTES_MAX),
         format!("at most {} bytes", shelf::COLUMN_BYTES_MAX),
         format!("| end − {} | 8 | footer_at |", shelf::TRAILER_LEN),
+        format!("at most {} |", queue::Seal::LEN_MAX),
         format!("## Queue segment, version {}", queue::VERSION),
         format!("## Shelf segment, version {}", shelf::VERSION),
         format!("| queue segment | {} |", queue::VERSION),

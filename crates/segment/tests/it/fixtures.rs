@@ -133,7 +133,7 @@ fn second_stream() -> Vec<(u64, u32, u8, Vec<u8>)> {
 fn queue_segment_version_1() {
     let name = "queue-1.pending";
     let file = open(name, queue_bytes);
-    let found = survey(&file, &path(name)).unwrap();
+    let found = survey(&file, &path(name), SEGMENT).unwrap();
     assert_eq!((found.reach.records, found.torn_bytes, found.damage.len()), (5, 0, 0));
     assert_eq!(found.streams, labels());
     let written = std::fs::read(path(name)).unwrap();

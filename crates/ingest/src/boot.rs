@@ -1,0 +1,54 @@
+//! Whether the power may have been cut since the queue was last opened.
+//!
+//! Closed segments are not synced before they are renamed. So after a power cut a closed segment may lack its end, and
+//! that is within what `fast` promises; without one it is damage. The file `boot` in the queue's directory holds the boot
+//! id of the operating system under which the queue was last opened.
+
+use std::io;
+use std::path::Path;
+
+use bucksaw_doors::Doors;
+use tracing::debug;
+
+const NAME: &str = "boot";
+
+/// More than the file has.
+const BYTES_MAX: u64 = 64;
+
+/// Whether what the last run wrote without a sync may be missing now.
+pub(crate) fn may_have_lost_writes(doors: &Doors, dir: &Path) -> bool {
+    let Some(current) = doors.fs.boot_id() else { return true };
+    read(doors, dir).ok() != Some(text(current))
+}
+
+/// Notes under which boot the queue was opened. Call it when all that the last run left was looked at: until then the files of
+/// an earlier boot must not be taken for files of this one.
+pub(crate) fn note(doors: &Doors, dir: &Path) {
+    let Some(current) = doors.fs.boot_id() else { return };
+    if read(doors, dir).ok() != Some(text(current))
+        && let Err(error) = write(doors, dir, &text(current))
+    {
+        debug!(%error, "cannot note the boot id: at the next start an incomplete segment counts as torn by a power cut");
+    }
+}
+
+fn text(boot: u128) -> String {
+    format!("{boot:032x}\n")
+}
+
+fn read(doors: &Doors, dir: &Path) -> io::Result<String> {
+    let file = doors.fs.open(&dir.join(NAME))?;
+    let mut bytes = vec![0; file.size()?.min(BYTES_MAX) as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Not synced and not in one step: a torn file names no boot, which is the safe direction.
+fn write(doors: &Doors, dir: &Path, text: &str) -> io::Result<()> {
+    let path = dir.join(NAME);
+    match doors.fs.remove(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    doors.fs.create(&path)?.append(&[text.as_bytes()])
+}

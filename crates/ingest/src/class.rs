@@ -1,0 +1,67 @@
+//! The class of a queue segment: which promise its records have. The class lies in the segment's id, and so in the name of
+//! its file, where it outlives any damage to the contents.
+
+use bucksaw_record::{Id, Millis, Producer};
+
+use crate::append::Durability;
+
+/// The class of a queue segment. The number is the sequence number in the segment's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Made by a version that knew no seals: 0.
+    Unsealed,
+    /// Acknowledged when written: 1.
+    Fast,
+    /// Acknowledged when synced, and renamed when its seal is: 2.
+    Durable,
+    /// Acknowledged when stored: 3.
+    Bulk,
+}
+
+impl Class {
+    /// The id of a new segment.
+    pub(crate) fn segment_id(self, now: Millis, drawn: u64) -> Id {
+        let number = match self {
+            Self::Unsealed => 0,
+            Self::Fast => 1,
+            Self::Durable => 2,
+            Self::Bulk => 3,
+        };
+        Id::new(now, Producer::drawn(drawn), number)
+    }
+
+    /// The class of a segment. A number that is not known counts as the strictest class.
+    pub(crate) fn of(segment: Id) -> Self {
+        match segment.sequence() {
+            0 => Self::Unsealed,
+            1 => Self::Fast,
+            3 => Self::Bulk,
+            _ => Self::Durable,
+        }
+    }
+
+    /// Whether a file of this class that is named `pending` must end in its seal, given that unsynced writes may be lost.
+    pub(crate) fn must_be_sealed(self, may_have_lost_writes: bool) -> bool {
+        match self {
+            Self::Unsealed => false,
+            Self::Durable => true,
+            Self::Fast | Self::Bulk => !may_have_lost_writes,
+        }
+    }
+}
+
+/// Whether a file of this segment that is named `pending` ends in a seal, unless a power cut took its end.
+#[must_use]
+pub fn must_be_sealed(segment: Id) -> bool {
+    Class::of(segment).must_be_sealed(false)
+}
+
+impl From<Durability> for Class {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Fast => Self::Fast,
+            Durability::Durable => Self::Durable,
+            Durability::Bulk => Self::Bulk,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The seal that ends a closed queue segment: what the file must hold, so that missing records are noticed.
+//!
+//! Frames have checksums of their own, so damage inside one is seen without a seal. Only the seal tells that a frame is
+//! missing at the end of the file, and it repeats the labels of all streams: the stream frames are otherwise the only
+//! place that has them.
+//!
+//! ```text
+//!   offset    size  field       meaning (little-endian)
+//!        0       4  marker      "BSWS"
+//!        4       4  crc32c      over all bytes of the seal that follow, seeded as those of the frames
+//!        8       4  length      bytes of the seal
+//!       12       8  at          offset of the seal in the file
+//!       20       8  records     number of records in the frames before it
+//!       28       8  text_bytes  bytes of their text
+//!       36      16  low         lowest id
+//!       52      16  high        highest id
+//!       68       4  streams     number of labels that follow
+//!       72          labels      for each stream, by number: 4 bytes length, then the labels
+//!   end − 12     4  length      again, so that the seal is found from the end of the file
+//!   end −  8     8  magic       "BSWQSEAL"
+//! ```
+//! A program that knows no seals takes one for the torn tail of a crash and passes over it.
+
+use std::path::Path;
+
+use bucksaw_doors::File;
+use bucksaw_record::{Id, Labels};
+
+use crate::varint::Reader;
+use crate::{Reach, ReadError};
+
+const MARKER: [u8; 4] = *b"BSWS";
+const MAGIC: [u8; 8] = *b"BSWQSEAL";
+
+/// Bytes without the labels.
+const FIXED_LEN: usize = 84;
+
+/// Bytes behind the labels.
+const TAIL_LEN: usize = 12;
+
+/// What a closed queue segment holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seal {
+    /// Where the seal lies, and so where the last frame ends.
+    pub at: u64,
+    /// Number of records.
+    pub records: u64,
+    /// Bytes of their text.
+    pub text_bytes: u64,
+    /// The lowest id.
+    pub low: Id,
+    /// The highest id.
+    pub high: Id,
+    /// The labels of all streams, by number; empty when they do not fit.
+    pub streams: Vec<Labels>,
+}
+
+impl Seal {
+    /// Bytes before the labels.
+    pub const LABELS_AT: usize = FIXED_LEN - TAIL_LEN;
+
+    /// The greatest seal, in bytes. Labels that do not fit are left out: the stream frames still have them.
+    pub const LEN_MAX: usize = 32 << 20;
+
+    /// The seal of a file whose frames end at `at` and hold what `reach` and `streams` say.
+    #[must_use]
+    pub fn new(at: u64, reach: &Reach, streams: &[Labels]) -> Self {
+        let Reach { low, high, records, text_bytes, .. } = *reach;
+        Self { at, records, text_bytes, low, high, streams: streams.to_vec() }
+    }
+
+    /// The bytes of the seal in the segment `id`.
+    #[must_use]
+    pub fn encode(&self, id: Id) -> Vec<u8> {
+        let mut labels = Vec::new();
+        let mut streams = self.streams.len() as u32;
+        for stream in &self.streams {
+            let mut one = Vec::new();
+            stream.encode(&mut one);
+            labels.extend_from_slice(&(one.len() as u32).to_le_bytes());
+            labels.extend_from_slice(&one);
+        }
+        if labels.len() > Self::LEN_MAX - FIXED_LEN {
+            labels.clear();
+            streams = 0;
+        }
+        let length = ((FIXED_LEN + labels.len()) as u32).to_le_bytes();
+        let mut rest = Vec::with_capacity(FIXED_LEN + labels.len());
+        rest.extend_from_slice(&length);
+        rest.extend_from_slice(&self.at.to_le_bytes());
+        rest.extend_from_slice(&self.records.to_le_bytes());
+        rest.extend_from_slice(&self.text_bytes.to_le_bytes());
+        rest.extend_from_slice(&self.low.bits().to_le_bytes());
+        rest.extend_from_slice(&self.high.bits().to_le_bytes());
+        rest.extend_from_slice(&streams.to_le_bytes());
+        rest.append(&mut labels);
+        rest.extend_from_slice(&length);
+        rest.extend_from_slice(&MAGIC);
+        let crc = crc32c::crc32c_append(super::seed(id), &rest);
+        [&MARKER[..], &crc.to_le_bytes(), &rest].concat()
+    }
+
+    /// The seal at the end of a file of `size` bytes; `None` when there is none, or it is damaged.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the operating system cannot read the file.
+    pub fn find(file: &dyn File, path: &Path, id: Id, size: u64) -> Result<Option<Self>, ReadError> {
+        let Some(tail_at) = size.checked_sub(TAIL_LEN as u64) else { return Ok(None) };
+        let mut tail = [0; TAIL_LEN];
+        file.read_exact_at(tail_at, &mut tail).map_err(ReadError::io(path))?;
+        let mut reader = Reader(&tail);
+        let (length, magic) = (reader.u32().unwrap_or_default(), reader.bytes(MAGIC.len()));
+        let fits = (FIXED_LEN..=Self::LEN_MAX).contains(&(length as usize));
+        let Some(at) = size.checked_sub(u64::from(length)).filter(|_| fits && magic == Some(&MAGIC)) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; length as usize];
+        file.read_exact_at(at, &mut bytes).map_err(ReadError::io(path))?;
+        Ok(Self::decode(&bytes, id).filter(|seal| seal.at == at))
+    }
+
+    /// Reads the bytes that [`Self::encode`] made; `None` when they are not a whole seal of the segment `id`.
+    #[must_use]
+    pub fn decode(bytes: &[u8], id: Id) -> Option<Self> {
+        let (head, rest) = bytes.split_first_chunk::<8>()?;
+        let crc = crc32c::crc32c_append(super::seed(id), rest);
+        if head.get(..4)? != MARKER || head.get(4..)? != crc.to_le_bytes() {
+            return None;
+        }
+        let mut reader = Reader(rest.get(..rest.len().checked_sub(TAIL_LEN)?)?);
+        if reader.u32()? as usize != bytes.len() {
+            return None;
+        }
+        let (at, records, text_bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (low, high) = (Id::from_bits(reader.u128()?), Id::from_bits(reader.u128()?));
+        let mut streams = Vec::new();
+        for _ in 0..reader.u32()? {
+            let length = reader.u32()? as usize;
+            streams.push(Labels::decode(reader.bytes(length)?).ok()?);
+        }
+        reader.is_empty().then_some(Self { at, records, text_bytes, low, high, streams })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bucksaw_doors::{Fs, sim};
+    use bucksaw_record::{Millis, Producer};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ID: Id = Id::from_bits(99);
+
+    fn seal() -> Seal {
+        let streams = ["app=web,host=a", "app=db"].map(|text| Labels::parse(text).unwrap()).to_vec();
+        let id = |ms| Id::new(Millis(ms), Producer::new(4), 1);
+        Seal { at: 40, records: 7, text_bytes: 300, low: id(5), high: id(9), streams }
+    }
+
+    fn file(bytes: &[u8]) -> Arc<dyn File> {
+        let file = sim::Fs::new().create(Path::new("q")).unwrap();
+        file.append(&[bytes]).unwrap();
+        file
+    }
+
+    fn find(bytes: &[u8]) -> Option<Seal> {
+        Seal::find(&*file(bytes), Path::new("q"), ID, bytes.len() as u64).unwrap()
+    }
+
+    #[test]
+    fn a_seal_is_found_at_the_end_of_its_file() {
+        let bytes = [vec![7; 40], seal().encode(ID)].concat();
+        assert_eq!(find(&bytes), Some(seal()));
+        assert_eq!(seal().encode(ID).len(), FIXED_LEN + 2 * 4 + labels_bytes());
+        assert_eq!(find(&bytes[1..]), None, "it lies elsewhere than it says");
+        assert_eq!(find(&[bytes, vec![0]].concat()), None);
+        assert_eq!(find(&[vec![7; 40], seal().encode(Id::MIN)].concat()), None, "that of another segment");
+    }
+
+    fn labels_bytes() -> usize {
+        seal()
+            .streams
+            .iter()
+            .map(|labels| {
+                let mut bytes = Vec::new();
+                labels.encode(&mut bytes);
+                bytes.len()
+            })
+            .sum::<usize>()
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_seen() {
+        let bytes = [vec![7; 40], seal().encode(ID)].concat();
+        for bit in 40 * 8..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(find(&damaged), None, "bit {bit}");
+        }
+        (0..bytes.len()).for_each(|keep| assert_eq!(find(&bytes[..keep]), None, "cut to {keep}"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_seal_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut bytes = bytes;
+            let _ = Seal::decode(&bytes, ID);
+            let crc = bytes.get(8..).map(|rest| crc32c::crc32c_append(super::super::seed(ID), rest));
+            if let (Some(crc), Some(head)) = (crc, bytes.get_mut(..8)) {
+                head[..4].copy_from_slice(&MARKER);
+                head[4..].copy_from_slice(&crc.to_le_bytes());
+                let _ = Seal::decode(&bytes, ID);
+            }
+        }
+    }
+}
