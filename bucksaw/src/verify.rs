@@ -111,6 +111,9 @@ fn check_shelf(path: &Path) -> Result<(u64, Vec<String>), ReadError> {
             Err(error) => return Err(error),
         }
     }
+    let mended = reader.mended();
+    let spares = if mended.is_empty() && wrong.is_empty() { reader.damaged_spares()? } else { Vec::new() };
+    wrong.extend(mended.iter().chain(&spares).map(|damage| format!("{damage} (no record is missing)")));
     Ok((records, wrong))
 }
 

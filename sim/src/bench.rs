@@ -119,8 +119,8 @@ impl Bench {
         self.fleet.machines[at].destroy();
     }
 
-    pub(crate) fn flip(&self, at: usize, path: &Path, bit: u64) {
-        assert!(self.fleet.machines[at].host.fs().flip_bit(path, bit));
+    pub(crate) fn spoil(&self, at: usize, path: &Path, bytes: std::ops::Range<u64>) {
+        assert!(self.fleet.machines[at].host.fs().spoil(path, bytes));
         self.fleet.was_changed(at);
     }
 

@@ -44,6 +44,9 @@ const FULL_BYTES: usize = 2_000;
 /// The end of a file of the shelf, where its footer is.
 const FOOTER_BYTES: usize = 200;
 
+/// The most that is spoilt at once, in bytes: more than a sector, so that it cannot always be rebuilt.
+const SPOILT_BYTES: usize = 6_000;
+
 /// Makes trouble, and ends it again.
 pub(crate) struct Trouble<'a> {
     world: &'a World,
@@ -270,7 +273,8 @@ impl<'a> Trouble<'a> {
         }
     }
 
-    /// Flips bits in a file of the shelf of one of the victims; anywhere, or where they are met at the next start.
+    /// Flips bits in a file of the shelf of one of the victims, or spoils a part of it: anywhere, or where it is met at the next
+    /// start.
     fn flip_bits(&mut self, fleet: &mut Fleet) {
         let Some(at) = self.chance.one(&self.scenario.victims).copied() else { return };
         let Some(machine) = fleet.machines.get(at).filter(|machine| !machine.destroyed) else { return };
@@ -281,8 +285,15 @@ impl<'a> Trouble<'a> {
         let bytes = disk.live_bytes(path).unwrap_or_default().len();
         let is_footer = self.chance.percent(50);
         let span = if is_footer { bytes.min(FOOTER_BYTES) } else { bytes };
-        for _ in 0..self.chance.within(1, 3) {
-            disk.flip_bit(path, ((bytes - span) * 8 + self.chance.below(span * 8)) as u64);
+        if self.chance.percent(50) && span > 0 {
+            // More than can be rebuilt.
+            let from = bytes - span + self.chance.below(span);
+            let to = (from + self.chance.within(1, SPOILT_BYTES)).min(bytes);
+            disk.spoil(path, from as u64..to as u64);
+        } else {
+            for _ in 0..self.chance.within(1, 3) {
+                disk.flip_bit(path, ((bytes - span) * 8 + self.chance.below(span * 8)) as u64);
+            }
         }
         fleet.was_changed(at);
         if is_footer {

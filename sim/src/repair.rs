@@ -137,11 +137,11 @@ fn a_store_that_is_only_started_anew_starts_no_storm() {
     bench.check();
 }
 
-/// Flips a bit of the text of the first block on a machine: the segment, and what the block holds.
+/// Spoils the text of the first block on a machine, and what it could be rebuilt from: the segment, and what the block holds.
 fn damaged(bench: &mut Bench, at: usize) -> (Arc<Stored>, Reach) {
     let segment = Arc::clone(&bench.fleet.machines[at].node().unwrap().shelf.segments()[0]);
     let block = segment.footer().blocks[0].clone();
-    bench.flip(at, segment.reader().path(), (block.at + block.rows_bytes() + 9) * 8);
+    bench.spoil(at, segment.reader().path(), block.at + block.rows_bytes() + 9..block.at + block.packed_bytes() + 1);
     (segment, block.reach)
 }
 

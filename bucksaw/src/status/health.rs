@@ -116,6 +116,9 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
     if damaged || broken {
         troubles.push("has damaged files: answers over their time are partial; see 'bucksaw verify'".to_owned());
     }
+    if node.get("segments_rebuilt").and_then(Value::as_u64).is_some_and(|segments| segments > 0) {
+        troubles.push("has files with damage that was rebuilt, and no record is missing: check its disk".to_owned());
+    }
     if let Some(waits) = node.get("queue_oldest_pending_seconds").and_then(Value::as_f64)
         && waits > WAITS_MAX_SECONDS
     {

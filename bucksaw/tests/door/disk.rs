@@ -23,6 +23,14 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
+/// Spoils the first block of a segment, and what it could be rebuilt from.
+fn spoil_block(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let record = bytes.windows(4).position(|window| window == b"BSWR").unwrap();
+    bytes[40..=record].iter_mut().for_each(|byte| *byte ^= 0x20);
+    fs::write(path, bytes).unwrap();
+}
+
 /// Changes a byte of a file: counted from its end when negative.
 fn flip(path: &Path, at: i64) {
     let mut bytes = fs::read(path).unwrap();

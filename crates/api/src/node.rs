@@ -201,6 +201,7 @@ fn describe(app: &App) -> Value {
         "disk_free_bytes": queue.free_bytes(),
         "damaged": app.engine.damaged(),
         "segments_with_damaged_blocks": broken,
+        "segments_rebuilt": segments.iter().filter(|segment| segment.is_mended()).count(),
     });
     // Where each record is kept once there is nothing to be restored from.
     if let Some(repair) = app.repair.as_ref().filter(|_| shelf.copies() > 1) {

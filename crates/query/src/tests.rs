@@ -277,8 +277,9 @@ fn damage_is_told_of() {
     });
     node.gather();
     let segment = Arc::clone(&node.engine.shelf().segments()[0]);
-    let at = segment.footer().blocks[1].at;
-    node.fs.flip_bit(segment.reader().path(), (at + 3) * 8);
+    let block = &segment.footer().blocks[1];
+    // The block and what it could be rebuilt from.
+    node.fs.spoil(segment.reader().path(), block.at..block.at + block.packed_bytes() + 1);
     let (records, stats) = node.ask(all(""));
     assert!(!records.is_empty() && records.len() < 10);
     assert!(stats.is_partial() && stats.damaged.iter().all(|name| name.contains("at byte")));

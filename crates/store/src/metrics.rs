@@ -24,6 +24,7 @@ pub struct Metrics {
     pub(crate) text_bytes: Gauge,
     pub(crate) trash_bytes: Gauge,
     pub(crate) damaged: Gauge,
+    pub(crate) mended: Gauge,
     pub(crate) gathered_bytes: Counter,
     pub(crate) written_bytes: Counter,
     pub(crate) gather_failed: Counter,
@@ -68,6 +69,7 @@ impl Metrics {
         store.register("text_bytes", "Bytes of record text in the segments", all.text_bytes);
         store.register("trash_bytes", "Bytes of files in the trash", all.trash_bytes);
         store.register("damaged", "Files set aside and segments with damaged blocks", all.damaged);
+        store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.mended);
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);
         store.register("written_bytes", "Bytes of segment files written", all.written_bytes);
         store.register("gather_failed", "Gatherings that were given up and are done again", all.gather_failed);

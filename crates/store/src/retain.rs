@@ -35,6 +35,8 @@ impl Shelf {
             let mut bytes: u64 = segments.iter().map(|segment| segment.file_bytes()).sum();
             let mut oldest_first: Vec<&Arc<Stored>> = segments.iter().collect();
             oldest_first.sort_by_key(|segment| segment.reach().high);
+            // The newest stays: one segment that is larger than the limit must not empty the store.
+            oldest_first.pop();
             for segment in oldest_first {
                 if bytes <= limit {
                     break;

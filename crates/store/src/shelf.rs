@@ -231,6 +231,8 @@ impl Shelf {
         self.metrics.stored_bytes.set(gauge(segments.iter().map(|segment| segment.file_bytes()).sum()));
         self.metrics.text_bytes.set(gauge(segments.iter().map(|segment| segment.reach().text_bytes).sum()));
         let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
+        let mended = segments.iter().filter(|segment| segment.is_mended()).count();
+        self.metrics.mended.set(gauge(mended as u64));
         self.metrics.damaged.set(gauge((broken + lock(&self.set_aside).len()) as u64));
     }
 }

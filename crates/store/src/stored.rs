@@ -1,12 +1,13 @@
 //! A segment on the shelf, shared with those who read it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::shelf::{BlockEntry, Footer, Reader, SearchForm};
 use bucksaw_segment::{Block, Codec, Damage, Reach, ReadError, Rows};
-use tracing::error;
+use tracing::{error, warn};
 
 /// An immutable segment. Stays readable while somebody holds it, also when its file is removed.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct Stored {
     newest_source: Option<Id>,
     /// Blocks that were found damaged, with what was wrong.
     broken: Mutex<BTreeMap<usize, Damage>>,
+    /// How many of [`Reader::mended`] were logged.
+    logged: AtomicUsize,
 }
 
 /// A file that answers have to do without.
@@ -33,7 +36,9 @@ impl Stored {
     pub(crate) fn new(reader: Reader) -> Self {
         let reach = reader.footer().reach();
         let newest_source = reader.footer().sources.iter().max().copied();
-        Self { reader, reach, newest_source, broken: Mutex::default() }
+        let stored = Self { reader, reach, newest_source, broken: Mutex::default(), logged: AtomicUsize::new(0) };
+        stored.log_mended();
+        stored
     }
 
     /// The id of the segment.
@@ -87,7 +92,7 @@ impl Stored {
     /// # Errors
     /// [`ReadError`].
     pub fn block(&self, block: usize) -> Result<Block, ReadError> {
-        self.reader.block(block).inspect_err(|error| self.note(block, error))
+        self.noted(block, self.reader.block(block))
     }
 
     /// Reads a block as a search wants it; otherwise as [`Self::block`].
@@ -95,7 +100,7 @@ impl Stored {
     /// # Errors
     /// [`ReadError`].
     pub fn search_form(&self, block: usize) -> Result<SearchForm, ReadError> {
-        self.reader.search_form(block).inspect_err(|error| self.note(block, error))
+        self.noted(block, self.reader.search_form(block))
     }
 
     /// Reads which records a block has; otherwise as [`Self::block`].
@@ -103,7 +108,7 @@ impl Stored {
     /// # Errors
     /// [`ReadError`].
     pub(crate) fn rows(&self, block: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
-        self.reader.rows(block).inspect_err(|error| self.note(block, error))
+        self.noted(block, self.reader.rows(block))
     }
 
     /// Reads all bytes of a block and holds them against their checksums; otherwise as [`Self::block`].
@@ -111,7 +116,7 @@ impl Stored {
     /// # Errors
     /// [`ReadError`].
     pub(crate) fn verify(&self, block: usize) -> Result<(), ReadError> {
-        self.reader.packed_block(block).map(drop).inspect_err(|error| self.note(block, error))
+        self.noted(block, self.reader.packed_block(block).map(drop))
     }
 
     /// Whether a block was found damaged.
@@ -132,6 +137,28 @@ impl Stored {
         let error = ReadError::damaged(self.reader.path(), at, what);
         self.note(block, &error);
         error
+    }
+
+    fn noted<T>(&self, block: usize, read: Result<T, ReadError>) -> Result<T, ReadError> {
+        self.log_mended();
+        read.inspect_err(|error| self.note(block, error))
+    }
+
+    /// Logs, once, each damage that cost nothing.
+    fn log_mended(&self) {
+        let mended = self.reader.mended();
+        if self.logged.swap(mended.len(), Ordering::Relaxed) < mended.len()
+            && let Some(damage) = mended.last()
+        {
+            let path = self.reader.path().display();
+            warn!(%path, %damage, "a segment is damaged, and what is damaged was rebuilt: check the disk");
+        }
+    }
+
+    /// Whether damage was found that cost nothing.
+    #[must_use]
+    pub fn is_mended(&self) -> bool {
+        self.logged.load(Ordering::Relaxed) > 0
     }
 
     fn note(&self, block: usize, error: &ReadError) {

@@ -300,15 +300,28 @@ fn retention_goes_by_age_and_by_bytes_and_through_the_trash() {
     machine.shelf.retain(false);
     assert_eq!(trash(), 0);
 
-    let bytes = Config { retention_bytes: Some(1_500), ..config() };
+    let bytes = Config { retention_bytes: Some(12_000), ..config() };
     let mut machine = Machine::start(sim::Fs::new(), bytes);
     for round in 0..10 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
         machine.shelf.retain(false);
     }
-    assert!(machine.shelf.file_bytes() <= 1_500);
+    assert!(machine.shelf.file_bytes() <= 12_000);
     assert_eq!(machine.lines().values().next_back().map(String::as_str), Some("round 9"));
+}
+
+#[test]
+fn retention_by_bytes_keeps_the_newest_segment_however_large_it_is() {
+    let bytes = Config { retention_bytes: Some(100), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), bytes);
+    for round in 0..3 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+        machine.shelf.retain(false);
+        machine.shelf.retain(false);
+        assert_eq!(machine.lines().values().collect::<Vec<_>>(), [&format!("round {round}")]);
+    }
 }
 
 #[test]
@@ -319,9 +332,12 @@ fn damage_is_told_of_kept_and_not_merged() {
         machine.gather_all();
     }
     let segments = machine.shelf.segments();
-    machine.fs.flip_bit(segments[2].reader().path(), (segments[2].footer().blocks[0].at + 2) * 8);
+    let block = &segments[2].footer().blocks[0];
+    machine.fs.spoil(segments[2].reader().path(), block.at..block.at + block.packed_bytes() + 1);
     let last = segments[7].reader().path().to_owned();
-    machine.fs.flip_bit(&last, (segments[7].file_bytes() - 10) * 8);
+    // Both footers.
+    let block = &segments[7].footer().blocks[0];
+    machine.fs.spoil(&last, block.at + block.packed_bytes()..segments[7].file_bytes());
     drop(segments);
     assert_eq!(machine.lines().len(), 7);
     assert_eq!(machine.shelf.segments()[2].broken_blocks(), 1);

@@ -70,9 +70,20 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         assert!(out.contains(&format!("shelf/{name}: ")) && out.ends_with(", 1 damaged\n"), "byte {at}: {out}");
     }
     // The node starts all the same, and says that its answers are not whole.
+    let mut broken = sound.clone();
+    broken[sound.len() / 2] ^= 1;
+    fs::write(segment, &broken).unwrap();
+    node.restart();
+    let output = node.cli(&["query", "-c"]);
+    assert_eq!(
+        (output.stdout.as_slice(), output.stderr.as_slice()),
+        (&b"20000\n"[..], &b""[..]),
+        "one bit costs nothing"
+    );
+    assert!(node.terminate().success());
     let mut broken = sound;
-    let middle = broken.len() / 2;
-    broken[middle] ^= 1;
+    let record = broken.windows(4).position(|window| window == b"BSWR").unwrap();
+    broken[100..=record].iter_mut().for_each(|byte| *byte ^= 1);
     fs::write(segment, &broken).unwrap();
     node.restart();
     let output = node.cli(&["query", "-c"]);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{flip, shelf_files};
+use super::{flip, shelf_files, spoil_block};
 use crate::node::Node;
 use crate::wait::wait_until;
 
@@ -88,11 +88,35 @@ fn assert_verify_finds_one(node: &Node) {
 }
 
 #[test]
-fn a_damaged_footer_sets_the_file_aside() {
-    for at in [-1, -10, -20, -40, 0, 20] {
+fn a_flipped_bit_costs_no_record_and_is_reported() {
+    for at in [-1, -10, -20, -40, 0, 20, 100] {
         let mut node = stocked();
         let files = shelf_files(&node, "seg");
         flip(&files[1], at);
+        node.restart();
+        (0..LOADS).for_each(|load| assert_whole(&node, load));
+        assert_eq!(shelf_files(&node, "seg"), files, "byte {at}");
+        assert_eq!(node.status()["segments_rebuilt"], 1, "byte {at}");
+        let said = String::from_utf8(node.cli(&["status"]).stdout).unwrap();
+        assert!(said.contains("check its disk"), "{said}");
+        assert!(node.log().contains("what is damaged was rebuilt"), "{}", node.log());
+        assert!(node.terminate().success());
+        assert_verify_finds_one(&node);
+    }
+}
+
+#[test]
+fn a_file_without_a_sound_footer_is_set_aside() {
+    for keep in [None, Some(40), Some(3_000), Some(0)] {
+        let mut node = stocked();
+        let files = shelf_files(&node, "seg");
+        let mut damaged = fs::read(&files[1]).unwrap();
+        match keep {
+            Some(keep) => damaged.truncate(keep),
+            None => damaged[40..].fill(b'x'),
+        }
+        fs::write(&files[1], &damaged).unwrap();
+        let at = damaged.len();
         let damaged = fs::read(&files[1]).unwrap();
         let aside = files[1].with_extension("damaged");
         for run in 0..3 {
@@ -120,7 +144,7 @@ fn a_damaged_footer_sets_the_file_aside() {
 fn a_damaged_block_is_left_out() {
     let mut node = stocked();
     let files: Vec<PathBuf> = shelf_files(&node, "seg");
-    flip(&files[1], 100);
+    spoil_block(&files[1]);
     let damaged = fs::read(&files[1]).unwrap();
     for run in 0..3 {
         node.restart();
@@ -154,7 +178,7 @@ fn a_damaged_block_outlives_merging_and_retention() {
     bulk(&node, 0..3);
     node.kill();
     let file = shelf_files(&node, "seg").remove(0);
-    flip(&file, 40);
+    spoil_block(&file);
     let damaged = fs::read(&file).unwrap();
     node.restart();
     // The merge meets the damage before any query does.

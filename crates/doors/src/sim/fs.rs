@@ -115,6 +115,11 @@ impl Fs {
         node.is_ok_and(|node| node.flip(byte, 1 << (bit_offset % 8)))
     }
 
+    /// Flips a bit in each of these bytes, as a medium does that lost a sector. False when the file ends before.
+    pub fn spoil(&self, path: impl AsRef<Path>, bytes: std::ops::Range<u64>) -> bool {
+        bytes.into_iter().all(|byte| self.flip_bit(&path, byte * 8))
+    }
+
     /// What a reader would read of a file; `None` when there is none of that name.
     #[must_use]
     pub fn live_bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {

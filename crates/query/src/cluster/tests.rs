@@ -438,8 +438,8 @@ async fn damage_is_told_of_with_its_node() {
     }
     cluster.nodes[1].gather();
     let segment = Arc::clone(&cluster.nodes[1].engine.shelf().segments()[0]);
-    let at = segment.footer().blocks[1].at;
-    cluster.nodes[1].fs.flip_bit(segment.reader().path(), (at + 3) * 8);
+    let block = &segment.footer().blocks[1];
+    cluster.nodes[1].fs.spoil(segment.reader().path(), block.at..block.at + block.packed_bytes() + 1);
     let (records, stats) = ask(&cluster.scatters[0], &request("")).await;
     assert!(!records.is_empty() && records.len() < 10 && stats.is_partial());
     assert!(stats.damaged.iter().all(|name| name.starts_with("node n2: ") && name.contains("at byte")));

@@ -6,7 +6,8 @@
 //!        8         4  version    2
 //!       12         4  crc32c     over the 12 bytes before and the 16 after
 //!       16        16  id         of this segment
-//!       32            blocks     each its packed rows column, its packed text column, its filter
+//!       32            blocks     each its packed rows column, its packed text column, its filter, and a recovery record
+//!                     backup     of the footer and the header
 //!                     footer     packed with zstd, see [`Footer`]
 //!   end − 32       8  footer_at  offset of the footer
 //!   end − 24       4  footer_len bytes of the packed footer
@@ -16,12 +17,16 @@
 //!   end −  8       8  magic      "BSWFOOT1"
 //! ```
 //! The footer stands at the end so that a writer appends once and never seeks.
+//! One damaged sector loses nothing: the recovery record rebuilds a page of its block, and the backup stands in for the
+//! header and the footer.
 //!
 //! Invariant: a file without a valid trailer is not sealed, and nothing reads it. A sealed file never changes.
 //! Invariant: the blocks follow each other in the order of their lowest ids.
 
+mod backup;
 mod footer;
 mod reader;
+mod recovery;
 mod writer;
 
 pub use footer::{BlockEntry, Footer, Merge};

@@ -1,15 +1,17 @@
 //! Reading a shelf segment.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels};
 
+use super::backup::Backup;
 use super::footer::{BlockEntry, ColumnEntry, Footer};
-use super::{COLUMN_BYTES_MAX, END_MAGIC, HEADER_LEN, MAGIC, TRAILER_LEN, VERSION};
+use super::{COLUMN_BYTES_MAX, END_MAGIC, HEADER_LEN, MAGIC, TRAILER_LEN, VERSION, backup, recovery};
 use crate::block::stretches;
-use crate::{Block, Codec, Columned, Reach, ReadError, Rows, packer, varint};
+use crate::{Block, Codec, Columned, Damage, Reach, ReadError, Rows, packer, varint};
 
 /// An open shelf segment with its footer. The file may be removed meanwhile; reading goes on.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct Reader {
     id: Id,
     footer: Footer,
     file_bytes: u64,
+    /// Damage that cost nothing: the backup or a recovery record stood in. By offset.
+    mended: Mutex<BTreeMap<u64, Damage>>,
 }
 
 impl Reader {
@@ -28,9 +32,15 @@ impl Reader {
     /// [`ReadError`] when the file is none, is damaged in its header or footer, or is of a newer version.
     pub fn open(file: Arc<dyn File>, path: &Path) -> Result<Self, ReadError> {
         let file_bytes = file.size().map_err(ReadError::io(path))?;
-        let (id, version) = read_header(&*file, path)?;
-        let footer = read_footer(&*file, path, file_bytes, version)?;
-        Ok(Self { file, path: path.to_owned(), id, footer, file_bytes })
+        let (id, footer, mended) = read_ends(&*file, path, file_bytes)?;
+        let mended = Mutex::new(mended.into_iter().map(|damage| (damage.offset, damage)).collect());
+        Ok(Self { file, path: path.to_owned(), id, footer, file_bytes, mended })
+    }
+
+    /// Damage that was met so far and cost nothing, because the file says the same elsewhere. A medium that shows any goes bad.
+    #[must_use]
+    pub fn mended(&self) -> Vec<Damage> {
+        self.mended.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// The id of the segment.
@@ -112,18 +122,15 @@ impl Reader {
         let entry = self.entry(block)?;
         let mut packed = vec![0; entry.rows.packed_len as usize];
         self.file.read_exact_at(entry.at, &mut packed).map_err(ReadError::io(&self.path))?;
-        let found =
-            unpack(&entry.rows, &packed).and_then(|rows| stretches(&rows)).ok_or_else(|| self.unfit(entry.at))?;
-        let mut reach = Reach::default();
-        found.iter().for_each(|stretch| reach.add(&stretch.rows, stretch.range.len()));
-        if reach != entry.reach {
-            return Err(ReadError::damaged(
-                &self.path,
-                entry.at,
-                "the rows of the block are not those that the footer tells of",
-            ));
+        if let Some(rows) = rows_of(entry, &packed) {
+            return Ok(rows);
         }
-        Ok(found.into_iter().map(|stretch| stretch.rows).collect())
+        // With the recovery record the checksum of the whole block decides.
+        let mut block = self.columns(entry)?;
+        block.truncate(packed.len());
+        rows_of(entry, &block).ok_or_else(|| {
+            ReadError::damaged(&self.path, entry.at, "the rows of the block are not those that the footer tells of")
+        })
     }
 
     /// Reads the filter of a block, for [`bucksaw_columns::Filter`]; empty when it has none.
@@ -135,10 +142,14 @@ impl Reader {
         let at = entry.at + entry.columns_bytes();
         let mut bytes = vec![0; entry.filter_len as usize];
         self.file.read_exact_at(at, &mut bytes).map_err(ReadError::io(&self.path))?;
-        if crc32c::crc32c(&bytes) != entry.filter_crc {
-            return Err(ReadError::damaged(&self.path, at, "the checksum of the filter does not fit"));
+        if crc32c::crc32c(&bytes) == entry.filter_crc {
+            return Ok(bytes);
         }
-        Ok(bytes)
+        let damage = Damage { offset: at, what: "the checksum of the filter does not fit" };
+        let block = self.mend(entry, &damage)?;
+        let filter = block.map(|mut block| block.split_off(entry.columns_bytes() as usize));
+        let filter = filter.filter(|filter| crc32c::crc32c(filter) == entry.filter_crc);
+        filter.ok_or(ReadError::Damaged { path: self.path.clone(), damage })
     }
 
     /// Reads a block as it lies in the file, to be carried to another, its checksum checked.
@@ -151,6 +162,42 @@ impl Reader {
         bytes.extend_from_slice(&self.filter(block)?);
         let streams = entry.streams.iter().filter_map(|number| self.footer.streams.get(*number as usize));
         Ok(PackedBlock { entry: entry.clone(), streams: streams.cloned().collect(), bytes })
+    }
+
+    /// Checks what stands in the file only to rebuild the rest: recovery records and the backup. A file without them is sound.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the operating system cannot read the file.
+    pub fn damaged_spares(&self) -> Result<Vec<Damage>, ReadError> {
+        let mut damaged = Vec::new();
+        let footer_at = self.file_bytes.saturating_sub(TRAILER_LEN as u64 + u64::from(self.footer_len()?));
+        let starts = self.footer.blocks.iter().skip(1).map(|entry| entry.at).chain([footer_at]);
+        let mut backup_at = HEADER_LEN as u64;
+        for (number, (entry, next)) in self.footer.blocks.iter().zip(starts).enumerate() {
+            let at = entry.at + entry.packed_bytes();
+            // Of a block that is damaged itself the record cannot be told.
+            let Ok(packed) = self.packed_block(number) else { continue };
+            let want = recovery::encode(&packed.bytes, entry.crc);
+            backup_at = (at + want.len() as u64).min(next);
+            if at < next && self.bytes(at, want.len() as u64).map_err(ReadError::io(&self.path))? != want {
+                damaged.push(Damage { offset: at, what: "the recovery record of a block is damaged" });
+            }
+        }
+        let spare = self.bytes(backup_at, footer_at.saturating_sub(backup_at)).map_err(ReadError::io(&self.path))?;
+        let packed = self.bytes(footer_at, u64::from(self.footer_len()?)).map_err(ReadError::io(&self.path))?;
+        let raw_len = self.footer.encode().len() as u32;
+        let want = [packed.as_slice(), &backup::trailer(backup_at, &packed, raw_len, self.id)].concat();
+        if !spare.is_empty() && spare != want {
+            damaged.push(Damage { offset: backup_at, what: "the backup of the footer is damaged" });
+        }
+        Ok(damaged)
+    }
+
+    /// Bytes of the packed footer, as the trailer says; 0 when that is damaged.
+    fn footer_len(&self) -> Result<u32, ReadError> {
+        let at = self.file_bytes.saturating_sub(TRAILER_LEN as u64 - 8);
+        let bytes = self.bytes(at, 4).map_err(ReadError::io(&self.path))?;
+        Ok(bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)))
     }
 
     fn entry(&self, block: usize) -> Result<&BlockEntry, ReadError> {
@@ -166,11 +213,46 @@ impl Reader {
     fn columns(&self, entry: &BlockEntry) -> Result<Vec<u8>, ReadError> {
         let mut bytes = vec![0; entry.columns_bytes() as usize];
         self.file.read_exact_at(entry.at, &mut bytes).map_err(ReadError::io(&self.path))?;
-        if crc32c::crc32c(&bytes) != entry.crc {
-            return Err(ReadError::damaged(&self.path, entry.at, "the checksum of the block does not fit"));
+        if crc32c::crc32c(&bytes) == entry.crc {
+            return Ok(bytes);
         }
-        Ok(bytes)
+        let damage = Damage { offset: entry.at, what: "the checksum of the block does not fit" };
+        let mut block = self.mend(entry, &damage)?.unwrap_or_default();
+        block.truncate(bytes.len());
+        if block.len() == bytes.len() && crc32c::crc32c(&block) == entry.crc {
+            return Ok(block);
+        }
+        Err(ReadError::Damaged { path: self.path.clone(), damage })
     }
+
+    /// The block with its damaged page rebuilt; `None` when its recovery record cannot do that.
+    fn mend(&self, entry: &BlockEntry, damage: &Damage) -> Result<Option<Vec<u8>>, ReadError> {
+        let mut block = vec![0; entry.packed_bytes() as usize];
+        self.file.read_exact_at(entry.at, &mut block).map_err(ReadError::io(&self.path))?;
+        let record_at = entry.at + entry.packed_bytes();
+        let mut head = [0; recovery::FIXED_LEN];
+        // A file without such records may end here.
+        if self.file.read_at(record_at, &mut head).map_err(ReadError::io(&self.path))? < head.len() {
+            return Ok(None);
+        }
+        let Some(length) = recovery::length(&head, block.len()) else { return Ok(None) };
+        let mut record = vec![0; length];
+        let got = self.file.read_at(record_at, &mut record).map_err(ReadError::io(&self.path))?;
+        if got < length || !recovery::mend(&mut block, &record, entry.crc) {
+            return Ok(None);
+        }
+        let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+        mended.entry(damage.offset).or_insert_with(|| damage.clone());
+        Ok(Some(block))
+    }
+}
+
+/// The rows in a packed rows column, when they are those that the footer tells of.
+fn rows_of(entry: &BlockEntry, packed: &[u8]) -> Option<Vec<Arc<Rows>>> {
+    let found = unpack(&entry.rows, packed).and_then(|rows| stretches(&rows))?;
+    let mut reach = Reach::default();
+    found.iter().for_each(|stretch| reach.add(&stretch.rows, stretch.range.len()));
+    (reach == entry.reach).then(|| found.into_iter().map(|stretch| stretch.rows).collect())
 }
 
 /// A block as a search wants it.
@@ -203,6 +285,30 @@ pub struct PackedBlock {
 
 fn unpack(column: &ColumnEntry, packed: &[u8]) -> Option<Vec<u8>> {
     Codec::from_byte(column.codec)?.unpack(packed, column.raw_len as usize)
+}
+
+/// The id and the footer, from the backup where the header or the footer is damaged, and what was damaged.
+fn read_ends(file: &dyn File, path: &Path, file_bytes: u64) -> Result<(Id, Footer, Vec<Damage>), ReadError> {
+    let (own, broken) = match read_header(file, path) {
+        Ok((id, version)) => match read_footer(file, path, file_bytes, version) {
+            Ok(footer) => return Ok((id, footer, Vec::new())),
+            Err(broken) => (Some(id), broken),
+        },
+        Err(broken) => (None, broken),
+    };
+    let ReadError::Damaged { damage, .. } = &broken else { return Err(broken) };
+    match backup::find(file, path, file_bytes)? {
+        Some(Backup { id, version, footer }) if own.is_none_or(|own| own == id) => {
+            let mut damaged = vec![damage.clone()];
+            if own.is_none()
+                && let Err(ReadError::Damaged { damage, .. }) = read_footer(file, path, file_bytes, version)
+            {
+                damaged.push(damage);
+            }
+            Ok((id, footer, damaged))
+        }
+        _ => Err(broken),
+    }
 }
 
 fn read_header(file: &dyn File, path: &Path) -> Result<(Id, u32), ReadError> {

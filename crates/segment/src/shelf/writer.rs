@@ -11,6 +11,7 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use super::footer::{BlockEntry, ColumnEntry, Footer, Merge};
 use super::reader::PackedBlock;
 use super::{END_MAGIC, HEADER_LEN, MAGIC, VERSION};
+use super::{backup, recovery};
 use crate::block::Column;
 use crate::{BlockBuilder, Codec, Reach, packer};
 
@@ -21,6 +22,7 @@ const FOOTER_LEVEL: i32 = 3;
 #[derive(Debug)]
 pub struct Writer {
     file: Arc<dyn File>,
+    id: Id,
     at: u64,
     footer: Footer,
     numbers: HashMap<Labels, u32>,
@@ -47,6 +49,7 @@ impl Writer {
         file.append(&[&header(id)])?;
         Ok(Self {
             file,
+            id,
             at: HEADER_LEN as u64,
             footer: Footer::default(),
             numbers: HashMap::new(),
@@ -60,7 +63,6 @@ impl Writer {
     /// What the operating system says; the file is then of no use.
     pub fn append(&mut self, builder: &mut BlockBuilder, codec: Codec) -> io::Result<()> {
         let Some(packed) = builder.pack(codec, &mut self.encoder) else { return Ok(()) };
-        self.file.append(&[&packed.rows.bytes, &packed.text.bytes, &packed.filter])?;
         let entry = BlockEntry {
             at: self.at,
             rows: column_entry(&packed.rows)?,
@@ -71,9 +73,7 @@ impl Writer {
             reach: packed.reach,
             streams: packed.streams.into_iter().map(|labels| self.number(labels)).collect(),
         };
-        self.at += entry.packed_bytes();
-        self.footer.blocks.push(entry);
-        Ok(())
+        self.write(&[packed.rows.bytes, packed.text.bytes, packed.filter].concat(), entry)
     }
 
     /// Carries a block over from another segment as it is.
@@ -81,10 +81,14 @@ impl Writer {
     /// # Errors
     /// What the operating system says; the file is then of no use.
     pub fn carry(&mut self, block: &PackedBlock) -> io::Result<()> {
-        self.file.append(&[&block.bytes])?;
         let streams = block.streams.iter().map(|labels| self.number(labels.clone())).collect();
-        let entry = BlockEntry { at: self.at, streams, ..block.entry.clone() };
-        self.at += entry.packed_bytes();
+        self.write(&block.bytes, BlockEntry { at: self.at, streams, ..block.entry.clone() })
+    }
+
+    fn write(&mut self, block: &[u8], entry: BlockEntry) -> io::Result<()> {
+        let record = recovery::encode(block, entry.crc);
+        self.file.append(&[block, &record])?;
+        self.at += (block.len() + record.len()) as u64;
         self.footer.blocks.push(entry);
         Ok(())
     }
@@ -104,14 +108,16 @@ impl Writer {
         self.footer = Footer { sources, keys, merge, ..self.footer };
         let raw = self.footer.encode();
         let packed = packer::pack(&raw, FOOTER_LEVEL)?;
+        let backup = backup::trailer(self.at, &packed, length(raw.len())?, self.id);
+        let footer_at = self.at + (packed.len() + backup.len()) as u64;
         let mut trailer = Vec::with_capacity(super::TRAILER_LEN);
-        trailer.extend_from_slice(&self.at.to_le_bytes());
+        trailer.extend_from_slice(&footer_at.to_le_bytes());
         trailer.extend_from_slice(&length(packed.len())?.to_le_bytes());
         trailer.extend_from_slice(&length(raw.len())?.to_le_bytes());
         trailer.extend_from_slice(&crc32c::crc32c(&packed).to_le_bytes());
         trailer.extend_from_slice(&crc32c::crc32c(&trailer).to_le_bytes());
         trailer.extend_from_slice(&END_MAGIC);
-        self.file.append(&[&packed, &trailer])?;
+        self.file.append(&[&packed, &backup, &packed, &trailer])?;
         self.file.sync()?;
         Ok(self.footer)
     }

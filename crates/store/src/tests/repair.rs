@@ -107,7 +107,7 @@ fn damaged_blocks_are_not_held() {
     let entry = segment.footer().blocks[0].clone();
     let path = segment.reader().path().to_owned();
     // In its text.
-    machine.fs.flip_bit(&path, (entry.at + entry.rows_bytes() + 3) * 8);
+    machine.fs.spoil(&path, entry.at + entry.rows_bytes() + 3..entry.at + entry.packed_bytes() + 1);
     let now = later(&machine);
     assert_eq!(look(&shelf, Window::ALL, now, false).ids, all(&machine), "the rows are sound");
     let found = look(&shelf, Window::ALL, now, true);
@@ -117,7 +117,7 @@ fn damaged_blocks_are_not_held() {
     // In its rows.
     let other = Arc::clone(&shelf.segments()[3]);
     let entry = other.footer().blocks[0].clone();
-    machine.fs.flip_bit(other.reader().path(), (entry.at + entry.rows_bytes() / 2) * 8);
+    machine.fs.spoil(other.reader().path(), entry.at..entry.at + entry.packed_bytes() + 1);
     let left = look(&shelf, Window::ALL, now, false).ids;
     assert_eq!(left.len(), found.ids.len() - entry.reach.records);
     assert_eq!((segment.broken_blocks(), other.broken_blocks()), (1, 1));
