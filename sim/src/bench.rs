@@ -36,17 +36,24 @@ pub(crate) struct Bench {
 impl Bench {
     /// A node that takes in, and some stores.
     pub(crate) fn new(seed: u64, stores: usize, copies: usize) -> Self {
+        let again = Duration::from_secs(2);
+        let repair = repair::Config {
+            lost_after: LOST_AFTER,
+            margin: MARGIN,
+            period: PERIOD,
+            again,
+            ..repair::Config::default()
+        };
+        Self::with(seed, stores, copies, repair)
+    }
+
+    /// The same with given settings of repair.
+    pub(crate) fn with(seed: u64, stores: usize, copies: usize, repair: repair::Config) -> Self {
         let world = World::new(seed);
         let names: Vec<String> = (0..=stores).map(|number| format!("n{number}")).collect();
         let join = names.iter().map(|name| format!("{name}:7659")).collect();
         let mut settings = Settings::small(copies, 0, join, None);
-        settings.shelf.repair = repair::Config {
-            lost_after: LOST_AFTER,
-            margin: MARGIN,
-            period: PERIOD,
-            again: Duration::from_secs(2),
-            ..repair::Config::default()
-        };
+        settings.shelf.repair = repair;
         let machine = |(number, name): (usize, &String)| {
             let roles = if number == 0 { INGEST } else { STORE };
             Machine::new(world.add_node(name), number, roles, settings.clone())

@@ -6,13 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_doors::Fs as _;
-use bucksaw_record::Millis;
+use bucksaw_node::Node;
+use bucksaw_record::{Id, Millis};
 use bucksaw_segment::Reach;
 use bucksaw_store::Stored;
 use bucksaw_store::repair::{self, Hindrance};
 
 use crate::bench::{Bench, LOST_AFTER, PERIOD, REPAIRED};
 use crate::machine::Machine;
+
+/// Bound for these few records: at most 5 s until all nodes know of the replacement, 10 s until the newest records can be
+/// copied, and the steps of one second in between.
+const REPLACED: Duration = Duration::from_secs(20);
 
 #[test]
 fn copies_of_a_lost_store_are_restored() {
@@ -177,6 +182,62 @@ fn a_disk_that_comes_back_empty_is_a_loss() {
     machine.start();
     assert!(bench.copies().contains_key(&1));
     bench.repaired();
+}
+
+/// With the settings of the real program, and records of which the last came a moment ago.
+fn filled(seed: u64) -> Bench {
+    let mut bench = Bench::with(seed, 3, 2, repair::Config::default());
+    bench.send(30);
+    assert!(bench.world.run_until(|| bench.fleet.waiting() == 0, Duration::from_secs(60)));
+    bench
+}
+
+/// Whether all nodes know within a time that a store that is gone has no record that others lack.
+fn is_made_good_within(bench: &Bench, gone: Id, time: Duration) -> bool {
+    let knows = |node: &Node| bucksaw_query::made_good(&node.cluster.members(), 2).contains(&gone);
+    bench.world.run_until(|| bench.fleet.nodes().all(|(_, node)| knows(node)), time)
+}
+
+#[test]
+fn a_replaced_disk_is_restored_within_seconds() {
+    for seed in 20..25 {
+        let mut bench = filled(seed);
+        let gone = bench.fleet.machines[2].id();
+        bench.fleet.machines[2].lose_disk();
+        bench.fleet.machines[2].start();
+        let began = bench.world.now();
+        assert!(is_made_good_within(&bench, gone, REPLACED), "seed {seed}: {:#?}", bench.statuses());
+        let left = REPLACED.saturating_sub(bench.world.now() - began);
+        assert!(bench.is_whole_within(left), "seed {seed}: {:?} {:#?}", bench.copies(), bench.statuses());
+    }
+}
+
+#[test]
+fn an_emptied_shelf_is_restored_within_seconds() {
+    for seed in 20..25 {
+        let mut bench = filled(seed);
+        bench.fleet.machines[2].kill();
+        let fs = bench.fleet.machines[2].host.fs();
+        let files: Vec<_> = fs.paths().into_iter().filter(|path| path.starts_with("/data/shelf")).collect();
+        bench.fleet.machines[2].host.restart();
+        files.iter().for_each(|path| fs.remove(path).unwrap());
+        fs.sync_dir(Path::new("/data/shelf")).unwrap();
+        bench.fleet.machines[2].start();
+        assert!(bench.copies().contains_key(&1));
+        assert!(bench.is_whole_within(REPLACED), "seed {seed}: {:?} {:#?}", bench.copies(), bench.statuses());
+    }
+}
+
+#[test]
+fn a_store_that_never_returns_is_restored_soon_after_the_grace() {
+    let mut bench = filled(26);
+    let gone = bench.fleet.machines[2].id();
+    bench.destroy(2);
+    let grace = repair::Config::default().lost_after;
+    bench.pass(grace);
+    assert_eq!(bench.restored_bytes(), 0, "it may only be started anew");
+    assert!(bench.is_whole_within(REPLACED), "{:?} {:#?}", bench.copies(), bench.statuses());
+    assert!(is_made_good_within(&bench, gone, REPLACED), "{:#?}", bench.statuses());
 }
 
 #[test]

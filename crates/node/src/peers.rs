@@ -38,10 +38,22 @@ impl Peers for Others {
             incarnation: member.facts.incarnation,
             mark: member.facts.mark(),
             is_live: member.is_live(),
+            is_replaced: is_replaced(member, &members),
+            // A node counts its shelf and measures its free space in one step; before that both are 0.
+            has_counted: member.facts.free_bytes > 0,
             takes: !member.facts.draining && own.copies_to(&member.facts),
         };
         others.map(fellow).collect()
     }
+}
+
+/// Whether a live node with another id started later at the address of a node that is gone.
+fn is_replaced(gone: &Member, members: &[Member]) -> bool {
+    let takes_its_place = |other: &Member| {
+        let (new, old) = (&other.facts, &gone.facts);
+        other.is_live() && new.node != old.node && new.address == old.address && new.incarnation > old.incarnation
+    };
+    !gone.is_live() && members.iter().any(takes_its_place)
 }
 
 fn peer(member: &Member) -> Peer {

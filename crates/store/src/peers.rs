@@ -29,6 +29,10 @@ pub struct Fellow {
     pub mark: u64,
     /// Whether it is there, as far as is known; else it is down, or has left.
     pub is_live: bool,
+    /// Whether a node with another id started later at its address: its disk was replaced, so it does not come back.
+    pub is_replaced: bool,
+    /// Whether its facts of this incarnation count its shelf: the first facts after a start do not.
+    pub has_counted: bool,
     /// Whether it takes copies: not when it will go soon, or cannot read what is written here.
     pub takes: bool,
 }

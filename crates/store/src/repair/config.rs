@@ -12,7 +12,8 @@ pub struct Config {
     /// A store that is down, or has left, for so long is taken for lost. Shorter than a restart takes, each restart copies
     /// all that the store had.
     pub lost_after: Duration,
-    /// What came to a shelf less long ago may be on its way to others: twice as long as segments are reserved.
+    /// What came to a shelf less long ago may still be on its way to other stores. Longer than it usually takes to send a
+    /// segment and sync it. Where that takes longer, an unneeded copy can be made, which does no harm.
     pub margin: Duration,
     /// A window of which some store could not be asked, or that no other store took, is looked at again after so long.
     pub again: Duration,
@@ -24,7 +25,7 @@ impl Default for Config {
             bytes_per_second: 32 << 20,
             period: Duration::from_secs(24 * 3600),
             lost_after: Duration::from_secs(60),
-            margin: Duration::from_secs(120),
+            margin: Duration::from_secs(10),
             again: Duration::from_secs(10),
         }
     }

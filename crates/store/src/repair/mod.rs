@@ -17,6 +17,7 @@
 //!   own blocks against their checksums; a damaged block is not held, and is restored from another store as another copy.
 //! - *Hints* are windows in which somebody saw a copy missing ([`Repair::hint`]); they go before a pass.
 //! - *Gone and lost*: while a store is down and may come back, nothing is done; after `lost_after` it holds nothing.
+//!   A store whose disk was replaced does not come back: it is lost at once.
 //! - *Fresh* records, which came to the shelf less than `margin` ago, may be on their way to others still: those that
 //!   are missing copies are looked at again when they no longer are fresh, and only they.
 //! - What retention lets go of on any store is left to it, from a tenth of its time, at most an hour, before its end.

@@ -84,9 +84,11 @@ impl Watch {
             }
             !known.is_lost
         });
-        for known in self.0.values_mut() {
+        for (node, known) in &mut self.0 {
             let Some(since) = known.gone_since else { continue };
-            if !known.is_lost && now.saturating_sub(since) >= lost_after {
+            let is_replaced = fellows.iter().any(|fellow| fellow.peer.node == *node && fellow.is_replaced);
+            // A replaced disk does not come back, so nothing is gained by waiting for a restart.
+            if !known.is_lost && (is_replaced || now.saturating_sub(since) >= lost_after) {
                 known.is_lost = true;
                 seen.was_loss = true;
             }
@@ -126,11 +128,11 @@ impl Watch {
         known.takes = fellow.takes;
         if known.incarnation != fellow.incarnation {
             known.incarnation = fellow.incarnation;
-            // What it tells right after its start may come before it has looked.
+            // Facts that do not count the shelf yet are waited for, with an upper bound.
             known.check.get_or_insert((now + lost_after, known.held_bytes));
         }
         match known.check {
-            Some((due, before)) if now >= due => {
+            Some((due, before)) if fellow.has_counted || now >= due => {
                 if fellow.peer.held_bytes < before / 2 {
                     seen.was_shrunk = true;
                     seen.gone_bytes += before - fellow.peer.held_bytes;
@@ -205,7 +207,7 @@ mod tests {
     fn fellow(number: u64, is_live: bool) -> Fellow {
         let address = "10.0.0.1:7659".parse().unwrap();
         let peer = Peer { node: node(number), address, held_bytes: 1_000, free_bytes: 1 };
-        Fellow { peer, incarnation: node(1), mark: 1, is_live, takes: true }
+        Fellow { peer, incarnation: node(1), mark: 1, is_live, is_replaced: false, has_counted: false, takes: true }
     }
 
     #[derive(Default)]
@@ -262,6 +264,37 @@ mod tests {
         bench.after(0, &[fellow(1, true)]);
         bench.after(1, &[with(0)]);
         assert_eq!(bench.after(60, &[with(900)]), (false, false, false));
+    }
+
+    #[test]
+    fn a_replaced_store_is_lost_at_once() {
+        let mut bench = Bench::default();
+        bench.after(0, &[fellow(1, true)]);
+        bench.after(1, &[fellow(1, false)]);
+        let replaced = Fellow { is_replaced: true, ..fellow(1, false) };
+        assert_eq!(bench.after(1, &[replaced, fellow(2, true)]), (false, true, true));
+        assert_eq!(bench.watch.lost(), [node(1)]);
+        assert_eq!(bench.after(1, &[replaced, fellow(2, true)]), (false, false, false), "it is lost once");
+        // Its disk is mounted elsewhere after all.
+        bench.after(1, &[fellow(1, true), fellow(2, true)]);
+        assert!(bench.watch.lost().is_empty());
+    }
+
+    #[test]
+    fn an_emptied_shelf_is_a_loss_when_it_is_counted() {
+        let mut bench = Bench::default();
+        bench.after(0, &[fellow(1, true)]);
+        let with = |held_bytes, has_counted| {
+            let mut back = Fellow { incarnation: node(2), has_counted, ..fellow(1, true) };
+            back.peer.held_bytes = held_bytes;
+            back
+        };
+        assert_eq!(bench.after(1, &[with(0, false)]), (false, false, false), "it has not counted yet");
+        assert_eq!(bench.after(1, &[with(0, true)]), (false, true, false));
+        assert_eq!(bench.after(60, &[with(0, true)]), (false, false, false), "it is a loss once");
+        let mut bench = Bench::default();
+        bench.after(0, &[fellow(1, true)]);
+        assert_eq!(bench.after(1, &[with(1_000, true)]), (false, false, false), "a mere restart is none");
     }
 
     #[test]
