@@ -173,7 +173,8 @@ mod tests {
                     {"id": "b", "member": "suspect", "since": "T", "state": "ready", "queue_oldest_pending_seconds": 90.0},
                     {"id": "c", "member": "alive", "state": "silent", "twin": "h:2"},
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
-                    {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0},
+                    {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
+                        "segments_rebuilt": 2},
                     {"id": "f", "state": "ready", "apart": "speaks version 1.9"},
                 ],
                 "protocol": "1.1",
@@ -181,7 +182,7 @@ mod tests {
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "6 nodes, 13 things to see to:",
+                "6 nodes, 14 things to see to:",
                 "- 1 of 3 stores is there: until 2 more come, nothing is gathered, and records stay where they were taken in \
                  and are found there",
                 "- a (a:1) is down since T: what it alone holds is missing from answers",
@@ -193,6 +194,7 @@ mod tests {
                 "- d:1 has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
+                "- e has files with damage that was rebuilt, and no record is missing: check its disk",
                 "- f speaks version 1.9",
                 "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member",
                 "- a node at an unknown address speaks version 0 of what nodes say to each other, and this one 1.1: it is no member",

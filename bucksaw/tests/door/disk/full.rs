@@ -49,9 +49,14 @@ fn fill_for_good(node: &Node, durability: &str, random: &mut Random) -> usize {
     wait_until("nothing more fits, packed as it is", || {
         // What waits for the store makes it take at once all that it can.
         accepted = fill(node, "bulk", accepted, random);
-        fs::read_dir(node.dir().join("queue")).unwrap().count() == 0 && node.metric("bucksaw_disk_full") == 1.0
+        segments_in_queue(node) == 0 && node.metric("bucksaw_disk_full") == 1.0
     });
     accepted
+}
+
+fn segments_in_queue(node: &Node) -> usize {
+    let names = fs::read_dir(node.dir().join("queue")).unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|path| path.extension().is_some()).count()
 }
 
 /// Each accepted batch is there whole and once.
