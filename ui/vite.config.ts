@@ -8,6 +8,7 @@ export default defineConfig({
   build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false }, reportCompressedSize: false },
   worker: { format: "es" },
   // `npm run dev` beside a node on its default port.
-  server: { proxy: { "/api": "http://127.0.0.1:7650" } },
+  // `changeOrigin: false` keeps the browser's Host, which the node compares with Origin.
+  server: { proxy: { "/api": { target: "http://127.0.0.1:7650", changeOrigin: false } } },
   test: { include: ["test/**/*.test.ts"], environment: "node" },
 });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
-use crate::values::{ByteSize, HostPort, Limit, Listen};
+use crate::values::{ByteSize, HostName, HostPort, Limit, Listen};
 
 /// Run a node
 ///
@@ -29,6 +29,14 @@ pub(crate) struct ServeArgs {
     /// Address of the HTTP API and the page
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7650")]
     pub(crate) listen: Listen,
+
+    /// Host name by which HTTP clients may call the node; repeatable
+    ///
+    /// Addresses, localhost, and the host names of --listen and --advertise-cluster are always allowed. A request with
+    /// another name is refused, because a web page could reach the node by it (DNS rebinding). `*` allows every name: for
+    /// a node behind a proxy that checks it.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) http_allowed_host: Vec<HostName>,
 
     /// Address for lines that are accepted once they are written
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7651")]

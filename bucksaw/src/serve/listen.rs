@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use bucksaw_cluster::Roles;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tokio::runtime::Runtime;
+use tracing::warn;
 
 use crate::args::ServeArgs;
 use crate::values::{HostPort, Listen};
@@ -44,6 +45,24 @@ impl Listeners {
     }
 }
 
+/// Warns of each listener that other machines can reach. There is no authentication.
+pub(super) fn warn_of_exposed(addresses: &BTreeMap<String, String>) {
+    for (listener, address) in exposed(addresses) {
+        warn!(
+            listener,
+            address,
+            "THIS LISTENER IS OPEN TO OTHER MACHINES AND HAS NO AUTHENTICATION: whoever reaches it can read and write all records; restrict it by a firewall, or listen on 127.0.0.1"
+        );
+    }
+}
+
+/// The listeners that are not on loopback.
+fn exposed(addresses: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
+    let is_exposed = |address: &str| address.parse().is_ok_and(|at: SocketAddr| !at.ip().to_canonical().is_loopback());
+    let named = addresses.iter().map(|(name, address)| (name.as_str(), address.as_str()));
+    named.filter(move |(_, address)| is_exposed(address))
+}
+
 async fn bind(flag: &str, listen: &Listen) -> anyhow::Result<Option<TcpListener>> {
     let Some(at) = &listen.0 else { return Ok(None) };
     let (wanted, address) = (at.to_string(), look_up(flag, at).await?);
@@ -63,4 +82,23 @@ pub(super) async fn look_up(flag: &str, at: &HostPort) -> anyhow::Result<SocketA
     let wanted = at.to_string();
     let found = lookup_host(&wanted).await.with_context(|| format!("{flag} {wanted}: cannot find that host"))?.next();
     found.with_context(|| format!("{flag} {wanted}: that host has no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_beyond_loopback_are_exposed() {
+        let check = |address: &str, want: bool| {
+            let addresses = BTreeMap::from([("http".to_owned(), address.to_owned())]);
+            assert_eq!(exposed(&addresses).count() == 1, want, "{address}");
+        };
+        for near in ["127.0.0.1:7650", "127.8.8.8:1", "[::1]:7650", "[::ffff:127.0.0.1]:7650"] {
+            check(near, false);
+        }
+        for far in ["0.0.0.0:7650", "[::]:7650", "10.0.0.1:7650", "[::ffff:10.0.0.1]:7650", "[2001:db8::1]:1"] {
+            check(far, true);
+        }
+    }
 }

@@ -77,13 +77,14 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let pool = cores::pool().context("cannot start the threads that search")?;
     let parts = (Arc::clone(&queue), Arc::clone(&shelf));
     let engine = Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), settings::query(&args), metrics.query));
+    let mut addresses = listeners.addresses();
+    listen::warn_of_exposed(&addresses);
     let intake = Intake {
         queue: Arc::clone(&queue),
-        config: settings::sources(&args),
+        config: settings::sources(&args, addresses.get("http").cloned()),
         doors: doors.clone(),
         metrics: metrics.sources,
     };
-    let mut addresses = listeners.addresses();
     let tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(inner.handle().clone()).modest(modest.handle().clone()));
     let facts = cluster::facts(data_dir.node(), roles, &addresses, reached_at);
     addresses.extend(reached_at.map(|at| ("cluster".to_owned(), at.to_string())));

@@ -101,18 +101,29 @@ fn opened_bytes() -> u64 {
     OPENED_BYTES_MAX.min(memory / 8)
 }
 
-pub(super) fn sources(args: &ServeArgs) -> bucksaw_sources::Config {
-    bucksaw_sources::Config { record_bytes_max: record_bytes_max(args), ..bucksaw_sources::Config::default() }
+pub(super) fn sources(args: &ServeArgs, http_address: Option<String>) -> bucksaw_sources::Config {
+    bucksaw_sources::Config {
+        http_address,
+        record_bytes_max: record_bytes_max(args),
+        ..bucksaw_sources::Config::default()
+    }
 }
 
 pub(super) fn api(args: &ServeArgs) -> bucksaw_api::Config {
     bucksaw_api::Config {
+        allowed_hosts: allowed_hosts(args),
         record_bytes_max: record_bytes_max(args),
         bodies_bytes_max: usize::try_from(args.max_bodies_bytes.0).unwrap_or(usize::MAX),
         // More at a time are no faster, and the allocator keeps some memory for each thread.
         ingests_max: (4 * cores()).min(INGESTS_MAX),
         ..bucksaw_api::Config::default()
     }
+}
+
+/// The names by which HTTP clients may call the node: those given for that, and those that it listens at or tells others.
+fn allowed_hosts(args: &ServeArgs) -> Vec<String> {
+    let own = args.listen.0.iter().chain(&args.advertise_cluster).map(|at| at.host().to_owned());
+    own.chain(args.http_allowed_host.iter().map(ToString::to_string)).collect()
 }
 
 fn record_bytes_max(args: &ServeArgs) -> usize {

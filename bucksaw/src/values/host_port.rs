@@ -18,6 +18,13 @@ pub(crate) struct HostPort {
 #[error("expected HOST:PORT such as 127.0.0.1:7651 or [::1]:7651")]
 pub(crate) struct InvalidHostPort;
 
+impl HostPort {
+    /// The host, an IPv6 address without brackets.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
 impl FromStr for HostPort {
     type Err = InvalidHostPort;
 

@@ -2,11 +2,13 @@
 //! what was expected when it cannot.
 
 mod byte_size;
+mod host_name;
 mod host_port;
 mod limit;
 mod node_url;
 
 pub(crate) use byte_size::ByteSize;
+pub(crate) use host_name::HostName;
 pub(crate) use host_port::{HostPort, Listen};
 pub(crate) use limit::Limit;
 pub(crate) use node_url::NodeUrl;

@@ -6,6 +6,7 @@ mod expressions;
 mod framed;
 mod garbage;
 mod half_closed;
+mod line_ports;
 mod long_lines;
 mod readers;
 mod slow;

@@ -6,4 +6,5 @@ mod ingest;
 mod operate;
 mod page;
 mod retry;
+mod web;
 mod wrong;

@@ -42,6 +42,7 @@ pub struct App {
     pub(crate) info: Arc<NodeInfo>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) bodies: Budget,
+    pub(crate) metrics: Metrics,
     pub(crate) ingests: Arc<Semaphore>,
     pub(crate) queries: Arc<Semaphore>,
     pub(crate) answers: Arc<Semaphore>,
@@ -72,12 +73,13 @@ impl App {
         registry: Registry,
     ) -> Self {
         let most = Unpacker::most_of_one(config.record_bytes_max);
-        let bodies = Budget::new(config.bodies_bytes_max, most, config.bodies_wait_max, metrics);
+        let bodies = Budget::new(config.bodies_bytes_max, most, config.bodies_wait_max, metrics.clone());
         Self {
             engine,
             scatter: None,
             doors,
             bodies,
+            metrics,
             ingests: Arc::new(Semaphore::new(config.ingests_max)),
             queries: Arc::new(Semaphore::new(config.queries_max)),
             answers: Arc::new(Semaphore::new(config.answers_max)),

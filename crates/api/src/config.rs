@@ -5,6 +5,8 @@ use std::time::Duration;
 /// Settings of the HTTP surface.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Host names by which clients may call the node, besides `localhost` and all addresses; `*` allows every name.
+    pub allowed_hosts: Vec<String>,
     /// Connections at the same time; further ones wait in the kernel's backlog.
     pub connections_max: usize,
     /// A client must have sent the head of its request within this time.
@@ -35,6 +37,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            allowed_hosts: Vec::new(),
             connections_max: 8_192,
             header_timeout: Duration::from_secs(10),
             body_idle_timeout: Duration::from_secs(30),

@@ -10,6 +10,7 @@ mod cluster;
 mod config;
 mod copies;
 mod error;
+mod guard;
 mod history;
 mod ingest;
 mod metrics;

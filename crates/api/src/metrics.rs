@@ -1,8 +1,18 @@
 //! What the HTTP surface counts. Records are counted by the queue, by source.
 
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use crate::guard::Reason;
+
+/// The label `reason` of refused requests.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ByReason {
+    pub(crate) reason: Reason,
+}
 
 /// Counters and gauges of the HTTP surface.
 #[derive(Clone, Debug)]
@@ -10,19 +20,32 @@ pub struct Metrics {
     pub(crate) body_bytes: Gauge,
     pub(crate) bodies_waiting: Gauge,
     pub(crate) bodies_refused: Counter,
+    pub(crate) requests_refused: Family<ByReason, Counter>,
 }
 
 impl Metrics {
     /// Registers the surface's metrics.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics =
-            Self { body_bytes: Gauge::default(), bodies_waiting: Gauge::default(), bodies_refused: Counter::default() };
+        let metrics = Self {
+            body_bytes: Gauge::default(),
+            bodies_waiting: Gauge::default(),
+            bodies_refused: Counter::default(),
+            requests_refused: Family::default(),
+        };
         let all = metrics.clone();
         let api = registry.sub_registry_with_prefix("api");
         api.register("body_bytes", "Memory that the bodies being taken in may hold now", all.body_bytes);
         api.register("bodies_waiting", "Bodies that are not read because that memory is used up", all.bodies_waiting);
         api.register("bodies_refused", "Bodies told to come again for want of that memory", all.bodies_refused);
+        api.register(
+            "requests_refused",
+            "HTTP requests refused because of a host name that is not allowed, or sent by pages of other origins",
+            all.requests_refused,
+        );
+        for reason in Reason::ALL {
+            drop(metrics.requests_refused.get_or_create(&ByReason { reason }));
+        }
         metrics
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -14,7 +15,8 @@ use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::app::App;
-use crate::{history, ingest, node, page, query, socket, tail};
+use crate::guard::Guard;
+use crate::{guard, history, ingest, node, page, query, socket, tail};
 
 /// How long requests that run have to come to their end when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -76,6 +78,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 fn router(app: App) -> Router {
+    let guard = Guard::new(&app.config.allowed_hosts, app.metrics.clone());
     Router::new()
         .route("/", get(page::index))
         .route("/nodes", get(page::index))
@@ -97,5 +100,7 @@ fn router(app: App) -> Router {
         .route("/-/ready", get(node::ready))
         .fallback(node::nothing_here)
         .method_not_allowed_fallback(node::other_method)
+        // Around every route and both fallbacks.
+        .layer(from_fn_with_state(guard, guard::guard))
         .with_state(app)
 }

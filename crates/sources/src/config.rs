@@ -7,6 +7,8 @@ use bucksaw_segment::Header;
 /// Settings of a listener.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Where HTTP is served. Clients that send HTTP to a listener for lines get this address in the error.
+    pub http_address: Option<String>,
     /// Longer lines are cut here, in bytes, the LF not counted. At most [`Self::RECORD_BYTES_LIMIT`] counts.
     pub record_bytes_max: usize,
     /// Connections of one listener. Those beyond it wait in the kernel's backlog until one closes.
@@ -53,6 +55,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            http_address: None,
             record_bytes_max: 1 << 20,
             connections_max: 10_000,
             partial_bytes_max: 64 << 20,

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use crate::feed::{CHUNK_BYTES, Feed, Read};
 use crate::opening::{LABELS_LINE_MAX, Opening};
 use crate::shared::{Carried, Opened, Shared};
-use crate::{framed, lines};
+use crate::{framed, http, lines};
 
 /// A client that says nothing is probed after this, and given up when it does not answer: else those that vanished
 /// without a word would use up the connections in the end.
@@ -36,6 +36,16 @@ pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Sha
     }
     let mut feed = Feed::new(&socket, stop, Arc::clone(&shared.intake.doors.clock));
     let (opening, mut first) = open(&mut feed, &shared).await;
+    if opening == Opening::Http {
+        shared.intake.metrics.http_refused.inc();
+        if shared.may_warn() {
+            warn!(%peer, "a client speaks HTTP at a port for lines: it is refused");
+        }
+        drop(feed);
+        http::refuse(&mut socket, shared.intake.config.http_address.as_deref()).await;
+        farewell(&mut socket).await;
+        return;
+    }
     if !matches!(opening, Opening::Framed) && !feed.is_stopped() && shared.guide().shuts(shared.port()) {
         // It cannot be told where to go; what it sent tells it by coming to nothing.
         shared.intake.metrics.dropped_bytes.inc_by(first.len() as u64);
@@ -62,7 +72,8 @@ pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Sha
             }
             Labels::default()
         }
-        Opening::Lines | Opening::Undecided => Labels::default(),
+        // HTTP was refused above.
+        Opening::Http | Opening::Lines | Opening::Undecided => Labels::default(),
     };
     lines::run(&mut feed, &shared, labels, first).await;
 }

@@ -43,6 +43,7 @@ mod connection;
 mod feed;
 mod framed;
 mod going;
+mod http;
 mod inbox;
 mod lines;
 mod metrics;

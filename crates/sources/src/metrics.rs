@@ -21,6 +21,7 @@ pub struct Metrics {
     pub(crate) opened: Family<ByDurability, Counter>,
     pub(crate) accept_failed: Counter,
     pub(crate) protocol_errors: Counter,
+    pub(crate) http_refused: Counter,
     pub(crate) dropped_bytes: Counter,
 }
 
@@ -33,6 +34,7 @@ impl Metrics {
             opened: Family::default(),
             accept_failed: Counter::default(),
             protocol_errors: Counter::default(),
+            http_refused: Counter::default(),
             dropped_bytes: Counter::default(),
         };
         let all = metrics.clone();
@@ -42,6 +44,11 @@ impl Metrics {
         sources.register("connections_opened", "TCP connections accepted", all.opened);
         sources.register("accept_failed", "TCP connections that could not be accepted", all.accept_failed);
         sources.register("protocol_errors", "Clients of the framed protocol that broke it", all.protocol_errors);
+        sources.register(
+            "http_refused",
+            "Connections refused because they spoke HTTP at a port for lines",
+            all.http_refused,
+        );
         sources.register(
             "dropped_bytes",
             "Bytes of lines read and not kept: shutdown or write errors",

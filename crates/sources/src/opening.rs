@@ -3,6 +3,8 @@
 use bucksaw_record::{InvalidLabels, Labels};
 use bucksaw_wire::MAGIC;
 
+use crate::http;
+
 /// How a first line starts that sets the labels of the stream.
 const LABELS: &[u8] = b"#labels ";
 
@@ -16,6 +18,8 @@ pub(crate) enum Opening {
     Undecided,
     /// The framed protocol.
     Framed,
+    /// HTTP, which is spoken at another port.
+    Http,
     /// Lines.
     Lines,
     /// Lines after a first one of so many bytes that sets the labels.
@@ -44,7 +48,7 @@ impl Opening {
         if MAGIC.starts_with(bytes) || LABELS.starts_with(bytes) {
             return Self::Undecided;
         }
-        let Some(labels) = bytes.strip_prefix(LABELS) else { return Self::Lines };
+        let Some(labels) = bytes.strip_prefix(LABELS) else { return http::first_line(bytes) };
         let within = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
         let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
             return if within.len() < LABELS_LINE_MAX { Self::Undecided } else { Self::Mislabelled(Mislabelled::Long) };
@@ -72,6 +76,7 @@ mod tests {
         check(b"\x89BSW\r\n\x1a\nrest", Opening::Framed);
         check(b"\x89BSX", Opening::Lines);
         check(b"x", Opening::Lines);
+        check(b"GET / HTTP/1.1\r\n", Opening::Http);
         check(b"\n", Opening::Lines);
         check(b"#lab", Opening::Undecided);
         check(b"#labels\n", Opening::Lines);

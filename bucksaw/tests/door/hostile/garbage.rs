@@ -20,8 +20,8 @@ const STARTS: [&[u8]; 8] = [
     b"\x89BSW\r\n\x1a\n\x01\x00\x00\x00\x00\x00\x00\x00BSWF",
     b"#labels ",
     b"GET /api/v1/query?q=",
-    b"POST /api/v1/ingest HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
-    b"POST /api/v1/ingest HTTP/1.1\r\nHost: x\r\nContent-Encoding: zstd\r\nContent-Length: 9\r\n\r\n",
+    b"POST /api/v1/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    b"POST /api/v1/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Encoding: zstd\r\nContent-Length: 9\r\n\r\n",
 ];
 
 #[test]

@@ -47,7 +47,7 @@ fn an_abandoned_query_ends() {
     for call in ["query", "count", "histogram", "fields"] {
         let mut stream = node.connect("http");
         let target = format!("/api/v1/{call}?from=1h&q={}", encode(EXPENSIVE));
-        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).unwrap();
         wait_until("the query runs", || in_flight() == 1.0);
         drop(stream);
         let gone = Instant::now();
@@ -97,7 +97,7 @@ fn an_answer_that_nobody_reads_is_not_held_whole() {
     fill(&node, 300);
     let before = node.peak_bytes();
     let mut stalled = node.connect("http");
-    stalled.write_all(b"GET /api/v1/query?from=1h HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stalled.write_all(b"GET /api/v1/query?from=1h HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
     wait_until("it is being answered", || node.metric("bucksaw_query_in_flight") == 1.0);
     assert_eq!(node.count("xerxes") as usize, filled(300), "others are answered");
     assert_eq!(node.metric("bucksaw_query_in_flight"), 1.0, "it waits for its reader");
@@ -117,7 +117,7 @@ fn answers_that_nobody_reads_hold_little_and_stop_nobody() {
     let ask = |order: &str| {
         let mut stalled = node.connect("http");
         let target = format!("/api/v1/query?from=1h&order={order}");
-        stalled.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        stalled.write_all(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).unwrap();
         stalled
     };
     let stalled: Vec<_> = (0..STALLED).map(|at| ask(if at % 2 == 0 { "asc" } else { "desc" })).collect();

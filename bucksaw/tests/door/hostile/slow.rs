@@ -18,7 +18,8 @@ fn heads_that_drip_are_cut_off() {
     let mut node = Node::start(&[]);
     let started = Instant::now();
     let mut open: Vec<TcpStream> = (0..50).map(|_| node.connect("http")).collect();
-    open.iter_mut().for_each(|stream| stream.write_all(b"GET /api/v1/query?q=x HTTP/1.1\r\nHost: x\r\n").unwrap());
+    open.iter_mut()
+        .for_each(|stream| stream.write_all(b"GET /api/v1/query?q=x HTTP/1.1\r\nHost: 127.0.0.1\r\n").unwrap());
     while !open.is_empty() {
         assert!(started.elapsed() < HEAD_TIME.end, "{} heads still drip", open.len());
         node.get("/-/ready").expect(200);
@@ -42,7 +43,7 @@ fn is_open(stream: &mut TcpStream) -> bool {
 fn bodies_that_drip_hold_no_thread() {
     let mut node = Node::start(&[]);
     let mut open: Vec<TcpStream> = (0..100).map(|_| node.connect("http")).collect();
-    let head = b"POST /api/v1/ingest?label=from=drips HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
+    let head = b"POST /api/v1/ingest?label=from=drips HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n";
     open.iter_mut().for_each(|stream| stream.write_all(head).unwrap());
     for _ in 0..5 {
         open.iter_mut().for_each(|stream| stream.write_all(b"x").unwrap());

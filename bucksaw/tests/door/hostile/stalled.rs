@@ -25,7 +25,7 @@ const MEMORY_MAX: u64 = 160 << 20;
 /// Opens connections that each send half a body and stall. What does not fit into the sockets is sent from threads.
 fn stall(node: &Node, headers: &str, half: &[u8]) -> Vec<TcpStream> {
     let head = format!(
-        "POST /api/v1/ingest?label=from=stalled HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n{headers}\r\n",
+        "POST /api/v1/ingest?label=from=stalled HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n{headers}\r\n",
         half.len() * 2
     );
     let streams: Vec<TcpStream> = (0..CLIENTS).map(|_| node.connect("http")).collect();

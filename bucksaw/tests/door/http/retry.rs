@@ -75,7 +75,7 @@ fn a_retry_completes_what_was_begun() {
     let mut node = Node::start(&[]);
     let text = lines(Config { format: Format::Text, size: Some(200), seed: 6 }, 12_000);
     // A connection that breaks in the middle of the body: more or less of it has been taken.
-    let head = "POST /api/v1/ingest HTTP/1.1\r\nHost: a\r\n";
+    let head = "POST /api/v1/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\n";
     let mut stream = node.connect("http");
     let begun = format!("{head}Content-Length: {}\r\n{}: {}\r\n\r\n", text.len(), KEY.0, KEY.1);
     stream.write_all(&[begun.as_bytes(), &text[..2_000_000]].concat()).unwrap();

@@ -1,0 +1,88 @@
+//! What web pages of others may make a browser do: nothing but open the page.
+
+use std::io::{Read as _, Write as _};
+
+use crate::client::{Answer, Open};
+use crate::node::Node;
+
+/// Sends a request with exactly these headers.
+fn send(node: &Node, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let mut stream = node.connect("http");
+    let mut request = format!("{method} {target} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    for (name, value) in headers {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{request}\r\n{body}").as_bytes()).unwrap();
+    let mut open = Open::read(stream).unwrap();
+    let mut body = Vec::new();
+    open.body.read_to_end(&mut body).unwrap();
+    Answer { status: open.status, headers: open.headers, body, trailers: Vec::new() }
+}
+
+/// The value of the metric of refusals with this reason.
+fn refused(node: &Node, reason: &str) -> f64 {
+    node.metric(&format!("bucksaw_api_requests_refused_total{{reason=\"{reason}\"}}"))
+}
+
+#[test]
+fn names_that_are_not_configured_are_refused() {
+    let node = Node::start(&["--http-allowed-host", "logs.example", "--http-allowed-host", "more.example"]);
+    let own = node.address("http").to_owned();
+    let port = own.rsplit_once(':').unwrap().1;
+    let targets = [
+        ("GET", "/"),
+        ("GET", "/metrics"),
+        ("GET", "/-/healthy"),
+        ("GET", "/api/v1/query?q=a"),
+        ("POST", "/api/v1/forget?node=x"),
+        ("GET", "/nothing"),
+        ("PUT", "/api/v1/query"),
+    ];
+    for (method, target) in targets {
+        let host = format!("evil.example:{port}");
+        let answer = send(&node, method, target, &[("Host", &host)], "").expect(421);
+        let text = answer.text();
+        assert!(text.contains("--http-allowed-host"), "{text}");
+        assert!(!text.trim_end().contains('\n') && answer.json()["error"].is_string(), "{text}");
+    }
+    for host in [own.clone(), format!("localhost:{port}"), "logs.example".to_owned(), "more.example:1".to_owned()] {
+        send(&node, "GET", "/-/healthy", &[("Host", &host)], "").expect(200);
+    }
+    send(&node, "POST", "/api/v1/ingest", &[("Host", "evil.example")], "a line\n").expect(421);
+    assert_eq!(node.count(""), 0);
+    assert_eq!(refused(&node, "host"), 8.0);
+    let mut node = node;
+    node.restart_with(&["--http-allowed-host", "*"]);
+    send(&node, "GET", "/api/v1/cluster", &[("Host", "evil.example")], "").expect(200);
+}
+
+#[test]
+fn pages_of_other_origins_can_neither_write_nor_read() {
+    let node = Node::start(&[]);
+    let host = node.address("http").to_owned();
+    let own = format!("http://{host}");
+    let post = |headers: &[(&str, &str)]| {
+        let headers = [&[("Host", host.as_str()), ("Content-Type", "text/plain")], headers].concat();
+        send(&node, "POST", "/api/v1/ingest", &headers, "written by a page\n")
+    };
+    for origin in ["http://evil.example", "null", "http://127.0.0.1:1", "https://evil.example"] {
+        post(&[("Origin", origin)]).expect(403);
+        for (method, target) in
+            [("POST", "/api/v1/forget?node=00000000000000000000000000"), ("OPTIONS", "/api/v1/ingest")]
+        {
+            send(&node, method, target, &[("Host", &host), ("Origin", origin)], "").expect(403);
+        }
+    }
+    assert_eq!(refused(&node, "origin"), 12.0);
+    for site in ["cross-site", "same-site"] {
+        post(&[("Sec-Fetch-Site", site)]).expect(403);
+        let link = [("Host", host.as_str()), ("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", "navigate")];
+        send(&node, "GET", "/api/v1/query?q=", &link, "").expect(403);
+        send(&node, "GET", "/", &link, "").expect(200);
+        send(&node, "GET", "/nodes?x=y", &link, "").expect(200);
+    }
+    assert_eq!(refused(&node, "fetch_site"), 4.0);
+    assert_eq!(node.count(""), 0);
+    post(&[("Origin", &own), ("Sec-Fetch-Site", "same-origin")]).expect(200);
+    assert_eq!(node.count(""), 1);
+}

@@ -1,0 +1,309 @@
+//! Which requests a web page may cause: the check of `Host`, `Origin` and `Sec-Fetch-Site`, in front of every call.
+//!
+//! A browser sends requests to a node on behalf of any page that its user visits. Two attacks follow, and each has a
+//! check here:
+//! - A page of another origin posts to the node. Browsers name that origin in `Origin` and `Sec-Fetch-Site`; such a
+//!   request is refused with 403.
+//! - A page changes the address of its own host name to that of the node (DNS rebinding). Then the page and the node have
+//!   the same origin, but `Host` is the page's name. A name that is not configured is refused with 421.
+//!
+//! An address in `Host` is always accepted, because rebinding needs a name. A request without these headers is accepted:
+//! browsers send them, and other programs can send what they like.
+//!
+//! What it does not do: it authenticates nobody.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use prometheus_client::encoding::EncodeLabelValue;
+
+use crate::error::ApiError;
+use crate::metrics::{ByReason, Metrics};
+
+/// Allows every name.
+const ANY: &str = "*";
+
+/// The paths at which a link of another site may open the page.
+const PAGES: [&str; 2] = ["/", "/nodes"];
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Why a request is refused. The label of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[expect(non_camel_case_types, reason = "label values are lower case")]
+pub(crate) enum Reason {
+    /// `Host` is a name that is not allowed.
+    host,
+    /// `Origin` is not the origin of the node.
+    origin,
+    /// `Sec-Fetch-Site` says that another site caused the request.
+    fetch_site,
+}
+
+impl Reason {
+    pub(crate) const ALL: [Self; 3] = [Self::host, Self::origin, Self::fetch_site];
+}
+
+/// The check, with the names that are allowed. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    names: Arc<[String]>,
+    metrics: Metrics,
+}
+
+impl Guard {
+    /// Allows these host names besides `localhost` and all addresses; [`ANY`] allows all.
+    pub(crate) fn new(names: &[String], metrics: Metrics) -> Self {
+        Self { names: names.iter().map(|name| canonical(name)).collect(), metrics }
+    }
+
+    /// Whether a request may pass.
+    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Reason> {
+        let host = self.host(uri, headers)?;
+        match foreign(host, headers) {
+            Some(_) if opens_page(method, uri, headers) => Ok(()),
+            Some(reason) => Err(reason),
+            None => Ok(()),
+        }
+    }
+
+    /// The authority that the client asked for, when it is allowed; `None` where the client named none.
+    fn host<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Option<Authority<'a>>, Reason> {
+        let mut all = headers.get_all(header::HOST).iter();
+        let (first, second) = (all.next(), all.next());
+        if second.is_some() {
+            return Err(Reason::host);
+        }
+        let stated = match first {
+            Some(value) => Some(value.to_str().ok().and_then(Authority::parse).ok_or(Reason::host)?),
+            None => None,
+        };
+        let target = match uri.authority() {
+            Some(authority) => Some(Authority::parse(authority.as_str()).ok_or(Reason::host)?),
+            None => None,
+        };
+        if [stated, target].into_iter().flatten().all(|authority| self.allows(authority.host)) {
+            // A target with an authority counts before `Host` (RFC 9112, section 3.2.2).
+            Ok(target.or(stated))
+        } else {
+            Err(Reason::host)
+        }
+    }
+
+    fn allows(&self, host: &str) -> bool {
+        if is_address(host) {
+            return true;
+        }
+        let host = canonical(host);
+        host == "localhost" || self.names.iter().any(|name| name == ANY || *name == host)
+    }
+}
+
+/// Refuses what must not pass; see the module.
+pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    match guard.check(request.method(), request.uri(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(reason) => {
+            guard.metrics.requests_refused.get_or_create(&ByReason { reason }).inc();
+            refusal(reason).into_response()
+        }
+    }
+}
+
+fn refusal(reason: Reason) -> ApiError {
+    match reason {
+        Reason::host => ApiError::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "the node is not known by the host name of this request: allow the name with --http-allowed-host NAME, or use the node's address",
+        ),
+        Reason::origin => ApiError::new(
+            StatusCode::FORBIDDEN,
+            "a web page of another origin sent this request (header Origin): only the node's own page may call it",
+        ),
+        Reason::fetch_site => ApiError::new(
+            StatusCode::FORBIDDEN,
+            "a web page of another site sent this request (header Sec-Fetch-Site): only the node's own page may call it",
+        ),
+    }
+}
+
+/// Why a request comes from another origin, when it does.
+fn foreign(host: Option<Authority<'_>>, headers: &HeaderMap) -> Option<Reason> {
+    let own = |origin: &str| {
+        let (scheme, authority) = origin.split_once("://")?;
+        let default_port = match scheme {
+            "http" => 80,
+            "https" => 443,
+            _ => return None,
+        };
+        let (origin, host) = (Authority::parse(authority)?, host?);
+        let same_port = origin.port.unwrap_or(default_port) == host.port.unwrap_or(default_port);
+        (same_port && canonical(origin.host) == canonical(host.host)).then_some(())
+    };
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    if origins.any(|origin| origin.to_str().ok().and_then(own).is_none()) {
+        return Some(Reason::origin);
+    }
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    sites.any(|site| site != "same-origin" && site != "none").then_some(Reason::fetch_site)
+}
+
+/// Whether a browser follows a link to the page itself, in a tab and not in a frame.
+fn opens_page(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+    let is = |name: HeaderName, want: &str| headers.get(name).is_some_and(|value| value == want);
+    method == Method::GET
+        && PAGES.contains(&uri.path())
+        && is(SEC_FETCH_MODE, "navigate")
+        && (is(SEC_FETCH_DEST, "document") || !headers.contains_key(SEC_FETCH_DEST))
+}
+
+/// `HOST` or `HOST:PORT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Authority<'a> {
+    /// An IPv6 address is in brackets.
+    host: &'a str,
+    port: Option<u16>,
+}
+
+impl<'a> Authority<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let end = match text.strip_prefix('[') {
+            Some(rest) => rest.find(']')? + 2,
+            None => text.find(':').unwrap_or(text.len()),
+        };
+        let (host, port) = text.split_at_checked(end)?;
+        let port = match port.strip_prefix(':') {
+            // RFC 3986 allows an empty port.
+            Some("") => None,
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(port.parse().ok()?),
+            Some(_) => return None,
+            None if port.is_empty() => None,
+            None => return None,
+        };
+        (!host.is_empty()).then_some(Self { host, port })
+    }
+}
+
+/// A name as names are compared: lower case, without the dot of a fully qualified name.
+fn canonical(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+/// Whether a host is an address and no name. Names of digits that some resolvers take for addresses are names here.
+fn is_address(host: &str) -> bool {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        None => host.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn check(method: &str, target: &str, headers: &[(&'static str, &'static str)], names: &[&str]) -> Option<Reason> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let guard = Guard::new(&names, Metrics::new(&mut Registry::default()));
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        guard.check(&method.parse().unwrap(), &target.parse().unwrap(), &map).err()
+    }
+
+    #[test]
+    fn hosts_are_addresses_or_known_names() {
+        let host = |host: &'static str, names: &[&str], want: bool| {
+            let got = check("GET", "/api/v1/query", &[("host", host)], names).is_none();
+            assert_eq!(got, want, "{host} {names:?}");
+        };
+        for good in
+            ["127.0.0.1:7650", "127.0.0.1", "10.1.2.3:80", "[::1]:7650", "[::1]", "localhost:7650", "LocalHost."]
+        {
+            host(good, &[], true);
+        }
+        for bad in [
+            "evil.example:7650",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "2130706433",
+            "127.1",
+            "",
+            ":7650",
+        ] {
+            host(bad, &[], false);
+        }
+        for bad in ["[::1", "[evil]", "::1", "127.0.0.1:x", "127.0.0.1:99999", "127.0.0.1@evil.example", "a b"] {
+            host(bad, &["evil.example"], false);
+        }
+        host("logs.example:7650", &["logs.example"], true);
+        host("LOGS.example", &["Logs.Example."], true);
+        host("x.logs.example", &["logs.example"], false);
+        host("whatever.example", &["*"], true);
+        assert_eq!(check("GET", "/", &[], &[]), None);
+        assert_eq!(check("GET", "/", &[("host", "127.0.0.1"), ("host", "127.0.0.1")], &[]), Some(Reason::host));
+        assert_eq!(check("GET", "http://evil.example/", &[("host", "127.0.0.1")], &[]), Some(Reason::host));
+        assert_eq!(check("GET", "http://127.0.0.1/", &[("host", "evil.example")], &[]), Some(Reason::host));
+    }
+
+    #[test]
+    fn only_the_own_origin_may_call() {
+        let origin = |origin: &'static str, host: &'static str, want: bool| {
+            for method in ["GET", "POST", "OPTIONS", "HEAD"] {
+                let got = check(method, "/api/v1/ingest", &[("host", host), ("origin", origin)], &["*"]).is_none();
+                assert_eq!(got, want, "{method} {origin} at {host}");
+            }
+        };
+        origin("http://127.0.0.1:7650", "127.0.0.1:7650", true);
+        origin("http://localhost:5173", "localhost:5173", true);
+        origin("https://logs.example", "logs.example", true);
+        origin("https://logs.example", "logs.example:443", true);
+        origin("http://[::1]:7650", "[::1]:7650", true);
+        origin("http://LOGS.example", "logs.example:80", true);
+        origin("http://127.0.0.1:7651", "127.0.0.1:7650", false);
+        origin("http://localhost:7650", "127.0.0.1:7650", false);
+        origin("http://evil.example", "127.0.0.1:7650", false);
+        origin("null", "127.0.0.1:7650", false);
+        origin("", "127.0.0.1:7650", false);
+        origin("file://", "127.0.0.1:7650", false);
+        origin("chrome-extension://127.0.0.1:7650", "127.0.0.1:7650", false);
+        assert_eq!(check("POST", "/", &[("origin", "http://127.0.0.1")], &[]), Some(Reason::origin), "without Host");
+        let two = [("host", "127.0.0.1"), ("origin", "http://127.0.0.1"), ("origin", "http://evil.example")];
+        assert_eq!(check("POST", "/", &two, &[]), Some(Reason::origin));
+    }
+
+    #[test]
+    fn other_sites_may_only_open_the_page() {
+        let check = |method: &str, target: &str, headers: &[(&'static str, &'static str)], want: Option<Reason>| {
+            let headers = [&[("host", "127.0.0.1:7650")], headers].concat();
+            assert_eq!(check(method, target, &headers, &[]), want, "{method} {target} {headers:?}");
+        };
+        let refused = Some(Reason::fetch_site);
+        for site in ["same-origin", "none"] {
+            check("POST", "/api/v1/forget", &[("sec-fetch-site", site)], None);
+        }
+        for site in ["cross-site", "same-site", "", "new-value"] {
+            check("POST", "/api/v1/forget", &[("sec-fetch-site", site)], refused);
+            check("GET", "/api/v1/query", &[("sec-fetch-site", site)], refused);
+            check("GET", "/", &[("sec-fetch-site", site)], refused);
+            let link = [("sec-fetch-site", site), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+            check("GET", "/", &link, None);
+            check("GET", "/nodes", &link, None);
+            check("GET", "/?q=error", &link, None);
+            check("GET", "/api/v1/query", &link, refused);
+            check("GET", "/metrics", &link, refused);
+            check("POST", "/", &link, refused);
+            let frame = [("sec-fetch-site", site), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+            check("GET", "/", &frame, refused);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! HTTP at a port for lines: recognised by its first line, and refused.
+//!
+//! A web page can make a browser send requests to any port. Stored as lines, a request would write whatever the page puts
+//! into its body. So a first line that is an HTTP request line (RFC 9112), or that begins the preface of HTTP/2, ends the
+//! connection, and nothing of it is stored. A line that only begins like one (`GET /x took 3 ms`) is a line.
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::opening::Opening;
+
+/// The longest method that is looked for, in bytes. The longest registered one has 17.
+const METHOD_MAX: usize = 20;
+
+/// The longest request line that is waited for, in bytes.
+pub(crate) const REQUEST_LINE_MAX: usize = 64 << 10;
+
+/// What a first line is whose first bytes are these: [`Opening::Http`], [`Opening::Lines`], or undecided while the line
+/// has no end and could still be a request line.
+pub(crate) fn first_line(bytes: &[u8]) -> Opening {
+    let (line, ended) = match bytes.iter().take(REQUEST_LINE_MAX).position(|byte| *byte == b'\n') {
+        Some(end) => (bytes.get(..end).unwrap_or_default(), true),
+        None => (bytes, false),
+    };
+    let open = if ended { Opening::Lines } else { Opening::Undecided };
+    let method = line.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
+    if method > METHOD_MAX {
+        return Opening::Lines;
+    }
+    let (method, rest) = line.split_at_checked(method).unwrap_or_default();
+    let Some((space, rest)) = rest.split_first() else { return open };
+    if *space != b' ' || method.is_empty() {
+        return Opening::Lines;
+    }
+    let target = rest.iter().take_while(|byte| byte.is_ascii_graphic() || !byte.is_ascii()).count();
+    let (target, rest) = rest.split_at_checked(target).unwrap_or_default();
+    let Some((space, version)) = rest.split_first() else {
+        // A page chooses the length of its addresses: a path without a space is not read to its end to find out.
+        let endless = bytes.len() >= REQUEST_LINE_MAX && !ended;
+        return match target.first() {
+            Some(b'/') if endless => Opening::Http,
+            _ if endless => Opening::Lines,
+            _ => open,
+        };
+    };
+    if *space != b' ' || target.is_empty() {
+        return Opening::Lines;
+    }
+    let preface = method == b"PRI" && target == b"*";
+    if is_version(version, preface, ended) {
+        if ended { Opening::Http } else { Opening::Undecided }
+    } else {
+        Opening::Lines
+    }
+}
+
+/// Whether this is the version at the end of a request line; where the line has not ended, whether it may become one.
+fn is_version(version: &[u8], preface: bool, ended: bool) -> bool {
+    const SAMPLE: &[u8] = b"HTTP/1.1\r";
+    let fits = |(at, byte): (usize, &u8)| match at {
+        5 if preface => *byte == b'2',
+        7 => byte.is_ascii_digit(),
+        _ => SAMPLE.get(at) == Some(byte),
+    };
+    let long_enough = !ended || version.len() + 1 >= SAMPLE.len();
+    long_enough && version.len() <= SAMPLE.len() && version.iter().enumerate().all(fits)
+}
+
+/// Tells the client which port speaks HTTP. The connection is to be closed after that.
+pub(crate) async fn refuse(socket: &mut TcpStream, http: Option<&str>) {
+    let right = http.map_or_else(|| "this node does not serve HTTP".to_owned(), |at| format!("HTTP is served at {at}"));
+    // An address has no characters that JSON escapes.
+    let body = format!("{{\"error\":\"this port takes log lines over TCP, not HTTP requests: {right}\"}}\n");
+    let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n";
+    let answer = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    // A client that is gone needs no answer.
+    let _ = socket.write_all(answer.as_bytes()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_lines_are_http_and_all_others_are_lines() {
+        let check = |bytes: &[u8], want: Opening| assert_eq!(first_line(bytes), want, "{}", bytes.escape_ascii());
+        for http in [
+            "GET / HTTP/1.1\r\n",
+            "GET / HTTP/1.0\n",
+            "POST /api/v1/ingest?label=a=b HTTP/1.1\r\nHost: x\r\n\r\nfirst line\n",
+            "OPTIONS * HTTP/1.1\r\n",
+            "CONNECT a:443 HTTP/1.1\r\n",
+            "M-SEARCH * HTTP/1.1\r\n",
+            "GET /\u{e9} HTTP/1.1\r\n",
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        ] {
+            check(http.as_bytes(), Opening::Http);
+            let line = http.find('\n').unwrap();
+            for end in 0..line {
+                check(&http.as_bytes()[..end], Opening::Undecided);
+            }
+        }
+        for line in [
+            "GET\n",
+            "GET \n",
+            "GET /\n",
+            "GET / \n",
+            "GET / HTTP\n",
+            "GET / HTTP/1.\n",
+            "GET / HTTP/1.1 200\n",
+            "GET / HTTP/1.1\r\r\n",
+            "GET / HTTP/1.1x",
+            "GET / HTTP/2.0\r\n",
+            "PRI * HTTP/1.1x",
+            "GET  / HTTP/1.1",
+            " GET / HTTP/1.1\n",
+            "get / HTTP/1.1\n",
+            "GET /x took 3 ms",
+            "GET /x h",
+            "GET\t/",
+            "ERROR: no",
+            "ERROR no disk",
+            "A-METHOD-OF-SO-MANY-LETTERS",
+            "\n",
+            "\r\n",
+            "10.0.0.1 - - \"GET / HTTP/1.1\" 200\n",
+        ] {
+            check(line.as_bytes(), Opening::Lines);
+        }
+        let long = |start: &str| [start.as_bytes(), &vec![b'x'; REQUEST_LINE_MAX]].concat();
+        check(&long("POST /")[..REQUEST_LINE_MAX - 1], Opening::Undecided);
+        check(&long("POST /"), Opening::Http);
+        check(&long("ERROR "), Opening::Lines);
+        check(&[long("ERROR ").as_slice(), b"\n"].concat(), Opening::Lines);
+    }
+}
