@@ -25,6 +25,7 @@ mod entropy;
 mod fs;
 mod net;
 pub mod real;
+mod repeats;
 pub mod sim;
 mod tasks;
 
@@ -35,6 +36,7 @@ pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::{File, Fs, Lock, Space};
 pub use net::{DATAGRAM_BYTES_MAX, Incoming, Net, Reply};
+pub use repeats::Repeats;
 pub use tasks::{Tasks, Waiting, run, run_modestly, within};
 
 /// The doors that a node was given, cheap to clone and hand on.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::{Doors, Repeats};
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::Header;
 use bucksaw_segment::queue::{HEADER_LEN, Seal};
@@ -47,6 +47,7 @@ pub struct Queue {
     /// Whether other nodes take from it.
     pub(crate) shared: AtomicBool,
     closed: AtomicBool,
+    append_errors: Repeats,
     appends: AtomicU64,
 }
 
@@ -111,6 +112,7 @@ impl Queue {
             pended: Notify::new(),
             shared: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            append_errors: Repeats::new(),
             appends: AtomicU64::new(0),
         }
     }
@@ -216,7 +218,9 @@ impl Queue {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Refusal::Full,
             _ => {
-                error!(%error, dir = %self.dir.display(), "cannot append to the queue");
+                if let Some(suppressed) = self.append_errors.pass(self.doors.clock.uptime()) {
+                    error!(%error, suppressed, dir = %self.dir.display(), "cannot append to the queue");
+                }
                 Refusal::Io(error.to_string())
             }
         }

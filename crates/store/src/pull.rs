@@ -19,7 +19,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{run, within};
+use bucksaw_doors::{Repeats, run, within};
 use bucksaw_ingest::handover::{WAIT, Wait, Waits, message, read_message};
 use bucksaw_ingest::{Backlog, Queue, View};
 use bucksaw_record::Id;
@@ -49,6 +49,15 @@ pub struct Puller {
     /// The node's own queue, if it has one.
     queue: Option<Arc<Queue>>,
     replicate: Replicate,
+    errors: Errors,
+}
+
+/// Errors that occur again at each try. Each is logged at most once a minute.
+#[derive(Debug, Default)]
+struct Errors {
+    take: Repeats,
+    store: Repeats,
+    copies: Repeats,
 }
 
 /// A queue in which something is due.
@@ -60,7 +69,7 @@ impl Puller {
     /// again and again.
     #[must_use]
     pub fn new(linked: Linked, queue: Option<Arc<Queue>>) -> Self {
-        Self { replicate: Replicate(linked.clone()), linked, queue }
+        Self { replicate: Replicate(linked.clone()), linked, queue, errors: Errors::default() }
     }
 
     /// Waits until something is due in a queue; `None` when nothing was for a while, or when too few stores are there to
@@ -188,6 +197,11 @@ impl Puller {
         hauls
     }
 
+    /// How many lines of a kind were suppressed, when one may be logged now.
+    fn may_log(&self, error: &Repeats) -> Option<u64> {
+        error.pass(self.linked.shelf.doors.clock.uptime())
+    }
+
     /// Takes from a queue; `None` when nothing came of it.
     async fn take(&self, origin: Origin, text_bytes: u64) -> Option<Haul> {
         let haul = match (origin, &self.queue) {
@@ -199,7 +213,9 @@ impl Puller {
             (Origin::There(peer), _) => match take_from(&self.linked, peer, text_bytes).await {
                 Ok(haul) => haul,
                 Err((error, ids)) => {
-                    warn!(node = %peer.node, %error, "cannot take segments from a queue: they are taken again");
+                    if let Some(suppressed) = self.may_log(&self.errors.take) {
+                        warn!(node = %peer.node, %error, suppressed, "cannot take segments from a queue: they are taken again");
+                    }
                     let unreadable = match error {
                         TakeError::Damaged(id) => vec![id],
                         TakeError::Io(_) => Vec::new(),
@@ -227,7 +243,9 @@ impl Puller {
         let packed = match packed {
             Ok(packed) => packed,
             Err(error) => {
-                warn!(%error, "cannot store what was taken from the queues: it is taken again");
+                if let Some(suppressed) = self.may_log(&self.errors.store) {
+                    warn!(%error, suppressed, "cannot store what was taken from the queues: it is taken again");
+                }
                 let unreadable = match error {
                     StoreError::Input { segment, .. } => Some(segment),
                     _ => None,
@@ -247,7 +265,9 @@ impl Puller {
         if kept + 1 >= copies {
             return Stored::Kept { text_bytes };
         }
-        warn!(segment = %stored.id(), kept, wanted = copies, "too few stores keep a copy: the records stay in the queues");
+        if let Some(suppressed) = self.may_log(&self.errors.copies) {
+            warn!(segment = %stored.id(), kept, wanted = copies, suppressed, "too few stores keep a copy: the records stay in the queues");
+        }
         if kept == 0 {
             // Nobody else has it, and its records will be stored anew.
             let shelf = Arc::clone(&self.linked.shelf);

@@ -22,7 +22,7 @@ use super::noise::{self, Handshake, Sealed};
 use super::pieces::{Brought, Outgoing};
 use super::stream::{Counted, Stream};
 use super::{Counters, Secret, Shared, call, socket};
-use crate::{Body, Incoming, Reply};
+use crate::{Body, Incoming, Repeats, Reply};
 
 /// Connections that have not yet shown what they are; more wait in the kernel. They are few, because anybody can open them.
 const HANDSHAKES_MAX: usize = 128;
@@ -32,6 +32,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener, calls: mp
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     let room = Arc::new(Semaphore::new(shared.config.connections_max));
     let mut connections = JoinSet::new();
+    let (repeats, started) = (Repeats::new(), tokio::time::Instant::now());
     loop {
         let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
         match listener.accept().await {
@@ -41,7 +42,9 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener, calls: mp
             }
             Err(error) => {
                 // Out of descriptors, mostly: some will be free again soon.
-                tracing::warn!(%error, "cannot accept a connection of another node");
+                if let Some(suppressed) = repeats.pass(started.elapsed()) {
+                    tracing::warn!(%error, suppressed, "cannot accept a connection of another node");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
