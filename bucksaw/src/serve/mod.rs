@@ -6,6 +6,7 @@
 mod cluster;
 mod cores;
 mod data_dir;
+mod descriptors;
 mod listen;
 mod metrics;
 mod priority;
@@ -23,7 +24,7 @@ use bucksaw_doors::{Doors, Tasks, real};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_node::{Node, Parts};
 use bucksaw_query::{Engine, Gossiped, Scatter, Serving};
-use bucksaw_sources::Intake;
+use bucksaw_sources::{Intake, Slots};
 use bucksaw_store::Shelf;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -46,7 +47,7 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     start_log(&args.log_level)?;
     settings::check(&args)?;
-    raise_descriptor_limit();
+    let descriptor_limit = descriptors::raise_limit()?;
     let doors = Doors::real();
     let data_dir = DataDir::open(&doors, &args.data_dir)?;
     let (metrics, registry) = Metrics::new();
@@ -79,11 +80,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let engine = Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), settings::query(&args), metrics.query));
     let mut addresses = listeners.addresses();
     listen::warn_of_exposed(&addresses);
+    let shares = descriptors::shares(descriptor_limit, shelf.segments().len());
     let intake = Intake {
         queue: Arc::clone(&queue),
-        config: settings::sources(&args, addresses.get("http").cloned()),
+        config: settings::sources(&args, shares, addresses.get("http").cloned()),
         doors: doors.clone(),
         metrics: metrics.sources,
+        slots: Slots::new(shares.lines),
     };
     let tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(inner.handle().clone()).modest(modest.handle().clone()));
     let facts = cluster::facts(data_dir.node(), roles, &addresses, reached_at);
@@ -123,7 +126,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let repair = parts.repair().cloned();
     let restore = repair.clone().map(|repair| Arc::new(cluster::Restore(repair)) as Arc<dyn bucksaw_query::Repair>);
     let scatter = Scatter::new(serving, bucksaw_query::Patience::default(), restore);
-    let app = App::new(engine, doors.clone(), settings::api(&args), metrics.api, info, registry);
+    let app = App::new(engine, doors.clone(), settings::api(&args, shares), metrics.api, info, registry);
     let app = app.restoring(repair).in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
     let (stop, stopping) = watch::channel(false);
     let served = serve(&net, &http, listeners, &intake, &app, &stopping);
@@ -258,13 +261,4 @@ async fn wanted_end(mut signals: Signals, parts: &mut Parts) -> (&'static str, b
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
     ended
-}
-
-/// Every segment is an open file, and so is every connection.
-fn raise_descriptor_limit() {
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit) {
-        warn!(%error, "cannot raise the limit of open files");
-    }
 }

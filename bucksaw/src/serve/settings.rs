@@ -8,6 +8,7 @@ use bucksaw_cluster::Roles;
 use bucksaw_doors::Doors;
 use bucksaw_segment::Codec;
 
+use super::descriptors::Shares;
 use crate::args::{Role, ServeArgs, StoreCodec};
 
 /// So much of the disk is kept free for the store, unless it is said otherwise: a twentieth, at most this.
@@ -101,22 +102,30 @@ fn opened_bytes() -> u64 {
     OPENED_BYTES_MAX.min(memory / 8)
 }
 
-pub(super) fn sources(args: &ServeArgs, http_address: Option<String>) -> bucksaw_sources::Config {
+pub(super) fn sources(args: &ServeArgs, shares: Shares, http_address: Option<String>) -> bucksaw_sources::Config {
+    let default = bucksaw_sources::Config::default();
     bucksaw_sources::Config {
         http_address,
         record_bytes_max: record_bytes_max(args),
-        ..bucksaw_sources::Config::default()
+        connections_max: default.connections_max.min(shares.lines_each),
+        ..default
     }
 }
 
-pub(super) fn api(args: &ServeArgs) -> bucksaw_api::Config {
+pub(super) fn api(args: &ServeArgs, shares: Shares) -> bucksaw_api::Config {
+    let default = bucksaw_api::Config::default();
+    let reserved = default.reserved_connections_max.min(shares.http / 4);
+    let connections = default.connections_max.min(shares.http - reserved);
     bucksaw_api::Config {
         allowed_hosts: allowed_hosts(args),
+        connections_max: connections,
+        address_connections_max: default.address_connections_max.min(connections / 2),
+        reserved_connections_max: reserved,
         record_bytes_max: record_bytes_max(args),
         bodies_bytes_max: usize::try_from(args.max_bodies_bytes.0).unwrap_or(usize::MAX),
         // More at a time are no faster, and the allocator keeps some memory for each thread.
         ingests_max: (4 * cores()).min(INGESTS_MAX),
-        ..bucksaw_api::Config::default()
+        ..default
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod crowds;
+mod descriptors;
 mod expressions;
 mod framed;
 mod garbage;

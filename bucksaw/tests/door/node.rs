@@ -34,6 +34,14 @@ pub(crate) fn serve<S: AsRef<OsStr>>(dir: &Path, arguments: impl IntoIterator<It
     command
 }
 
+/// The same command with a limit of open files.
+fn limited(command: &Command, descriptors: usize) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "ulimit -n \"$0\"; exec \"$@\"", &descriptors.to_string()]);
+    shell.arg(command.get_program()).args(command.get_args()).env_clear().stdin(Stdio::null());
+    shell
+}
+
 /// Runs a command to its end with this on its standard input.
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -49,6 +57,8 @@ pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
 pub(crate) struct Node {
     dir: PathBuf,
     arguments: Vec<String>,
+    /// The limit of open files, where it is not this process's.
+    descriptors: Option<usize>,
     addresses: BTreeMap<String, String>,
     child: Option<Child>,
     log: NamedTempFile,
@@ -76,7 +86,18 @@ impl Node {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let log = NamedTempFile::new().unwrap();
         let (dir, addresses) = (dir.to_owned(), BTreeMap::new());
-        let mut node = Self { dir, arguments, addresses, child: None, log, home: None };
+        let mut node = Self { dir, arguments, descriptors: None, addresses, child: None, log, home: None };
+        node.try_restart()?;
+        Ok(node)
+    }
+
+    /// A node with a limit of open files, ready; or how it ended before, and its log.
+    pub(crate) fn try_start_limited(descriptors: usize, arguments: &[&str]) -> Result<Self, (ExitStatus, String)> {
+        let home = tempfile::tempdir().unwrap();
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let (dir, log) = (home.path().join("data"), NamedTempFile::new().unwrap());
+        let (descriptors, addresses) = (Some(descriptors), BTreeMap::new());
+        let mut node = Self { dir, arguments, descriptors, addresses, child: None, log, home: Some(home) };
         node.try_restart()?;
         Ok(node)
     }
@@ -101,7 +122,8 @@ impl Node {
             }
             self.addresses = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
             let answer = call(self.address("http"), "GET", "/-/ready", &[], b"").ok()?;
-            (answer.status == 200).then_some(Ok(()))
+            // One on a full disk accepts nothing, and runs.
+            (answer.status == 200 || answer.text().starts_with("disk full")).then_some(Ok(()))
         });
         if ready.is_err() {
             self.child = None;
@@ -116,7 +138,11 @@ impl Node {
         // Those of the process before; where it cannot be removed there is none.
         let _ = fs::remove_file(&file);
         let log = File::options().append(true).open(self.log.path()).unwrap();
-        self.child = Some(serve(&self.dir, &self.arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        let mut command = serve(&self.dir, &self.arguments);
+        if let Some(descriptors) = self.descriptors {
+            command = limited(&command, descriptors);
+        }
+        self.child = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         file
     }
 

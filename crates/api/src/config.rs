@@ -7,9 +7,13 @@ use std::time::Duration;
 pub struct Config {
     /// Host names by which clients may call the node, besides `localhost` and all addresses; `*` allows every name.
     pub allowed_hosts: Vec<String>,
-    /// Connections at the same time; further ones wait in the kernel's backlog.
+    /// Connections at the same time. On further ones only health checks and metrics are answered.
     pub connections_max: usize,
-    /// A client must have sent the head of its request within this time.
+    /// Connections of one address at the same time; of IPv6, of one network of 64 bits.
+    pub address_connections_max: usize,
+    /// Connections beyond these on which health checks and metrics are answered.
+    pub reserved_connections_max: usize,
+    /// A client must have sent the head of its request within this time, the next request on a connection included.
     pub header_timeout: Duration,
     /// A client that sends nothing of its body for so long is given up.
     pub body_idle_timeout: Duration,
@@ -39,6 +43,8 @@ impl Default for Config {
         Self {
             allowed_hosts: Vec::new(),
             connections_max: 8_192,
+            address_connections_max: 2_048,
+            reserved_connections_max: 32,
             header_timeout: Duration::from_secs(10),
             body_idle_timeout: Duration::from_secs(30),
             record_bytes_max: 1 << 20,

@@ -5,6 +5,7 @@
 //!
 //! What it does not do: it binds no port, starts no runtime, and knows no files.
 
+mod admission;
 mod app;
 mod cluster;
 mod config;

@@ -6,12 +6,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::admission::Crowded;
 use crate::guard::Reason;
 
 /// The label `reason` of refused requests.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct ByReason {
     pub(crate) reason: Reason,
+}
+
+/// The label `reason` of connections without an ordinary slot.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ByCrowded {
+    pub(crate) reason: Crowded,
 }
 
 /// Counters and gauges of the HTTP surface.
@@ -21,6 +28,8 @@ pub struct Metrics {
     pub(crate) bodies_waiting: Gauge,
     pub(crate) bodies_refused: Counter,
     pub(crate) requests_refused: Family<ByReason, Counter>,
+    pub(crate) connections: Gauge,
+    pub(crate) connections_refused: Family<ByCrowded, Counter>,
 }
 
 impl Metrics {
@@ -32,6 +41,8 @@ impl Metrics {
             bodies_waiting: Gauge::default(),
             bodies_refused: Counter::default(),
             requests_refused: Family::default(),
+            connections: Gauge::default(),
+            connections_refused: Family::default(),
         };
         let all = metrics.clone();
         let api = registry.sub_registry_with_prefix("api");
@@ -43,6 +54,15 @@ impl Metrics {
             "HTTP requests refused because of a host name that is not allowed, or sent by pages of other origins",
             all.requests_refused,
         );
+        api.register("connections", "HTTP connections that are open", all.connections);
+        api.register(
+            "connections_refused",
+            "HTTP connections for which their address, or all addresses, had no slot: only health and metrics were answered",
+            all.connections_refused,
+        );
+        for reason in Crowded::ALL {
+            drop(metrics.connections_refused.get_or_create(&ByCrowded { reason }));
+        }
         for reason in Reason::ALL {
             drop(metrics.requests_refused.get_or_create(&ByReason { reason }));
         }

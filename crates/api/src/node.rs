@@ -222,10 +222,13 @@ pub(crate) async fn healthy() -> &'static str {
 }
 
 pub(crate) async fn ready(State(app): State<App>) -> Response {
-    if app.is_ready() {
-        (StatusCode::OK, "ready\n").into_response()
+    let refused = |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    if !app.is_ready() {
+        refused("stopping\n")
+    } else if app.queue().is_full() {
+        refused("disk full: nothing is accepted until there is room; queries are answered\n")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response()
+        (StatusCode::OK, "ready\n").into_response()
     }
 }
 

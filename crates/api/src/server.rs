@@ -4,71 +4,145 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
+use bucksaw_doors::Repeats;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tracing::{debug, warn};
 
+use crate::admission::{Admission, Admitted, Limits};
 use crate::app::App;
 use crate::guard::Guard;
-use crate::{guard, history, ingest, node, page, query, socket, tail};
+use crate::metrics::{ByCrowded, Metrics};
+use crate::{admission, guard, history, ingest, node, page, query, socket, tail};
 
 /// How long requests that run have to come to their end when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same on a connection of the reserve, where few have room.
+const RESERVED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// After a failed accept the next one is tried after this.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a connection may hold of what it has read, in bytes: a head must fit in it, and a body comes in parts as large.
 const READ_BYTES_MAX: usize = 128 << 10;
 
 /// Serves HTTP on a listener until `stop` says so; then lets running requests finish, for a while.
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
-    let connections = Arc::new(Semaphore::new(app.config.connections_max));
-    let header_timeout = app.config.header_timeout;
+    let config = Arc::clone(&app.config);
+    let admission = Admission::new(Limits {
+        all: config.connections_max,
+        address: config.address_connections_max,
+        reserved: config.reserved_connections_max,
+    });
+    let (metrics, clock, repeats) = (app.metrics.clone(), Arc::clone(&app.doors.clock), Repeats::new());
     tokio::spawn(history::keep(app.clone(), stop.clone()));
-    let router = router(app);
+    let routers = Routers::new(app);
     let graceful = GracefulShutdown::new();
     loop {
-        let permit = tokio::select! {
-            permit = Arc::clone(&connections).acquire_owned() => permit,
-            () = stopped(&mut stop) => break,
-        };
-        let Ok(permit) = permit else { break };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stopped(&mut stop) => break,
         };
-        let stream = match accepted {
-            Ok((stream, peer)) => {
-                socket::prepare(&stream, peer);
-                stream
-            }
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, mostly: some will be free again soon.
-                warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                if let Some(suppressed) = repeats.pass(clock.uptime()) {
+                    warn!(%error, suppressed, "cannot accept a connection");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(header_timeout)
-            .max_buf_size(READ_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            let _permit = permit;
-            if let Err(error) = connection.await {
-                debug!(%error, "a connection ended early");
+        let admitted = admission.admit(peer);
+        if let Admitted::Reserved(_, reason) | Admitted::Refused(reason) = &admitted {
+            metrics.connections_refused.get_or_create(&ByCrowded { reason: *reason }).inc();
+        }
+        match admitted {
+            Admitted::Ordinary(slot) => {
+                socket::prepare(&stream, peer);
+                let service = TowerToHyperService::new(routers.all.clone());
+                let connection = builder(config.header_timeout).serve_connection(TokioIo::new(stream), service);
+                let (connection, open) = (graceful.watch(connection), Open::new(&metrics));
+                tokio::spawn(async move {
+                    let _held = (slot, open);
+                    note(connection.await);
+                });
             }
-        });
+            Admitted::Reserved(slot, _) => {
+                let (service, reserved) = (TowerToHyperService::new(routers.vital.clone()), Arc::clone(&slot.reserved));
+                let service = service_fn(move |request| {
+                    reserved.ask();
+                    service.call(request)
+                });
+                let connection =
+                    builder(RESERVED_HEADER_TIMEOUT).keep_alive(false).serve_connection(TokioIo::new(stream), service);
+                let (connection, open) = (graceful.watch(connection), Open::new(&metrics));
+                tokio::spawn(async move {
+                    let _open = open;
+                    tokio::select! {
+                        ended = connection => note(ended),
+                        () = slot.reserved.evicted() => {}
+                    }
+                });
+            }
+            // Closed at once.
+            Admitted::Refused(_) => drop(stream),
+        }
     }
     drop(listener);
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
         warn!("requests were still running when the node stopped");
+    }
+}
+
+fn builder(header_timeout: Duration) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(header_timeout).max_buf_size(READ_BYTES_MAX);
+    builder
+}
+
+fn note(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        debug!(%error, "a connection ended early");
+    }
+}
+
+/// Counts a connection for as long as it is open.
+struct Open(Gauge);
+
+impl Open {
+    fn new(metrics: &Metrics) -> Self {
+        metrics.connections.inc();
+        Self(metrics.connections.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What is answered on ordinary and on reserved connections.
+struct Routers {
+    all: Router,
+    vital: Router,
+}
+
+impl Routers {
+    fn new(app: App) -> Self {
+        let all = router(app);
+        Self { vital: all.clone().layer(from_fn(admission::only_vital)), all }
     }
 }
 

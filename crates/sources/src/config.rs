@@ -11,7 +11,7 @@ pub struct Config {
     pub http_address: Option<String>,
     /// Longer lines are cut here, in bytes, the LF not counted. At most [`Self::RECORD_BYTES_LIMIT`] counts.
     pub record_bytes_max: usize,
-    /// Connections of one listener. Those beyond it wait in the kernel's backlog until one closes.
+    /// Connections of one listener. Those beyond it are closed at once, and counted.
     pub connections_max: usize,
     /// Memory of one listener for unfinished lines, in bytes, and as much again for unfinished frames. Beyond it the
     /// longer lines are cut where they are, and frames are read one after the other.

@@ -38,8 +38,8 @@ pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Sha
     let (opening, mut first) = open(&mut feed, &shared).await;
     if opening == Opening::Http {
         shared.intake.metrics.http_refused.inc();
-        if shared.may_warn() {
-            warn!(%peer, "a client speaks HTTP at a port for lines: it is refused");
+        if let Some(suppressed) = shared.may_log(|errors| &errors.http) {
+            warn!(%peer, suppressed, "a client speaks HTTP at a port for lines: it is refused");
         }
         drop(feed);
         http::refuse(&mut socket, shared.intake.config.http_address.as_deref()).await;
@@ -67,8 +67,8 @@ pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Sha
             labels
         }
         Opening::Mislabelled(reason) => {
-            if shared.may_warn() {
-                warn!(%peer, %reason, "a first line `#labels …` does not set labels; it is kept as a record");
+            if let Some(suppressed) = shared.may_log(|errors| &errors.labels) {
+                warn!(%peer, %reason, suppressed, "a first line `#labels …` does not set labels; it is kept as a record");
             }
             Labels::default()
         }

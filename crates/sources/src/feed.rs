@@ -158,6 +158,12 @@ impl<'a> Feed<'a> {
         ready.is_ok_and(|ready| ready.map_or(true, Ready::is_read_closed))
     }
 
+    /// Whether the client has closed its side and everything that it sent has been read.
+    pub(crate) async fn is_spent(&self) -> bool {
+        // Its end can be read, so `peek` does not wait.
+        self.is_hung_up().await && self.socket.peek(&mut [0]).await.is_ok_and(|count| count == 0)
+    }
+
     /// Waits a while, shorter if the stop comes or has come.
     pub(crate) async fn pause(&mut self, time: Duration) {
         if self.is_stopped() {

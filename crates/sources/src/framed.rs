@@ -241,7 +241,7 @@ impl Framed<'_, '_> {
 /// Counts a client that broke the protocol, and logs it now and then.
 fn broken(shared: &Shared, peer: SocketAddr, reason: &str) {
     shared.intake.metrics.protocol_errors.inc();
-    if shared.may_warn() {
-        warn!(%peer, reason, "a client of the framed protocol breaks it");
+    if let Some(suppressed) = shared.may_log(|errors| &errors.protocol) {
+        warn!(%peer, reason, suppressed, "a client of the framed protocol breaks it");
     }
 }

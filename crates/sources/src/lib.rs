@@ -28,10 +28,10 @@
 //! ```no_run
 //! use std::sync::Arc;
 //! use bucksaw_ingest::{Durability, Queue};
-//! use bucksaw_sources::{Config, Intake, Metrics, serve};
+//! use bucksaw_sources::{Config, Intake, Metrics, Slots, serve};
 //! # async fn run(queue: Arc<Queue>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
-//! let intake = Intake { queue, config: Config::default(), doors: bucksaw_doors::Doors::real(), metrics };
+//! let intake = Intake { queue, config: Config::default(), doors: bucksaw_doors::Doors::real(), metrics, slots: Slots::new(1_000) };
 //! serve(listener, Durability::Fast, intake, stop).await;
 //! # Ok(()) }
 //! ```
@@ -51,10 +51,9 @@ mod opening;
 mod serve;
 mod shared;
 mod stream;
-mod throttle;
 mod times;
 
 pub use config::Config;
 pub use metrics::{ByDurability, Metrics};
 pub use serve::serve;
-pub use shared::Intake;
+pub use shared::{Intake, Slots};

@@ -84,6 +84,10 @@ pub(crate) async fn run(feed: &mut Feed<'_>, shared: &Arc<Shared>, labels: Label
             if feed.is_stopped() && shared.is_hopeless() {
                 break;
             }
+            // Nothing is read now, so the end of the stream would not be seen, and the descriptor not be given back.
+            if feed.is_spent().await {
+                break;
+            }
             // Where it is not the disk that is full, others wait for one sync.
             feed.pause(if shared.intake.queue.is_full() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
         } else {
@@ -181,9 +185,9 @@ impl Lines {
         };
         let bytes = (self.cutter.carried() + chunk) as u64;
         self.shared.intake.metrics.dropped_bytes.inc_by(bytes);
-        if self.shared.may_warn() {
+        if let Some(suppressed) = self.shared.may_log(|errors| &errors.lost) {
             let reason = &held.refused.refusal;
-            error!(bytes, %reason, "a connection is closed and its last lines are lost: the queue does not take them");
+            error!(bytes, %reason, suppressed, "a connection is closed and its last lines are lost: the queue does not take them");
         }
     }
 }

@@ -19,6 +19,7 @@ pub struct ByDurability {
 pub struct Metrics {
     pub(crate) connections: Family<ByDurability, Gauge>,
     pub(crate) opened: Family<ByDurability, Counter>,
+    pub(crate) refused: Family<ByDurability, Counter>,
     pub(crate) accept_failed: Counter,
     pub(crate) protocol_errors: Counter,
     pub(crate) http_refused: Counter,
@@ -32,6 +33,7 @@ impl Metrics {
         let metrics = Self {
             connections: Family::default(),
             opened: Family::default(),
+            refused: Family::default(),
             accept_failed: Counter::default(),
             protocol_errors: Counter::default(),
             http_refused: Counter::default(),
@@ -42,6 +44,11 @@ impl Metrics {
         sources.register("connections", "TCP connections that are open", all.connections);
         // Not `connections_total`: to a parser that would be the same metric as the gauge.
         sources.register("connections_opened", "TCP connections accepted", all.opened);
+        sources.register(
+            "connections_refused",
+            "TCP connections closed at once because all slots were in use",
+            all.refused,
+        );
         sources.register("accept_failed", "TCP connections that could not be accepted", all.accept_failed);
         sources.register("protocol_errors", "Clients of the framed protocol that broke it", all.protocol_errors);
         sources.register(
@@ -58,6 +65,7 @@ impl Metrics {
             let by = ByDurability { durability: durability.name() };
             drop(metrics.connections.get_or_create(&by));
             drop(metrics.opened.get_or_create(&by));
+            drop(metrics.refused.get_or_create(&by));
         }
         metrics
     }

@@ -12,6 +12,7 @@ use tracing::{error, warn};
 
 use crate::connection;
 use crate::feed::stopped;
+use crate::metrics::ByDurability;
 use crate::shared::{Intake, Shared};
 
 /// After a failed accept (no descriptors left, mostly) it is tried again after this.
@@ -62,29 +63,44 @@ pub async fn serve(listener: TcpListener, durability: Durability, intake: Intake
     }
 }
 
-type Accepted = (TcpStream, SocketAddr, OwnedSemaphorePermit);
+type Accepted = (TcpStream, SocketAddr, Slot);
 
-/// The next connection, when there is room for one.
+/// A place of the listener, and one of all listeners together.
+type Slot = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+/// The next connection for which there is a slot. Those without one are closed at once: they would wait in vain for as long
+/// as the others stay, and take descriptors that the queue's files need.
 async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &Shared) -> Accepted {
-    if slots.available_permits() == 0 && shared.may_warn() {
-        warn!(durability = %shared.durability, "all connections are in use; new ones wait until one closes");
-    }
     loop {
-        let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
-            // The semaphore is never closed.
-            return std::future::pending().await;
-        };
         match listener.accept().await {
-            Ok((socket, peer)) => return (socket, peer, slot),
+            Ok((socket, peer)) => match slot(slots, shared) {
+                Some(slot) => return (socket, peer, slot),
+                None => {
+                    let by = ByDurability { durability: shared.durability.name() };
+                    shared.intake.metrics.refused.get_or_create(&by).inc();
+                    if let Some(suppressed) = shared.may_log(|errors| &errors.crowded) {
+                        warn!(
+                            durability = %shared.durability, suppressed,
+                            "all connections are in use; new ones are closed: raise the limit of open files, or use fewer"
+                        );
+                    }
+                }
+            },
             Err(error) => {
                 shared.intake.metrics.accept_failed.inc();
-                if shared.may_warn() {
-                    error!(%error, "cannot accept a connection: is the limit of open files too low?");
+                if let Some(suppressed) = shared.may_log(|errors| &errors.accept) {
+                    error!(%error, suppressed, "cannot accept a connection: is the limit of open files too low?");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
+}
+
+fn slot(slots: &Arc<Semaphore>, shared: &Shared) -> Option<Slot> {
+    let own = Arc::clone(slots).try_acquire_owned().ok()?;
+    let common = Arc::clone(&shared.intake.slots.0).try_acquire_owned().ok()?;
+    Some((own, common))
 }
 
 fn start(tasks: &mut JoinSet<()>, (socket, peer, slot): Accepted, shared: &Arc<Shared>, stop: &watch::Receiver<bool>) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::{Doors, Repeats};
 use bucksaw_ingest::guide::{Connected, Guide, Port};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Millis, Producer};
@@ -11,7 +11,6 @@ use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::metrics::{ByDurability, Metrics};
-use crate::throttle::Throttle;
 
 /// Where records go, by which rules. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -24,6 +23,31 @@ pub struct Intake {
     pub doors: Doors,
     /// The counters, the same for all listeners.
     pub metrics: Metrics,
+    /// Connections of all listeners that share it.
+    pub slots: Slots,
+}
+
+/// How many connections several listeners may hold together. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Slots(pub(crate) Arc<Semaphore>);
+
+impl Slots {
+    /// At most so many.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self(Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))))
+    }
+}
+
+/// The errors of a listener that many connections have, or that one connection repeats. Each is logged at most once a minute.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    pub(crate) accept: Repeats,
+    pub(crate) crowded: Repeats,
+    pub(crate) http: Repeats,
+    pub(crate) labels: Repeats,
+    pub(crate) protocol: Repeats,
+    pub(crate) lost: Repeats,
 }
 
 /// A carried line shorter than this is not cut for want of memory, in bytes.
@@ -42,7 +66,7 @@ pub(crate) struct Shared {
     hopeless: AtomicBool,
     /// Bytes that unfinished frames may take.
     pub(crate) frame_bytes: Semaphore,
-    pub(crate) throttle: Throttle,
+    pub(crate) errors: Errors,
 }
 
 impl Shared {
@@ -50,8 +74,8 @@ impl Shared {
         let frame_bytes = Semaphore::new(intake.config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
         let zero = AtomicUsize::default;
         let (connections, partial_bytes, holding) = (zero(), zero(), zero());
-        let (hopeless, throttle) = (AtomicBool::new(false), Throttle::default());
-        Self { intake, durability, connections, partial_bytes, holding, hopeless, frame_bytes, throttle }
+        let (hopeless, errors) = (AtomicBool::new(false), Errors::default());
+        Self { intake, durability, connections, partial_bytes, holding, hopeless, frame_bytes, errors }
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -72,9 +96,9 @@ impl Shared {
         Producer::drawn(self.intake.doors.entropy.next_u64())
     }
 
-    /// Whether a warning may be logged now: there is at most one in a while.
-    pub(crate) fn may_warn(&self) -> bool {
-        self.throttle.passes(self.intake.doors.clock.uptime())
+    /// How many lines of a kind were suppressed, when one may be logged now.
+    pub(crate) fn may_log(&self, error: fn(&Errors) -> &Repeats) -> Option<u64> {
+        error(&self.errors).pass(self.intake.doors.clock.uptime())
     }
 
     /// Whether nothing should be read because the queue would not take it. Asked right before reading, with no await

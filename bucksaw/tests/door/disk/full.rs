@@ -95,13 +95,16 @@ fn full_and_well_again(durability: &str) {
     assert!(accepted > 100, "only {accepted} batches fit");
 
     assert_eq!(node.status()["state"], "disk full");
-    node.get("/-/ready").expect(200);
+    let unready = node.get("/-/ready").expect(503).text();
+    assert!(unready.starts_with("disk full"), "{unready}");
+    node.get("/-/healthy").expect(200);
     let written = push(&mut stream);
     assert_kept(&node, accepted);
 
     fs::remove_file(ballast).unwrap();
     wait_until("it accepts again", || node.post("/api/v1/ingest", &[], b"there is room\n").status == 200);
     wait_until("it says so", || node.metric("bucksaw_disk_full") == 0.0);
+    node.get("/-/ready").expect(200);
     stream.write_all(&vec![b'p'; 99][..(99 - written % 100).min(99)]).unwrap();
     stream.write_all(b"\n").unwrap();
     drop(stream);

@@ -11,7 +11,7 @@ use bucksaw_forward::Config;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Intake, Metrics, serve};
+use bucksaw_sources::{Intake, Metrics, Slots, serve};
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -51,7 +51,13 @@ impl Node {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let intake = Intake { queue: Arc::clone(&queue), config, doors, metrics: Metrics::new(&mut registry) };
+        let intake = Intake {
+            queue: Arc::clone(&queue),
+            config,
+            doors,
+            metrics: Metrics::new(&mut registry),
+            slots: Slots::new(10_000),
+        };
         tokio::spawn(serve(listener, durability, intake, stopped));
         let keeper = Arc::clone(&queue);
         tokio::spawn(async move {

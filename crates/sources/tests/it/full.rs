@@ -50,6 +50,30 @@ async fn a_full_disk_stops_the_reading_and_loses_nothing() {
 }
 
 #[tokio::test]
+async fn clients_that_are_gone_give_their_slots_back_while_nothing_is_read() {
+    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let connections = "sources_connections{durability=\"fast\"}";
+    let mut idle = Vec::new();
+    for number in 0..20 {
+        let mut socket = node.connect().await;
+        socket.write_all(b"x\n").await.unwrap();
+        node.until_records(number + 1).await;
+        idle.push(socket);
+    }
+    node.fs.set_capacity(Some(0));
+    let mut holder = node.connect().await;
+    holder.write_all(b"held\n").await.unwrap();
+    until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    // One has sent something that was not read; it stays.
+    idle[0].write_all(b"unread\n").await.unwrap();
+    drop(idle);
+    until("the others are gone", || node.metric(connections) == 2.0).await;
+    node.fs.set_capacity(None);
+    node.until_records(22).await;
+    assert_eq!(node.stop().await.len(), 22);
+}
+
+#[tokio::test]
 async fn a_stop_on_a_full_disk_says_what_is_lost() {
     let mut node = Node::start(Durability::Fast, Config::default()).await;
     node.fs.set_capacity(Some(0));

@@ -139,19 +139,23 @@ async fn what_came_before_a_reset_is_kept() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait() {
+async fn connections_beyond_the_limit_are_closed_at_once() {
     let mut node = Node::start(Durability::Fast, Config { connections_max: 2, ..Config::default() }).await;
+    let refused = "sources_connections_refused_total{durability=\"fast\"}";
     let mut first = node.connect().await;
     first.write_all(b"1\n").await.unwrap();
     let mut second = node.connect().await;
     second.write_all(b"2\n").await.unwrap();
     node.until_records(2).await;
     let mut third = node.connect().await;
-    third.write_all(b"3\n").await.unwrap();
-    second.write_all(b"4\n").await.unwrap();
-    node.until_records(3).await;
-    assert_eq!(node.texts(), ["1", "2", "4"]);
+    // Closed, or reset.
+    assert!(!matches!(third.read(&mut [0]).await, Ok(1..)));
+    assert_eq!(node.metric(refused), 1.0);
     drop(first);
-    node.until_records(4).await;
-    assert_eq!(node.stop().await.len(), 4);
+    until("a slot is free", || node.metric("sources_connections{durability=\"fast\"}") == 1.0).await;
+    let mut fourth = node.connect().await;
+    fourth.write_all(b"3\n").await.unwrap();
+    node.until_records(3).await;
+    assert_eq!((node.texts(), node.metric(refused)), (["1", "2", "3"].map(str::to_owned).to_vec(), 1.0));
+    assert_eq!(node.stop().await.len(), 3);
 }

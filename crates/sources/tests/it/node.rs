@@ -9,7 +9,7 @@ use bucksaw_doors::{Doors, Fs as _, sim};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels, Marks};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Config, Intake, Metrics, serve};
+use bucksaw_sources::{Config, Intake, Metrics, Slots, serve};
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -46,7 +46,13 @@ impl Node {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let intake = Intake { queue: Arc::clone(&queue), config, doors, metrics: Metrics::new(&mut registry) };
+        let intake = Intake {
+            queue: Arc::clone(&queue),
+            config,
+            doors,
+            metrics: Metrics::new(&mut registry),
+            slots: Slots::new(10_000),
+        };
         let serving = tokio::spawn(serve(listener, durability, intake, stopped));
         Self { fs, queue, address, stop, serving, registry }
     }

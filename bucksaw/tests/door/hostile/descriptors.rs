@@ -1,0 +1,104 @@
+//! More clients than the limit of open files allows: those beyond it are closed, and the node goes on for all others.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::assert_well;
+use crate::node::Node;
+use crate::wait::wait_until;
+
+/// How long a call may take while there are too many clients.
+const PROMPT: Duration = Duration::from_secs(2);
+
+fn limited(descriptors: usize, arguments: &[&str]) -> Node {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    Node::try_start_limited(descriptors, arguments).unwrap_or_else(|(status, log)| panic!("{status}\n{log}"))
+}
+
+fn promptly<T>(call: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let answer = call();
+    assert!(started.elapsed() < PROMPT, "it took {:?}", started.elapsed());
+    answer
+}
+
+fn log_lines(node: &Node) -> usize {
+    node.log().lines().count()
+}
+
+#[test]
+fn clients_beyond_the_descriptors_stop_nobody() {
+    let mut node = limited(256, &["--segment-max-age", "200ms"]);
+    let mut streams: Vec<TcpStream> = (0..700).map(|_| node.connect("fast")).collect();
+    let refused = || node.metric("bucksaw_sources_connections_refused_total{durability=\"fast\"}");
+    wait_until("those beyond the limit are closed", || {
+        refused() + node.metric("bucksaw_sources_connections{durability=\"fast\"}") == 700.0
+    });
+    assert!(refused() > 600.0, "{}", refused());
+    // Long enough that the queue closes its files, and needs new ones for what comes now.
+    thread::sleep(Duration::from_secs(1));
+    for stream in &mut streams {
+        // To many of them nobody listens.
+        let _ = stream.write_all(b"a line of the crowd\n");
+    }
+    for _ in 0..5 {
+        promptly(|| node.get("/-/healthy").expect(200));
+        promptly(|| node.get("/-/ready").expect(200));
+        promptly(|| node.get("/metrics").expect(200));
+        promptly(|| node.post("/api/v1/ingest", &[], b"by HTTP\n").expect(200));
+        promptly(|| node.count("\"by HTTP\""));
+        // Another listener has slots that this one cannot take.
+        assert!(node.forward("durable", &[], b"by forward\n").status.success());
+        thread::sleep(Duration::from_millis(100));
+    }
+    let taken = 700 - refused() as u64;
+    wait_until("what the others sent is there", || node.count("crowd") == taken);
+    drop(streams);
+    wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
+    assert_eq!((node.count("\"by HTTP\""), node.count("\"by forward\"")), (5, 5));
+    assert_well(&mut node);
+    assert!(log_lines(&node) < 10, "{}", node.log());
+}
+
+#[test]
+fn idle_http_connections_delay_no_health_check() {
+    let mut node = limited(512, &[]);
+    let mut idle: Vec<TcpStream> = (0..300).map(|_| node.connect("http")).collect();
+    for _ in 0..10 {
+        for target in ["/-/healthy", "/-/ready", "/metrics"] {
+            promptly(|| node.get(target).expect(200));
+        }
+        let answer = promptly(|| node.get("/api/v1/cluster").expect(503));
+        assert_eq!((answer.header("retry-after"), answer.header("connection")), (Some("1"), Some("close")));
+        assert!(answer.json()["error"].as_str().unwrap().contains("too many HTTP connections"), "{}", answer.text());
+        promptly(|| node.post("/api/v1/ingest", &[], b"a line\n").expect(503));
+    }
+    let reason = |reason: &str| node.metric(&format!("bucksaw_api_connections_refused_total{{reason=\"{reason}\"}}"));
+    assert!(reason("address") > 200.0 && reason("all") == 0.0, "{} {}", reason("address"), reason("all"));
+    idle.clear();
+    wait_until("there is room again", || node.get("/api/v1/cluster").status == 200);
+    assert_well(&mut node);
+    assert!(log_lines(&node) < 10, "{}", node.log());
+}
+
+#[test]
+fn too_few_descriptors_are_refused_at_the_start() {
+    for descriptors in [8, 20, 127] {
+        let (status, log) = Node::try_start_limited(descriptors, &[]).err().unwrap();
+        assert_eq!(status.code(), Some(1), "{log}");
+        let lines: Vec<&str> = log.lines().collect();
+        assert!(lines.len() == 1 && lines[0].contains("at least 128") && lines[0].contains("ulimit -n"), "{log}");
+    }
+    let mut node = limited(128, &["--segment-max-age", "200ms"]);
+    let crowd: Vec<TcpStream> = (0..100).map(|_| node.connect("fast")).collect();
+    node.post("/api/v1/ingest?durability=bulk", &[], b"a line\n").expect(200);
+    node.wait_stored();
+    drop(crowd);
+    wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
+    assert_well(&mut node);
+}
