@@ -45,6 +45,13 @@ impl Listeners {
     }
 }
 
+/// Where HTTP is served, in words for a client that came to another port.
+pub(super) fn http_in_words(addresses: &BTreeMap<String, String>) -> Option<String> {
+    let address: SocketAddr = addresses.get("http")?.parse().ok()?;
+    let port = address.port();
+    Some(if address.ip().is_unspecified() { format!("port {port}") } else { address.to_string() })
+}
+
 /// Warns of each listener that other machines can reach. There is no authentication.
 pub(super) fn warn_of_exposed(addresses: &BTreeMap<String, String>) {
     for (listener, address) in exposed(addresses) {
@@ -87,6 +94,14 @@ pub(super) async fn look_up(flag: &str, at: &HostPort) -> anyhow::Result<SocketA
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_of_http_is_one_that_can_be_called() {
+        let words = |address: &str| http_in_words(&BTreeMap::from([("http".to_owned(), address.to_owned())]));
+        assert_eq!(words("127.0.0.1:7650").as_deref(), Some("127.0.0.1:7650"));
+        assert_eq!(words("0.0.0.0:7650").as_deref(), Some("port 7650"));
+        assert_eq!(http_in_words(&BTreeMap::new()), None);
+    }
 
     #[test]
     fn listeners_beyond_loopback_are_exposed() {

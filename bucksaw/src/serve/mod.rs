@@ -83,7 +83,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let shares = descriptors::shares(descriptor_limit, shelf.segments().len());
     let intake = Intake {
         queue: Arc::clone(&queue),
-        config: settings::sources(&args, shares, addresses.get("http").cloned()),
+        config: settings::sources(&args, shares, listen::http_in_words(&addresses)),
         doors: doors.clone(),
         metrics: metrics.sources,
         slots: Slots::new(shares.lines),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::State;
-use bucksaw_doors::{Waiting, run, within};
+use bucksaw_doors::{Repeats, Waiting, run, within};
 use bucksaw_record::Id;
 use bucksaw_store::repair::Repair;
 use bucksaw_store::{Peers as _, Puller, StoreError};
@@ -173,7 +173,7 @@ async fn pull(puller: Arc<Puller>, mut stopping: Stopping) {
 }
 
 async fn tidy(node: Node, mut stopping: Stopping) {
-    let linked = node.linked();
+    let (linked, errors) = (node.linked(), Repeats::new());
     while !is_stopping(&stopping) {
         let (shelf, queue) = (Arc::clone(&node.shelf), Arc::clone(&node.queue));
         if run(&node.tasks, move || shelf.retain(queue.is_full())).await.is_none() {
@@ -186,7 +186,9 @@ async fn tidy(node: Node, mut stopping: Stopping) {
             Ok(0) => rest(&node, TIDY_LOOK, &mut stopping).await,
             Ok(_) | Err(StoreError::Stopped) => {}
             Err(error) => {
-                error!(%error, "cannot merge segments: it is tried again");
+                if let Some(suppressed) = errors.pass(node.doors.clock.uptime()) {
+                    error!(%error, suppressed, "cannot merge segments: it is tried again");
+                }
                 rest(&node, AFTER_FAILURE, &mut stopping).await;
             }
         }
