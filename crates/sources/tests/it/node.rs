@@ -77,8 +77,9 @@ impl Node {
         !self.serving.is_finished()
     }
 
+    /// Segments of the queue; `boot` is none.
     pub(crate) fn files(&self) -> usize {
-        self.fs.list(Path::new("/q")).unwrap().len()
+        self.fs.list(Path::new("/q")).unwrap().iter().filter(|name| name.as_str() != "boot").count()
     }
 
     /// The records in the order in which they were taken.
