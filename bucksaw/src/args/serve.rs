@@ -138,6 +138,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) query_cache_bytes: Option<ByteSize>,
 
+    /// How long a query may take; 0 or none for as long as it needs
+    ///
+    /// Then its answer ends with what was found, and says that it is partial. The time in which the node waits for the
+    /// client to read does not count. `tail` is not limited.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = Limit::<Duration>::parse)]
+    pub(crate) query_timeout: Limit<Duration>,
+
     /// What the node tells on standard error: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(crate) log_level: String,

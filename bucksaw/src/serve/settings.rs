@@ -88,6 +88,7 @@ pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
 pub(super) fn query(args: &ServeArgs) -> bucksaw_query::Config {
     bucksaw_query::Config {
         held_bytes_max: args.query_memory_bytes.0,
+        time_max: args.query_timeout.0.filter(|time| !time.is_zero()),
         opened_bytes_max: args.query_cache_bytes.map_or_else(opened_bytes, |bytes| bytes.0),
         ..bucksaw_query::Config::default()
     }

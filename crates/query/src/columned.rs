@@ -27,7 +27,7 @@ pub(crate) fn scan(
     let mut judged: Vec<(Bound, Rows)> = Vec::new();
     let mut scanned = 0;
     for (stretch, lines) in stretches(block) {
-        if cancel.is_cancelled() {
+        if cancel.stops() {
             break;
         }
         if !request.reaches(&stretch.rows) || !request.of_stream(&stretch.labels) {
@@ -38,7 +38,7 @@ pub(crate) fn scan(
         let rows = match judged.iter().find(|(known, _)| known.is_same(&bound)) {
             Some((_, rows)) => rows,
             None => {
-                let rows = bound.lines(&block.columns, wanted.clone(), &|| cancel.is_cancelled())?;
+                let rows = bound.lines(&block.columns, wanted.clone(), &|| cancel.stops())?;
                 judged.push((bound, rows));
                 judged.last().map(|(_, rows)| rows)?
             }

@@ -21,6 +21,7 @@ pub(crate) fn run(
     cancel: &Cancel,
 ) -> Result<(Vec<Record>, Stats), RequestError> {
     let mut stats = Stats::default();
+    let cancel = &engine.limited(cancel);
     let mut ask = |request| -> Result<Vec<Record>, RequestError> {
         let mut search = engine.search(request, cancel.clone())?;
         let mut side = Side::default();
@@ -37,7 +38,12 @@ pub(crate) fn run(
         Ok(side.records)
     };
     let found = ask(one(id))?;
-    let Some(record) = found.into_iter().next() else { return Err(RequestError::NoRecord(id)) };
+    let Some(record) = found.into_iter().next() else {
+        return Err(match stats.timed_out {
+            Some(_) => RequestError::NotAllAnswered(id, stats.partial_reasons().join("; ")),
+            None => RequestError::NoRecord(id),
+        });
+    };
     let stream = record.labels.clone();
     let mut records = match before {
         0 => Vec::new(),

@@ -19,6 +19,7 @@ use crate::budget::Share;
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
 use crate::hits::Ids;
+use crate::part::looks;
 use crate::request::{Cancel, Request, RequestError};
 use crate::stats::Stats;
 use crate::unit::{Met, Unit, scan, units};
@@ -131,6 +132,7 @@ pub(crate) fn run(
     let grid = Grid::new(request, division);
     let shared = shared(&units);
     let request = Arc::new(request.clone());
+    let cancel = &engine.limited(cancel);
     let dispatch: Dispatch<Counted> = Dispatch::new(engine, cancel.clone(), JOBS_PER_THREAD);
     let share = engine.budget.account().force(0);
     let mut total = Total::new(grid, share);
@@ -139,6 +141,8 @@ pub(crate) fn run(
     engine.metrics.in_flight.inc();
     loop {
         while in_flight < dispatch.window()
+            && units.len() > 0
+            && !cancel.stops()
             && let Some((number, (unit, shared))) = units.next()
         {
             let (request, plan, cancel) = (Arc::clone(&request), Arc::clone(&plan), cancel.clone());
@@ -161,6 +165,7 @@ pub(crate) fn run(
         }
     }
     let cancelled = cancel.is_cancelled();
+    stats.timed_out = cancel.timed_out();
     stats.matched = total.counts.iter().sum();
     engine.metrics.in_flight.dec();
     engine.metrics.answered(&stats, (engine.doors.clock.uptime() - started).as_secs_f64(), cancelled);
@@ -291,6 +296,7 @@ impl Counting {
         cancel: Cancel,
         division: Division,
     ) -> Result<Self, RequestError> {
+        let cancel = engine.limited(&cancel);
         let plan = Arc::new(Plan::compile(&request.expr)?);
         let mut stats = Stats::default();
         let units = units(&engine, &request, &plan, &mut stats);
@@ -303,6 +309,7 @@ impl Counting {
         let started = engine.doors.clock.uptime();
         let (request, all) = (Arc::new(request), waiting.len());
         let (in_flight, waiting) = (BTreeMap::new(), waiting.into());
+        cancel.pause();
         Ok(Self {
             engine,
             request,
@@ -326,6 +333,13 @@ impl Counting {
 
     /// Counts on until there is something to tell; `None` at the end, or when it was cancelled.
     pub(crate) fn step(&mut self) -> Option<Step> {
+        self.cancel.resume();
+        let step = self.count_on();
+        self.cancel.pause();
+        step
+    }
+
+    fn count_on(&mut self) -> Option<Step> {
         let began = self.engine.doors.clock.uptime();
         loop {
             self.begin_units();
@@ -334,9 +348,17 @@ impl Counting {
             }
             if self.in_flight.is_empty() {
                 self.ended = true;
+                self.stats.timed_out = self.cancel.timed_out();
                 return Some(self.told());
             }
-            let (number, counted) = self.dispatch.receive()?;
+            let Some((number, counted)) = self.dispatch.receive() else {
+                if self.cancel.is_cancelled() {
+                    return None;
+                }
+                // The time limit is reached, and these do not end.
+                self.in_flight.clear();
+                continue;
+            };
             self.in_flight.remove(&number);
             match counted {
                 Some(counted) => self.total.add(counted, &mut self.stats),
@@ -352,6 +374,9 @@ impl Counting {
     }
 
     fn begin_units(&mut self) {
+        if !self.waiting.is_empty() && self.cancel.stops() {
+            self.waiting.clear();
+        }
         while self.in_flight.len() < self.dispatch.window()
             && let Some((bucket, unit)) = self.waiting.pop_front()
         {
@@ -418,12 +443,12 @@ fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid
     // A queue segment may hold a frame twice, after a client sent it again.
     let shared = shared || matches!(unit, Unit::Queue(_));
     let mut tally = Tally { request, grid, shared, counts: &mut counted.counts, seen: &mut counted.seen };
-    let cancelled = || cancel.is_cancelled();
+    let mut rows_to_look = 0;
     counted.bytes = scan(unit, request, plan, cancel, usize::MAX, &mut counted.damaged, &mut |met| {
         if grid.by_level {
-            tally.levels(met, &cancelled);
+            tally.levels(met, cancel, &mut rows_to_look);
         } else {
-            tally.rows(met, &cancelled);
+            tally.rows(met, &|| cancel.stops());
         }
         ControlFlow::Continue(())
     });
@@ -475,12 +500,12 @@ impl Tally<'_> {
     }
 
     /// Counts matches by what their labels or texts say.
-    fn levels(&mut self, met: Met<'_>, cancelled: &dyn Fn() -> bool) {
+    fn levels(&mut self, met: Met<'_>, cancel: &Cancel, rows_to_look: &mut u32) {
         match met {
             Met::Text(chunk, bound) => {
                 let of_stream = Level::of_labels(chunk.labels);
                 let mut ids = Ids::new(&chunk.rows);
-                bound.find(chunk, cancelled, &mut |found| {
+                bound.find(chunk, &|| cancel.stops(), &mut |found| {
                     let text = chunk.text.get(found.start..found.end).unwrap_or_default();
                     self.add(ids.of(found.row), of_stream.or_else(|| Level::of_text(text)));
                     ControlFlow::Continue(())
@@ -493,7 +518,7 @@ impl Tally<'_> {
                     let mut ids = Ids::new(lines.stretch_rows());
                     lines.each(&mut |row, text| {
                         self.add(ids.of(row), Level::of_text(text));
-                        if cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                        if looks(rows_to_look, cancel) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                     });
                 }
             },

@@ -11,6 +11,10 @@ use crate::request::Cancel;
 /// How often a query that waits for its scans looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How many looks a query waits for the scans that are under way when its time limit is reached: what these found by
+/// then is a part of the answer. A scan that has a thread ends within a slice of work.
+const LAST_LOOKS: u32 = 50;
+
 /// Hands jobs to the pool and takes their results, a few at a time.
 pub(crate) struct Dispatch<R> {
     engine: Arc<Engine>,
@@ -53,13 +57,17 @@ impl<R: Send + 'static> Dispatch<R> {
         self.receiver.try_recv().ok()
     }
 
-    /// The next result; its content is `None` when the job failed by a bug. `None` when the query was cancelled.
+    /// The next result; its content is `None` when the job failed by a bug. `None` when the query was cancelled, or when
+    /// its time limit was reached and no scan has ended in a while.
     pub(crate) fn receive(&self) -> Option<(usize, Option<R>)> {
+        let mut looks_left = LAST_LOOKS;
         loop {
             match self.receiver.recv_timeout(LOOK) {
                 Ok(result) => return Some(result),
-                Err(RecvTimeoutError::Timeout) if !self.cancel.is_cancelled() => {}
-                Err(_) => return None,
+                Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => return None,
+                Err(RecvTimeoutError::Timeout) if self.cancel.stops() => looks_left = looks_left.checked_sub(1)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }

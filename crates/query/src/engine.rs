@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bucksaw_doors::Doors;
 use bucksaw_ingest::Queue;
@@ -34,6 +35,9 @@ pub struct Config {
     /// Memory, in bytes, for blocks that were opened and may be searched again; 0 keeps none. What a query has at work
     /// comes to it.
     pub opened_bytes_max: u64,
+    /// How long a query may take, not counting the time in which it waits for its reader; `None` for as long as it needs.
+    /// Then it ends with what it has found, and its answer is partial.
+    pub time_max: Option<Duration>,
 }
 
 impl Default for Config {
@@ -43,6 +47,7 @@ impl Default for Config {
             tail_lag_bytes_max: 64 << 20,
             held_bytes_max: 128 << 20,
             opened_bytes_max: 512 << 20,
+            time_max: Some(Duration::from_secs(60)),
         }
     }
 }
@@ -88,6 +93,7 @@ impl Engine {
     /// # Errors
     /// [`RequestError::Expression`].
     pub fn search(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<Search, RequestError> {
+        let cancel = self.limited(&cancel);
         let plan = Plan::compile(&request.expr)?;
         Ok(Search::start(Arc::clone(self), request, plan, cancel))
     }
@@ -115,6 +121,11 @@ impl Engine {
         see: &mut dyn FnMut(&Histogram, f64),
     ) -> Result<(Histogram, Stats), RequestError> {
         count::run(self, request, cancel, division, see)
+    }
+
+    /// The same with the time limit of queries, which begins now unless it has begun.
+    pub(crate) fn limited(&self, cancel: &Cancel) -> Cancel {
+        cancel.limited(&self.doors.clock, self.config.time_max)
     }
 
     /// Whether an expression can be asked for: for those who must know before they begin an answer.

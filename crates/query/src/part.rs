@@ -43,7 +43,8 @@ impl Part {
         let hits = Hits::new(matches!(unit, Unit::Block(_)), pieces);
         let mut nearest = Nearest { order: request.order, limit, share, hits, last: 0, end: None };
         let mut damaged = Vec::new();
-        let cancelled = || cancel.is_cancelled();
+        let cancelled = || cancel.stops();
+        let mut rows_to_look = 0_u32;
         let scanned_bytes = scan(unit, request, plan, cancel, limit, &mut damaged, &mut |records| {
             let (labels, rows) = match &records {
                 Met::Text(chunk, _) => (chunk.labels, &*chunk.rows),
@@ -69,7 +70,7 @@ impl Part {
                     offer(found.row, chunk.text.get(found.start..found.end).unwrap_or_default())
                 }),
                 Met::Lines(lines) => lines.each(&mut |row, line| {
-                    if cancelled() { ControlFlow::Break(()) } else { offer(row, line) }
+                    if looks(&mut rows_to_look, cancel) { ControlFlow::Break(()) } else { offer(row, line) }
                 }),
             }
             ControlFlow::Continue(())
@@ -77,6 +78,14 @@ impl Part {
         let (found, rest) = nearest.finish();
         Self { found, rest, scanned_bytes, damaged }
     }
+}
+
+/// Looks, before some of many lines that are handed over one by one, whether the work must stop.
+pub(crate) fn looks(rows_to_look: &mut u32, cancel: &Cancel) -> bool {
+    const LOOK_ROWS: u32 = 64;
+    let left = rows_to_look.checked_sub(1);
+    *rows_to_look = left.unwrap_or(LOOK_ROWS);
+    left.is_none() && cancel.stops()
 }
 
 /// Keeps, of the records that it is offered, those that come first in the answer.

@@ -1,8 +1,10 @@
 //! What is asked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use bucksaw_doors::Clock;
 use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, Labels, Millis};
 use bucksaw_scan::CompileError;
@@ -115,19 +117,131 @@ pub enum RequestError {
     Long,
 }
 
-/// Tells a running query that nobody wants its answer any more. Cheap to clone.
+/// Stops a running query: because nobody wants its answer any more, or because its time limit is reached. Cheap to clone;
+/// all clones stop together.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    cancelled: Arc<AtomicBool>,
+    limit: Option<Arc<TimeLimit>>,
+}
+
+/// The time that a query may take. The time in which a query waits for its reader does not count.
+#[derive(Debug)]
+struct TimeLimit {
+    clock: Arc<dyn Clock>,
+    length: Option<Duration>,
+    /// When the time is over, in microseconds of uptime; [`NEVER`] without a limit, and while the query waits for its
+    /// reader.
+    ends: AtomicU64,
+    /// Microseconds that are left while the clock is stopped; else [`NEVER`].
+    left: AtomicU64,
+    /// Whether work was left undone because the time was over.
+    struck: AtomicBool,
+}
+
+const NEVER: u64 = u64::MAX;
 
 impl Cancel {
     /// Cancels.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was cancelled.
+    /// Whether it was cancelled. The time limit does not cancel.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The same with a time limit that begins now, unless there is one already.
+    pub(crate) fn limited(&self, clock: &Arc<dyn Clock>, length: Option<Duration>) -> Self {
+        let begin = || {
+            let ends = length.map_or(NEVER, |length| micros(clock.uptime() + length));
+            let (ends, left, struck) = (AtomicU64::new(ends), AtomicU64::new(NEVER), AtomicBool::new(false));
+            Arc::new(TimeLimit { clock: Arc::clone(clock), length, ends, left, struck })
+        };
+        let limit = self.limit.clone().unwrap_or_else(begin);
+        Self { cancelled: Arc::clone(&self.cancelled), limit: Some(limit) }
+    }
+
+    /// Whether work that is left must stop. Called between bounded slices of work, and only while work is left: a time
+    /// limit that is reached here makes the answer partial.
+    pub(crate) fn stops(&self) -> bool {
+        if self.is_cancelled() {
+            return true;
+        }
+        let Some(limit) = &self.limit else { return false };
+        if limit.struck.load(Ordering::Relaxed) {
+            return true;
+        }
+        let now = limit.clock.uptime();
+        let over = micros(now) >= limit.ends.load(Ordering::Relaxed);
+        if over {
+            limit.struck.store(true, Ordering::Relaxed);
+        }
+        over
+    }
+
+    /// The time limit, when it left work undone.
+    pub(crate) fn timed_out(&self) -> Option<Duration> {
+        let limit = self.limit.as_ref()?;
+        limit.length.filter(|_| limit.struck.load(Ordering::Relaxed))
+    }
+
+    /// Stops the clock, while a reader has its turn.
+    pub(crate) fn pause(&self) {
+        if let Some(limit) = &self.limit {
+            let ends = limit.ends.swap(NEVER, Ordering::Relaxed);
+            if ends != NEVER {
+                let left = ends.saturating_sub(micros(limit.clock.uptime()));
+                limit.left.store(left, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Lets a clock that was stopped go on.
+    pub(crate) fn resume(&self) {
+        if let Some(limit) = &self.limit {
+            let left = limit.left.swap(NEVER, Ordering::Relaxed);
+            if left != NEVER {
+                limit.ends.store(micros(limit.clock.uptime()).saturating_add(left), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(NEVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_doors::sim;
+
+    use super::*;
+
+    #[test]
+    fn the_time_in_which_a_reader_is_waited_for_does_not_count() {
+        let sim = Arc::new(sim::Clock::at(0));
+        let clock: Arc<dyn Clock> = sim.clone();
+        let second = Duration::from_secs(1);
+        let cancel = Cancel::default().limited(&clock, Some(second * 2));
+        assert!(!cancel.stops());
+        sim.advance(second);
+        cancel.pause();
+        sim.advance(second * 100);
+        assert!(!cancel.stops() && cancel.timed_out().is_none());
+        cancel.resume();
+        assert!(!cancel.stops());
+        // A limit is not begun anew by who is handed it on.
+        let same = cancel.limited(&clock, Some(second * 2));
+        sim.advance(second);
+        assert!(same.stops() && !cancel.is_cancelled());
+        assert_eq!(cancel.timed_out(), Some(second * 2));
+        let without = Cancel::default().limited(&clock, None);
+        sim.advance(second * 100_000);
+        assert!(!without.stops());
+        without.cancel();
+        assert!(without.stops() && without.timed_out().is_none());
     }
 }

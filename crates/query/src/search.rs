@@ -5,7 +5,7 @@
 //! anything.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub struct Search {
     /// What is being scanned, by number.
     in_flight: BTreeMap<usize, Task>,
     dispatch: Dispatch<Part>,
+    /// Scans whose results are not waited for any more.
+    given_up: BTreeSet<usize>,
     /// What was found and not handed out, by the key of its next record.
     heap: BinaryHeap<Reverse<(u128, usize)>>,
     found: BTreeMap<usize, (Task, Found)>,
@@ -149,6 +151,7 @@ impl Search {
         waiting.sort_by_key(|task| task.key);
         let dispatch = Dispatch::new(&engine, cancel.clone(), JOBS_PER_THREAD);
         engine.metrics.in_flight.inc();
+        cancel.pause();
         Self {
             started: engine.doors.clock.uptime(),
             account: engine.budget.account(),
@@ -160,6 +163,7 @@ impl Search {
             waiting: waiting.into(),
             in_flight: BTreeMap::new(),
             dispatch,
+            given_up: BTreeSet::new(),
             heap: BinaryHeap::new(),
             found: BTreeMap::new(),
             found_bytes: 0,
@@ -183,8 +187,18 @@ impl Search {
     }
 
     fn show_some(&mut self, see: See<'_>) -> usize {
+        self.cancel.resume();
+        let records = self.show_next(see);
+        self.cancel.pause();
+        records
+    }
+
+    fn show_next(&mut self, see: See<'_>) -> usize {
         let mut batch = Batch { see, records: 0, bytes: 0, enough: false };
         while !self.is_full() && !self.cancel.is_cancelled() {
+            if !self.is_done() && self.cancel.stops() {
+                self.stop_at_time_limit();
+            }
             self.begin_units();
             self.hand_out(&mut batch);
             if batch.is_full() {
@@ -327,23 +341,44 @@ impl Search {
     }
 
     fn wait_for_unit(&mut self) {
-        if let Some((number, part)) = self.dispatch.receive() {
-            self.take(number, part);
+        match self.dispatch.receive() {
+            Some((number, part)) => self.take(number, part),
+            None if self.cancel.is_cancelled() => {}
+            None => {
+                // The time limit is reached, and these do not end.
+                self.given_up.extend(std::mem::take(&mut self.in_flight).into_keys());
+                self.stop_at_time_limit();
+            }
         }
+    }
+
+    fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Leaves out what is not being scanned yet. What was found, and what the scans under way still find, is handed out.
+    fn stop_at_time_limit(&mut self) {
+        self.waiting.clear();
+        self.stats.timed_out = self.cancel.timed_out();
     }
 
     /// Takes what a unit gave.
     fn take(&mut self, number: usize, part: Option<Part>) {
+        if self.given_up.remove(&number) {
+            return;
+        }
         let (Some(task), Some(part)) = (self.in_flight.remove(&number), part) else {
             self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned());
             return;
         };
         self.stats.bytes_scanned += part.scanned_bytes;
         self.stats.damaged.extend(part.damaged);
+        self.stats.timed_out = self.cancel.timed_out();
         self.found_bytes += part.found.bytes();
         let task = match part.rest {
-            Some(rest) => self.put_back(task, rest),
-            None => task,
+            // After the time limit nothing is searched for again.
+            Some(rest) if self.stats.timed_out.is_none() => self.put_back(task, rest),
+            _ => task,
         };
         if let Some(id) = part.found.peek() {
             self.heap.push(Reverse((self.order.key(id), number)));

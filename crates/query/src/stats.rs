@@ -1,6 +1,7 @@
 //! What an answer rests on.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// What was read for an answer, and what is missing from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Stats {
     pub bytes_skipped: u64,
     /// Files, or parts of them, that could not be read: records may be missing from the answer.
     pub damaged: BTreeSet<String>,
+    /// The time limit that ended the query before all was searched: records may be missing from the answer.
+    pub timed_out: Option<Duration>,
     /// The nodes that were asked.
     pub nodes: Nodes,
 }
@@ -126,7 +129,7 @@ impl Stats {
     /// Whether records may be missing from the answer.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        !self.damaged.is_empty() || self.nodes.incomplete
+        !self.damaged.is_empty() || self.timed_out.is_some() || self.nodes.incomplete
     }
 
     /// Why records may be missing, in sentences.
@@ -136,7 +139,14 @@ impl Stats {
         let damaged = self.damaged.iter().map(|name| format!("{name} is damaged and was left out"));
         let unheard = "there are nodes that the one that was asked has not heard of yet";
         let unheard = self.nodes.unheard.then(|| unheard.to_owned());
-        missing.chain(damaged).chain(unheard).collect()
+        let timed_out = self.timed_out.map(|limit| {
+            let seconds = limit.as_secs_f64();
+            format!(
+                "the query reached its time limit of {seconds} s before all was searched: ask for less time or by a \
+                 simpler expression, or raise --query-timeout of the node"
+            )
+        });
+        timed_out.into_iter().chain(missing).chain(damaged).chain(unheard).collect()
     }
 
     /// Adds what another answer read and missed. What matched is not added: records may be in both.
@@ -146,6 +156,7 @@ impl Stats {
         self.bytes_scanned += other.bytes_scanned;
         self.bytes_skipped += other.bytes_skipped;
         self.damaged.extend(other.damaged.iter().cloned());
+        self.timed_out = self.timed_out.max(other.timed_out);
         self.nodes.add(&other.nodes);
     }
 }

@@ -310,6 +310,42 @@ fn a_cancelled_search_ends_and_says_so() {
 }
 
 #[test]
+fn an_answer_ends_at_the_time_limit_and_says_so() {
+    let limited = |time_max| Node::with(sim::Fs::new(), Config { time_max: Some(time_max), ..Config::default() }, 1);
+    let mut node = limited(Duration::ZERO);
+    let ids: Vec<Id> = (0..50).map(|at| node.put(&format!("line {at}"))).collect();
+    let reasons = |stats: &Stats| {
+        assert_eq!((stats.timed_out, stats.is_partial(), stats.damaged.len()), (Some(Duration::ZERO), true, 0));
+        assert!(stats.partial_reasons()[0].contains("its time limit of 0 s"), "{:?}", stats.partial_reasons());
+    };
+    let (records, stats) = node.ask(all(""));
+    assert!(records.is_empty());
+    reasons(&stats);
+    let (count, stats) = node.engine.count(&all("-x"), &Cancel::default()).unwrap();
+    assert_eq!(count, 0);
+    reasons(&stats);
+    reasons(&node.engine.fields(all(""), Cancel::default()).unwrap().1);
+    let error = node.engine.context(ids[7], 1, 1, &Cancel::default()).unwrap_err();
+    assert!(error.to_string().contains("time limit"), "{error}");
+
+    // While its reader has other things to do, a query takes no time; nor does one that was answered.
+    let mut node = limited(Duration::from_secs(1));
+    (0..5_000).for_each(|at| {
+        node.put(&format!("line {at}"));
+    });
+    let (mut search, mut found) = (node.engine.search(all(""), Cancel::default()).unwrap(), 0);
+    loop {
+        node.clock.advance(Duration::from_secs(100));
+        match next_batch(&mut search).len() {
+            0 => break,
+            records => found += records,
+        }
+    }
+    assert_eq!((found, search.stats().is_partial()), (5_000, false));
+    assert!(!node.engine.context(*node.all.keys().next().unwrap(), 1, 1, &Cancel::default()).unwrap().1.is_partial());
+}
+
+#[test]
 fn context_stays_in_the_stream() {
     let mut node = Node::new();
     let mut middle = Id::MIN;

@@ -234,7 +234,7 @@ pub(crate) fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: V
     let mut scanned = 0;
     let mut bound: Option<(Labels, Bound)> = None;
     chunks(&mut |chunk| {
-        if cancel.is_cancelled() {
+        if cancel.stops() {
             return ControlFlow::Break(());
         }
         if !request.reaches(&chunk.rows) || !request.of_stream(chunk.labels) {

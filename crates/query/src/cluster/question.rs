@@ -2,6 +2,7 @@
 //! absent ones have defaults, so that nodes of adjacent versions understand each other.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bucksaw_record::{Expr, Id, Labels};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,14 @@ pub(crate) const QUESTION_BYTES_MAX: usize = 1 << 20;
 
 /// Names of damaged files that one node tells of; of more it tells only that there are more.
 const DAMAGED_MAX: usize = 100;
+
+/// Stands among the damaged files of a node whose work was ended by its time limit, so that versions that do not know
+/// the field for it call their answer partial, too.
+const TIMED_OUT: &str = "what was not searched within the time limit";
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
 
 /// A question, as it is sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -147,6 +156,10 @@ pub(crate) struct Told {
     pub(crate) bytes_skipped: u64,
     #[serde(default)]
     pub(crate) damaged: Vec<String>,
+    /// The time limit that ended its work, in milliseconds; left out where none did. Versions that do not know the field
+    /// find [`TIMED_OUT`] in `damaged` instead.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) timed_out_ms: u64,
     /// How many nodes it knows of that count, itself among them; told in the head. Nothing by older versions.
     #[serde(default)]
     pub(crate) nodes: u64,
@@ -170,8 +183,11 @@ impl Told {
         if stats.damaged.len() > DAMAGED_MAX {
             damaged.push(format!("({} more)", stats.damaged.len() - DAMAGED_MAX));
         }
+        let timed_out_ms = stats.timed_out.map_or(0, |limit| limit.as_millis().try_into().unwrap_or(u64::MAX).max(1));
+        damaged.extend((timed_out_ms > 0).then(|| TIMED_OUT.to_owned()));
         Self {
             version: VERSION,
+            timed_out_ms,
             segments_read: stats.segments_read,
             segments_skipped: stats.segments_skipped,
             bytes_scanned: stats.bytes_scanned,
@@ -202,7 +218,11 @@ impl Told {
         stats.segments_skipped = stats.segments_skipped.saturating_add(self.segments_skipped);
         stats.bytes_scanned = stats.bytes_scanned.saturating_add(self.bytes_scanned);
         stats.bytes_skipped = stats.bytes_skipped.saturating_add(self.bytes_skipped);
-        let names = self.damaged.iter().take(DAMAGED_MAX + 1);
+        if self.timed_out_ms > 0 {
+            stats.timed_out = stats.timed_out.max(Some(Duration::from_millis(self.timed_out_ms)));
+        }
+        let names = self.damaged.iter().take(DAMAGED_MAX + 2);
+        let names = names.filter(|name| self.timed_out_ms == 0 || *name != TIMED_OUT);
         stats.damaged.extend(names.map(|name| {
             let name: String = name.chars().take(500).collect();
             format!("{node}: {name}")
@@ -272,6 +292,18 @@ mod tests {
             assert_eq!((sum.bytes_scanned, sum.damaged.len()), (5, DAMAGED_MAX + 1));
             assert!(sum.damaged.contains("n1: 007") && sum.damaged.contains("n1: (50 more)"));
         }
+    }
+
+    #[test]
+    fn a_time_limit_is_told_to_versions_that_do_not_know_the_field_too() {
+        let limit = Some(Duration::from_secs(60));
+        let told = Told::of(&Stats { timed_out: limit, ..Stats::default() });
+        let mut sum = Stats::default();
+        Told::decode(&told.encode()).unwrap().add_to(&mut sum, "n1");
+        assert_eq!((sum.timed_out, sum.damaged.len(), sum.is_partial()), (limit, 0, true));
+        let mut of_others = Stats::default();
+        Told { timed_out_ms: 0, ..told }.add_to(&mut of_others, "n1");
+        assert!(of_others.is_partial());
     }
 
     proptest! {
