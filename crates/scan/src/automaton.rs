@@ -11,11 +11,17 @@ use regex_syntax::hir::Hir;
 /// Bytes of states while the table is made: more than a table that is small enough ever needs.
 const CACHE_BYTES: usize = 8 << 20;
 
+/// Visits of NFA states while the table is made: some tens of milliseconds at worst. A regex that needs more is searched
+/// for in the lines.
+const EXPLORE_WORK: usize = 16 << 20;
+
 /// The automaton of a regex over one line without its LF, or from the first byte of a match on if it is `anchored`; `None`
 /// where it would be too large, or cannot be one.
 pub(crate) fn automaton(hir: &Hir, anchored: Anchored) -> Option<Automaton> {
     let captures = NfaConfig::new().which_captures(WhichCaptures::None).utf8(false);
     let nfa = Compiler::new().configure(captures).build_from_hir(hir).ok()?;
+    // A step of the table costs at most a visit of each state of the NFA.
+    let mut steps_left = EXPLORE_WORK / nfa.states().len().max(1);
     let config =
         DFA::config().match_kind(MatchKind::LeftmostFirst).cache_capacity(CACHE_BYTES).skip_cache_capacity_check(true);
     let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
@@ -24,6 +30,7 @@ pub(crate) fn automaton(hir: &Hir, anchored: Anchored) -> Option<Automaton> {
     let start = dfa.start_state(&mut cache.borrow_mut(), &start::Config::new().anchored(anchored)).ok()?;
     // What a search finds at a byte is told with the byte after it, or at the end.
     let step = |state: LazyStateID, byte: u8| {
+        steps_left = steps_left.checked_sub(1)?;
         let to = dfa.next_state(&mut cache.borrow_mut(), state, byte).ok()?;
         match to {
             _ if to.is_match() => Some(Step::Matched),

@@ -9,16 +9,11 @@ use crate::cursor::Cursor;
 use crate::judge::{Judged, judge, may_match};
 use crate::node::Node;
 use crate::records::{Records, Span};
+use crate::watch::Watch;
 
 /// Bytes that are searched between two looks at `cancel`: at worst some milliseconds of work, and they stay in the cache
 /// while the parts of an expression go over them.
 const SPAN_BYTES: usize = 256 * 1024;
-
-/// The fewest, for the slowest regexes.
-const SPAN_BYTES_MIN: usize = 8 * 1024;
-
-/// Bytes of compiled regexes that are fast enough for whole spans; where there are more, spans are that much shorter.
-const FAST_REGEX_BYTES: usize = 64 * 1024;
 
 /// A plan for the records of one stream. It is one thread's; others make their own, which is cheap.
 #[derive(Debug)]
@@ -52,20 +47,19 @@ pub struct Found {
 
 impl Bound {
     pub(crate) fn new(node: &Node) -> Self {
-        let mut slowest = 0;
-        node.regexes(&mut |bytes| slowest = slowest.max(bytes));
-        let span_bytes = SPAN_BYTES / (1 + slowest / FAST_REGEX_BYTES);
+        let span_bytes = node.slice_bytes().min(SPAN_BYTES);
         match (node, Cursor::new(node)) {
             (Node::All, _) => Self::All,
             (_, Some(cursor)) => {
-                Self::Lines(Matcher { node: node.clone(), cursor, span_bytes: span_bytes.max(SPAN_BYTES_MIN) })
+                Self::Lines(Matcher { node: node.clone(), cursor, span_bytes })
             }
             (_, None) => Self::Nothing,
         }
     }
 
     /// Calls `each` for the matching records of `chunk`, in the order of their rows, until it breaks. `cancel` is asked
-    /// every 256 KiB of text or more often, except inside a longer record; once it says yes, nothing more is found.
+    /// every 256 KiB of text or more often, also inside a long record that is searched for a regex; once it says yes, nothing
+    /// more is found.
     pub fn find(
         &mut self,
         chunk: &Chunk<'_>,
@@ -97,8 +91,8 @@ impl Bound {
         });
     }
 
-    /// How many records of `chunk` match. `cancel` is asked as in [`Self::find`]; once it says yes, the number says
-    /// nothing.
+    /// How many records of `chunk` match. `cancel` is asked as in [`Self::find`]; once it says yes, some that
+    /// match may not be counted.
     pub fn count(&mut self, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> u32 {
         let all = chunk.rows.count;
         match self {
@@ -106,8 +100,15 @@ impl Bound {
             Self::All => all,
             Self::Lines(Matcher { cursor, span_bytes, .. }) => match cursor.negated() {
                 // The records of which few are looked for are found faster than all others.
-                Some(inner) => all - count(inner, *span_bytes, chunk, cancel),
-                None => count(cursor, *span_bytes, chunk, cancel),
+                Some(inner) => count(inner, *span_bytes, chunk, cancel).map_or(0, |others| all - others),
+                None => {
+                    let mut found = 0_u32;
+                    let _ = walk(cursor, *span_bytes, &Records::of(chunk), cancel, &mut |_, _| {
+                        found += 1;
+                        ControlFlow::Continue(())
+                    });
+                    found.min(all)
+                }
             },
         }
     }
@@ -133,14 +134,19 @@ impl Bound {
     }
 
     /// Those of the wanted lines of a block of columns that match; only those are built of which the columns do not tell.
-    /// `None` when the block is damaged. `cancel` is asked as in [`Self::find`]; once it says yes, the answer says nothing.
+    /// `None` when the block is damaged. `cancel` is asked as in [`Self::find`], and between the terms that the columns are
+    /// asked for; once it says yes, some that match may be left out.
     pub fn lines(&mut self, block: &Block, wanted: Rows, cancel: &dyn Fn() -> bool) -> Option<Rows> {
         let matcher = match self {
             Self::Nothing => return Some(Rows::None),
             Self::All => return Some(wanted),
             Self::Lines(matcher) => matcher,
         };
-        let Judged { sure, may } = judge(&matcher.node, block, wanted)?;
+        let watch = Watch::new(cancel);
+        let Judged { sure, may } = judge(&matcher.node, block, wanted, &watch)?;
+        if watch.is_stopped() {
+            return Some(Rows::None);
+        }
         let open = match may & !sure.clone() {
             Rows::None => return Some(sure),
             Rows::All => Bits::all(block.rows()),
@@ -160,7 +166,7 @@ impl Bound {
         match self {
             Self::Nothing => false,
             Self::All => true,
-            Self::Lines(matcher) => matcher.cursor.is_in(record),
+            Self::Lines(matcher) => matcher.cursor.is_in(record, &Watch::never()),
         }
     }
 }
@@ -206,13 +212,14 @@ impl<R: Iterator<Item = usize>> Built<'_, R> {
     }
 }
 
-fn count(cursor: &mut Cursor, span_bytes: usize, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> u32 {
+/// How many records match; `None` when that was stopped.
+fn count(cursor: &mut Cursor, span_bytes: usize, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> Option<u32> {
     let mut count = 0_u32;
-    let _ = walk(cursor, span_bytes, &Records::of(chunk), cancel, &mut |_, _| {
+    let flow = walk(cursor, span_bytes, &Records::of(chunk), cancel, &mut |_, _| {
         count += 1;
         ControlFlow::Continue(())
     });
-    count.min(chunk.rows.count)
+    flow.is_continue().then_some(count.min(chunk.rows.count))
 }
 
 /// Calls `each` with the start of each matching record and of the one behind it, span by span.
@@ -223,16 +230,23 @@ fn walk(
     cancel: &dyn Fn() -> bool,
     each: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let mut from = 0;
+    let (watch, mut from) = (Watch::new(cancel), 0);
     while from < records.text.len() {
-        if cancel() {
+        if watch.look() {
             return ControlFlow::Break(());
         }
-        let span = Span { records, end: records.next(from.saturating_add(span_bytes) - 1) };
+        let span = Span { records, end: records.next(from.saturating_add(span_bytes) - 1), watch: &watch };
         cursor.reset();
         while let Some(start) = cursor.seek(&span, from) {
+            // What is found by a search that was stopped need not match.
+            if watch.is_stopped() {
+                break;
+            }
             from = records.next(start);
             each(start, from)?;
+        }
+        if watch.is_stopped() {
+            return ControlFlow::Break(());
         }
         from = span.end;
     }

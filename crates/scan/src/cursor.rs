@@ -16,6 +16,7 @@ use crate::node::Node;
 use crate::records::Span;
 use crate::regex::Regex;
 use crate::text::Text;
+use crate::watch::Watch;
 
 /// A leap of at least so many bytes is a long one: a few times what it costs to try some records alone.
 const LONG_LEAP_BYTES: usize = 1024;
@@ -87,6 +88,7 @@ impl Cursor {
     }
 
     /// The start of the first matching record at or after `from`, itself the start of a record.
+    /// Says nothing when the watch of the span stopped it.
     pub(crate) fn seek(&mut self, span: &Span<'_>, from: usize) -> Option<usize> {
         match self.answer {
             Answer::End => return None,
@@ -103,16 +105,16 @@ impl Cursor {
         if let Kind::Not(inner) = &mut self.kind { Some(inner) } else { None }
     }
 
-    /// Whether a record matches, looked at alone.
-    pub(crate) fn is_in(&self, record: &[u8]) -> bool {
+    /// Whether a record matches, looked at alone. Says nothing when the watch stopped it.
+    pub(crate) fn is_in(&self, record: &[u8], watch: &Watch<'_>) -> bool {
         match &self.kind {
             Kind::Every => true,
             Kind::Text(text) => text.is_in(record),
-            Kind::Regex(regex) => regex.is_in(record),
-            Kind::Field(field, _) => field.is_in(record),
-            Kind::And(first, others) => first.is_in(record) && others.iter().all(|other| other.is_in(record)),
-            Kind::Or(members) => members.iter().any(|member| member.is_in(record)),
-            Kind::Not(inner) => !inner.is_in(record),
+            Kind::Regex(regex) => regex.is_in(record, watch),
+            Kind::Field(field, _) => field.is_in(record, watch),
+            Kind::And(first, others) => first.is_in(record, watch) && others.iter().all(|other| other.is_in(record, watch)),
+            Kind::Or(members) => members.iter().any(|member| member.is_in(record, watch)),
+            Kind::Not(inner) => !inner.is_in(record, watch),
         }
     }
 
@@ -126,7 +128,7 @@ impl Cursor {
             Kind::Or(members) => members.iter_mut().filter_map(|member| member.seek(span, from)).min(),
             Kind::Not(inner) => {
                 let mut at = from;
-                while at < span.end {
+                while at < span.end && !span.watch.is_stopped() {
                     if inner.seek(span, at) != Some(at) {
                         return Some(at);
                     }
@@ -143,7 +145,7 @@ impl Cursor {
         if !alone || self.knows(at) {
             return self.seek(span, at);
         }
-        Some(if self.is_in(span.records.record(at)) { at } else { span.records.next(at) })
+        Some(if self.is_in(span.records.record(at), span.watch) { at } else { span.records.next(at) })
     }
 
     fn knows(&self, at: usize) -> bool {
@@ -169,6 +171,9 @@ impl Cursor {
 fn search_all(first: &mut Cursor, others: &mut [Cursor], span: &Span<'_>, from: usize) -> Option<usize> {
     let mut place = from;
     'candidates: loop {
+        if span.watch.is_stopped() {
+            return None;
+        }
         let at = first.seek(span, place)?;
         let long = at - place >= LONG_LEAP_BYTES;
         for other in &mut *others {

@@ -6,12 +6,13 @@
 
 use bucksaw_record::expr::{self, Test};
 use memchr::memmem;
-use regex_automata::meta;
 
+use crate::engine::Engine;
 use crate::error::CompileError;
 use crate::fields::{lookup, number};
 use crate::records::Span;
 use crate::regex::for_values;
+use crate::watch::Watch;
 
 /// A field and what its value must pass. A negated test is a negation around one of these.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(crate) struct Field {
 #[derive(Debug)]
 enum Check {
     Equal(Vec<u8>),
-    Match(meta::Regex),
+    Match(Engine),
     Number(fn(f64, f64) -> bool, f64),
 }
 
@@ -95,7 +96,12 @@ impl Field {
 
     /// Bytes of memory, where they are many.
     pub(crate) fn memory(&self) -> usize {
-        if let Check::Match(regex) = &self.check { regex.memory_usage() } else { 0 }
+        if let Check::Match(regex) = &self.check { regex.memory() } else { 0 }
+    }
+
+    /// Bytes of text that should be searched at once.
+    pub(crate) fn slice_bytes(&self) -> usize {
+        if let Check::Match(regex) = &self.check { regex.slice_bytes() } else { usize::MAX }
     }
 
     /// Whether candidates are found by a value, and so are rarer than the field.
@@ -103,24 +109,24 @@ impl Field {
         self.by_value
     }
 
-    pub(crate) fn passes(&self, value: &[u8]) -> bool {
+    pub(crate) fn passes(&self, value: &[u8], watch: &Watch<'_>) -> bool {
         match &self.check {
             Check::Equal(wanted) => wanted == value,
-            Check::Match(regex) => regex.is_match(value),
+            Check::Match(regex) => regex.is_match(value, watch),
             Check::Number(compare, limit) => number(value).is_some_and(|value| compare(value, *limit)),
         }
     }
 
-    pub(crate) fn is_in(&self, record: &[u8]) -> bool {
+    pub(crate) fn is_in(&self, record: &[u8], watch: &Watch<'_>) -> bool {
         let candidate =
             self.needles.iter().all(|needle| needle.find(record).is_some()) || self.hidden_by.find(record).is_some();
-        candidate && lookup(record, &self.name).is_some_and(|value| self.passes(&value))
+        candidate && lookup(record, &self.name).is_some_and(|value| self.passes(&value, watch))
     }
 
     /// The start of the first record at or after `from` that passes.
     pub(crate) fn seek(&self, span: &Span<'_>, mut from: usize, ahead: &mut Ahead) -> Option<usize> {
         let Some(needle) = self.needles.first() else {
-            return span.first(from, |record| self.is_in(record));
+            return span.first(from, |record| self.is_in(record, span.watch));
         };
         while let Some(rest) = span.records.text.get(from..span.end).filter(|rest| !rest.is_empty()) {
             let needle = ahead.needle.after(from, || needle.find(rest));
@@ -129,7 +135,7 @@ impl Field {
                 return None;
             }
             let start = span.records.start_of(from, hit);
-            if self.is_in(span.records.record(start)) {
+            if self.is_in(span.records.record(start), span.watch) || span.watch.is_stopped() {
                 return Some(start);
             }
             from = span.records.next(start);

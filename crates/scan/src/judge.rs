@@ -7,6 +7,7 @@ use bucksaw_columns::{Block, Filter, Needle, Rows};
 
 use crate::node::Node;
 use crate::regex::Regex;
+use crate::watch::Watch;
 
 /// Two sets of lines, one within the other.
 #[derive(Clone, Debug)]
@@ -44,16 +45,17 @@ pub(crate) fn may_match(node: &Node, filter: Filter<'_>) -> bool {
     }
 }
 
-/// Judges some lines of a block; `None` when it is damaged.
-pub(crate) fn judge(node: &Node, block: &Block, among: Rows) -> Option<Judged> {
-    if among == Rows::None {
+/// Judges some lines of a block; `None` when it is damaged. Looks at the watch before each term; says nothing when that
+/// stopped it.
+pub(crate) fn judge(node: &Node, block: &Block, among: Rows, watch: &Watch<'_>) -> Option<Judged> {
+    if among == Rows::None || watch.look() {
         return Some(Judged::exactly(Rows::None));
     }
     Some(match node {
         Node::All => Judged::exactly(among),
         Node::Nothing => Judged::exactly(Rows::None),
         Node::Text(text) => Judged::exactly(among & block.find(&Needle::new(text.bytes(), false))?),
-        Node::Regex(regex) => judge_regex(regex, block, among)?,
+        Node::Regex(regex) => judge_regex(regex, block, among, watch)?,
         Node::Field(field) => {
             let mut rows = Rows::All;
             for needle in field.needles() {
@@ -71,7 +73,7 @@ pub(crate) fn judge(node: &Node, block: &Block, among: Rows) -> Option<Judged> {
             let mut members: Vec<&Node> = members.iter().collect();
             members.sort_by_key(|member| member.weight());
             for member in members {
-                let judged = judge(member, block, all.may.clone())?;
+                let judged = judge(member, block, all.may.clone(), watch)?;
                 all = Judged { sure: all.sure & judged.sure, may: judged.may };
             }
             all
@@ -79,25 +81,28 @@ pub(crate) fn judge(node: &Node, block: &Block, among: Rows) -> Option<Judged> {
         Node::Or(members) => {
             let mut any = Judged::exactly(Rows::None);
             for member in members {
-                let judged = judge(member, block, among.clone() & !any.sure.clone())?;
+                let judged = judge(member, block, among.clone() & !any.sure.clone(), watch)?;
                 any = Judged { sure: any.sure | judged.sure, may: any.may | judged.may };
             }
             any
         }
         Node::Not(inner) => {
-            let judged = judge(inner, block, among.clone())?;
+            let judged = judge(inner, block, among.clone(), watch)?;
             Judged { sure: among.clone() & !judged.may, may: among & !judged.sure }
         }
     })
 }
 
-fn judge_regex(regex: &Regex, block: &Block, among: Rows) -> Option<Judged> {
+fn judge_regex(regex: &Regex, block: &Block, among: Rows, watch: &Watch<'_>) -> Option<Judged> {
     let needles = regex.needles();
     let mut rows = among;
     for (number, clause) in needles.clauses.iter().enumerate() {
         let head = regex.head().filter(|_| needles.head == Some(number));
         let mut any = Rows::None;
         for needle in clause {
+            if watch.look() {
+                return Some(Judged::exactly(Rows::None));
+            }
             any = any
                 | match head {
                     Some(automaton) => block.find_head(needle, automaton)?,

@@ -43,6 +43,7 @@
 mod automaton;
 mod bound;
 mod cursor;
+mod engine;
 mod error;
 mod field;
 pub mod fields;
@@ -57,6 +58,7 @@ mod strip;
 #[cfg(test)]
 mod tests;
 mod text;
+mod watch;
 
 pub use bound::{Bound, Found, Matcher};
 pub use error::CompileError;

@@ -9,6 +9,7 @@ use crate::field::Field;
 use crate::plan::REGEXES_BYTES_MAX;
 use crate::regex::{Compiled, Regex, for_records};
 use crate::text::Text;
+use crate::watch::Watch;
 
 /// A part of a plan. Cheap to clone but for its branches.
 ///
@@ -68,7 +69,7 @@ impl Node {
     pub(crate) fn bind(&self, labels: &Labels) -> Self {
         match self {
             Self::Field(field) => match labels.get(field.name()) {
-                Some(value) if field.passes(value.as_bytes()) => Self::All,
+                Some(value) if field.passes(value.as_bytes(), &Watch::never()) => Self::All,
                 Some(_) => Self::Nothing,
                 None => self.clone(),
             },
@@ -103,6 +104,19 @@ impl Node {
             Self::And(members) | Self::Or(members) => members.iter().for_each(|member| member.regexes(weigh)),
             Self::Not(inner) => inner.regexes(weigh),
             Self::All | Self::Nothing | Self::Text(_) => {}
+        }
+    }
+
+    /// Bytes of text that should be searched between two looks at a [`Watch`].
+    pub(crate) fn slice_bytes(&self) -> usize {
+        match self {
+            Self::Regex(regex) => regex.slice_bytes(),
+            Self::Field(field) => field.slice_bytes(),
+            Self::And(members) | Self::Or(members) => {
+                members.iter().map(Self::slice_bytes).min().unwrap_or(usize::MAX)
+            }
+            Self::Not(inner) => inner.slice_bytes(),
+            Self::All | Self::Nothing | Self::Text(_) => usize::MAX,
         }
     }
 

@@ -3,6 +3,8 @@
 use bucksaw_segment::Chunk;
 use memchr::{memchr, memchr_iter, memrchr};
 
+use crate::watch::Watch;
+
 /// The records of a chunk, by their offsets in its text.
 #[derive(Debug)]
 pub(crate) struct Records<'a> {
@@ -88,12 +90,13 @@ impl<'a> Records<'a> {
 pub(crate) struct Span<'a> {
     pub(crate) records: &'a Records<'a>,
     pub(crate) end: usize,
+    pub(crate) watch: &'a Watch<'a>,
 }
 
 impl Span<'_> {
     /// The start of the first record at or after `from` that passes, each looked at alone.
     pub(crate) fn first(&self, mut from: usize, passes: impl Fn(&[u8]) -> bool) -> Option<usize> {
-        while from < self.end {
+        while from < self.end && !self.watch.is_stopped() {
             if passes(self.records.record(from)) {
                 return Some(from);
             }

@@ -1,23 +1,22 @@
 //! Regexes: from the source to automata, within bounds.
 //!
 //! A regex has up to three automata: one for a record alone, one for the text of many lines, from which the LF was
-//! [taken out](crate::strip), and [one for columns](crate::automaton). The first two are searched in the manner of the `regex` crate: literals that every match must have
-//! are looked for first, and a lazily built DFA does the rest.
+//! [taken out](crate::strip), and [one for columns](crate::automaton). The first two are searched by an [`Engine`].
 
 use bucksaw_columns::Automaton;
 use bucksaw_record::expr::Pattern;
-use regex_automata::meta;
-use regex_automata::nfa::thompson::WhichCaptures;
-use regex_automata::{Anchored, Input, MatchKind};
+use regex_automata::Anchored;
 use regex_syntax::hir::{self, Hir, HirKind};
 use regex_syntax::{Error as SyntaxError, ParserBuilder};
 
 use crate::CompileError;
 use crate::automaton::automaton;
+use crate::engine::Engine;
 use crate::error::shown;
 use crate::needles::Needles;
 use crate::records::Span;
 use crate::strip::{is_possible, strip};
+use crate::watch::Watch;
 
 /// How deep the groups of a regex may nest. People stay below ten; the compiler recurses this deep.
 const NEST_MAX: u32 = 100;
@@ -26,20 +25,11 @@ const NEST_MAX: u32 = 100;
 /// large Unicode classes take to be put together, before their size can be measured.
 const SOURCE_BYTES_MAX: usize = 16 * 1024;
 
-/// The largest automaton of a regex, in bytes. Where the lazy DFA gives up, time per byte grows with the automaton, so
-/// that this bounds how slow a search can be made: at this size and at worst, some seconds for a record of 1 MB, the
-/// longest stretch in which `cancel` is not asked.
-const AUTOMATON_BYTES_MAX: usize = 512 * 1024;
-
-/// Bytes of states that the lazy DFA of a regex keeps, for each thread that searches: some thousand states. With fewer it
-/// is rebuilt again and again, with more a query of many regexes takes the memory of a node.
-const CACHE_BYTES_MAX: usize = 1024 * 1024;
-
 /// A compiled regex.
 #[derive(Debug)]
 pub(crate) struct Regex {
     /// For a record alone.
-    alone: meta::Regex,
+    alone: Engine,
     /// For the text of many lines.
     lines: Lines,
     /// Texts that are in every match.
@@ -55,7 +45,7 @@ enum Lines {
     /// The automaton for a record alone can match no LF, so that it does for any text.
     Same,
     /// Another automaton, right only where each line is a record.
-    Own(meta::Regex),
+    Own(Engine),
     /// There is none: each record is looked at alone.
     Never,
 }
@@ -78,9 +68,9 @@ pub(crate) fn for_records(pattern: &Pattern) -> Result<Compiled, CompileError> {
 }
 
 /// Compiles a regex that is looked for in the values of a field: `^` and `$` are the bounds of the value.
-pub(crate) fn for_values(pattern: &Pattern) -> Result<meta::Regex, CompileError> {
+pub(crate) fn for_values(pattern: &Pattern) -> Result<Engine, CompileError> {
     let hir = parse(pattern, false)?;
-    build(&hir).map_err(|reason| too_large(pattern, reason))
+    Engine::new(&hir).map_err(|reason| too_large(pattern, reason))
 }
 
 impl Regex {
@@ -97,7 +87,7 @@ impl Regex {
     }
 
     fn from_hir(hir: Hir) -> Result<Self, String> {
-        let alone = build(&hir)?;
+        let alone = Engine::new(&hir)?;
         let needles = Needles::of(&hir);
         let columns = if needles.exact { None } else { automaton(&hir, Anchored::No) };
         let head = if needles.head.is_some() && columns.is_some() { automaton(&hir, Anchored::Yes) } else { None };
@@ -106,16 +96,16 @@ impl Regex {
         }
         let lines = match strip(hir) {
             (_, false) => Lines::Same,
-            (hir, true) => Lines::Own(build(&hir)?),
+            (hir, true) => Lines::Own(Engine::new(&hir)?),
         };
         Ok(Self { alone, lines, needles, columns, head })
     }
 
     /// Bytes of memory, without the caches of searches.
     pub(crate) fn memory(&self) -> usize {
-        let own = if let Lines::Own(regex) = &self.lines { regex.memory_usage() } else { 0 };
+        let own = if let Lines::Own(regex) = &self.lines { regex.memory() } else { 0 };
         let columns = self.columns.iter().chain(&self.head).map(Automaton::memory);
-        self.alone.memory_usage() + own + columns.sum::<usize>()
+        self.alone.memory() + own + columns.sum::<usize>()
     }
 
     /// For the columns of lines.
@@ -133,8 +123,14 @@ impl Regex {
         &self.needles
     }
 
-    pub(crate) fn is_in(&self, record: &[u8]) -> bool {
-        self.alone.is_match(record)
+    /// Bytes of text that should be searched at once.
+    pub(crate) fn slice_bytes(&self) -> usize {
+        let own = if let Lines::Own(regex) = &self.lines { regex.slice_bytes() } else { usize::MAX };
+        own.min(self.alone.slice_bytes())
+    }
+
+    pub(crate) fn is_in(&self, record: &[u8], watch: &Watch<'_>) -> bool {
+        self.alone.is_match(record, watch)
     }
 
     /// The start of the first record at or after `from` in which the regex matches.
@@ -142,13 +138,13 @@ impl Regex {
         let regex = match &self.lines {
             Lines::Same => &self.alone,
             Lines::Own(regex) if span.records.are_lines() => regex,
-            _ => return span.first(from, |record| self.is_in(record)),
+            _ => return span.first(from, |record| self.is_in(record, span.watch)),
         };
         // The last LF stays out: behind it there is no record, but an empty match.
         let rest = span.records.text.get(from..span.end.saturating_sub(1))?;
-        // Where a match ends is enough: it is in the record where it starts. `earliest` stops the search there.
-        let hit = regex.search_half(&Input::new(rest).earliest(true))?;
-        Some(span.records.start_of(from, from + hit.offset()))
+        // Where a match ends is enough: it is in the record where it starts.
+        let hit = regex.find_end(rest, span.watch)?;
+        Some(span.records.start_of(from, from + hit))
     }
 }
 
@@ -188,22 +184,6 @@ fn advise(kind: &hir::ErrorKind) -> String {
         }
         kind => kind.to_string(),
     }
-}
-
-/// Builds an automaton, or says why it would be too large.
-fn build(hir: &Hir) -> Result<meta::Regex, String> {
-    let config = meta::Config::new()
-        .match_kind(MatchKind::LeftmostFirst)
-        .utf8_empty(false)
-        .which_captures(WhichCaptures::Implicit)
-        .nfa_size_limit(Some(AUTOMATON_BYTES_MAX))
-        .hybrid_cache_capacity(CACHE_BYTES_MAX)
-        // One-pass automata are for groups, which nobody asks for.
-        .onepass(false);
-    meta::Builder::new().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
-        Some(limit) => format!("it takes more than {limit} bytes when compiled; have it repeat less"),
-        None => error.to_string().lines().collect::<Vec<_>>().join(" "),
-    })
 }
 
 fn too_large(pattern: &Pattern, reason: String) -> CompileError {
