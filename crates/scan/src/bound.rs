@@ -50,9 +50,7 @@ impl Bound {
         let span_bytes = node.slice_bytes().min(SPAN_BYTES);
         match (node, Cursor::new(node)) {
             (Node::All, _) => Self::All,
-            (_, Some(cursor)) => {
-                Self::Lines(Matcher { node: node.clone(), cursor, span_bytes })
-            }
+            (_, Some(cursor)) => Self::Lines(Matcher { node: node.clone(), cursor, span_bytes }),
             (_, None) => Self::Nothing,
         }
     }

@@ -112,7 +112,9 @@ impl Cursor {
             Kind::Text(text) => text.is_in(record),
             Kind::Regex(regex) => regex.is_in(record, watch),
             Kind::Field(field, _) => field.is_in(record, watch),
-            Kind::And(first, others) => first.is_in(record, watch) && others.iter().all(|other| other.is_in(record, watch)),
+            Kind::And(first, others) => {
+                first.is_in(record, watch) && others.iter().all(|other| other.is_in(record, watch))
+            }
             Kind::Or(members) => members.iter().any(|member| member.is_in(record, watch)),
             Kind::Not(inner) => !inner.is_in(record, watch),
         }

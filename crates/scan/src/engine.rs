@@ -168,13 +168,7 @@ impl Engine {
         found
     }
 
-    fn find_with(
-        &self,
-        dfa: &DFA,
-        cache: &mut Cache,
-        text: &[u8],
-        watch: &Watch<'_>,
-    ) -> Result<Option<usize>, GaveUp> {
+    fn find_with(&self, dfa: &DFA, cache: &mut Cache, text: &[u8], watch: &Watch<'_>) -> Result<Option<usize>, GaveUp> {
         let (slice, input) = (self.slice_bytes(), Input::new(text).earliest(true));
         if text.len() <= slice * 2 {
             let found = dfa.try_search_fwd(cache, &input).map_err(|_| GaveUp)?;

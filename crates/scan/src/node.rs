@@ -112,9 +112,7 @@ impl Node {
         match self {
             Self::Regex(regex) => regex.slice_bytes(),
             Self::Field(field) => field.slice_bytes(),
-            Self::And(members) | Self::Or(members) => {
-                members.iter().map(Self::slice_bytes).min().unwrap_or(usize::MAX)
-            }
+            Self::And(members) | Self::Or(members) => members.iter().map(Self::slice_bytes).min().unwrap_or(usize::MAX),
             Self::Not(inner) => inner.slice_bytes(),
             Self::All | Self::Nothing | Self::Text(_) => usize::MAX,
         }
