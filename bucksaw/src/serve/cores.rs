@@ -17,8 +17,11 @@ pub(super) fn pool() -> std::io::Result<Pool> {
     // containers. Then all of these processes would have their threads on the same few cores.
     let cores = Some(allowed()).filter(|cores| cores.len() == threads).unwrap_or_default();
     Pool::start(threads, move |number| {
-        if let Some(core) = cores.get(number) {
-            stay_on(*core);
+        match cores.get(number) {
+            Some(core) => stay_on(&[*core]),
+            // An extra thread would stay on the core of the thread that started it.
+            None if !cores.is_empty() => stay_on(&cores),
+            None => {}
         }
     })
 }
@@ -37,17 +40,17 @@ fn allowed() -> Vec<usize> {
 }
 
 #[cfg(target_os = "linux")]
-fn stay_on(core: usize) {
+fn stay_on(cores: &[usize]) {
     use rustix::thread::{CpuSet, sched_setaffinity};
-    let mut one = CpuSet::new();
-    one.set(core);
-    if let Err(error) = sched_setaffinity(None, &one) {
-        tracing::debug!(%error, core, "a thread that searches cannot stay on a core: it is where the kernel puts it");
+    let mut set = CpuSet::new();
+    cores.iter().for_each(|core| set.set(*core));
+    if let Err(error) = sched_setaffinity(None, &set) {
+        tracing::debug!(%error, ?cores, "a thread that searches cannot stay on a core: it is where the kernel puts it");
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn stay_on(_: usize) {}
+fn stay_on(_: &[usize]) {}
 
 #[cfg(test)]
 mod tests {
@@ -59,7 +62,7 @@ mod tests {
         let before = allowed();
         let last = *before.last().unwrap();
         let seen = std::thread::spawn(move || {
-            stay_on(last);
+            stay_on(&[last]);
             allowed()
         });
         assert_eq!(seen.join().unwrap(), [last]);

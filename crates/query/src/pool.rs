@@ -2,16 +2,27 @@
 //!
 //! Queries take turns: each has a line of jobs of its own, and a thread that is free takes one job from the line that has
 //! waited longest. So a query has its share of the threads however many jobs the others have in line.
+//!
+//! A job may run for seconds, and it is not interrupted. So that long jobs of some queries do not keep the threads from all
+//! others, each line with jobs has one job at work at least: where all threads are busy with other lines, an extra
+//! thread takes it, and the operating system shares the cores between all of them. (Rejected: jobs that give their
+//! thread back in between, which must hold no lock there and be scheduled here.)
+//!
+//! Invariant: besides the extra threads, of which each has the only running job of its line, no more than the pool's
+//! threads are at work.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use tracing::error;
+use tracing::{error, warn};
 
 type Job = Box<dyn FnOnce() + Send>;
+
+/// Extra threads, at most: as many as queries run at the same time, from clients and from other nodes.
+const EXTRA_MAX: usize = 512;
 
 /// Runs jobs.
 pub struct Pool {
@@ -31,16 +42,26 @@ struct Shared {
     jobs: Mutex<Jobs>,
     bell: Condvar,
     lines: AtomicU64,
+    /// The pool's threads, without the extra ones.
+    threads: usize,
+    begun: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
 
 /// The jobs of one query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Line(u64);
 
 #[derive(Default)]
 struct Jobs {
     /// The lines that are not empty; the first is next.
     waiting: VecDeque<(Line, VecDeque<Job>)>,
+    /// How many jobs of each line are at work; lines without any are left out.
+    running: HashMap<Line, usize>,
+    /// The pool's threads that wait for a job.
+    idle: usize,
+    /// Extra threads at work, and those that may have ended.
+    extra: usize,
+    extras: Vec<JoinHandle<()>>,
     closed: bool,
 }
 
@@ -52,24 +73,58 @@ impl Jobs {
         }
     }
 
-    fn pop(&mut self) -> Option<Job> {
-        let (line, mut jobs) = self.waiting.pop_front()?;
-        let job = jobs.pop_front();
+    /// Puts a job back.
+    fn push_first(&mut self, line: Line, job: Job) {
+        match self.waiting.iter_mut().find(|(other, _)| *other == line) {
+            Some((_, jobs)) => jobs.push_front(job),
+            None => self.waiting.push_back((line, VecDeque::from([job]))),
+        }
+    }
+
+    fn pop(&mut self) -> Option<(Line, Job)> {
+        self.take(0)
+    }
+
+    /// A job of a line that has none at work.
+    fn pop_neglected(&mut self) -> Option<(Line, Job)> {
+        self.take(self.neglected()?)
+    }
+
+    fn neglected(&self) -> Option<usize> {
+        self.waiting.iter().position(|(line, _)| !self.running.contains_key(line))
+    }
+
+    fn take(&mut self, at: usize) -> Option<(Line, Job)> {
+        let (line, mut jobs) = self.waiting.remove(at)?;
+        let job = jobs.pop_front()?;
         if !jobs.is_empty() {
             self.waiting.push_back((line, jobs));
         }
-        job
+        *self.running.entry(line).or_default() += 1;
+        Some((line, job))
+    }
+
+    fn end(&mut self, line: Line) {
+        if let Some(count) = self.running.get_mut(&line) {
+            *count -= 1;
+            if *count == 0 {
+                self.running.remove(&line);
+            }
+        }
     }
 }
 
 impl Pool {
-    /// Starts `threads` threads, at least one. Each says its number to `begun` first of all.
+    /// Starts `threads` threads, at least one. Each says its number to `begun` first of all; extra threads, which come
+    /// and go, say a number from `threads` on.
     ///
     /// # Errors
     /// What the operating system says when it gives no thread.
     pub fn start(threads: usize, begun: impl Fn(usize) + Send + Sync + 'static) -> std::io::Result<Self> {
-        let (shared, begun) = (Arc::new(Shared::default()), Arc::new(begun));
-        let threads: std::io::Result<Vec<_>> = (0..threads.max(1))
+        let begun: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(begun);
+        let threads = threads.max(1);
+        let shared = Arc::new(Shared { threads, begun: Some(Arc::clone(&begun)), ..Shared::default() });
+        let threads: std::io::Result<Vec<_>> = (0..threads)
             .map(|number| {
                 let (shared, begun) = (Arc::clone(&shared), Arc::clone(&begun));
                 std::thread::Builder::new().name(format!("scan-{number}")).spawn(move || {
@@ -94,6 +149,13 @@ impl Pool {
         self.threads.len().max(1)
     }
 
+    /// Whether no job waits or is at work.
+    #[cfg(test)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        let jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.waiting.is_empty() && jobs.running.is_empty()
+    }
+
     /// A new line.
     pub(crate) fn line(&self) -> Line {
         Line(self.shared.lines.fetch_add(1, Ordering::Relaxed))
@@ -105,26 +167,86 @@ impl Pool {
         }
         let mut jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.push(line, Box::new(job));
+        self.shared.reinforce(&mut jobs);
         drop(jobs);
         self.shared.bell.notify_one();
     }
 }
 
 impl Shared {
-    fn work(&self) {
+    fn work(self: &Arc<Self>) {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            let job = loop {
+            let (line, job) = loop {
                 if let Some(job) = jobs.pop() {
                     break job;
                 }
                 if jobs.closed {
                     return;
                 }
+                jobs.idle += 1;
                 jobs = self.bell.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+                jobs.idle -= 1;
             };
+            self.reinforce(&mut jobs);
             drop(jobs);
             work_off(job);
+            jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.end(line);
+        }
+    }
+
+    /// Starts extra threads for lines without a job at work, when none of the pool's threads is free for them.
+    fn reinforce(self: &Arc<Self>, jobs: &mut Jobs) {
+        if jobs.idle > 0 {
+            return;
+        }
+        while jobs.extra < EXTRA_MAX
+            && let Some((line, job)) = jobs.pop_neglected()
+        {
+            let first = Arc::new(Mutex::new(Some(job)));
+            let (shared, taken) = (Arc::clone(self), Arc::clone(&first));
+            let thread = std::thread::Builder::new().name("scan-extra".to_owned());
+            match thread.spawn(move || shared.work_extra(line, &taken)) {
+                Ok(thread) => {
+                    jobs.extra += 1;
+                    jobs.extras.retain(|other| !other.is_finished());
+                    jobs.extras.push(thread);
+                }
+                Err(error) => {
+                    // It waits for one of the pool's threads.
+                    warn!(%error, "no extra thread for a query");
+                    jobs.end(line);
+                    if let Some(job) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                        jobs.push_first(line, job);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Works off a job, and then those of lines without any at work.
+    fn work_extra(&self, mut line: Line, first: &Mutex<Option<Job>>) {
+        if let Some(begun) = &self.begun {
+            begun(self.threads);
+        }
+        let mut job = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        while let Some(next) = job {
+            work_off(next);
+            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.end(line);
+            let another = if jobs.idle == 0 { jobs.pop_neglected() } else { None };
+            job = match another {
+                Some((next_line, next)) => {
+                    line = next_line;
+                    Some(next)
+                }
+                None => {
+                    jobs.extra -= 1;
+                    None
+                }
+            };
         }
     }
 }
@@ -142,6 +264,11 @@ impl Drop for Pool {
         self.shared.bell.notify_all();
         for thread in self.threads.drain(..) {
             // A thread that panicked has nothing left to give back.
+            let _ = thread.join();
+        }
+        // None of these starts another.
+        let extras = std::mem::take(&mut self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).extras);
+        for thread in extras {
             let _ = thread.join();
         }
     }
@@ -172,17 +299,49 @@ mod tests {
     }
 
     #[test]
-    fn lines_take_turns_and_keep_their_order() {
-        let pool = Pool::start(1, |_| ()).unwrap();
-        let (lines, (send, receive)) = ([pool.line(), pool.line(), pool.line()], mpsc::channel());
-        let (go, wait) = mpsc::channel();
-        pool.run(pool.line(), move || wait.recv().unwrap());
-        for (line, number) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)] {
-            let send = send.clone();
-            pool.run(lines[line], move || send.send((line, number)).unwrap());
+    fn long_jobs_do_not_keep_other_lines_from_work() {
+        let pool = Pool::start(2, |_| ()).unwrap();
+        let (gate, (started, starts)) = (Arc::new(std::sync::RwLock::new(())), mpsc::channel());
+        let closed = gate.write().unwrap();
+        for _ in 0..6 {
+            let line = pool.line();
+            for _ in 0..2 {
+                let (gate, started) = (Arc::clone(&gate), started.clone());
+                pool.run(line, move || {
+                    started.send(line).unwrap();
+                    drop(gate.read());
+                });
+            }
         }
-        go.send(()).unwrap();
-        drop(send);
-        assert_eq!(receive.iter().collect::<Vec<_>>(), [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (0, 3)]);
+        let long = std::time::Duration::from_secs(20);
+        let (mut lines, mut jobs) = (std::collections::HashSet::new(), 0);
+        while lines.len() < 6 {
+            lines.insert(starts.recv_timeout(long).expect("each line has a job at work"));
+            jobs += 1;
+        }
+        let (send, receive) = mpsc::channel();
+        (0..3).for_each(|number| {
+            let send = send.clone();
+            pool.run(pool.line(), move || send.send(number).unwrap());
+        });
+        let mut done: Vec<i32> = (0..3).map(|_| receive.recv_timeout(long).expect("a short job is done")).collect();
+        done.sort_unstable();
+        assert_eq!(done, [0, 1, 2]);
+        drop(closed);
+        drop((pool, started));
+        assert_eq!(jobs + starts.iter().count(), 12, "all jobs are worked off");
+    }
+
+    #[test]
+    fn lines_take_turns_and_keep_their_order() {
+        let (mut jobs, done) = (Jobs::default(), Arc::new(Mutex::new(Vec::new())));
+        for (line, number) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)] {
+            let done = Arc::clone(&done);
+            jobs.push(Line(line), Box::new(move || done.lock().unwrap().push((line, number))));
+        }
+        while let Some((_, job)) = jobs.pop() {
+            job();
+        }
+        assert_eq!(*done.lock().unwrap(), [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (0, 3)]);
     }
 }
