@@ -30,7 +30,7 @@ pub(crate) struct Field {
 #[derive(Debug)]
 enum Check {
     Equal(Vec<u8>),
-    Match(Engine),
+    Match(Box<Engine>),
     Number(fn(f64, f64) -> bool, f64),
 }
 
@@ -61,8 +61,8 @@ impl Field {
         let (check, negated) = match &field.test {
             Test::Equal(value) => (Check::Equal(value.clone()), false),
             Test::NotEqual(value) => (Check::Equal(value.clone()), true),
-            Test::Match(pattern) => (Check::Match(for_values(pattern)?), false),
-            Test::NotMatch(pattern) => (Check::Match(for_values(pattern)?), true),
+            Test::Match(pattern) => (Check::Match(for_values(pattern)?.into()), false),
+            Test::NotMatch(pattern) => (Check::Match(for_values(pattern)?.into()), true),
             Test::Less(limit) => (Check::Number(|value, limit| value < limit, *limit), false),
             Test::LessEqual(limit) => (Check::Number(|value, limit| value <= limit, *limit), false),
             Test::Greater(limit) => (Check::Number(|value, limit| value > limit, *limit), false),

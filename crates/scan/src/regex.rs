@@ -45,7 +45,7 @@ enum Lines {
     /// The automaton for a record alone can match no LF, so that it does for any text.
     Same,
     /// Another automaton, right only where each line is a record.
-    Own(Engine),
+    Own(Box<Engine>),
     /// There is none: each record is looked at alone.
     Never,
 }
@@ -96,7 +96,7 @@ impl Regex {
         }
         let lines = match strip(hir) {
             (_, false) => Lines::Same,
-            (hir, true) => Lines::Own(Engine::new(&hir)?),
+            (hir, true) => Lines::Own(Engine::new(&hir)?.into()),
         };
         Ok(Self { alone, lines, needles, columns, head })
     }
