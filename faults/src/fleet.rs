@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,7 +67,10 @@ impl Common {
         let mut draw = || [1 + random.below(250) as u8, 1 + random.below(250) as u8];
         let net = (0..50).map(|_| draw()).find(is_free);
         let net = net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")?;
-        fs::write(home.join("secret"), format!("a secret of this run, {}-{}", net[0], net[1]))?;
+        let secret = home.join("secret");
+        fs::write(&secret, format!("a secret of this run, {}-{}", net[0], net[1]))?;
+        // A node refuses a secret that everybody may read.
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
         Ok(Self { bucksaw: bucksaw.to_owned(), home: home.to_owned(), copies, users, minder: Minder::start()?, net })
     }
 

@@ -62,6 +62,16 @@ pub(super) async fn network(args: &ServeArgs, doors: &Doors) -> anyhow::Result<(
 fn secret(args: &ServeArgs, doors: &Doors) -> anyhow::Result<Option<real::Secret>> {
     let Some(path) = &args.cluster_secret_file else { return Ok(None) };
     let shown = path.display();
+    if let Ok(mode) = doors.fs.mode(path) {
+        if mode & 0o007 != 0 {
+            bail!(
+                "--cluster-secret-file: every user of this machine may use {shown} (mode {mode:04o}): run chmod 600 {shown}"
+            );
+        }
+        if mode & 0o070 != 0 {
+            warn!(file = %shown, mode = format!("{mode:04o}"), "the group of the cluster's secret may use it: chmod 600 is safer");
+        }
+    }
     let bytes = data_dir::read(doors, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
     let secret = real::Secret::new(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))?;
     Ok(Some(secret))

@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail};
 use bucksaw_doors::{Doors, Lock};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 /// The layout of the directory that this program writes, and the newest that it uses.
 const FORMAT: u32 = 1;
@@ -55,6 +56,10 @@ impl DataDir {
                 return Err(error).with_context(|| format!("cannot write to the data directory {shown}"));
             }
         };
+        // An older version made them readable by everybody.
+        if let Err(error) = fs.make_private(path) {
+            warn!(dir = %shown, %error, "cannot take the rights to the data directory from other users: run chmod -R go= on it");
+        }
         let file = path.join("node.json");
         let node = match read(doors, &file) {
             Ok(bytes) => parse(&bytes, &file, path)?,

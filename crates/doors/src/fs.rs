@@ -58,6 +58,23 @@ pub trait Fs: Send + Sync + Debug {
     /// What the file system says.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
 
+    /// Takes all rights to a directory, and to all files and directories in it, from everybody but the owner. Where a file
+    /// system has no rights this does nothing.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn make_private(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The permission bits of a file or directory, as Unix has them. A file system without rights gives 0600.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn mode(&self, _path: &Path) -> io::Result<u32> {
+        Ok(0o600)
+    }
+
     /// Makes the names in a directory durable.
     ///
     /// # Errors

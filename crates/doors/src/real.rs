@@ -16,7 +16,7 @@ use std::collections::hash_map::RandomState;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, IoSlice, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,13 +30,22 @@ pub use tasks::Tasks;
 
 use crate::{File, Lock, Space};
 
-/// The file system of the operating system.
+/// Only the owner reads and writes files: records may hold anything.
+const FILE_MODE: u32 = 0o600;
+
+/// Only the owner lists and enters directories.
+const DIR_MODE: u32 = 0o700;
+
+/// The bits that a file's group and everybody else have.
+const OTHERS: u32 = 0o077;
+
+/// The file system of the operating system. Files and directories that it makes are the owner's alone, whatever the umask.
 #[derive(Debug)]
 pub struct Fs;
 
 impl crate::Fs for Fs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(Open(OpenOptions::new().read(true).append(true).create_new(true).open(path)?)))
+        Ok(Arc::new(Open(OpenOptions::new().read(true).append(true).create_new(true).mode(FILE_MODE).open(path)?)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -66,7 +75,25 @@ impl crate::Fs for Fs {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)
+    }
+
+    fn make_private(&self, dir: &Path) -> io::Result<()> {
+        tighten(dir, DIR_MODE)?;
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                self.make_private(&entry.path())?;
+            } else if kind.is_file() {
+                tighten(&entry.path(), FILE_MODE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mode(&self, path: &Path) -> io::Result<u32> {
+        Ok(fs::metadata(path)?.permissions().mode() & 0o7777)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -85,12 +112,25 @@ impl crate::Fs for Fs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(Locked { _file: file })),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+/// Takes all rights from group and others.
+fn tighten(path: &Path, mode: u32) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.permissions().mode() & OTHERS != 0 => {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        }
+        Ok(_) => Ok(()),
+        // Another part of this process has removed it meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -235,6 +275,24 @@ mod tests {
         Fs.create_dir_all(&dir.path().join("inner")).unwrap();
         Fs.create(&dir.path().join("file")).unwrap();
         assert_eq!(Fs.list(dir.path()).unwrap(), ["file"]);
+    }
+
+    #[test]
+    fn files_and_directories_are_the_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (inner, file) = (dir.path().join("a/b"), dir.path().join("a/b/file"));
+        Fs.create_dir_all(&inner).unwrap();
+        Fs.create(&file).unwrap();
+        let lock = inner.join("LOCK");
+        drop(Fs.lock(&lock).unwrap());
+        let modes =
+            || [dir.path().join("a"), inner.clone(), file.clone(), lock.clone()].map(|at| Fs.mode(&at).unwrap());
+        assert_eq!(modes(), [0o700, 0o700, 0o600, 0o600]);
+        // As an older version left them.
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        Fs.make_private(&dir.path().join("a")).unwrap();
+        assert_eq!(modes(), [0o700, 0o700, 0o600, 0o600]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Data directories with which a node does not start. It says why, in a line, and changes nothing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::tmpfs::Tmpfs;
@@ -116,4 +117,53 @@ fn segments_of_a_newer_version_are_refused() {
 
     node.restart();
     assert_eq!(node.count("line"), 2);
+}
+
+#[test]
+fn a_secret_that_everybody_may_read_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, secret) = (home.path().join("data"), home.path().join("secret"));
+    fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    let chmod = |mode| fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).unwrap();
+    let secret_flag = ["--log-level", "error", "--cluster-secret-file", secret.to_str().unwrap()];
+    chmod(0o644);
+    let output = run(&mut serve(&dir, secret_flag), b"");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert_says(&said, &["--cluster-secret-file", "chmod 600"]);
+    for mode in [0o640, 0o600] {
+        chmod(mode);
+        let mut node = Node::start_in(&dir, &secret_flag[2..]);
+        assert!(node.terminate().success(), "{mode:o}");
+    }
+}
+
+#[test]
+fn nobody_else_reads_the_data_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("data");
+    let mut node = Node::start_in(&dir, &[]);
+    node.post("/api/v1/ingest?durability=bulk", &[], b"a line\n").expect(200);
+    assert!(node.terminate().success());
+    let open = || {
+        let mut left = vec![dir.clone()];
+        let mut open = Vec::new();
+        while let Some(path) = left.pop() {
+            let found = fs::metadata(&path).unwrap();
+            if found.permissions().mode() & 0o077 != 0 {
+                open.push(path.clone());
+            }
+            if found.is_dir() {
+                left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+        }
+        open
+    };
+    assert!(open().is_empty(), "{:?}", open());
+    // As an older version left it.
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(dir.join("node.json"), fs::Permissions::from_mode(0o644)).unwrap();
+    let mut node = Node::start_in(&dir, &[]);
+    assert!(open().is_empty(), "{:?}", open());
+    assert!(node.terminate().success());
 }
