@@ -14,6 +14,12 @@ use crate::args::{Role, ServeArgs, StoreCodec};
 /// So much of the disk is kept free for the store, unless it is said otherwise: a twentieth, at most this.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 
+/// The limit of `--retention-bytes` has room for the text of at least so many full segments,
+const RETAINED_SEGMENTS_MIN: u64 = 8;
+
+/// but no segment is made smaller than this for its sake.
+const RETAINED_SEGMENT_BYTES_MIN: u64 = 1 << 20;
+
 /// Opened blocks are kept in an eighth of the memory, at most in this, unless it is said otherwise.
 const OPENED_BYTES_MAX: u64 = 1 << 30;
 
@@ -75,7 +81,7 @@ pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
     bucksaw_store::Config {
         codec_quick,
         codec_final,
-        segment_bytes: args.store_segment_bytes.0,
+        segment_bytes: segment_bytes(args),
         retention_age: args.retention_age.0,
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),
         trash_age: args.trash_age,
@@ -83,6 +89,12 @@ pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
         free_bytes_min: args.min_free_bytes.map_or(FREE_BYTES_MIN, |bytes| bytes.0),
         ..default
     }
+}
+
+/// Bytes of text of a shelf segment. Retention removes whole segments, so they must be small beside the limit of bytes.
+fn segment_bytes(args: &ServeArgs) -> u64 {
+    let limit = args.retention_bytes.0.map(|bytes| (bytes.0 / RETAINED_SEGMENTS_MIN).max(RETAINED_SEGMENT_BYTES_MIN));
+    args.store_segment_bytes.0.min(limit.unwrap_or(u64::MAX))
 }
 
 pub(super) fn query(args: &ServeArgs) -> bucksaw_query::Config {

@@ -29,6 +29,7 @@
 //! Invariant: nothing damaged is ever removed.
 
 mod aside;
+mod clock_guard;
 mod compact;
 mod config;
 mod debt;

@@ -23,6 +23,7 @@ pub struct Metrics {
     pub(crate) stored_bytes: Gauge,
     pub(crate) text_bytes: Gauge,
     pub(crate) trash_bytes: Gauge,
+    pub(crate) retention_suspended: Gauge,
     pub(crate) damaged: Gauge,
     pub(crate) mended: Gauge,
     pub(crate) gathered_bytes: Counter,
@@ -68,6 +69,11 @@ impl Metrics {
         store.register("stored_bytes", "Bytes of the segments' files", all.stored_bytes);
         store.register("text_bytes", "Bytes of record text in the segments", all.text_bytes);
         store.register("trash_bytes", "Bytes of files in the trash", all.trash_bytes);
+        store.register(
+            "retention_suspended",
+            "1 while retention by age is suspended, because the wall clock jumped forward",
+            all.retention_suspended,
+        );
         store.register("damaged", "Files set aside and segments with damaged blocks", all.damaged);
         store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.mended);
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);

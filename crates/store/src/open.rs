@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bucksaw_doors::Doors;
 use bucksaw_ingest::Queue;
@@ -12,6 +13,7 @@ use bucksaw_segment::{OpenError, ReadError};
 use tracing::{error, warn};
 
 use crate::aside::Aside;
+use crate::clock_guard::ClockGuard;
 use crate::config::Config;
 use crate::debt::Debt;
 use crate::foreground::Foreground;
@@ -42,6 +44,8 @@ impl Shelf {
             set_aside: Mutex::default(),
             receiving: Mutex::default(),
             let_go: Mutex::new(Millis(0)),
+            clock: Mutex::new(ClockGuard::new(Millis(0), Duration::ZERO)),
+            clock_kept: Mutex::new(Millis(0)),
         };
         shelf.metrics.copies.set(i64::try_from(shelf.config.copies).unwrap_or(i64::MAX));
         shelf.doors.fs.create_dir_all(&shelf.trash()).map_err(OpenError::io(dir))?;
@@ -70,6 +74,7 @@ impl Shelf {
         }
         let segments = shelf.without_leftovers(segments);
         shelf.replace(&segments, &[]);
+        shelf.start_clock();
         Ok(shelf)
     }
 

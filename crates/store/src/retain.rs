@@ -2,6 +2,10 @@
 //!
 //! A segment is too old when both its newest record and its newest arrival are: records that were loaded late stay as
 //! long as others, whatever time they state.
+//!
+//! After the wall clock jumps forward nothing is too old for a while, and the trash is kept: see [`crate::clock_guard`].
+//! Where the files take too many bytes the oldest segments go first, and the newest segment always stays, even when it is
+//! larger than the limit by itself.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,17 +20,18 @@ impl Shelf {
     /// Moves what is past its retention to the trash, and empties the trash of what lay there long enough. With `hurry`,
     /// when the disk is full, the trash is emptied at once.
     pub fn retain(&self, hurry: bool) {
-        for segment in self.expired() {
+        let is_trusted = self.trusts_clock();
+        for segment in self.expired(is_trusted) {
             self.expire(&segment);
         }
-        self.empty_trash(hurry);
+        self.empty_trash(hurry, is_trusted);
         self.report();
     }
 
-    fn expired(&self) -> Vec<Arc<Stored>> {
+    fn expired(&self, is_trusted: bool) -> Vec<Arc<Stored>> {
         let segments = self.segments();
         let mut expired: Vec<Arc<Stored>> = Vec::new();
-        if let Some(age) = self.config.retention_age {
+        if let Some(age) = self.config.retention_age.filter(|_| is_trusted) {
             let since = self.now().minus(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
             let old = segments.iter().filter(|segment| newest(segment) < since);
             expired.extend(old.cloned());
@@ -75,7 +80,7 @@ impl Shelf {
         self.dir.join("trash")
     }
 
-    fn empty_trash(&self, hurry: bool) {
+    fn empty_trash(&self, hurry: bool, is_trusted: bool) {
         let trash = self.trash();
         let Ok(names) = self.doors.fs.list(&trash) else { return };
         let age = u64::try_from(self.config.trash_age.as_millis()).unwrap_or(u64::MAX);
@@ -86,7 +91,8 @@ impl Shelf {
             let Some(since) = name.split_once('-').and_then(|(ms, _)| ms.parse::<u64>().ok()) else { continue };
             let path = trash.join(&name);
             let size = self.doors.fs.open(&path).and_then(|file| file.size()).unwrap_or_default();
-            if hurry || over || self.now().0.saturating_sub(since) >= age {
+            let is_old = is_trusted && self.now().0.saturating_sub(since) >= age;
+            if hurry || over || is_old {
                 match self.doors.fs.remove(&path) {
                     Ok(()) => info!(segment = name, "removed from the trash"),
                     Err(error) => warn!(segment = name, %error, "cannot remove a segment from the trash"),

@@ -11,6 +11,7 @@ use bucksaw_segment::shelf::{Origin, Reader, Writer};
 use tracing::warn;
 
 use crate::aside::Aside;
+use crate::clock_guard::ClockGuard;
 use crate::config::Config;
 use crate::debt::Debt;
 use crate::foreground::Foreground;
@@ -36,6 +37,10 @@ pub struct Shelf {
     pub(crate) receiving: Mutex<BTreeSet<Id>>,
     /// The time up to which retention has let go of records for want of room.
     pub(crate) let_go: Mutex<Millis>,
+    /// Taken with no other lock.
+    pub(crate) clock: Mutex<ClockGuard>,
+    /// The trusted time that `clock.json` has.
+    pub(crate) clock_kept: Mutex<Millis>,
 }
 
 impl std::fmt::Debug for Shelf {

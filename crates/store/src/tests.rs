@@ -325,6 +325,60 @@ fn retention_by_bytes_keeps_the_newest_segment_however_large_it_is() {
 }
 
 #[test]
+fn a_clock_that_jumps_expires_nothing_and_empties_no_trash() {
+    let day = 24 * 3_600;
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    machine.put(Durability::Fast, "old", 0);
+    machine.gather_all();
+    machine.shelf.retain(false);
+    machine.pass(Duration::from_secs(8 * day));
+    machine.shelf.retain(false);
+    let trash = |machine: &Machine| machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
+    assert_eq!((machine.lines().len(), trash(&machine)), (0, 1), "without a jump it expires");
+    machine.put(Durability::Fast, "kept", 0);
+    machine.gather_all();
+    machine.clock.jump(8 * 24 * 3_600_000);
+    for _ in 0..12 {
+        machine.pass(Duration::from_secs(1));
+        machine.shelf.retain(false);
+    }
+    assert_eq!((machine.lines().len(), trash(&machine)), (1, 1), "the clock is ahead");
+    assert_eq!(machine.shelf.metrics.retention_suspended.get(), 1);
+    machine.clock.jump(-8 * 24 * 3_600_000);
+    machine.shelf.retain(false);
+    assert_eq!((machine.lines().len(), trash(&machine)), (1, 1), "the clock is right again");
+    assert_eq!(machine.shelf.metrics.retention_suspended.get(), 0);
+}
+
+#[test]
+fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
+    let day = 24 * 3_600;
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    machine.put(Durability::Fast, "old", 0);
+    machine.gather_all();
+    machine.shelf.retain(false);
+    // With the kept time, and with the newest arrival alone.
+    for forgets in [false, true] {
+        let fs = machine.fs.clone();
+        if forgets {
+            fs.remove(Path::new("/d/shelf/clock.json")).unwrap();
+        }
+        let config = Config { segment_bytes: 2_000, block_bytes: 300, ..Config::default() };
+        let clock = Arc::new(sim::Clock::at(1_700_000_000_000 + 8 * 24 * 3_600_000));
+        let entropy = Arc::new(sim::Entropy::seeded(7));
+        let doors = Doors { fs: Arc::new(fs), clock: Arc::clone(&clock) as _, entropy };
+        let shelf = Shelf::open(doors, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap();
+        shelf.retain(false);
+        assert_eq!(shelf.segments().len(), 1, "at the start");
+        if forgets {
+            clock.advance(Duration::from_secs(day));
+            shelf.retain(false);
+            assert_eq!(shelf.segments().len(), 0, "a day later");
+        }
+    }
+}
+
+#[test]
 fn damage_is_told_of_kept_and_not_merged() {
     let mut machine = Machine::start(sim::Fs::new(), config());
     for round in 0..8 {

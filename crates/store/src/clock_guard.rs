@@ -1,0 +1,240 @@
+//! Suspends retention by age after the wall clock jumps forward.
+//!
+//! A wall clock that is days ahead makes every record look expired. So retention compares the wall clock with the time
+//! that has passed by the monotonic clock, and after a restart with the last trusted wall time, which is kept in
+//! `clock.json`. The trusted time rises only while the two agree, so a clock that is wrong at each start stays untrusted.
+//!
+//! Rule: a wall clock that is more than [`JUMP_MAX`] ahead of what is expected is trusted only after it has run steadily
+//! for as long as it jumped, at most [`HOLD_MAX`]. A machine that was off for eight days so expires records a day after its
+//! start, and one that was off for an hour after an hour. A clock that returns is trusted at once. A clock that goes back
+//! expires fewer records, so it is never suspect.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bucksaw_record::Millis;
+use serde::{Deserialize, Serialize};
+use tracing::{error, info, warn};
+
+use crate::shelf::{Shelf, lock};
+
+/// The wall clock may be this far ahead of what is expected, in milliseconds: adjustments by NTP are smaller.
+const JUMP_MAX: u64 = 10 * 60_000;
+
+/// The longest time for which retention by age is suspended after one jump.
+const HOLD_MAX: Duration = Duration::from_secs(24 * 3_600);
+
+/// The trusted time is written when it has risen by this, in milliseconds.
+const KEEP_EVERY: u64 = 60_000;
+
+/// More than `clock.json` has.
+const FILE_BYTES_MAX: u64 = 4_096;
+
+/// What `clock.json` has.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    trusted_ms: u64,
+}
+
+/// Compares the wall clock with the monotonic clock.
+#[derive(Debug)]
+pub(crate) struct ClockGuard {
+    /// The highest wall time that was trusted.
+    high: Millis,
+    /// The last trusted wall time, and the uptime at which it was read.
+    last: (Millis, Duration),
+    hold: Option<Hold>,
+}
+
+/// A wall clock that is not trusted yet.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    /// Wall time and uptime when the jump was found.
+    began: (Millis, Duration),
+    time: Duration,
+    ahead: Duration,
+}
+
+/// What the guard finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Retention by age may go by the wall clock.
+    Trusted,
+    /// It may not.
+    Suspended {
+        /// How far the clock is ahead of what was expected.
+        ahead: Duration,
+        /// For how long retention by age stays suspended, if the clock runs steadily.
+        left: Duration,
+        /// Whether this jump is found for the first time.
+        is_new: bool,
+    },
+}
+
+impl ClockGuard {
+    /// A guard that trusts wall times up to `trusted`, read at this uptime.
+    pub(crate) fn new(trusted: Millis, uptime: Duration) -> Self {
+        Self { high: trusted, last: (trusted, uptime), hold: None }
+    }
+
+    /// The highest wall time that was trusted.
+    pub(crate) fn trusted(&self) -> Millis {
+        self.high
+    }
+
+    /// Takes in what both clocks show.
+    pub(crate) fn check(&mut self, wall: Millis, uptime: Duration) -> Verdict {
+        let expected = self.high.max(later(self.last, uptime));
+        if wall.0 <= expected.0.saturating_add(JUMP_MAX) {
+            return self.trust(wall, uptime);
+        }
+        let steady = |hold: &Hold| wall.0.abs_diff(later(hold.began, uptime).0) <= JUMP_MAX;
+        let known = self.hold.filter(steady);
+        let ahead = Duration::from_millis(wall.0 - expected.0);
+        let hold = known.unwrap_or(Hold { began: (wall, uptime), time: ahead.min(HOLD_MAX), ahead });
+        let left = hold.time.saturating_sub(uptime.saturating_sub(hold.began.1));
+        if left.is_zero() {
+            return self.trust(wall, uptime);
+        }
+        self.hold = Some(hold);
+        Verdict::Suspended { ahead: hold.ahead, left, is_new: known.is_none() }
+    }
+
+    fn trust(&mut self, wall: Millis, uptime: Duration) -> Verdict {
+        *self = Self { high: self.high.max(wall), last: (wall, uptime), hold: None };
+        Verdict::Trusted
+    }
+}
+
+impl Shelf {
+    /// Begins with the time that the last run trusted. Where none was kept, that is the newest arrival on the shelf, and on
+    /// an empty shelf the wall clock.
+    pub(crate) fn start_clock(&self) {
+        let arrived = || self.segments().iter().map(|segment| segment.reach().accepted).max();
+        let kept = self.read_clock().unwrap_or_else(|error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                warn!(%error, "cannot read the last trusted time: the newest arrival on the shelf is taken for it");
+            }
+            arrived().unwrap_or(self.now())
+        });
+        *lock(&self.clock) = ClockGuard::new(kept, self.doors.clock.uptime());
+        *lock(&self.clock_kept) = Millis(0);
+    }
+
+    /// Whether retention by age may go by the wall clock now.
+    pub(crate) fn trusts_clock(&self) -> bool {
+        let (verdict, trusted) = {
+            let mut guard = lock(&self.clock);
+            (guard.check(self.now(), self.doors.clock.uptime()), guard.trusted())
+        };
+        let was_suspended = self.metrics.retention_suspended.set(i64::from(verdict != Verdict::Trusted)) == 1;
+        match verdict {
+            Verdict::Suspended { ahead, left, is_new: true } => error!(
+                ahead_seconds = ahead.as_secs(),
+                suspended_seconds = left.as_secs(),
+                "the wall clock jumped forward: retention by age is suspended, and the trash is kept; set the clock right if it is wrong"
+            ),
+            Verdict::Suspended { .. } => {}
+            Verdict::Trusted => {
+                if was_suspended {
+                    info!("the wall clock is trusted again: retention by age goes on");
+                }
+                self.keep_clock(trusted);
+            }
+        }
+        verdict == Verdict::Trusted
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.dir.join("clock.json")
+    }
+
+    fn read_clock(&self) -> io::Result<Millis> {
+        let file = self.doors.fs.open(&self.clock_file())?;
+        let mut bytes = vec![0; usize::try_from(file.size()?.min(FILE_BYTES_MAX)).unwrap_or_default()];
+        file.read_exact_at(0, &mut bytes)?;
+        let Kept { trusted_ms } = serde_json::from_slice(&bytes)?;
+        Ok(Millis(trusted_ms))
+    }
+
+    /// Writes the trusted time, now and then. A write that fails is tried again: an older time only suspends for longer.
+    fn keep_clock(&self, trusted: Millis) {
+        if trusted.0.saturating_sub(lock(&self.clock_kept).0) < KEEP_EVERY {
+            return;
+        }
+        match self.write_clock(trusted) {
+            Ok(()) => *lock(&self.clock_kept) = trusted,
+            Err(error) => warn!(%error, "cannot write the last trusted time"),
+        }
+    }
+
+    fn write_clock(&self, trusted: Millis) -> io::Result<()> {
+        let draft = self.clock_file().with_extension("tmp");
+        match self.doors.fs.remove(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.doors.fs.create(&draft)?;
+        file.append(&[&serde_json::to_vec(&Kept { trusted_ms: trusted.0 })?, b"\n"])?;
+        file.sync()?;
+        self.doors.fs.rename(&draft, &self.clock_file())
+    }
+}
+
+/// What the wall clock shows at this uptime, when it runs on from `since`.
+fn later((wall, since): (Millis, Duration), uptime: Duration) -> Millis {
+    let passed = u64::try_from(uptime.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
+    Millis(wall.0.saturating_add(passed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+    const DAY: u64 = 24 * HOUR;
+    const START: u64 = 1_763_680_200_000;
+
+    fn check(guard: &mut ClockGuard, wall: u64, uptime: u64) -> bool {
+        guard.check(Millis(wall), Duration::from_millis(uptime)) == Verdict::Trusted
+    }
+
+    #[test]
+    fn a_clock_that_jumps_and_returns_is_trusted_when_it_is_back() {
+        let mut guard = ClockGuard::new(Millis(START), Duration::ZERO);
+        assert!(check(&mut guard, START + 1_000, 1_000));
+        assert!(!check(&mut guard, START + 8 * DAY + 2_000, 2_000));
+        assert!(!check(&mut guard, START + 8 * DAY + 14_000, 14_000));
+        assert_eq!(guard.trusted(), Millis(START + 1_000));
+        assert!(check(&mut guard, START + 15_000, 15_000));
+        assert!(check(&mut guard, START + HOUR, HOUR));
+    }
+
+    #[test]
+    fn a_clock_that_stays_ahead_is_trusted_after_the_jump_or_a_day() {
+        for (jump, wait) in [(20 * 60_000, 20 * 60_000), (HOUR, HOUR), (8 * DAY, DAY), (400 * DAY, DAY)] {
+            let mut guard = ClockGuard::new(Millis(START), Duration::ZERO);
+            assert!(!check(&mut guard, START + jump, 0));
+            assert!(!check(&mut guard, START + jump + wait - 1, wait - 1), "{jump}");
+            assert!(check(&mut guard, START + jump + wait, wait), "{jump}");
+        }
+    }
+
+    #[test]
+    fn a_second_jump_begins_the_wait_again() {
+        let mut guard = ClockGuard::new(Millis(START), Duration::ZERO);
+        assert!(!check(&mut guard, START + 2 * HOUR, 0));
+        assert!(!check(&mut guard, START + 5 * HOUR, HOUR));
+        assert!(!check(&mut guard, START + 6 * HOUR, 2 * HOUR));
+        assert!(check(&mut guard, START + 9 * HOUR, 5 * HOUR));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_is_trusted_and_so_is_its_return() {
+        let mut guard = ClockGuard::new(Millis(START), Duration::ZERO);
+        assert!(check(&mut guard, 0, 1_000));
+        assert!(check(&mut guard, START + 2_000, 2_000));
+        assert!(check(&mut guard, START + 2_000 + JUMP_MAX, 2_000));
+    }
+}
