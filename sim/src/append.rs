@@ -1,12 +1,13 @@
 //! How clients append: the call that stands for the sources of a real node.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bucksaw_doors::Body;
 use bucksaw_ingest::handover::{message, read_message};
 use bucksaw_ingest::{Durability, Queue, Records, Refusal, Source};
 use bucksaw_node::Node;
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Id, Labels, Millis, Producer, key_time};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -21,6 +22,9 @@ pub(crate) struct Append {
     pub(crate) first: Id,
     pub(crate) durability: String,
     pub(crate) lines: Vec<String>,
+    /// The idempotency key, of a batch that has one. The node numbers it, and `first` is ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
 }
 
 /// What a node says to that.
@@ -28,6 +32,8 @@ pub(crate) struct Append {
 pub(crate) enum Appended {
     /// The promise holds, said by a machine that has lost power so many times.
     Kept { cuts: u64 },
+    /// The same of a batch with a key, and the id of its first record.
+    KeptAs { cuts: u64, first: Id },
     /// Nothing of it is kept.
     Refused,
     /// It may be kept.
@@ -48,15 +54,41 @@ impl Promises {
     }
 }
 
+/// Numbers batches with keys, as the HTTP interface does.
+#[derive(Clone, Debug)]
+struct Numbering {
+    node: Node,
+    planted: Option<Mutation>,
+    /// Keys of this life of the node: one of the mutations knows no others.
+    own: Arc<Mutex<BTreeMap<String, Id>>>,
+}
+
+impl Numbering {
+    fn first(&self, key: &str) -> Id {
+        let now = Millis(self.node.doors.clock.unix_ms());
+        if self.planted == Some(Mutation::KeysForgotten) && key_time(key.as_bytes()).is_none() {
+            let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = Id::new(now, Producer::keyed(key.as_bytes()), 0);
+            return *own.entry(key.to_owned()).or_insert(first);
+        }
+        self.node.queue.keyed(key.as_bytes(), now)
+    }
+}
+
 /// Lets clients append to a node.
 pub(crate) fn answer_calls(node: &Node, promises: Promises) {
     let queue = Arc::clone(&node.queue);
     let tasks = Arc::clone(&node.tasks);
+    let numbering = Numbering { node: node.clone(), planted: promises.planted, own: Arc::default() };
     node.cluster.router().add(APPEND, move |body: Body| {
-        let (queue, tasks) = (Arc::clone(&queue), Arc::clone(&tasks));
+        let (queue, tasks, numbering) = (Arc::clone(&queue), Arc::clone(&tasks), numbering.clone());
         async move {
             let mut batch: Append = read_message(body).await?;
-            let kept = Appended::Kept { cuts: promises.cuts };
+            let mut kept = Appended::Kept { cuts: promises.cuts };
+            if let Some(key) = &batch.key {
+                batch.first = numbering.first(key);
+                kept = Appended::KeptAs { cuts: promises.cuts, first: batch.first };
+            }
             let told = match promises.planted {
                 Some(Mutation::AppendToldEarly) => {
                     tasks.spawn(Box::pin(async move { drop(append(&queue, batch).await) }));

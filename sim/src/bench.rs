@@ -77,7 +77,8 @@ impl Bench {
             let now = Millis(self.client.doors().clock.unix_ms());
             let first = Id::new(now, Producer::new(1_000 + u64::from(self.sent % 7)), self.sent);
             let line = |at: u32| format!("record {} {}", self.sent + at, "x".repeat((at as usize * 37) % 200));
-            let batch = Append { first, durability: "durable".to_owned(), lines: (0..count).map(line).collect() };
+            let batch =
+                Append { first, durability: "durable".to_owned(), lines: (0..count).map(line).collect(), key: None };
             self.sent += count;
             let (net, to) = (self.client.net(), self.fleet.machines[0].host.address());
             let appended = self

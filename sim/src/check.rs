@@ -181,7 +181,8 @@ impl Knocking {
 
     /// The records of all who knocked.
     pub(crate) fn due(&self, ledger: &Ledger) -> BTreeSet<Id> {
-        let is_theirs = |id: &Id| id.producer().bits() >= producer(KNOCKING).bits();
+        let first = producer(KNOCKING).bits();
+        let is_theirs = |id: &Id| !id.producer().is_keyed() && id.producer().bits() >= first;
         ledger.due().into_iter().filter(is_theirs).collect()
     }
 

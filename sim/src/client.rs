@@ -1,5 +1,6 @@
 //! Clients: each sends batches to nodes that take records in, and sends again, to another, what it is not sure of, with the
-//! same ids.
+//! same ids. Some of their batches have idempotency keys: a node numbers these, and a client sends them again with the same key,
+//! also when they were acknowledged.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +23,14 @@ const PATIENCE_BULK: Duration = Duration::from_secs(90);
 
 /// After so many tries it gives up on a batch.
 const TRIES: usize = 4;
+
+/// A node need not remember a key that carries no time for longer across a restart: as long as it shows what stores have taken
+/// (`committed_grace`). No retry is begun after the first time, and none waits for its answer beyond the second.
+const KEYED_AGAIN: Duration = Duration::from_secs(8);
+const KEYED_END: Duration = Duration::from_millis(9_500);
+
+/// A batch with a key is sent so many times at most.
+const KEYED_TRIES: usize = 5;
 
 /// Of a hundred mutated tries so many are.
 const MUTATED_PERCENT: usize = 20;
@@ -74,6 +83,55 @@ impl Client {
         }
     }
 
+    /// Sends batches with keys until it is told to stop.
+    pub(crate) async fn run_keyed(self) {
+        let chance = Chance::new(self.seed ^ 0x6b65_7973);
+        let tasks = self.host.tasks();
+        let mut count = 0_u32;
+        while !self.stop.load(Ordering::Relaxed) {
+            tasks.sleep(chance.time(self.pace, self.pace * 8)).await;
+            count += 1;
+            let (client, seed) = (self.clone(), chance.any());
+            self.host.spawn(async move { client.send_keyed(count, &Chance::new(seed)).await });
+        }
+    }
+
+    /// Sends one batch with a key several times: to one node where the key carries no time, else to any.
+    async fn send_keyed(&self, count: u32, chance: &Chance) {
+        let (tasks, doors) = (self.host.tasks(), self.host.doors());
+        let is_stated = chance.percent(40);
+        let key = if is_stated {
+            Id::new(Millis(doors.clock.unix_ms()), producer(self.number), count).to_string()
+        } else {
+            format!("client {} batch {count}", self.number)
+        };
+        let durability = if chance.percent(70) { Durability::Durable } else { Durability::Fast };
+        let (records, padding) = (chance.within(1, 3), "k".repeat(chance.below(200)));
+        let line = |at| format!("client {} batch {count} record {at} {padding}", self.number);
+        let lines: Vec<String> = (0..records).map(line).collect();
+        let keyed = Producer::keyed(key.as_bytes());
+        self.ledger.begin_keyed(keyed, lines.clone(), durability, is_stated);
+        let batch = Append { first: Id::MIN, durability: durability.name().to_owned(), lines, key: Some(key) };
+        let Some(first) = chance.one(&self.nodes) else { return };
+        let begun = doors.clock.uptime();
+        for _ in 0..KEYED_TRIES {
+            let passed = doors.clock.uptime().saturating_sub(begun);
+            if !is_stated && passed >= KEYED_AGAIN {
+                return;
+            }
+            let node = if is_stated { chance.one(&self.nodes).unwrap_or(first) } else { first };
+            self.ledger.tried_keyed(keyed, node.0);
+            let patience = if is_stated { PATIENCE } else { KEYED_END - passed };
+            match within(&tasks, patience, self.call(&batch, durability, node.1)).await {
+                Some(Some(Appended::KeptAs { cuts, first })) => self.ledger.acknowledged_keyed(first, node.0, cuts),
+                // The call is given up, and may arrive all the same.
+                None => self.ledger.loosen(keyed),
+                _ => {}
+            }
+            tasks.sleep(chance.time(Duration::from_millis(50), Duration::from_secs(4))).await;
+        }
+    }
+
     /// Sends one batch to one node, once; says whether it is kept.
     pub(crate) async fn knock(&self, sequence: u32, durability: Durability, node: (usize, SocketAddr)) -> bool {
         let chance = Chance::new(self.seed);
@@ -98,7 +156,7 @@ impl Client {
             self.ledger.send(id, line.clone(), durability);
             Some(line)
         });
-        Append { first, durability: durability.name().to_owned(), lines: lines.collect() }
+        Append { first, durability: durability.name().to_owned(), lines: lines.collect(), key: None }
     }
 
     async fn send(&self, mut batch: Append, durability: Durability, chance: &Chance) {
@@ -112,7 +170,7 @@ impl Client {
                 Some(Appended::Kept { cuts }) => return self.ledger.acknowledged(&ids, node.0, cuts),
                 Some(Appended::Refused) if all_refused => self.ledger.refused(&ids),
                 Some(Appended::Refused) => {}
-                Some(Appended::Unknown) | None => {
+                Some(Appended::KeptAs { .. } | Appended::Unknown) | None => {
                     all_refused = false;
                     if self.planted == Some(Mutation::RetryWithNewIds) {
                         self.number_anew(&mut batch, durability);

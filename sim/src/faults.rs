@@ -34,6 +34,9 @@ const CLOG: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 /// How far a wall clock is off at most. No farther than the retention, for what is older goes, and rightly.
 const CLOCK_MS_MAX: i64 = 3 * 24 * 3_600_000;
 
+/// From here on a node may take the time in a key for none.
+const CLOCK_MS_FAR: i64 = 600_000;
+
 /// How long reads fail at most.
 const UNREADABLE: Duration = Duration::from_secs(10);
 
@@ -112,6 +115,7 @@ impl<'a> Trouble<'a> {
             on(fleet, at, |machine| machine.host.resume());
         }
         for at in over(&mut self.unreadable, now) {
+            self.ledger.forgets_keys(at);
             on(fleet, at, |machine| readable(machine, true));
         }
         for at in over(&mut self.full, now) {
@@ -240,6 +244,9 @@ impl<'a> Trouble<'a> {
         if let Some(machine) = fleet.machines.get(at) {
             machine.host.jump_clock(new - *off);
             *off = new;
+            if new.abs() > CLOCK_MS_FAR {
+                self.ledger.clock_jumped_far(at);
+            }
         }
     }
 
@@ -303,6 +310,7 @@ impl<'a> Trouble<'a> {
 
     fn fail_reads(&mut self, fleet: &mut Fleet, at: usize) {
         self.has_spoilt = true;
+        self.ledger.forgets_keys(at);
         on(fleet, at, |machine| readable(machine, false));
         self.unreadable.push((self.world.now() + self.chance.time(Duration::ZERO, UNREADABLE), at));
     }
@@ -332,6 +340,7 @@ impl<'a> Trouble<'a> {
         }
         let Some(at) = self.chance.one(&self.scenario.victims).copied() else { return };
         let kept = fleet.kept_without(at);
+        fleet.note_loss(at, &kept);
         on(fleet, at, Machine::destroy);
         self.note_loss(fleet, at, &kept);
     }
@@ -344,6 +353,7 @@ impl<'a> Trouble<'a> {
         }
         self.empties = false;
         let kept = fleet.kept_without(at);
+        fleet.note_loss(at, &kept);
         on(fleet, at, Machine::lose_disk);
         self.note_loss(fleet, at, &kept);
         self.will_start(at);

@@ -20,6 +20,8 @@ pub(crate) struct Fleet {
     /// Each node is asked by itself, for what it has: one of the mutations.
     pub(crate) asks_apart: bool,
     caches: Vec<Cache>,
+    /// Stores that are lost for good: the nodes, and the records that were kept there and as often as promised.
+    pub(crate) losses: Vec<(Id, BTreeSet<Id>)>,
 }
 
 impl Fleet {
@@ -45,7 +47,7 @@ impl Fleet {
     /// These machines.
     pub(crate) fn of(machines: Vec<Machine>, copies: usize) -> Self {
         let caches = machines.iter().map(|_| Cache::default()).collect();
-        Self { machines, copies, asks_apart: false, caches }
+        Self { machines, copies, asks_apart: false, caches, losses: Vec::new() }
     }
 
     /// Starts those that are not up.
@@ -93,6 +95,23 @@ impl Fleet {
     /// Something on a machine's disk was changed from outside.
     pub(crate) fn was_changed(&self, at: usize) {
         self.caches.iter().skip(at).take(1).for_each(Cache::clear);
+    }
+
+    /// The records on the shelf of a machine.
+    pub(crate) fn held(&self, at: usize) -> BTreeSet<Id> {
+        let (Some(machine), Some(cache)) = (self.machines.get(at), self.caches.get(at)) else { return BTreeSet::new() };
+        let found = match machine.node() {
+            Some(node) => cache.stored(node),
+            None => cache.stored_on_disk(&machine.host.fs()),
+        };
+        found.records().map(|(id, _)| id).collect()
+    }
+
+    /// The node on a machine is about to be lost for good; `kept` need not rest on its queue.
+    pub(crate) fn note_loss(&mut self, at: usize, kept: &BTreeSet<Id>) {
+        let Some(node) = self.machines.get(at).map(Machine::id) else { return };
+        let held = self.held(at).intersection(kept).copied().collect();
+        self.losses.push((node, held));
     }
 
     /// How many stores hold each record, up or down, and its text.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_ingest::Durability;
-use bucksaw_record::Id;
+use bucksaw_record::{Id, Producer};
 
 /// What a client knows of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,24 @@ pub(crate) struct Known {
     cuts: BTreeMap<usize, u64>,
     /// Nodes whose disks were lost: how often they had lost power then.
     destroyed: BTreeMap<usize, u64>,
+    /// Batches with idempotency keys, by the producers that keys make.
+    keyed: BTreeMap<Producer, Keyed>,
+    /// Nodes whose clocks were once so wrong that they may not take the time in a key for one.
+    far: BTreeSet<usize>,
+}
+
+/// A batch with an idempotency key. A node gives its records their ids, so the client may not know them.
+#[derive(Debug)]
+struct Keyed {
+    texts: Vec<String>,
+    durability: Durability,
+    /// The key carries its time: every node numbers the batch alike.
+    is_stated: bool,
+    tries: usize,
+    tried: BTreeSet<usize>,
+    is_acknowledged: bool,
+    /// A node that got it may have forgotten its key, as documented: it may be there more than once.
+    is_loose: bool,
 }
 
 impl Ledger {
@@ -154,6 +172,77 @@ impl Ledger {
         });
     }
 
+    /// Takes note of a batch with a key before it is sent for the first time.
+    pub(crate) fn begin_keyed(&self, producer: Producer, texts: Vec<String>, durability: Durability, is_stated: bool) {
+        let keyed = Keyed {
+            texts,
+            durability,
+            is_stated,
+            tries: 0,
+            tried: BTreeSet::new(),
+            is_acknowledged: false,
+            is_loose: false,
+        };
+        self.known().keyed.insert(producer, keyed);
+    }
+
+    /// A try to send it to a node was begun.
+    pub(crate) fn tried_keyed(&self, producer: Producer, node: usize) {
+        let mut known = self.known();
+        let is_far = known.far.contains(&node);
+        let Some(keyed) = known.keyed.get_mut(&producer) else { return };
+        keyed.tries += 1;
+        keyed.tried.insert(node);
+        keyed.is_loose |= keyed.is_stated && is_far;
+    }
+
+    /// A node said that it keeps the batch, under these ids.
+    pub(crate) fn acknowledged_keyed(&self, first: Id, node: usize, cuts: u64) {
+        let ids: Vec<Id> = {
+            let mut known = self.known();
+            let Known { entries, keyed, .. } = &mut *known;
+            let Some(keyed) = keyed.get_mut(&first.producer()) else { return };
+            keyed.is_acknowledged = true;
+            let ids: Vec<Id> = (0..keyed.texts.len() as u32).filter_map(|at| first.step(at)).collect();
+            for (id, text) in ids.iter().zip(&keyed.texts) {
+                let fate = Fate::Unknown;
+                let entry = || Entry { text: text.clone(), durability: keyed.durability, fate, node: None };
+                entries.entry(*id).or_insert_with(entry);
+            }
+            ids
+        };
+        self.acknowledged(&ids, node, cuts);
+    }
+
+    /// A retry may reach its node later than the node has to remember the key.
+    pub(crate) fn loosen(&self, producer: Producer) {
+        if let Some(keyed) = self.known().keyed.get_mut(&producer) {
+            keyed.is_loose = true;
+        }
+    }
+
+    /// A node may have lost keys that carry no time: its queue lost what was not durable, or cannot be read.
+    pub(crate) fn forgets_keys(&self, node: usize) {
+        let mut known = self.known();
+        let tried = known.keyed.values_mut().filter(|keyed| !keyed.is_stated && keyed.tried.contains(&node));
+        tried.for_each(|keyed| keyed.is_loose = true);
+    }
+
+    /// A node's clock jumped so far that it forgets keys, or does not believe the times in them.
+    pub(crate) fn clock_jumped_far(&self, node: usize) {
+        let mut known = self.known();
+        known.far.insert(node);
+        let tried = known.keyed.values_mut().filter(|keyed| keyed.tried.contains(&node));
+        tried.for_each(|keyed| keyed.is_loose = true);
+    }
+
+    /// Records with keys that may be there under ids that are not known, at most.
+    pub(crate) fn unnumbered(&self) -> u64 {
+        let known = self.known();
+        let open = known.keyed.values().filter(|keyed| keyed.is_loose || !keyed.is_acknowledged);
+        open.map(|keyed| (keyed.texts.len() * keyed.tries) as u64).sum()
+    }
+
     fn change(&self, ids: &[Id], change: impl Fn(&mut Entry)) {
         let mut known = self.known();
         for id in ids {
@@ -167,6 +256,7 @@ impl Ledger {
     /// found, but those that stores keep.
     pub(crate) fn power_was_cut(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
         self.known().cuts.insert(node, cuts);
+        self.forgets_keys(node);
         self.excuse(node, kept, |durability| durability == Durability::Fast);
     }
 
@@ -174,6 +264,7 @@ impl Ledger {
     pub(crate) fn was_destroyed(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
         self.known().cuts.insert(node, cuts);
         self.known().destroyed.insert(node, cuts);
+        self.forgets_keys(node);
         self.excuse(node, kept, |durability| durability != Durability::Bulk);
     }
 
@@ -213,6 +304,15 @@ impl Ledger {
         ids.filter(is_due).copied().collect()
     }
 
+    /// Those of some ids that must still be counted. A batch whose key was forgotten may be stored twice, with the same producer
+    /// and sequence numbers at two times, of which a count may count one.
+    pub(crate) fn still_counted<'a>(&self, ids: impl Iterator<Item = &'a Id>) -> BTreeSet<Id> {
+        let mut still = self.still(ids);
+        let known = self.known();
+        still.retain(|id| known.keyed.get(&id.producer()).is_none_or(|keyed| !keyed.is_loose));
+        still
+    }
+
     /// The ids that may be found.
     pub(crate) fn possible(&self) -> BTreeSet<Id> {
         let known = self.known();
@@ -225,7 +325,16 @@ impl Ledger {
         let mut violations = Vec::new();
         let is_found = |id: &Id| found.binary_search_by_key(id, |(id, _)| *id).is_ok();
         let mut last = None;
+        let mut keyed = BTreeSet::new();
         for (id, text) in found {
+            if id.producer().is_keyed() {
+                if last.replace(*id) == Some(*id) {
+                    violations.push(Violation::Doubled(*id));
+                    continue;
+                }
+                violations.extend(known.check_keyed(*id, text, &mut keyed));
+                continue;
+            }
             // All texts differ, so one that is there twice was kept under two ids.
             if last.replace(*id) == Some(*id) || known.again.get(id).is_some_and(is_found) {
                 violations.push(Violation::Doubled(*id));
@@ -245,9 +354,21 @@ impl Ledger {
     }
 }
 
+impl Known {
+    /// What is wrong with a record of a batch with a key. `seen` has those of the same answer that came before it.
+    fn check_keyed(&self, id: Id, text: &str, seen: &mut BTreeSet<(Producer, u32)>) -> Option<Violation> {
+        let Some(keyed) = self.keyed.get(&id.producer()) else { return Some(Violation::Foreign(id)) };
+        if keyed.texts.get(id.sequence() as usize).is_none_or(|own| own != text) {
+            return Some(Violation::Foreign(id));
+        }
+        let is_first = seen.insert((id.producer(), id.sequence()));
+        (!is_first && !keyed.is_loose).then_some(Violation::Doubled(id))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use bucksaw_record::{Millis, Producer};
+    use bucksaw_record::Millis;
 
     use super::*;
 
@@ -295,5 +416,34 @@ mod tests {
         check(&[0], &[]);
         ledger.was_set_aside(&BTreeSet::from([id(0)]));
         check(&[], &[]);
+    }
+
+    #[test]
+    fn a_keyed_batch_is_there_once_unless_its_key_may_be_forgotten() {
+        let ledger = Ledger::default();
+        let producer = Producer::keyed(b"a");
+        let texts = vec!["one".to_owned(), "two".to_owned()];
+        ledger.begin_keyed(producer, texts, Durability::Durable, false);
+        ledger.tried_keyed(producer, 3);
+        assert_eq!(ledger.unnumbered(), 2);
+        let at = |ms, sequence| Id::new(Millis(ms), producer, sequence);
+        let check = |found: &[(Id, &str)], want: &[Violation]| {
+            let found: Vec<(Id, Arc<str>)> = found.iter().map(|(id, text)| (*id, (*text).into())).collect();
+            assert_eq!(ledger.check(&ledger.due(), &found), want);
+        };
+        check(&[], &[]);
+        check(&[(at(7, 0), "one"), (at(7, 1), "two")], &[]);
+        check(&[(at(7, 0), "two")], &[Violation::Foreign(at(7, 0))]);
+        check(&[(at(7, 2), "three")], &[Violation::Foreign(at(7, 2))]);
+        ledger.acknowledged_keyed(at(7, 0), 3, 0);
+        assert_eq!(ledger.unnumbered(), 0);
+        check(&[(at(7, 0), "one")], &[Violation::Lost(at(7, 1))]);
+        let twice = [(at(7, 0), "one"), (at(7, 1), "two"), (at(9, 0), "one")];
+        check(&twice, &[Violation::Doubled(at(9, 0))]);
+        ledger.forgets_keys(2);
+        check(&twice, &[Violation::Doubled(at(9, 0))]);
+        ledger.forgets_keys(3);
+        check(&twice, &[]);
+        check(&twice[2..], &[Violation::Lost(at(7, 0)), Violation::Lost(at(7, 1))]);
     }
 }

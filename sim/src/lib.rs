@@ -20,6 +20,7 @@ mod balance;
 mod bench;
 mod chance;
 mod check;
+mod claims;
 mod client;
 mod edition;
 mod faults;

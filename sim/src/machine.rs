@@ -182,6 +182,9 @@ impl Machine {
         let mut registry = Registry::default();
         let metrics = ingest::Metrics::new(&mut registry);
         let dir = Path::new(DIR);
+        if self.settings.planted == Some(Mutation::TornFileRemoved) {
+            files::remove_torn(&*doors.fs, &dir.join("queue"));
+        }
         let (queue, _) = Queue::open(doors.clone(), &dir.join("queue"), self.settings.queue.clone(), metrics).ok()?;
         let metrics = store::Metrics::new(&mut registry);
         let shelf = Shelf::open(doors.clone(), &dir.join("shelf"), self.settings.shelf.clone(), metrics).ok()?;
@@ -216,6 +219,9 @@ impl Machine {
             calls::plant(mutation, &node);
         }
         let parts = Parts::start(node.clone());
+        if let (Some(Mutation::WalkSkipped), Some(repair)) = (self.settings.planted, parts.repair()) {
+            calls::skip_walks(&node, repair);
+        }
         let scatter = self.scatter_of(&node, parts.repair(), query::Metrics::new(&mut registry));
         Some(Running { node, scatter, parts: Some(parts), stopping: Arc::default() })
     }

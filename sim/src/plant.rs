@@ -78,6 +78,9 @@ mutations! {
     TailDeaf, "tail-deaf", 10, "A follower is not shown what other nodes accept.";
     RepairSkips, "repair-skips", 40, "Lost copies are not restored.";
     HeldToldFalsely, "held-told-falsely", 40, "A store tells that it holds whatever it is asked about: what is lost is not missed.";
+    TornFileRemoved, "torn-file-removed", 300, "Recovery removes a queue file with a torn tail, whole frames and all.";
+    WalkSkipped, "walk-skipped", 300, "A lost store is declared re-replicated when it counts as lost, before a pass has compared anything.";
+    KeysForgotten, "keys-forgotten", 300, "Idempotency keys are forgotten at a restart: a retry of a keyed batch is stored as new records.";
 }
 
 impl Mutation {

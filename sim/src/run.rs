@@ -9,6 +9,7 @@ use bucksaw_doors::sim::World;
 
 use crate::chance::Chance;
 use crate::check;
+use crate::claims::Claims;
 use crate::client::Client;
 use crate::faults::Trouble;
 use crate::fleet::Fleet;
@@ -125,6 +126,7 @@ struct Run<'a> {
     follow: Option<(Duration, Follow)>,
     answers: Answers,
     violations: Vec<Violation>,
+    claims: Claims,
 }
 
 impl<'a> Run<'a> {
@@ -142,6 +144,7 @@ impl<'a> Run<'a> {
             follow: None,
             answers: Answers::default(),
             violations: Vec::new(),
+            claims: Claims::new(scenario),
         }
     }
 
@@ -158,6 +161,8 @@ impl<'a> Run<'a> {
         while self.world.now() < until && self.violations.is_empty() {
             self.step();
             trouble.pass(&mut self.fleet);
+            let early = self.claims.check(&self.fleet, self.ledger);
+            self.violations.extend(early);
             if self.world.now() >= next {
                 trouble.strike(&mut self.fleet);
                 next = self.world.now() + self.chance.time(self.scenario.trouble / 2, self.scenario.trouble * 2);
@@ -247,6 +252,8 @@ impl<'a> Run<'a> {
         while self.violations.is_empty() && !is_so(&self.fleet) && self.world.now() < until {
             self.step();
             trouble.pass(&mut self.fleet);
+            let early = self.claims.check(&self.fleet, self.ledger);
+            self.violations.extend(early);
         }
     }
 
@@ -316,6 +323,9 @@ impl<'a> Run<'a> {
                 stop: Arc::clone(stop),
                 planted: self.planted,
             };
+            if self.scenario.keyed {
+                host.spawn(client.clone().run_keyed());
+            }
             host.spawn(client.run());
         }
     }

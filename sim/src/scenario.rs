@@ -33,6 +33,8 @@ pub struct Scenario {
     pub faults: Vec<usize>,
     /// Draws, at each start of a machine, whether it runs the next version of the program; all run this one when there is none.
     pub mixes: Option<u64>,
+    /// Whether clients also send batches with idempotency keys.
+    pub keyed: bool,
     /// For how long they do, and things go wrong.
     pub time: Duration,
     /// Time between two batches of a client.
@@ -92,6 +94,7 @@ impl Scenario {
             clients: chance.within(1, 3),
             faults: faults(&chance, destroys, empties),
             mixes: mixes(seed),
+            keyed: keyed(seed),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
             trouble: ms(chance.within(1_000, 20_000) as u64),
@@ -115,6 +118,7 @@ impl Scenario {
             clients: 3,
             faults: Vec::new(),
             mixes: None,
+            keyed: false,
             time: Duration::from_secs(600),
             pace: Duration::from_secs(1),
             trouble: Duration::from_secs(3_600),
@@ -127,6 +131,11 @@ impl Scenario {
 fn mixes(seed: u64) -> Option<u64> {
     let chance = Chance::new(seed ^ 0x3e4_510);
     chance.percent(33).then(|| chance.any())
+}
+
+/// In half of the runs. By dice of their own, so that the others are as without.
+fn keyed(seed: u64) -> bool {
+    Chance::new(seed ^ 0x006b_6579).percent(50)
 }
 
 /// All that can go wrong, or a few of it ("Swarm testing", Groce and others: what is left out lets the rest meet).

@@ -181,7 +181,7 @@ async fn write(
         let lines: Vec<String> = ids.iter().map(|id| format!("writer {number} record {}", id.sequence())).collect();
         ids.iter().zip(&lines).for_each(|(id, line)| ledger.send(*id, line.clone(), durability));
         ledger.tried(&ids);
-        let batch = Append { first, durability: durability.name().to_owned(), lines };
+        let batch = Append { first, durability: durability.name().to_owned(), lines, key: None };
         loop {
             let (node, address) = nodes[turn % nodes.len()];
             let call = async { read_message::<Appended>(net.call(address, APPEND, message(&batch)?).await?).await };

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bucksaw_doors::Body;
 use bucksaw_ingest::handover::{
@@ -9,7 +10,7 @@ use bucksaw_ingest::handover::{
 };
 use bucksaw_node::Node;
 use bucksaw_record::Id;
-use bucksaw_store::repair::IDS;
+use bucksaw_store::repair::{IDS, Repair};
 use bucksaw_store::{PUT, Receive};
 
 use super::Mutation;
@@ -35,6 +36,26 @@ pub(crate) fn plant(mutation: Mutation, node: &Node) {
         Mutation::WaitNeverDue => router.add(WAIT, move |body: Body| wait(node.clone(), body)),
         _ => {}
     }
+}
+
+/// How often facts are falsified: oftener than nodes tell them.
+const FALSIFY: Duration = Duration::from_millis(50);
+
+/// Declares each store made good as soon as it counts as lost.
+pub(crate) fn skip_walks(node: &Node, repair: &Arc<Repair>) {
+    let (own, repair) = (node.clone(), Arc::clone(repair));
+    node.tasks.spawn(Box::pin(async move {
+        loop {
+            own.tasks.sleep(FALSIFY).await;
+            let lost = repair.status().lost;
+            let members = own.cluster.members();
+            let gone = members.iter().filter(|member| lost.contains(&member.facts.node) && !member.is_live());
+            let made_good: Vec<u64> = gone.map(|member| member.facts.mark()).collect();
+            if own.cluster.facts().made_good != made_good {
+                own.cluster.update(|facts| facts.made_good = made_good);
+            }
+        }
+    }));
 }
 
 fn nothing() -> io::Result<Body> {

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_doors::{File, Fs, Lock, Space};
+use bucksaw_record::Id;
+use bucksaw_segment::queue::survey;
 
 use super::Mutation;
 
@@ -20,6 +22,19 @@ pub(crate) fn planted(mutation: Option<Mutation>, fs: Arc<dyn Fs>) -> Arc<dyn Fs
     match mutation.filter(|mutation| lies.contains(mutation)) {
         Some(mutation) => Arc::new(Lying { mutation, fs }),
         None => fs,
+    }
+}
+
+/// Removes the files of a queue whose last frame is torn, as a recovery does that takes them for empty.
+pub(crate) fn remove_torn(fs: &dyn Fs, queue: &Path) {
+    for name in fs.list(queue).unwrap_or_default() {
+        let (path, id) = (queue.join(&name), name.split_once('.').and_then(|(id, _)| id.parse::<Id>().ok()));
+        let is_torn = |file, id| survey(&file, &path, id).is_ok_and(|found| found.torn_bytes > 0);
+        if let (Some(id), Ok(file)) = (id, fs.open(&path))
+            && is_torn(file, id)
+        {
+            let _ = fs.remove(&path);
+        }
     }
 }
 
