@@ -22,6 +22,9 @@ pub(crate) const DESTROY: usize = 22;
 /// The number of the fault that loses the disk of a store.
 pub(crate) const EMPTY: usize = 25;
 
+/// The power goes while something is being written to a queue, if that happens within so much time.
+const TEAR: Duration = Duration::from_secs(2);
+
 /// How long a machine is down, mostly.
 const DOWN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(20));
 
@@ -197,8 +200,13 @@ impl<'a> Trouble<'a> {
         if fleet.machines.get(at).is_none_or(|machine| machine.node().is_none()) {
             return;
         }
-        let kept = fleet.kept_without(at);
         let how = self.chance.one(&[Loss::All, Loss::None, Loss::Torn]).copied().unwrap_or(Loss::All);
+        if how == Loss::Torn {
+            // Nearly always everything is synced: without this hardly any frame would be torn behind others that must stay.
+            let disk = fleet.machines.get(at).map(|machine| machine.host.fs());
+            self.world.run_until(|| disk.as_ref().is_none_or(|disk| disk.is_half_synced("/queue/")), TEAR);
+        }
+        let kept = fleet.kept_without(at);
         let Some(machine) = fleet.machines.get_mut(at) else { return };
         self.has_spoilt = true;
         machine.cut_power(how);

@@ -304,8 +304,8 @@ impl Ledger {
         ids.filter(is_due).copied().collect()
     }
 
-    /// Those of some ids that must still be counted. A batch whose key was forgotten may be stored twice, with the same producer
-    /// and sequence numbers at two times, of which a count may count one.
+    /// Those of some ids that must still be counted, and kept as often as promised. A batch whose key was forgotten may be stored
+    /// twice, with the same producer and sequence numbers at two times: counts and repair take the two for one.
     pub(crate) fn still_counted<'a>(&self, ids: impl Iterator<Item = &'a Id>) -> BTreeSet<Id> {
         let mut still = self.still(ids);
         let known = self.known();

@@ -28,6 +28,8 @@ pub(super) struct Disk {
     /// [`Self::used_bytes`], if nothing has changed since they were counted: they are asked for far more often.
     used: Cell<Option<u64>>,
     pub(super) faults: Faults,
+    /// Handles that are open.
+    pub(super) handles: usize,
     /// How often the power came back.
     pub(super) boots: u128,
 }
@@ -42,6 +44,7 @@ pub(super) struct Faults {
     pub(super) failing_share: Option<(f64, Entropy)>,
     pub(super) capacity: Option<u64>,
     pub(super) unreadable: BTreeSet<String>,
+    pub(super) handles_max: Option<usize>,
 }
 
 impl Faults {
@@ -74,6 +77,7 @@ impl Disk {
             locked: BTreeSet::new(),
             used: Cell::default(),
             faults: Faults::default(),
+            handles: 0,
             boots: 0,
         }
     }
@@ -97,6 +101,7 @@ impl Disk {
             locked: BTreeSet::new(),
             used: Cell::default(),
             faults,
+            handles: 0,
             boots: self.boots + 1,
         }
     }
@@ -113,6 +118,7 @@ impl Disk {
             locked: BTreeSet::new(),
             used: Cell::default(),
             faults: self.faults.clone(),
+            handles: 0,
             boots: self.boots,
         }
     }
@@ -149,6 +155,16 @@ impl Disk {
         self.nodes.insert(id, Node::default());
         self.names.create(path, id);
         Ok(id)
+    }
+
+    pub(super) fn is_half_synced(&self, path_contains: &str) -> bool {
+        let mut named = self.names.iter().filter(|(path, _)| path.to_string_lossy().contains(path_contains));
+        named.any(|(_, id)| self.nodes.get(&id).is_some_and(Node::is_half_synced))
+    }
+
+    /// Whether one more handle may be opened.
+    pub(super) fn check_handles(&self) -> io::Result<()> {
+        if self.faults.handles_max.is_some_and(|most| self.handles >= most) { Err(Errno::MFILE.into()) } else { Ok(()) }
     }
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The simulated file system: the door itself, and the knobs by which a test makes it fail.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -120,6 +121,43 @@ impl Fs {
         bytes.into_iter().all(|byte| self.flip_bit(&path, byte * 8))
     }
 
+    /// Cuts a file to so many bytes, as a medium or a broken tool does: what is read now and what is found after a power cut.
+    /// False when there is no such file or it is not longer.
+    pub fn cut_file(&self, path: impl AsRef<Path>, size: u64) -> bool {
+        let mut disk = self.0.disk();
+        let Ok(size) = usize::try_from(size) else { return false };
+        let node = disk.find(path.as_ref()).and_then(|id| disk.node_mut(id));
+        node.is_ok_and(|node| node.cut(size))
+    }
+
+    /// Fills a range of a file with zeros, as a medium does that loses a page. False when there is no such file or nothing but
+    /// zeros was there.
+    pub fn zero(&self, path: impl AsRef<Path>, range: Range<u64>) -> bool {
+        let mut disk = self.0.disk();
+        let (Ok(start), Ok(end)) = (usize::try_from(range.start), usize::try_from(range.end)) else { return false };
+        let node = disk.find(path.as_ref()).and_then(|id| disk.node_mut(id));
+        node.is_ok_and(|node| node.zero(start..end))
+    }
+
+    /// Whether a power cut now could tear a file whose path contains this text: some of its bytes are durable, and something was
+    /// written behind them.
+    #[must_use]
+    pub fn is_half_synced(&self, path_contains: &str) -> bool {
+        self.0.disk().is_half_synced(path_contains)
+    }
+
+    /// Sets how many handles may be open at the same time; `None`, as at the start, is no limit. Opening or creating one more
+    /// fails with `EMFILE`, and creates nothing.
+    pub fn limit_handles(&self, most: Option<usize>) {
+        self.0.disk().faults.handles_max = most;
+    }
+
+    /// How many handles are open.
+    #[must_use]
+    pub fn handles(&self) -> usize {
+        self.0.disk().handles
+    }
+
     /// What a reader would read of a file; `None` when there is none of that name.
     #[must_use]
     pub fn live_bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
@@ -138,6 +176,7 @@ impl Default for Fs {
 impl crate::Fs for Fs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut disk = self.0.disk();
+        disk.check_handles()?;
         let node = disk.create(path)?;
         handle::open(&self.0, &mut disk, node, true)
     }
@@ -145,6 +184,7 @@ impl crate::Fs for Fs {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut disk = self.0.disk();
         let node = disk.find(path)?;
+        disk.check_handles()?;
         handle::open(&self.0, &mut disk, node, false)
     }
 

@@ -44,6 +44,7 @@ struct Open {
 /// Opens a file of `disk`, which is the disk behind `shared`.
 pub(super) fn open(shared: &Shared, disk: &mut Disk, node: NodeId, writable: bool) -> io::Result<Arc<dyn File>> {
     disk.node_mut(node)?.opened += 1;
+    disk.handles += 1;
     Ok(Arc::new(Open { shared: shared.clone(), node, writable }))
 }
 
@@ -79,8 +80,10 @@ impl File for Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if let Ok(node) = self.shared.disk().node_mut(self.node) {
+        let mut disk = self.shared.disk();
+        if let Ok(node) = disk.node_mut(self.node) {
             node.opened -= 1;
+            disk.handles -= 1;
         }
     }
 }

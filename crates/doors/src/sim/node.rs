@@ -2,6 +2,8 @@
 //!
 //! Invariant: as long as no sync has failed, the durable bytes with the pending changes done to them are the live bytes.
 
+use std::ops::Range;
+
 use super::{Entropy, Loss};
 
 /// A file without its name.
@@ -69,6 +71,47 @@ impl Node {
                 if let Change::Write { at, bytes } = change {
                     flip(bytes, byte.checked_sub(*at));
                 }
+            }
+        }
+        there
+    }
+
+    /// Whether some of its bytes are durable, and something was written behind them.
+    pub(super) fn is_half_synced(&self) -> bool {
+        !self.durable.is_empty() && !self.pending.is_empty()
+    }
+
+    /// Cuts the file wherever its bytes are kept, as a medium or a broken tool does; false when it is not longer.
+    pub(super) fn cut(&mut self, size: usize) -> bool {
+        let there = self.live.len() > size;
+        if there {
+            self.live.truncate(size);
+            self.durable.truncate(size);
+            for change in &mut self.pending {
+                match change {
+                    Change::Write { at, bytes } => bytes.truncate(size.saturating_sub(*at)),
+                    Change::Resize { size: to } => *to = size.min(*to),
+                }
+            }
+            self.pending.retain(|change| !matches!(change, Change::Write { bytes, .. } if bytes.is_empty()));
+        }
+        there
+    }
+
+    /// Reads as zeros from one offset to another wherever its bytes are kept; false when all of them were.
+    pub(super) fn zero(&mut self, range: Range<usize>) -> bool {
+        let zero = |bytes: &mut [u8], range: Range<usize>| {
+            let end = range.end.min(bytes.len());
+            let some = bytes.get_mut(range.start.min(end)..end).unwrap_or_default();
+            let there = some.iter().any(|byte| *byte != 0);
+            some.fill(0);
+            there
+        };
+        let there = zero(&mut self.live, range.clone());
+        zero(&mut self.durable, range.clone());
+        for change in &mut self.pending {
+            if let Change::Write { at, bytes } = change {
+                zero(bytes, range.start.saturating_sub(*at)..range.end.saturating_sub(*at));
             }
         }
         there
@@ -217,5 +260,26 @@ mod tests {
         assert_eq!(node.after(Loss::None, &Entropy::seeded(0)), b"cac");
         assert_eq!(node.after(Loss::All, &Entropy::seeded(0)), b"c");
         assert!(!node.flip(3, 2));
+    }
+
+    #[test]
+    fn a_cut_file_is_cut_everywhere() {
+        let mut node = node(b"ab", &[b"cd", b"ef"]);
+        assert!(node.cut(3) && !node.cut(3));
+        assert_eq!(node.live(), b"abc");
+        assert_eq!(node.after(Loss::None, &Entropy::seeded(0)), b"abc");
+        assert!(node.cut(1));
+        node.append(b"x");
+        assert_eq!((node.live(), node.after(Loss::None, &Entropy::seeded(0))), (&b"ax"[..], b"ax".to_vec()));
+        assert_eq!(node.after(Loss::All, &Entropy::seeded(0)), b"a");
+    }
+
+    #[test]
+    fn a_zeroed_page_is_zero_everywhere() {
+        let mut node = node(b"ab", &[b"cd", b"ef"]);
+        assert!(node.zero(1..5) && !node.zero(1..5) && !node.zero(9..12));
+        assert_eq!(node.live(), b"a\0\0\0\0f");
+        assert_eq!(node.after(Loss::None, &Entropy::seeded(0)), b"a\0\0\0\0f");
+        assert_eq!(node.after(Loss::All, &Entropy::seeded(0)), b"a\0");
     }
 }

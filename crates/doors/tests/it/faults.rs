@@ -231,3 +231,50 @@ fn the_killed_leave_all_but_their_handles() -> io::Result<()> {
     assert_eq!(left.live_bytes(A).as_deref(), Some(&b"123456"[..]));
     Ok(())
 }
+
+#[test]
+fn a_cut_or_zeroed_file_is_so_for_all_readers() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    file.append(&[b"abcdef"])?;
+    assert!(fs.zero(A, 1..3) && !fs.zero(A, 1..3) && !fs.zero(B, 0..1));
+    assert!(fs.cut_file(A, 4) && !fs.cut_file(A, 4) && !fs.cut_file(B, 0));
+    assert_eq!((fs.live_bytes(A).as_deref(), file.size()?), (Some(&b"a\0\0d"[..]), 4));
+    Ok(())
+}
+
+#[test]
+fn no_more_files_are_open_than_the_limit_allows() -> io::Result<()> {
+    const EMFILE: Option<i32> = Some(24);
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    fs.limit_handles(Some(2));
+    let other = fs.open(path(A))?;
+    assert_eq!(fs.handles(), 2);
+    assert_eq!(fs.open(path(A)).unwrap_err().raw_os_error(), EMFILE);
+    assert_eq!(fs.create(path(B)).unwrap_err().raw_os_error(), EMFILE);
+    assert_eq!((fs.paths().len(), kind(fs.open(path(B)))), (1, Some(ErrorKind::NotFound)), "nothing was created");
+    drop(other);
+    drop(fs.create(path(B))?);
+    fs.limit_handles(Some(0));
+    assert!(fs.open(path(A)).is_err());
+    file.append(&[b"open files go on"])?;
+    // A process that is gone has nothing open.
+    assert_eq!(fs.kill().handles(), 0);
+    fs.limit_handles(None);
+    fs.open(path(A))?;
+    Ok(())
+}
+
+#[test]
+fn a_file_is_half_synced_between_a_sync_and_the_next() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    file.append(&[b"a"])?;
+    assert!(!fs.is_half_synced(A), "nothing of it is durable");
+    file.sync()?;
+    assert!(!fs.is_half_synced(A));
+    file.append(&[b"b"])?;
+    assert!(fs.is_half_synced(A) && !fs.is_half_synced(B));
+    Ok(())
+}
