@@ -28,7 +28,11 @@ const USUAL: &str = "127.0.0.1:7659";
 const LOOK_UP_MAX: Duration = Duration::from_secs(1);
 
 /// The network between nodes, and where it listens, if it does.
-pub(super) async fn network(args: &ServeArgs, doors: &Doors) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
+pub(super) async fn network(
+    args: &ServeArgs,
+    doors: &Doors,
+    connections_max: usize,
+) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
     let (at, told) = match &args.listen_cluster {
         Some(Listen(Some(at))) => (at.clone(), true),
         None => (USUAL.parse::<HostPort>()?, false),
@@ -42,7 +46,9 @@ pub(super) async fn network(args: &ServeArgs, doors: &Doors) -> anyhow::Result<(
     };
     let secret = secret(args, doors)?;
     let plain = secret.is_none();
-    let config = real::NetConfig { listen, advertise, secret, ..real::NetConfig::default() };
+    let usual = real::NetConfig::default();
+    let connections_max = usual.connections_max.min(connections_max);
+    let config = real::NetConfig { listen, advertise, secret, connections_max, ..usual };
     match real::Net::bind(config).await {
         Ok(net) => {
             let address = net.address();

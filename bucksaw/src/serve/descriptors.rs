@@ -34,6 +34,8 @@ pub(super) struct Shares {
     pub(super) lines_each: usize,
     /// Of the HTTP listener.
     pub(super) http: usize,
+    /// From other nodes.
+    pub(super) cluster: usize,
 }
 
 /// Raises the limit of open files as far as the process may, and returns it.
@@ -60,7 +62,9 @@ pub(super) fn shares(limit: usize, segments: usize) -> Shares {
     let files = wanted.min(rest / 4 * 3).max(rest / 4);
     let connections = rest - files;
     let lines = connections / 3 * 2;
-    Shares { lines, lines_each: lines / 4 * 3, http: connections / 4 }
+    // A fifth of these may be handshakes that are not over.
+    let cluster = (connections / 12 / 5 * 4).max(1);
+    Shares { lines, lines_each: lines / 4 * 3, http: connections / 4, cluster }
 }
 
 #[cfg(test)]
@@ -72,7 +76,8 @@ mod tests {
         let check = |limit: usize, segments: usize, want: (usize, usize, usize)| {
             let got = shares(limit, segments);
             assert_eq!((got.lines, got.lines_each, got.http), want, "{limit} {segments}");
-            assert!(got.lines + got.http + OWN + limit / 5 <= limit, "{limit} {segments}");
+            let nodes = got.cluster + got.cluster / 4;
+            assert!(got.lines + got.http + nodes + OWN + limit / 5 <= limit, "{limit} {segments}");
         };
         check(LEAST, 0, (20, 15, 8));
         check(1_024, 0, (496, 372, 186));

@@ -58,7 +58,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let inner = runtime("node")?;
     let modest = priority::modest()?;
     let listeners = Listeners::bind(&args, roles, &net, &http)?;
-    let (network, reached_at) = inner.block_on(cluster::network(&args, &doors))?;
+    let (network, reached_at) =
+        inner.block_on(cluster::network(&args, &doors, descriptors::shares(descriptor_limit, 0).cluster))?;
 
     let config = settings::queue(&args, &doors, data_dir.path());
     let (queue, found) = Queue::open(doors.clone(), &data_dir.path().join("queue"), config, metrics.queue)?;

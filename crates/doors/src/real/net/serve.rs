@@ -29,7 +29,9 @@ const HANDSHAKES_MAX: usize = 128;
 
 /// Accepts connections for ever. Dropping it closes them all.
 pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener, calls: mpsc::Sender<Incoming>) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    // No more than a quarter as many as connections, so that few descriptors are kept from files here too.
+    let handshakes = HANDSHAKES_MAX.min(shared.config.connections_max / 4).max(1);
+    let handshakes = Arc::new(Semaphore::new(handshakes));
     let room = Arc::new(Semaphore::new(shared.config.connections_max));
     let mut connections = JoinSet::new();
     let (repeats, started) = (Repeats::new(), tokio::time::Instant::now());
