@@ -55,7 +55,7 @@ pub(super) fn raise_limit() -> anyhow::Result<usize> {
     Ok(limit)
 }
 
-/// Shares a limit, of a node that stores so many segments. Each of them is an open file.
+/// Divides the descriptor limit among the listeners. `segments` is the number of stored segments; each is an open file.
 pub(super) fn shares(limit: usize, segments: usize) -> Shares {
     let rest = limit.saturating_sub(OWN);
     let wanted = segments.saturating_mul(2).saturating_add(64);

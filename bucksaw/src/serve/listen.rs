@@ -58,7 +58,7 @@ pub(super) fn warn_of_exposed(addresses: &BTreeMap<String, String>) {
         warn!(
             listener,
             address,
-            "THIS LISTENER IS OPEN TO OTHER MACHINES AND HAS NO AUTHENTICATION: whoever reaches it can read and write all records; restrict it by a firewall, or listen on 127.0.0.1"
+            "THIS LISTENER IS OPEN TO OTHER MACHINES AND HAS NO AUTHENTICATION: every machine that can connect can read and write all records; restrict it by a firewall, or listen on 127.0.0.1"
         );
     }
 }

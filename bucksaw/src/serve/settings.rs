@@ -14,7 +14,7 @@ use crate::args::{Role, ServeArgs, StoreCodec};
 /// So much of the disk is kept free for the store, unless it is said otherwise: a twentieth, at most this.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 
-/// The limit of `--retention-bytes` has room for the text of at least so many full segments,
+/// Number of full segments whose text fits at least into the limit of `--retention-bytes`,
 const RETAINED_SEGMENTS_MIN: u64 = 8;
 
 /// but no segment is made smaller than this for its sake.

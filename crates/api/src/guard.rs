@@ -10,7 +10,7 @@
 //! An address in `Host` is always accepted, because rebinding needs a name. A request without these headers is accepted:
 //! browsers send them, and other programs can send what they like.
 //!
-//! What it does not do: it authenticates nobody.
+//! What it does not do: authentication.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

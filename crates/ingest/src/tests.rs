@@ -294,7 +294,7 @@ fn a_full_disk_refuses_keeps_what_it_has_and_recovers() {
 fn room_for_the_store_is_kept_free() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
-    // So much is free before the first record.
+    // Free bytes before the first record.
     machine.fs.fill(1 << 20);
     machine.put(&queue, Durability::Fast, "x");
     queue.tick();

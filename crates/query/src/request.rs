@@ -117,7 +117,7 @@ pub enum RequestError {
     Long,
 }
 
-/// Stops a running query: because nobody wants its answer any more, or because its time limit is reached. Cheap to clone;
+/// Stops a running query: because its client has gone, or because its time limit is reached. Cheap to clone;
 /// all clones stop together.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
@@ -199,7 +199,7 @@ impl Cancel {
         }
     }
 
-    /// Lets a clock that was stopped go on.
+    /// Resumes the clock.
     pub(crate) fn resume(&self) {
         if let Some(limit) = &self.limit {
             let left = limit.left.swap(NEVER, Ordering::Relaxed);

@@ -183,7 +183,7 @@ impl Engine {
                 state = dfa.next_state(cache, state, *byte).map_err(|_| GaveUp)?;
                 if state.is_tagged() {
                     match state {
-                        // A match is told one byte late.
+                        // The automaton reports a match one byte late.
                         state if state.is_match() => return Ok(Some(number * slice + at)),
                         state if state.is_dead() => return Ok(None),
                         state if state.is_quit() => return Err(GaveUp),
@@ -290,7 +290,7 @@ fn build_meta(hir: &Hir) -> Result<meta::Regex, String> {
         .which_captures(WhichCaptures::Implicit)
         .nfa_size_limit(Some(NFA_BYTES_MAX))
         .hybrid_cache_capacity(META_CACHE_BYTES)
-        // One-pass automata are for groups, which nobody asks for.
+        // One-pass automata are for capture groups, which are not needed.
         .onepass(false);
     meta::Builder::new().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
         Some(limit) => format!("it takes more than {limit} bytes when compiled; have it repeat less"),
@@ -340,7 +340,7 @@ mod tests {
             };
             let watch = Watch::new(&cancel);
             assert!(!engine.is_match(&text, &watch) && watch.is_stopped(), "{regex}");
-            assert_eq!(looks.get(), 4, "{regex}: nobody asks on once it is stopped");
+            assert_eq!(looks.get(), 4, "{regex}: the token is not read again after the stop");
             // Simulated, too.
             looks.set(0);
             assert!(engine.simulate(&text, &Watch::new(&cancel)).is_none());

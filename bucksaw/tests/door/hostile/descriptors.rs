@@ -43,7 +43,7 @@ fn clients_beyond_the_descriptors_stop_nobody() {
     // Long enough that the queue closes its files, and needs new ones for what comes now.
     thread::sleep(Duration::from_secs(1));
     for stream in &mut streams {
-        // To many of them nobody listens.
+        // Most of these connections are refused.
         let _ = stream.write_all(b"a line of the crowd\n");
     }
     for _ in 0..5 {

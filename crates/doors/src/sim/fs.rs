@@ -121,7 +121,7 @@ impl Fs {
         bytes.into_iter().all(|byte| self.flip_bit(&path, byte * 8))
     }
 
-    /// Cuts a file to so many bytes, as a medium or a broken tool does: what is read now and what is found after a power cut.
+    /// Truncates a file to `size` bytes at rest: both what is read now and what is found after a power cut.
     /// False when there is no such file or it is not longer.
     pub fn cut_file(&self, path: impl AsRef<Path>, size: u64) -> bool {
         let mut disk = self.0.disk();

@@ -37,7 +37,6 @@ mod hello;
 mod noise;
 mod pieces;
 mod pool;
-mod rarely;
 mod secret;
 mod serve;
 mod socket;
@@ -58,10 +57,9 @@ pub use counters::Counters;
 pub use secret::{Secret, SecretError};
 pub use socket::SILENCE_MAX;
 
-use crate::{Body, DATAGRAM_BYTES_MAX, Incoming, Waiting};
+use crate::{Body, DATAGRAM_BYTES_MAX, Incoming, Repeats, Waiting};
 use datagram::Sealer;
 use pool::Pool;
-use rarely::Rarely;
 
 /// Calls that have come in and are not yet accepted; more wait in their connections.
 const CALLS_WAITING_MAX: usize = 64;
@@ -124,8 +122,9 @@ struct Shared {
     sealer: Sealer,
     pool: Pool,
     counters: Arc<Counters>,
-    refused: Rarely,
-    unopened: Rarely,
+    refused: Repeats,
+    unopened: Repeats,
+    started: tokio::time::Instant,
     /// Connections live here, whichever runtime a call is made on.
     runtime: Handle,
 }
@@ -150,8 +149,9 @@ impl Net {
             sealer: Sealer::new(config.secret.as_ref()),
             pool: Pool::new(config.idle_max, config.idle_connections_max),
             counters: Arc::default(),
-            refused: Rarely::default(),
-            unopened: Rarely::default(),
+            refused: Repeats::new(),
+            unopened: Repeats::new(),
+            started: tokio::time::Instant::now(),
             runtime: Handle::current(),
             config,
         });
@@ -264,7 +264,7 @@ impl Shared {
                 return (from, opened);
             }
             self.counters.datagram_bad();
-            if let Some(before) = self.unopened.now() {
+            if let Some(before) = self.unopened.pass(self.started.elapsed()) {
                 tracing::warn!(
                     %from,
                     not_told_before = before,

@@ -34,7 +34,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener, calls: mp
     let handshakes = Arc::new(Semaphore::new(handshakes));
     let room = Arc::new(Semaphore::new(shared.config.connections_max));
     let mut connections = JoinSet::new();
-    let (repeats, started) = (Repeats::new(), tokio::time::Instant::now());
+    let repeats = Repeats::new();
     loop {
         let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
         match listener.accept().await {
@@ -44,7 +44,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener, calls: mp
             }
             Err(error) => {
                 // Out of descriptors, mostly: some will be free again soon.
-                if let Some(suppressed) = repeats.pass(started.elapsed()) {
+                if let Some(suppressed) = repeats.pass(shared.started.elapsed()) {
                     tracing::warn!(%error, suppressed, "cannot accept a connection of another node");
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -112,7 +112,7 @@ fn refused(shared: &Shared, peer: SocketAddr, failed: &Failed) {
     shared.counters.connection_refused();
     if let Failed::Broken(error) = failed {
         tracing::debug!(%peer, %error, "a connection ended before it began");
-    } else if let Some(before) = shared.refused.now() {
+    } else if let Some(before) = shared.refused.pass(shared.started.elapsed()) {
         tracing::warn!(%peer, reason = %failed, not_told_before = before, "a connection to the cluster's port was refused");
     }
 }
