@@ -43,8 +43,18 @@ fn metrics(node: &Node) -> Option<Metrics> {
 }
 
 /// How many records a store holds, by itself.
-fn held_by(node: &Node) -> Option<u64> {
-    let cluster = node.cluster().ok()?;
-    let own = cluster["nodes"].as_array()?.iter().find(|one| one["id"] == cluster["asked"])?;
-    own["store"]["records"].as_u64()
+pub(crate) fn held_by(node: &Node) -> Option<u64> {
+    own(node)?["store"]["records"].as_u64()
+}
+
+/// How many bytes a store's segments take.
+pub(crate) fn packed_bytes(node: &Node) -> Option<f64> {
+    own(node)?["store"]["stored_bytes"].as_f64()
+}
+
+/// What a node says of itself.
+fn own(node: &Node) -> Option<serde_json::Value> {
+    let mut cluster = node.cluster().ok()?;
+    let asked = cluster["asked"].take();
+    cluster["nodes"].as_array_mut()?.iter_mut().find(|one| one["id"] == asked).map(serde_json::Value::take)
 }

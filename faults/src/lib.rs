@@ -41,6 +41,7 @@ mod upgrade;
 mod wall;
 mod watch;
 mod well;
+mod wiped;
 
 pub use joining::{Joining, join};
 pub use ledger::{Expected, Ledger, Since, Verdict};
@@ -50,6 +51,7 @@ pub use run::{Options, run};
 pub use scaling::{Scaling, scale};
 pub use slow::{Slow, slow};
 pub use upgrade::{Upgrade, upgrade};
+pub use wiped::{Wiped, wipe};
 
 use std::process::{Command, Stdio};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bucksaw_faults::{Joining, Options, Report, Scaling, Slow, Upgrade, join, run, scale, slow, upgrade};
+use bucksaw_faults::{Joining, Options, Report, Scaling, Slow, Upgrade, Wiped, join, run, scale, slow, upgrade, wipe};
 use clap::{Args, Parser, Subcommand};
 
 /// A cluster of real processes, under load, to which bad things happen
@@ -46,6 +46,15 @@ enum What {
         /// Seconds of each phase
         #[arg(long, default_value_t = 10)]
         seconds: u64,
+    },
+    /// Replace a store's disk by an empty one, and see how soon every record is on two stores again
+    Wiped {
+        /// Megabytes of text that are stored before
+        #[arg(long, default_value_t = 1_000)]
+        megabytes: usize,
+        /// How often it is measured
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
     },
     /// Bring all nodes from one version of the program to another and back, one by one under load
     Upgrade(UpgradeArgs),
@@ -134,6 +143,9 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         What::Slow { rate, seconds } => {
             ("slow.csv", slow(&Slow { bucksaw, rate, time: Duration::from_secs(seconds) })?)
+        }
+        What::Wiped { megabytes, rounds } => {
+            ("wiped.csv", wipe(&Wiped { bucksaw, bytes: megabytes * 1_000_000, rounds })?)
         }
         What::Scaling { ingest_percent, store_percent, warm, seconds, pairs, rounds } => {
             let (warm, time) = (Duration::from_secs(warm), Duration::from_secs(seconds));

@@ -9,6 +9,7 @@ mod garbage;
 mod half_closed;
 mod line_ports;
 mod long_lines;
+mod queries;
 mod readers;
 mod slow;
 mod stalled;

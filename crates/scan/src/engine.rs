@@ -30,8 +30,8 @@ const NFA_BYTES_MAX: usize = 512 * 1024;
 /// The most NFA states of a regex that the meta engine searches for.
 const META_STATES_MAX: usize = 1_000;
 
-/// Bytes times NFA states of a text that the meta engine searches at once: at worst a few hundred milliseconds.
-const META_WORK: usize = 64 << 20;
+/// Bytes times NFA states of a text that the meta engine searches at once: at worst a hundred milliseconds or so.
+const META_WORK: usize = 16 << 20;
 
 /// Bytes times NFA states between two looks at a [`Watch`].
 const SLICE_WORK: usize = 4 << 20;

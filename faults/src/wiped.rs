@@ -1,0 +1,145 @@
+//! How long it takes until every record is on two stores again after the disk of one was replaced by an empty one.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use crate::copies::{held_by, packed_bytes};
+use crate::fleet::{self, Common, Node, Role};
+use crate::http::call;
+use crate::watch::count;
+
+const STORES: usize = 3;
+const COPIES: u64 = 2;
+
+/// Lines of a request, each generated from a seed of its own.
+const LINES_AT_ONCE: usize = 50_000;
+
+/// How many requests are under way at once.
+const SENDERS: usize = 8;
+
+const TARGET: &str = "/api/v1/ingest?durability=bulk&label=app=wiped";
+
+/// How long a request may take: `bulk` waits until stores have it.
+const SEND_MAX: Duration = Duration::from_secs(120);
+
+/// What came less than 10 s ago counts as on its way, so it is not wiped before that.
+const REST: Duration = Duration::from_secs(12);
+
+/// How long all may take to be consumed, or restored.
+const MAX: Duration = Duration::from_secs(600);
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// How it is measured.
+#[derive(Clone, Debug)]
+pub struct Wiped {
+    /// The program.
+    pub bucksaw: PathBuf,
+    /// Bytes of text that are stored before.
+    pub bytes: usize,
+    /// How often it is measured, each time in a new cluster.
+    pub rounds: usize,
+}
+
+/// Measures, prints as it goes, and returns a table of comma-separated values.
+///
+/// # Errors
+/// When a node does not start, does not take what is sent, or copies are not restored within ten minutes.
+pub fn wipe(wiped: &Wiped) -> anyhow::Result<String> {
+    let mut text = "round,text_mb,records,wiped_records,wiped_packed_mb,restored_s,made_good_s\n".to_owned();
+    for round in 1..=wiped.rounds {
+        let row = measure(wiped)?;
+        eprintln!("round {round}: {row}");
+        let _ = writeln!(text, "{round},{row}");
+    }
+    Ok(text)
+}
+
+fn measure(wiped: &Wiped) -> anyhow::Result<String> {
+    let home = tempfile::tempdir().context("no temporary directory")?;
+    let common = Common::new(&wiped.bucksaw, home.path(), COPIES as usize, false)?;
+    let roles = std::iter::once((Role::Ingest, 1)).chain((1..=STORES).map(|number| (Role::Store, number)));
+    let nodes = roles.enumerate().map(|(place, (role, number))| Node::new(&common, role, number, place as u8));
+    let mut nodes = nodes.collect::<anyhow::Result<Vec<Node>>>()?;
+    // Segments as large as they are by default.
+    nodes.iter_mut().for_each(|node| node.segments = vec!["--segment-max-age".into(), "3s".into()]);
+    fleet::start(&mut nodes)?;
+    let asked = nodes[0].http();
+    let sent = feed(&wiped.bucksaw, asked, wiped.bytes)?;
+    wait("all to be on two stores", || {
+        let records = count(asked, "", 0);
+        records.is_some_and(|records| held(&nodes) == Some(records * COPIES)).then_some(())
+    })?;
+    thread::sleep(REST);
+    let records = count(asked, "", 0).context("the answer is partial")?;
+    let of_it = held_by(&nodes[1]).context("a store does not say what it holds")?;
+    let packed = packed_bytes(&nodes[1]).context("a store does not say what it holds")?;
+    nodes[1].destroy()?;
+    nodes[1].begin()?;
+    let began = Instant::now();
+    let restored = wait("copies to be restored", || {
+        (held(&nodes).is_some_and(|held| held >= records * COPIES)).then(|| began.elapsed())
+    })?;
+    let told = wait("the nodes to tell that the old disk is made good", || {
+        let cluster = nodes[0].cluster().ok()?;
+        let is_told = |node: &serde_json::Value| node["member"] == "down" && node["made_good"] == true;
+        cluster["nodes"].as_array()?.iter().any(is_told).then(|| began.elapsed())
+    })?;
+    // The proof that it is so: another store is away, and what is left has every record.
+    nodes[2].kill();
+    let counted = wait("an answer without another store", || count(asked, "", 0))?;
+    if counted != records {
+        bail!("without another store answers call themselves complete with {counted} records of {records}");
+    }
+    let (sent, packed) = (sent as f64 / 1e6, packed / 1e6);
+    let (restored, told) = (restored.as_secs_f64(), told.as_secs_f64());
+    Ok(format!("{sent:.0},{records},{of_it},{packed:.1},{restored:.1},{told:.1}"))
+}
+
+/// Sends generated lines until there are as many bytes, over several connections: each request waits until stores have it.
+fn feed(bucksaw: &Path, to: SocketAddr, bytes: usize) -> anyhow::Result<usize> {
+    let (sent, seeds) = (AtomicUsize::new(0), AtomicUsize::new(1));
+    let send = || -> anyhow::Result<()> {
+        while sent.load(Ordering::Relaxed) < bytes {
+            let (count, seed) = (LINES_AT_ONCE.to_string(), seeds.fetch_add(1, Ordering::Relaxed).to_string());
+            let mut command = Command::new(bucksaw);
+            command.args(["generate", "--rate", "0", "--count", &count, "--seed", &seed]).stdin(Stdio::null());
+            let text = command.output().context("cannot generate lines")?.stdout;
+            call(to, "POST", TARGET, &[("Content-Type", "text/plain")], &text, SEND_MAX)?.json()?;
+            sent.fetch_add(text.len(), Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let senders: Vec<_> = (0..SENDERS).map(|_| scope.spawn(send)).collect();
+        // They cannot panic but by a bug of the harness.
+        senders.into_iter().try_for_each(|sender| sender.join().map_err(|_| anyhow::anyhow!("a sender panicked"))?)
+    })?;
+    Ok(sent.into_inner())
+}
+
+/// The records that all stores hold, copies counted.
+fn held(nodes: &[Node]) -> Option<u64> {
+    nodes.iter().filter(|node| node.role == Role::Store).map(held_by).sum()
+}
+
+fn wait<T>(what: &str, mut is_there: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+    let until = Instant::now() + MAX;
+    loop {
+        if let Some(there) = is_there() {
+            return Ok(there);
+        }
+        if Instant::now() > until {
+            bail!("waited in vain for {what}");
+        }
+        thread::sleep(EVERY);
+    }
+}
