@@ -12,7 +12,10 @@
 //! | a quarter | HTTP connections |
 //! | a twelfth | connections between nodes |
 
+use std::path::Path;
+
 use anyhow::bail;
+use bucksaw_doors::Fs;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
@@ -55,11 +58,30 @@ pub(super) fn raise_limit() -> anyhow::Result<usize> {
     Ok(limit)
 }
 
+/// Refuses a limit of open files that is too low for what is stored: each segment is an open file.
+pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Result<()> {
+    let count = |dir: &str| fs.list(&data_dir.join(dir)).map_or(0, |names| names.len());
+    let stored = count("shelf") + count("queue");
+    if stored > files_max(limit) {
+        let least = OWN + stored.saturating_mul(2).saturating_add(64) / 3 * 4;
+        bail!(
+            "the limit of open files is {limit}, and {stored} segments are stored in {}, each an open file: raise it to at least {least} with `ulimit -n {least}`, or LimitNOFILE in systemd",
+            data_dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// The most files that leave handles for connections.
+fn files_max(limit: usize) -> usize {
+    limit.saturating_sub(OWN) / 4 * 3
+}
+
 /// Divides the descriptor limit among the listeners. `segments` is the number of stored segments; each is an open file.
 pub(super) fn shares(limit: usize, segments: usize) -> Shares {
     let rest = limit.saturating_sub(OWN);
     let wanted = segments.saturating_mul(2).saturating_add(64);
-    let files = wanted.min(rest / 4 * 3).max(rest / 4);
+    let files = wanted.min(files_max(limit)).max(rest / 4);
     let connections = rest - files;
     let lines = connections / 3 * 2;
     // A fifth of these may be handshakes that are not over.

@@ -50,6 +50,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let descriptor_limit = descriptors::raise_limit()?;
     let doors = Doors::real();
     let data_dir = DataDir::open(&doors, &args.data_dir)?;
+    descriptors::check(descriptor_limit, doors.fs.as_ref(), data_dir.path())?;
     let (metrics, registry) = Metrics::new();
     let roles = settings::roles(&args);
 

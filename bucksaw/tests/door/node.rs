@@ -94,10 +94,21 @@ impl Node {
     /// A node with a limit of open files, ready; or how it ended before, and its log.
     pub(crate) fn try_start_limited(descriptors: usize, arguments: &[&str]) -> Result<Self, (ExitStatus, String)> {
         let home = tempfile::tempdir().unwrap();
+        let mut node = Self::try_start_limited_in(&home.path().join("data"), descriptors, arguments)?;
+        node.home = Some(home);
+        Ok(node)
+    }
+
+    /// The same on this directory.
+    pub(crate) fn try_start_limited_in(
+        dir: &Path,
+        descriptors: usize,
+        arguments: &[&str],
+    ) -> Result<Self, (ExitStatus, String)> {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let (dir, log) = (home.path().join("data"), NamedTempFile::new().unwrap());
+        let (dir, log) = (dir.to_owned(), NamedTempFile::new().unwrap());
         let (descriptors, addresses) = (Some(descriptors), BTreeMap::new());
-        let mut node = Self { dir, arguments, descriptors, addresses, child: None, log, home: Some(home) };
+        let mut node = Self { dir, arguments, descriptors, addresses, child: None, log, home: None };
         node.try_restart()?;
         Ok(node)
     }

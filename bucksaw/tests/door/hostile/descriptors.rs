@@ -66,6 +66,21 @@ fn clients_beyond_the_descriptors_stop_nobody() {
 }
 
 #[test]
+fn a_limit_below_the_number_of_stored_segments_is_refused_in_words() {
+    let home = tempfile::tempdir().unwrap();
+    let shelf = home.path().join("shelf");
+    std::fs::create_dir(&shelf).unwrap();
+    // What matters is their number: nothing is opened.
+    (0..200).for_each(|number| std::fs::write(shelf.join(format!("{number}.seg")), b"").unwrap());
+    let dir = home.path().to_str().unwrap();
+    let Err((status, log)) = Node::try_start_limited_in(home.path(), 200, &[]) else { panic!("it started") };
+    assert!(!status.success());
+    let said = "the limit of open files is 200, and 200 segments are stored";
+    assert!(log.contains(said) && log.contains("ulimit -n ") && log.contains(dir), "{log}");
+    assert!(!log.contains("backtrace"), "{log}");
+}
+
+#[test]
 fn idle_http_connections_delay_no_health_check() {
     let mut node = limited(512, &[]);
     let mut idle: Vec<TcpStream> = (0..300).map(|_| node.connect("http")).collect();
