@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bucksaw_cluster::Place;
 use bucksaw_doors::Body;
 use bucksaw_ingest::handover::{message, read_message};
 use bucksaw_ingest::{Durability, Queue, Records, Refusal, Source};
@@ -84,6 +85,10 @@ pub(crate) fn answer_calls(node: &Node, promises: Promises) {
         let (queue, tasks, numbering) = (Arc::clone(&queue), Arc::clone(&tasks), numbering.clone());
         async move {
             let mut batch: Append = read_message(body).await?;
+            // The listeners of a real node are not served before.
+            if numbering.node.cluster.place() != Place::Taken {
+                return message(&Appended::Refused);
+            }
             let mut kept = Appended::Kept { cuts: promises.cuts };
             if let Some(key) = &batch.key {
                 batch.first = numbering.first(key);

@@ -40,6 +40,8 @@ mod scenario;
 mod settings;
 mod trace;
 #[cfg(test)]
+mod twin;
+#[cfg(test)]
 mod upgrade;
 
 pub use ledger::Violation;

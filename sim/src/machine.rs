@@ -273,6 +273,13 @@ impl Machine {
         self.is_newcomer = true;
     }
 
+    /// It becomes a copy of another one, disk and all. It must be down, and may be started then.
+    #[cfg(test)]
+    pub(crate) fn be_copy_of(&mut self, other: &Self) {
+        self.host.set_disk(other.host.fs().cut_power(Loss::None, 0));
+        (self.id, self.away) = (other.id, false);
+    }
+
     /// The machine burns.
     pub(crate) fn destroy(&mut self) {
         self.host.cut_power(Loss::All);

@@ -97,6 +97,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let (given, all, there) = (doors.clone(), Arc::clone(&tasks), Arc::clone(&network));
     let cluster = Cluster::start(config, given, all, there, facts, router, metrics.cluster)
         .context("cannot take a place in the cluster")?;
+    if let Err(address) = inner.block_on(cluster.placed()) {
+        let (node, dir) = (data_dir.node(), data_dir.path().display());
+        bail!(
+            "node {node} already runs, at {address}: {dir} is a copy of its data directory. Stop that node; or, to make this \
+             one a node of its own, move {dir}/node.json away"
+        );
+    }
     data_dir.write_addresses(&doors, &addresses)?;
     let info = NodeInfo {
         id: data_dir.node().to_string(),

@@ -1,6 +1,7 @@
 //! Several nodes: what `make cluster` starts, and what is said of them.
 
 mod retry;
+mod twin;
 mod watch;
 
 use std::process::Command;

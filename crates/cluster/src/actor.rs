@@ -8,11 +8,12 @@ mod compare;
 mod leave;
 mod own;
 mod post;
+mod probe;
 mod save;
 mod show;
 mod start;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,11 +30,13 @@ use crate::gossip::Gossip;
 use crate::identity::Identity;
 use crate::keep::Keep;
 use crate::metrics::Metrics;
+use crate::place::{Answers, Found, Place, TOLD_MAX, look};
 use crate::reach::{Goal, Reach};
 use crate::strange::{Stranger, Strangers};
 use crate::table::{Now, Table, Twins};
 use crate::timers::Timers;
 use crate::{Config, Facts, ForgetError, Member};
+use probe::Probes;
 
 /// How often facts that came in are shown, and whatever else is not urgent is done.
 const TICK: Duration = Duration::from_millis(200);
@@ -53,6 +56,11 @@ pub(crate) enum Command {
     Compared {
         goal: Goal,
         result: io::Result<Vec<Entry>>,
+    },
+    /// It was found out who answers where one of two processes with one id should be.
+    Probed {
+        identity: Identity,
+        answers: Answers,
     },
     /// A node of another major version did.
     Strange(Stranger),
@@ -89,6 +97,7 @@ pub(crate) struct Given {
     pub(crate) me: watch::Sender<Facts>,
     pub(crate) members: watch::Sender<Arc<Vec<Member>>>,
     pub(crate) strangers: watch::Sender<Vec<Stranger>>,
+    pub(crate) place: watch::Sender<Place>,
     pub(crate) commands: mpsc::Sender<Command>,
 }
 
@@ -104,6 +113,9 @@ pub(crate) struct Actor {
     /// Changes of the own facts that were not taken over are told of once.
     refused: bool,
     started: Now,
+    /// Nodes that are being told of this one, before it takes its place.
+    telling: BTreeSet<Goal>,
+    probes: Probes,
     told: Option<Duration>,
     doubted: Duration,
     succeeded: Option<Duration>,
@@ -129,8 +141,39 @@ enum Event {
 }
 
 impl Actor {
-    /// Goes on until the node leaves.
-    pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+    /// Goes on until the node leaves; not at all when another process runs with its id.
+    pub(crate) async fn run(mut self, commands: mpsc::Receiver<Command>) {
+        let goals = self.table.missing().into_iter().map(|(_, address)| Goal::Address(address));
+        let goals = goals.chain(self.given.config.join.iter().cloned().map(Goal::Host)).collect();
+        match look(&self.given.tasks, &self.given.net, self.own.node, goals).await {
+            Found::None { others, absent } => {
+                absent.into_iter().for_each(|identity| self.table.is_absent(identity));
+                self.place(Place::Telling);
+                self.telling = others.into_iter().take(TOLD_MAX).map(Goal::Address).collect();
+                self.telling.clone().into_iter().for_each(|goal| self.compare_now(goal));
+                self.told_of(None);
+            }
+            Found::Twin(address) => return self.place(Place::Refused(address)),
+        }
+        self.go_on(commands).await;
+    }
+
+    /// Says whether this node has its place.
+    pub(crate) fn place(&self, place: Place) {
+        self.given.place.send_if_modified(|was| std::mem::replace(was, place) != place);
+    }
+
+    /// Takes the place when no other node is left that is to be told. Each was, or could not be reached in time.
+    pub(crate) fn told_of(&mut self, goal: Option<&Goal>) {
+        if let Some(goal) = goal {
+            self.telling.remove(goal);
+        }
+        if self.telling.is_empty() {
+            self.place(Place::Taken);
+        }
+    }
+
+    async fn go_on(&mut self, mut commands: mpsc::Receiver<Command>) {
         let net = self.given.net.clone();
         let mut facts = self.given.me.subscribe();
         let mut datagram = net.receive();
@@ -193,11 +236,11 @@ impl Actor {
                     self.goodbyes.push(reply);
                     self.save();
                 } else {
-                    // The other may have given up.
-                    let _ = reply.send(self.entries());
+                    self.reply_when_probed(reply);
                 }
             }
             Command::Compared { goal, result } => self.compared(&goal, result),
+            Command::Probed { identity, answers } => self.probed(identity, answers),
             Command::Strange(stranger) => {
                 self.given.metrics.exchanges_of_other_version.inc();
                 self.strange(stranger);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::actor::{Actor, Command, Given};
 use crate::exchange::Unread;
 use crate::router::{WeakRouter, serve};
-use crate::{Config, Facts, Handler, Member, Metrics, Router, Stranger, Version, exchange};
+use crate::{Config, Facts, Handler, Member, Metrics, Place, Router, Stranger, Version, exchange};
 
 /// Commands on their way to the task that owns the list; who sends more waits.
 const COMMANDS: usize = 64;
@@ -30,6 +31,7 @@ pub struct Cluster {
     router: WeakRouter,
     members: watch::Sender<Arc<Vec<Member>>>,
     strangers: watch::Sender<Vec<Stranger>>,
+    place: watch::Sender<Place>,
     me: watch::Sender<Facts>,
     commands: mpsc::Sender<Command>,
 }
@@ -67,6 +69,7 @@ impl Cluster {
         let (commands, received) = mpsc::channel(COMMANDS);
         let members = watch::Sender::new(Arc::default());
         let strangers = watch::Sender::new(Vec::new());
+        let place = watch::Sender::new(Place::Looking);
         let me = watch::Sender::new(facts);
         let calls_max = config.calls_max;
         let given = Given {
@@ -78,14 +81,15 @@ impl Cluster {
             me: me.clone(),
             members: members.clone(),
             strangers: strangers.clone(),
+            place: place.clone(),
             commands: commands.clone(),
         };
         let actor = Actor::new(given)?;
-        router.add(exchange::NAME, Compare(commands.clone()));
+        router.add(exchange::NAME, Compare(commands.clone(), place.subscribe()));
         tasks.spawn(Box::pin(actor.run(received)));
         let answered = router.weak();
         tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router, metrics, calls_max)));
-        Ok(Arc::new(Self { doors, tasks, net, router: answered, members, strangers, me, commands }))
+        Ok(Arc::new(Self { doors, tasks, net, router: answered, members, strangers, place, me, commands }))
     }
 
     /// All nodes that are known, this one among them, by id. Those that are down stay until they come back, said goodbye,
@@ -105,6 +109,25 @@ impl Cluster {
     #[must_use]
     pub fn strangers(&self) -> Vec<Stranger> {
         self.strangers.borrow().clone()
+    }
+
+    /// Whether this node has its place. Until it is taken the node must accept nothing, for no other node knows of it.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        *self.place.borrow()
+    }
+
+    /// Waits for a few seconds at most, until this node has its place or is refused it: where the process is that has it.
+    ///
+    /// # Errors
+    /// The address of another process that runs with this node's id. Then this node is no member of the cluster.
+    pub async fn placed(&self) -> Result<(), SocketAddr> {
+        let mut place = self.place.subscribe();
+        match place.wait_for(|place| matches!(place, Place::Taken | Place::Refused(_))).await.map(|place| *place) {
+            Ok(Place::Refused(address)) => Err(address),
+            // It holds the sender itself, so there is one.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// This node's id.
@@ -185,12 +208,15 @@ impl Cluster {
 }
 
 /// Answers other nodes' comparisons of lists.
-struct Compare(mpsc::Sender<Command>);
+struct Compare(mpsc::Sender<Command>, watch::Receiver<Place>);
 
 impl Handler for Compare {
     fn answer(&self, body: Body) -> Waiting<io::Result<Body>> {
-        let commands = self.0.clone();
+        let (commands, place) = (self.0.clone(), *self.1.borrow());
         Box::pin(async move {
+            if matches!(place, Place::Looking | Place::Refused(_)) {
+                return Err(io::Error::other("it has just started, and tells nothing of itself yet"));
+            }
             let gone = || io::Error::other("this node has left the cluster");
             let entries = match exchange::read(body).await {
                 Err(Unread::Version(stranger)) => {

@@ -1,6 +1,7 @@
 //! The call `cluster/facts`: two nodes compare all that they know.
 //!
 //! Question and answer are the same: `{"protocol": 1, "members": […]}`, all of the one side and all of the other.
+//! A question without members tells nothing, and is how a node that starts looks for a twin ([`crate::place`]).
 //! It is how a node joins, how facts arrive whose datagrams were lost, and how nodes that are down stay known.
 //!
 //! `protocol` is in it in every version to come, whatever else is: so a node of another version can be told why it is refused.

@@ -29,7 +29,9 @@
 //!
 //! A node is its id, its address and its *incarnation*, which is higher at each start. The highest takes the place of the
 //! others: a restart or a move needs nobody's consent. A node that was wrongly taken for dead goes on under the next one. Two
-//! live nodes with one id, which only a copied data directory brings about, are let be and told of: [`Member::twin`].
+//! live nodes with one id, which only a copied data directory brings about, are told of: [`Member::also_at`] from the first
+//! moment, so that no answer counts as complete, and [`Member::twin`] when it is no node that has just moved. A node that starts
+//! while another process runs with its id is refused ([`Cluster::place`]).
 //!
 //! Invariants:
 //! - Nothing here depends on the wall clock but what is shown, and which of two incarnations is later; and where a clock was set
@@ -59,6 +61,7 @@ mod member;
 mod metrics;
 mod packet;
 mod pick;
+mod place;
 mod reach;
 mod router;
 mod strange;
@@ -73,6 +76,7 @@ pub use facts::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, MADE_GOOD_MAX, PR
 pub use member::{Member, State};
 pub use metrics::Metrics;
 pub use packet::is_packet;
+pub use place::Place;
 pub use router::{Handler, Router};
 pub use strange::Stranger;
 pub use version::{Format, Formats, Version};

@@ -19,6 +19,9 @@ pub struct Member {
     /// Another live node with the same id, and where: a data directory was copied. `facts` are those of the one that was
     /// started last; what the other holds is in no answer.
     pub twin: Option<SocketAddr>,
+    /// The same from the first moment on, so also when the node has just moved, and its old process was not found to be dead
+    /// yet. Until it was, that one may have accepted records that no answer finds.
+    pub also_at: Option<SocketAddr>,
     /// What it and this node cannot do with each other because of their versions, as it goes on after its name.
     pub apart: Option<String>,
 }

@@ -15,7 +15,7 @@
 //! one that the others have already dropped and brings it back. How long ago something was is measured by the clocks that
 //! never go back, and the longest that anybody saw is what counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +64,10 @@ pub(crate) struct Table {
     settled: BTreeMap<Id, (State, SocketAddr)>,
     /// Ids that several live nodes claim, and since when.
     twins: BTreeMap<Id, (Duration, Twins)>,
+    /// Processes that foca takes for alive, and that a probe has found not to be there.
+    absent: BTreeSet<Identity>,
+    /// Processes of which others have the same id.
+    claimants: BTreeSet<Identity>,
     /// The highest incarnation of this node's id that anybody told of.
     claim: Id,
 }
@@ -93,6 +97,13 @@ pub(crate) struct Twins {
     /// The one that was started earlier, and is passed over.
     pub(crate) older: SocketAddr,
     pub(crate) newer: SocketAddr,
+}
+
+impl Twins {
+    /// Where the other one is.
+    pub(crate) fn other_than(self, address: SocketAddr) -> SocketAddr {
+        if self.older == address { self.newer } else { self.older }
+    }
 }
 
 /// What became of what was heard.
@@ -141,7 +152,16 @@ impl Node {
 
 impl Table {
     pub(crate) fn new(me: Id, times: Times) -> Self {
-        Self { me, times, nodes: BTreeMap::new(), settled: BTreeMap::new(), twins: BTreeMap::new(), claim: Id::MIN }
+        Self {
+            me,
+            times,
+            nodes: BTreeMap::new(),
+            settled: BTreeMap::new(),
+            twins: BTreeMap::new(),
+            absent: BTreeSet::new(),
+            claimants: BTreeSet::new(),
+            claim: Id::MIN,
+        }
     }
 
     /// The highest incarnation in which anybody has seen a node with this one's id.
@@ -225,7 +245,9 @@ impl Table {
 
     /// Takes in who is alive by foca, and lets time pass. `seen` is this node, too.
     pub(crate) fn settle(&mut self, seen: &[Seen], now: Now) -> Vec<Change> {
-        let by_node = self.sort(seen, now);
+        self.absent.retain(|gone| seen.iter().any(|seen| seen.identity == *gone));
+        let seen: Vec<Seen> = seen.iter().filter(|seen| !self.absent.contains(&seen.identity)).copied().collect();
+        let by_node = self.sort(&seen, now);
         for (id, node) in &mut self.nodes {
             node.settle(by_node.get(id), self.times.grace, now);
         }
@@ -259,6 +281,16 @@ impl Table {
                 latest.insert(id, *seen);
             }
         }
+        // Foca has not heard of the one that was started later, or knows that it went, and the earlier one is alive.
+        for (id, node) in &self.nodes {
+            let earlier = latest.get(id).filter(|seen| seen.identity.boot() < node.facts.incarnation);
+            if let Some(older) = earlier.map(|seen| seen.identity.address).filter(|older| *older != node.facts.address)
+            {
+                twins.entry(*id).or_insert(Twins { older, newer: node.facts.address });
+            }
+        }
+        let claims = |seen: &&Seen| twins.contains_key(&seen.identity.node);
+        self.claimants = seen.iter().filter(claims).map(|seen| seen.identity).collect();
         let since = |id: &Id| self.twins.get(id).map_or(now.uptime, |(since, _)| *since);
         self.twins = twins.into_iter().map(|(id, twins)| (id, (since(&id), twins))).collect();
         latest
@@ -322,6 +354,21 @@ impl Table {
         self.twins.contains_key(&self.me)
     }
 
+    /// Processes whose id another live one has, too.
+    pub(crate) fn claimants(&self) -> &BTreeSet<Identity> {
+        &self.claimants
+    }
+
+    /// Takes note that a process is not there, whatever foca says. It counts when the table is settled next.
+    pub(crate) fn is_absent(&mut self, identity: Identity) {
+        self.absent.insert(identity);
+    }
+
+    /// Where the live nodes are that claim an id, even if just now, when there are two.
+    pub(crate) fn both(&self, id: Id) -> Option<Twins> {
+        self.twins.get(&id).map(|(_, twins)| *twins)
+    }
+
     /// All nodes but this one, as they are shown.
     pub(crate) fn members(&self, now: Now) -> Vec<Member> {
         let twins = self.twins(now);
@@ -332,6 +379,7 @@ impl Table {
                 state: node.state()?,
                 since: node.since_wall,
                 twin,
+                also_at: self.both(*id).map(|twins| twins.other_than(node.facts.address)),
                 apart: None,
             })
         });

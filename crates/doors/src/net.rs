@@ -28,8 +28,8 @@ pub trait Net: Send + Sync + Debug {
     /// Calls another node, or this one; resolves with the first of the answer.
     ///
     /// # Errors
-    /// `Unsupported` when the other knows no such call; `Other` with its own words when it refuses or fails; else what the
-    /// network says. There is no limit of time but the caller's ([`crate::within`]).
+    /// `Unsupported` when the other knows no such call; `Other` with its own words when it refuses or fails;
+    /// `ConnectionRefused` only when no process listens there; else what the network says. There is no limit of time but the caller's ([`crate::within`]).
     fn call(&self, to: SocketAddr, name: &str, body: Body) -> Waiting<io::Result<Body>>;
 
     /// The next call by another node. One task accepts, and hands on.

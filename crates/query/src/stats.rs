@@ -35,6 +35,9 @@ pub struct Nodes {
     pub missing: Vec<Missing>,
     /// Whether there are nodes of which the one that was asked has not heard yet.
     pub unheard: bool,
+    /// Ids that two live processes have, each in a sentence: a data directory was copied, or a node has just moved. What one of
+    /// them accepted may be missing.
+    pub twins: BTreeSet<String>,
     /// Whether these could hold records that no other node has.
     pub incomplete: bool,
 }
@@ -60,6 +63,9 @@ pub enum Why {
     /// It cannot be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
+    /// Another node answers at its address.
+    #[error("is not at its address any more: {0} is")]
+    OtherNode(String),
     /// It would not answer.
     #[error("refused: {0}")]
     Refused(String),
@@ -87,6 +93,7 @@ impl Why {
         match self {
             Self::Down => "down",
             Self::Unreachable(_) => "unreachable",
+            Self::OtherNode(_) => "other_node",
             Self::Refused(_) => "refused",
             Self::OtherVersion(_) => "other_version",
             Self::Late => "late",
@@ -100,7 +107,7 @@ impl Why {
 impl Default for Nodes {
     /// This node alone.
     fn default() -> Self {
-        Self { asked: 1, answered: 1, missing: Vec::new(), unheard: false, incomplete: false }
+        Self { asked: 1, answered: 1, missing: Vec::new(), unheard: false, twins: BTreeSet::new(), incomplete: false }
     }
 }
 
@@ -110,6 +117,7 @@ impl Nodes {
         self.asked = self.asked.max(other.asked);
         self.incomplete |= other.incomplete;
         self.unheard |= other.unheard;
+        self.twins.extend(other.twins.iter().cloned());
         for missing in &other.missing {
             if self.missing.iter().all(|have| have.node != missing.node) {
                 self.missing.push(missing.clone());
@@ -146,7 +154,8 @@ impl Stats {
                  simpler expression, or raise --query-timeout of the node"
             )
         });
-        timed_out.into_iter().chain(missing).chain(damaged).chain(unheard).collect()
+        let twins = self.nodes.twins.iter().cloned();
+        timed_out.into_iter().chain(missing).chain(twins).chain(damaged).chain(unheard).collect()
     }
 
     /// Adds what another answer read and missed. What matched is not added: records may be in both.

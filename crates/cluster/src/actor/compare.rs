@@ -101,9 +101,12 @@ impl Actor {
     }
 
     pub(super) fn compare(&mut self, goal: Goal) {
-        if !self.reach.begin(&goal) {
-            return;
+        if self.reach.begin(&goal) {
+            self.compare_now(goal);
         }
+    }
+
+    pub(super) fn compare_now(&self, goal: Goal) {
         let entries = self.entries();
         let (tasks, net, commands) = (self.given.tasks.clone(), self.given.net.clone(), self.given.commands.clone());
         self.given.tasks.spawn(Box::pin(async move {
@@ -129,5 +132,6 @@ impl Actor {
                 }
             }
         }
+        self.told_of(Some(goal));
     }
 }

@@ -60,9 +60,12 @@ impl Actor {
         self.gossip.leave();
         self.flush();
         self.left = true;
-        let (keep, kept) = (self.keep.clone(), self.kept());
-        if let Some(Err(error)) = run(&self.given.tasks, move || keep.write(&kept)).await {
-            tracing::warn!(%error, "the list of nodes could not be written");
+        let (keep, kept, entries) = (self.keep.clone(), self.kept(), self.entries());
+        match run(&self.given.tasks, move || keep.write(&kept)).await {
+            Some(Err(error)) => tracing::warn!(%error, "the list of nodes could not be written"),
+            // Others that leave now were heard, too.
+            Some(Ok(())) => self.goodbyes.drain(..).for_each(|reply| drop(reply.send(entries.clone()))),
+            None => {}
         }
     }
 }

@@ -27,6 +27,7 @@ impl Actor {
         }
         self.twins = twins;
         self.publish();
+        self.probe();
     }
 
     /// Shows all nodes to the floors above.
@@ -34,9 +35,11 @@ impl Actor {
         let now = self.now();
         let mut members = self.table.members(now);
         let state = if self.own.left { State::Left } else { State::Alive };
-        let twin = self.twins.get(&self.own.node);
-        let twin = twin.map(|twins| if twins.older == self.own.address { twins.newer } else { twins.older });
-        members.push(Member { facts: Arc::clone(&self.own), state, since: self.started.wall, twin, apart: None });
+        let (node, address) = (self.own.node, self.own.address);
+        let twin = self.twins.get(&node).map(|twins| twins.other_than(address));
+        let also_at = self.table.both(node).map(|twins| twins.other_than(address));
+        let facts = Arc::clone(&self.own);
+        members.push(Member { facts, state, since: self.started.wall, twin, also_at, apart: None });
         self.tell_apart(&mut members);
         members.sort_unstable_by_key(|member| member.facts.node);
         for state in State::ALL {

@@ -1,6 +1,6 @@
 //! The beginning: what was kept, and a new incarnation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bucksaw_record::Id;
 
 use super::own::after;
+use super::probe::Probes;
 use super::{Actor, Alarm, Given, now};
 use crate::gossip::Gossip;
 use crate::identity::Identity;
@@ -63,6 +64,8 @@ impl Actor {
             own: Arc::new(own),
             refused: false,
             started,
+            telling: BTreeSet::new(),
+            probes: Probes::default(),
             told: None,
             doubted: started.uptime,
             succeeded: None,

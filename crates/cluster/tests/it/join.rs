@@ -1,8 +1,9 @@
 //! Nodes come, go, and come back.
 
 use std::path::Path;
+use std::time::Duration;
 
-use bucksaw_cluster::{ForgetError, State};
+use bucksaw_cluster::{ForgetError, Place, State};
 use bucksaw_doors::Fs as _;
 use bucksaw_doors::sim::Loss;
 use tokio::sync::oneshot;
@@ -127,11 +128,13 @@ fn a_node_may_move() {
 fn a_copied_data_directory_is_told_of_by_all() {
     let mut town = Town::settled(3, 3);
     town.add(id(2));
-    town.start(3);
+    start_twin(&mut town, 3);
     let told = |town: &Town| {
         town.living()
             .all(|number| town.metric(number, "cluster_twins") == 1 && town.member(number, 2).unwrap().twin.is_some())
     };
+    // The others know from the first moment.
+    assert!((0..2).all(|number| town.member(number, 2).unwrap().also_at.is_some()), "{}", town.picture());
     assert!(town.until(20, told), "{}", town.picture());
     // They do not fight: neither of them begins again and again.
     let incarnations = [2, 3].map(|number| town.cluster(number).facts().incarnation);
@@ -151,9 +154,85 @@ fn a_copied_data_directory_is_told_of_by_all() {
             })
         };
         assert!(town.until(30, is_one), "{stopped} stopped: {}", town.picture());
-        town.start(stopped);
+        start_twin(&mut town, stopped);
         assert!(town.until(30, told), "{}", town.picture());
     }
+}
+
+/// Starts one of the nodes 2 and 3, which cannot reach each other until it has its place.
+fn start_twin(town: &mut Town, number: usize) {
+    town.world.network().part(&town.nodes(&[2]), &town.nodes(&[3]));
+    town.start(number);
+    let placed = |town: &Town| town.cluster(number).place() == Place::Taken;
+    assert!(town.until(8, placed), "{}", town.picture());
+    town.world.network().heal_all();
+}
+
+#[test]
+fn a_copied_data_directory_is_refused_and_leaves_no_trace() {
+    for seed in 0..4 {
+        let mut town = Town::settled(seed, 3);
+        town.add(id(2));
+        // Also one that knows no other node but its twin.
+        town.nodes[3].join = vec![format!("n{}:7659", seed % 3)];
+        town.start(3);
+        let address = town.nodes[2].node.address();
+        let refused = |town: &Town| town.cluster(3).place() == Place::Refused(address);
+        for _ in 0..100 {
+            town.world.run_for(Duration::from_millis(50));
+            for number in 0..3 {
+                let member = town.member(number, 2).unwrap();
+                assert_eq!((member.state, member.facts.address, member.also_at), (State::Alive, address, None));
+            }
+        }
+        assert!(refused(&town), "seed {seed}: {:?}", town.cluster(3).place());
+        // When the other is gone it is the node, whether or not the others know that yet.
+        town.kill(2);
+        town.kill(3);
+        town.nodes[3].join = vec!["n0:7659".to_owned()];
+        town.start(3);
+        assert!(town.until(5, |town| town.cluster(3).place() == Place::Taken), "seed {seed}");
+        assert!(town.until(10, Town::all_alive), "seed {seed}: {}", town.picture());
+    }
+}
+
+#[test]
+fn a_node_takes_its_place_in_bounded_time_whoever_is_there() {
+    let mut town = Town::settled(11, 3);
+    // The others do not answer: one is down, one stands still.
+    town.kill(0);
+    town.kill(1);
+    town.nodes[2].node.kill();
+    town.start(2);
+    assert!(town.until(1, |town| town.cluster(2).place() == Place::Taken), "nobody listens there");
+    town.start(1);
+    assert!(town.until(2, |town| town.cluster(1).place() == Place::Taken), "one is enough");
+    town.kill(2);
+    town.world.network().part(&town.nodes(&[2]), &town.nodes(&[0, 1]));
+    town.start(2);
+    assert_eq!(town.cluster(2).place(), Place::Looking);
+    assert!(town.until(8, |town| town.cluster(2).place() == Place::Taken), "nobody can be reached");
+}
+
+#[test]
+fn an_earlier_process_is_known_when_the_later_one_says_goodbye() {
+    let mut town = Town::settled(12, 3);
+    town.add(id(2));
+    start_twin(&mut town, 3);
+    let is_told = |town: &Town, number: usize| town.member(number, 2).unwrap().also_at.is_some();
+    assert!((0..2).all(|number| is_told(&town, number)), "{}", town.picture());
+    let leaving = town.cluster(3).clone();
+    town.world.block_on_node(&town.nodes[3].node, async move { leaving.leave().await }).unwrap();
+    town.kill(3);
+    for _ in 0..400 {
+        town.world.run_for(Duration::from_millis(50));
+        for number in 0..2 {
+            let member = town.member(number, 2).unwrap();
+            let is_whole = member.is_live() && member.facts.address == town.nodes[2].node.address();
+            assert!(is_whole || is_told(&town, number), "{member:?}");
+        }
+    }
+    assert!(town.until(1, |town| (0..2).all(|number| !is_told(town, number))), "{}", town.picture());
 }
 
 #[test]

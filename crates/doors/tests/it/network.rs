@@ -338,7 +338,7 @@ fn calls_break_at_every_stage() {
         seen.insert((served, asked));
     }
     let want = [
-        ("nothing", Err(ErrorKind::ConnectionRefused)),
+        ("nothing", Err(ErrorKind::ConnectionReset)),
         ("cut off", Err(ErrorKind::ConnectionReset)),
         ("done", Err(ErrorKind::ConnectionReset)),
         ("done", Err(ErrorKind::UnexpectedEof)),

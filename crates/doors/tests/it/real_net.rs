@@ -267,8 +267,8 @@ async fn an_answer_that_breaks_off_is_an_error() {
         (&b""[..], io::ErrorKind::UnexpectedEof, ""),
         (b"BKS", io::ErrorKind::UnexpectedEof, ""),
         (b"HTTP/1.1 400 Bad Request", io::ErrorKind::InvalidData, "no node"),
-        (b"BKSW\x01\x01", io::ErrorKind::ConnectionRefused, "another version"),
-        (b"BKSW\x07\x00", io::ErrorKind::ConnectionRefused, "another version"),
+        (b"BKSW\x01\x01", io::ErrorKind::ConnectionAborted, "another version"),
+        (b"BKSW\x07\x00", io::ErrorKind::ConnectionAborted, "another version"),
         (b"BKSW\x01\x00HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", io::ErrorKind::UnexpectedEof, ""),
         (
             b"BKSW\x01\x00HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
@@ -483,7 +483,7 @@ async fn there_are_only_so_many_connections() {
     let calls: Vec<_> = (0..2).map(|_| tokio::spawn(near.call(far.address(), "wait", Body::empty()))).collect();
     let waiting = [soon(far.accept()).await, soon(far.accept()).await];
     let error = soon(near.call(far.address(), "wait", Body::empty())).await.unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
     assert!(error.to_string().contains("too many connections"), "{error}");
     for call in waiting {
         call.reply.send(Ok(Body::empty()));

@@ -108,7 +108,7 @@ impl Answer {
     fn take(&mut self, node: usize, heard: Result<Heard, Why>) {
         let taken = heard.and_then(|heard| match heard {
             Heard::Head(told) | Heard::Progress(told) => {
-                self.coverage.hear(&told);
+                self.coverage.hear(node, &told)?;
                 self.merge.reach(node, told.place(self.merge.order()));
                 self.tell(node, told);
                 Ok(())

@@ -120,7 +120,7 @@ impl Counts {
         let Some(lane) = self.lanes.get_mut(node) else { return };
         let taken = heard.and_then(|heard| match heard {
             Heard::Head(told) | Heard::Progress(told) => {
-                self.coverage.hear(&told);
+                self.coverage.hear(node, &told)?;
                 if !told.is_sign_of_life() {
                     let passed = usize::try_from(told.buckets_done).unwrap_or(usize::MAX);
                     lane.passed = lane.passed.max(passed.min(self.grid.buckets()));

@@ -3,9 +3,12 @@
 //! A record that a store took lies in as many stores as the [`copies`](super::Peers::copies) say; one that it did not take
 //! lies in the queue of the node that accepted it. So records may be missing when as many stores are missing as there are
 //! copies, or a node whose queue could hold records of the time that was asked for; and while there are nodes of
-//! which this one has not heard: it is to join some and knows none, or another one knows of more. A store that is gone and was
+//! which this one has not heard: it is to join some and knows none, or another one knows of more; and while two live processes
+//! have one id, by what this node or one that answered knows, for only one of them is asked. A store that is gone and was
 //! made good ([`made_good`](super::made_good())) is none of these stores any more, though it is one of the nodes that are
 //! missing.
+
+use std::collections::BTreeSet;
 
 use bucksaw_record::Millis;
 
@@ -21,6 +24,8 @@ pub(crate) struct Coverage {
     copies: usize,
     /// Whether there are nodes of which nothing is known here.
     unheard: bool,
+    /// Ids that two live processes have, each in a sentence.
+    twins: BTreeSet<String>,
     /// The last moment that was asked for.
     until: Millis,
 }
@@ -31,7 +36,8 @@ impl Coverage {
             let why = (!peer.live).then_some(Why::Down);
             (peer, why)
         };
-        Self { nodes: nodes.into_iter().map(down).collect(), copies, unheard, until: request.to.at() }
+        let twins = nodes.iter().filter_map(Peer::twins).collect();
+        Self { nodes: nodes.into_iter().map(down).collect(), copies, unheard, twins, until: request.to.at() }
     }
 
     /// A node did not answer, or not to the end.
@@ -42,8 +48,16 @@ impl Coverage {
     }
 
     /// Takes in what a node says first: when it knows of more nodes, this one has not heard of all yet.
-    pub(crate) fn hear(&mut self, told: &Told) {
+    ///
+    /// # Errors
+    /// When it is another node than the one that was asked.
+    pub(crate) fn hear(&mut self, node: usize, told: &Told) -> Result<(), Why> {
         self.unheard |= told.nodes > self.nodes.len() as u64;
+        self.twins.extend(told.told_twins());
+        match self.nodes.get(node) {
+            Some((peer, _)) if told.is_of_another(peer.node) => Err(Why::OtherNode(told.name())),
+            _ => Ok(()),
+        }
     }
 
     /// The name of a node, for people.
@@ -71,8 +85,9 @@ impl Coverage {
         let asked = self.nodes.len() as u64;
         let queue = self.lost().any(|(peer, _)| peer.queue_from.is_some_and(|from| from <= self.until));
         let stores = self.lost().filter(|(peer, _)| peer.store).count();
-        let incomplete = queue || stores >= self.copies.max(1) || self.unheard;
-        Nodes { asked, answered: asked - missing.len() as u64, missing, unheard: self.unheard, incomplete }
+        let incomplete = queue || stores >= self.copies.max(1) || self.unheard || !self.twins.is_empty();
+        let twins = self.twins.clone();
+        Nodes { asked, answered: asked - missing.len() as u64, missing, unheard: self.unheard, twins, incomplete }
     }
 }
 
@@ -90,6 +105,7 @@ mod tests {
             live: true,
             queue_from: queue_from.map(Millis),
             store,
+            also_at: None,
         };
         let nodes = [peer(0, Some(1_000), false), peer(1, None, true), peer(2, None, true), peer(3, Some(5_000), true)];
         let check = |copies: usize, until: u64, lost: &[usize], want: bool| {
@@ -116,10 +132,26 @@ mod tests {
         assert_eq!(coverage.nodes().missing[0].to_string(), "node 10.0.0.1:4 is down");
         assert!(coverage.nodes().incomplete && coverage.lacks_store());
         let mut coverage = Coverage::new(nodes.to_vec(), 2, false, &all);
-        coverage.hear(&Told { nodes: 4, ..Told::default() });
+        let told =
+            |count: u64, node: u32| Told { nodes: count, ..Told::default() }.by(Id::from_bits(u128::from(node)), []);
+        assert_eq!((coverage.hear(0, &Told::default()), coverage.hear(1, &told(4, 1))), (Ok(()), Ok(())));
         assert!(!coverage.nodes().incomplete);
-        coverage.hear(&Told { nodes: 5, ..Told::default() });
+        let other = Id::from_bits(2).to_string();
+        assert_eq!(coverage.hear(1, &told(4, 2)), Err(Why::OtherNode(other)), "its address has been given to another");
+        coverage.hear(2, &told(5, 2)).unwrap();
         assert!(coverage.nodes().incomplete);
+        let twin = Peer { also_at: Some("10.0.0.9:4".to_owned()), ..nodes[1].clone() };
+        let told = Told::default().by(twin.node, twin.twins());
+        let words = "node 00000000000000000000000001 runs twice, at 10.0.0.1:4 and at 10.0.0.9:4";
+        let check = |coverage: &Coverage| {
+            let nodes = coverage.nodes();
+            assert!(nodes.incomplete && nodes.missing.is_empty());
+            assert_eq!(nodes.twins.iter().map(|twins| twins.starts_with(words)).collect::<Vec<_>>(), [true]);
+        };
+        check(&Coverage::new(vec![nodes[0].clone(), twin], 2, false, &all));
+        let mut by_another = Coverage::new(nodes.to_vec(), 2, false, &all);
+        by_another.hear(1, &told).unwrap();
+        check(&by_another);
         let unknown = Coverage::new(vec![nodes[0].clone()], 2, true, &all).nodes();
         assert!(unknown.incomplete && unknown.unheard && unknown.missing.is_empty());
     }

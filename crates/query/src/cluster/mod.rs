@@ -90,7 +90,7 @@ impl Scatter {
     /// Whether there is no other node, so that the engine's answer is that of the cluster.
     #[must_use]
     pub fn is_alone(&self) -> bool {
-        self.peers.others().is_empty() && !self.peers.is_awaiting()
+        self.peers.others().is_empty() && !self.peers.is_awaiting() && self.peers.own().also_at.is_none()
     }
 
     /// The engine of this node.

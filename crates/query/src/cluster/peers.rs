@@ -49,6 +49,19 @@ pub struct Peer {
     pub queue_from: Option<Millis>,
     /// Whether it keeps records on a shelf; not when it is gone and [made good](super::made_good()).
     pub store: bool,
+    /// Another address at which a live process has its id, by what is known here.
+    pub also_at: Option<String>,
+}
+
+impl Peer {
+    /// That two live processes have its id, for people.
+    pub(crate) fn twins(&self) -> Option<String> {
+        let (node, one, other) = (self.node, &self.address, self.also_at.as_ref()?);
+        Some(format!(
+            "node {node} runs twice, at {one} and at {other}, and what one of them accepted is not found: a data directory was \
+             copied, or the node has just moved"
+        ))
+    }
 }
 
 /// The nodes that gossip tells of.
@@ -104,13 +117,15 @@ impl Gossiped {
             live,
             queue_from: takes_in.then(|| facts.queue.oldest.map_or(untold, |oldest| oldest.min(untold))),
             store: facts.roles.store && !made_good.contains(&facts.node),
+            also_at: member.also_at.map(|address| address.to_string()),
         }
     }
 
     /// Whether records may be missing while it does not answer. A node that stops says goodbye, and what it holds is not
     /// elsewhere by that.
     fn counts(member: &Member) -> bool {
-        member.state != State::Left || member.facts.queue.bytes > 0 || member.facts.shelf.bytes > 0
+        let holds = member.facts.queue.bytes > 0 || member.facts.shelf.bytes > 0;
+        member.state != State::Left || holds || member.also_at.is_some()
     }
 }
 
@@ -120,7 +135,14 @@ impl Peers for Gossiped {
         let members = self.cluster.members();
         match members.iter().find(|member| member.facts.node == own) {
             Some(member) => self.peer(member, &BTreeSet::new()),
-            None => Peer { node: own, address: String::new(), live: true, queue_from: Some(Millis(0)), store: true },
+            None => Peer {
+                node: own,
+                address: String::new(),
+                live: true,
+                queue_from: Some(Millis(0)),
+                store: true,
+                also_at: None,
+            },
         }
     }
 

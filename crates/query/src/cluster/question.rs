@@ -24,6 +24,10 @@ pub(crate) const QUESTION_BYTES_MAX: usize = 1 << 20;
 /// Names of damaged files that one node tells of; of more it tells only that there are more.
 const DAMAGED_MAX: usize = 100;
 
+/// Sentences about twins that one node tells, and characters of each.
+const TWINS_MAX: usize = 3;
+const TWINS_CHARS: usize = 400;
+
 /// Stands among the damaged files of a node whose work was ended by its time limit, so that versions that do not know
 /// the field for it call their answer partial, too.
 const TIMED_OUT: &str = "what was not searched within the time limit";
@@ -163,6 +167,12 @@ pub(crate) struct Told {
     /// How many nodes it knows of that count, itself among them; told in the head. Nothing by older versions.
     #[serde(default)]
     pub(crate) nodes: u64,
+    /// Which node it is; told in the head. Nothing by older versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) node: String,
+    /// Ids that two live processes have, each in a sentence; told in the head.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) twins: Vec<String>,
     /// No record with an id before this, in the order of the answer, will come.
     #[serde(default)]
     pub(crate) reached: Option<String>,
@@ -195,6 +205,26 @@ impl Told {
             damaged,
             ..Self::default()
         }
+    }
+
+    /// The same by this node, which knows of these twins.
+    pub(crate) fn by(self, node: Id, twins: impl IntoIterator<Item = String>) -> Self {
+        Self { node: node.to_string(), twins: twins.into_iter().take(TWINS_MAX).collect(), ..self }
+    }
+
+    /// Whether it says that it is of another node than this one.
+    pub(crate) fn is_of_another(&self, node: Id) -> bool {
+        !self.node.is_empty() && self.node != node.to_string()
+    }
+
+    /// The node that tells it, for people.
+    pub(crate) fn name(&self) -> String {
+        self.node.chars().take(TWINS_CHARS).collect()
+    }
+
+    /// The twins of which it tells.
+    pub(crate) fn told_twins(&self) -> impl Iterator<Item = String> {
+        self.twins.iter().take(TWINS_MAX).map(|twins| twins.chars().take(TWINS_CHARS).collect())
     }
 
     /// The same with how far a search has come: to a place in an answer of this order.

@@ -18,12 +18,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::batch::Builder;
 use super::cells;
 use super::message::{Kind, message};
-use super::peers::Peers;
+use super::peers::{Peer, Peers};
 use super::question::{QUESTION_BYTES_MAX, Question, Told, Unasked};
 use crate::count::Counting;
 use crate::engine::Engine;
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::search::Search;
+use crate::stats::Stats;
 use crate::tail::Tail;
 
 /// The name of the call for records.
@@ -103,9 +104,11 @@ impl Serving {
         &self.peers
     }
 
-    /// How many nodes are known, this one among them.
-    fn known(&self) -> u64 {
-        self.peers.others().len() as u64 + 1
+    /// What the head of an answer says of this node, and of the others.
+    fn head(&self, stats: &Stats) -> Told {
+        let (own, others) = (self.peers.own(), self.peers.others());
+        let twins = [&own].into_iter().chain(&others).filter_map(Peer::twins);
+        Told { nodes: others.len() as u64 + 1, ..Told::of(stats) }.by(own.node, twins)
     }
 
     /// Answers a call: `query/search`, `query/count` or `query/tail`. The answer's body is written by a task of its own.
@@ -147,7 +150,7 @@ impl Serving {
         let search = self.begin(move |engine| engine.search(request, stop)).await?;
         let (writer, body) = Body::channel();
         let answer = Answer { tasks: Arc::clone(&self.tasks), writer, cancel };
-        let head = Told { nodes: self.known(), ..Told::of(search.stats()) };
+        let head = self.head(search.stats());
         self.tasks.spawn(Box::pin(async move {
             let _permit = permit;
             let writing = async {
@@ -168,7 +171,7 @@ impl Serving {
         let counting = self.begin(move |engine| Counting::start(engine, request, stop, division)).await?;
         let (writer, body) = Body::channel();
         let answer = Answer { tasks: Arc::clone(&self.tasks), writer, cancel };
-        let head = Told { nodes: self.known(), ..Told::of(counting.stats()) };
+        let head = self.head(counting.stats());
         self.tasks.spawn(Box::pin(async move {
             let _permit = permit;
             let writing = async {

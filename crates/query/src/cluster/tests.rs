@@ -83,7 +83,7 @@ impl Others {
         let world = self.world.lock().unwrap();
         let live = world.faults.get(&node) != Some(&Fault::Down);
         let queue_from = world.queue_from.get(&node).copied().unwrap_or(Some(Millis(0)));
-        Peer { node, address: format!("n{}", node.bits()), live, queue_from, store: true }
+        Peer { node, address: format!("n{}", node.bits()), live, queue_from, store: true, also_at: None }
     }
 }
 

@@ -82,7 +82,9 @@ async fn welcome(stream: &mut Counted) -> io::Result<[u8; hello::BYTES]> {
 fn refused(refusal: Refusal) -> io::Error {
     let kind = match refusal {
         Refusal::SecretWanted | Refusal::NoSecretHere | Refusal::OtherSecret => io::ErrorKind::PermissionDenied,
-        Refusal::Version | Refusal::Full => io::ErrorKind::ConnectionRefused,
+        // `ConnectionRefused` says that no process listens there.
+        Refusal::Version => io::ErrorKind::ConnectionAborted,
+        Refusal::Full => io::ErrorKind::ResourceBusy,
     };
     io::Error::new(kind, refusal)
 }

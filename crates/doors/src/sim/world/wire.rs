@@ -154,7 +154,7 @@ async fn connect(shared: &Arc<Shared>, from: Life, to: SocketAddr) -> io::Result
     };
     let there = Line::new(shared, (from.host, host), [Stage::Connect, Stage::Request]);
     let back = Line::new(shared, (host, from.host), [Stage::Reply, Stage::Answer]);
-    there.strike(Stage::Connect, 0, true).await.map_err(|_| io::ErrorKind::ConnectionRefused)?;
+    there.strike(Stage::Connect, 0, true).await.map_err(|_| io::ErrorKind::ConnectionReset)?;
     for knock in 0..KNOCKS {
         if there.passes() {
             there.pass().await;

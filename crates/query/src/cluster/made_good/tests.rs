@@ -20,6 +20,7 @@ fn members(stores: &[(bool, &[u64])]) -> Vec<Member> {
             state,
             since: Millis(0),
             twin: None,
+            also_at: None,
             apart: None,
         }
     };

@@ -1,0 +1,172 @@
+//! Whether a node may take its place: no other process runs with its id, and another node knows of it.
+//!
+//! A data directory that was copied, or an image of a machine that was started twice, makes two nodes of one id. What one of
+//! them accepts, answers do not find, until the others know that there are two. So a node that starts
+//!
+//! 1. asks the nodes that it knows, and those of `--join`, for their lists. It tells nothing of itself, so a copy that is
+//!    refused leaves no trace in the cluster;
+//! 2. where a list has its id at another address, asks there, too. A process that answers with this id is a twin, and this node
+//!    is refused. If none answers, the node has moved, or has another port than before;
+//! 3. tells all that are alive of itself, and waits until they have heard it. Until then it must accept nothing.
+//!
+//! Each step is bounded in time. A node that reaches no other one takes its place all the same: it must be able to accept while
+//! all others are down. Two processes that start at the same moment may both take their place. Each has told the same nodes of
+//! itself before it accepts anything. So these know of both, and say so in answers
+//! ([`Member::also_at`](crate::Member::also_at)).
+//!
+//! A node that hears of two processes with one id probes them, too: after a restart at another port the earlier one is not
+//! there any more, which foca finds out only seconds later. A list that was asked for meanwhile is told when that is settled.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::{Net, Tasks, Waiting};
+use bucksaw_record::Id;
+use tokio::sync::mpsc;
+
+use crate::entry::Entry;
+use crate::identity::Identity;
+use crate::reach::{Goal, one, reach};
+
+/// How long lists are asked for, at most.
+const ASK_MAX: Duration = Duration::from_secs(3);
+
+/// The same, after the first list came: it tells of all nodes that are alive, and the others may be down.
+const ASK_MORE: Duration = Duration::from_millis(500);
+
+/// How long a process at another address may take to say who it is.
+const PROBE_MAX: Duration = Duration::from_secs(2);
+
+/// Nodes that are asked for their lists.
+const ASKED_MAX: usize = 32;
+
+/// Addresses at which a twin is looked for.
+pub(crate) const PROBED_MAX: usize = 8;
+
+/// Two processes that claim one id are probed again after so long, when it is not known whether both are there.
+pub(crate) const PROBE_AGAIN: Duration = Duration::from_secs(5);
+
+/// Nodes that are told of this one before it takes its place. Larger clusters hear of it by gossip.
+pub(crate) const TOLD_MAX: usize = 64;
+
+/// Whether a node has taken its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Not yet: it looks for a twin, and has told no other node of itself.
+    Looking,
+    /// Not yet: it tells other nodes of itself.
+    Telling,
+    /// It has: the other nodes that are alive know of it, as far as they can be reached.
+    Taken,
+    /// Another process runs with its id, at this address.
+    Refused(SocketAddr),
+}
+
+/// What was found before anything was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Twin(SocketAddr),
+    None {
+        /// Where other nodes are alive.
+        others: BTreeSet<SocketAddr>,
+        /// Earlier processes of this node that others believe to be alive, and that are not.
+        absent: Vec<Identity>,
+    },
+}
+
+/// Who answers at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// A process of this node.
+    Node(Id),
+    /// No process listens there.
+    Nobody,
+    /// None did in time, or it said nothing of itself.
+    Unknown,
+}
+
+impl Answers {
+    /// Whether no process of a node is at its address any more. One that has gone does not come back: the next one has another
+    /// incarnation.
+    pub(crate) fn lack(self, identity: Identity) -> bool {
+        match self {
+            Self::Node(node) => node != identity.node,
+            Self::Nobody => true,
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// Looks for another process with the id of this node.
+pub(crate) async fn look(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, me: Id, goals: BTreeSet<Goal>) -> Found {
+    let (mut others, mut claimed) = (BTreeSet::new(), BTreeSet::new());
+    let asked = goals.into_iter().take(ASKED_MAX).map(|goal| {
+        let (asking, net) = (Arc::clone(tasks), Arc::clone(net));
+        async move { reach(&asking, &net, &goal, &[]).await.unwrap_or_default() }
+    });
+    let (mut lists, mut end) = (all(tasks, asked), tasks.sleep(ASK_MAX));
+    while let Some(list) = next(&mut lists, &mut end).await {
+        if others.is_empty() && !list.is_empty() {
+            end = tasks.sleep(ASK_MORE);
+        }
+        let (own, rest): (Vec<&Entry>, Vec<&Entry>) = list.iter().partition(|entry| entry.facts.node == me);
+        claimed.extend(own.into_iter().flat_map(claims));
+        others.extend(rest.into_iter().filter_map(Entry::identity).map(|identity| identity.address));
+    }
+    claimed.retain(|claim| claim.address != net.address());
+    others.remove(&net.address());
+    let probed = claimed.into_iter().take(PROBED_MAX).map(|claim| {
+        let (asking, net) = (Arc::clone(tasks), Arc::clone(net));
+        async move { (claim, probe(&asking, &net, claim.address).await) }
+    });
+    let (mut answers, mut end, mut absent) = (all(tasks, probed), tasks.sleep(PROBE_MAX), Vec::new());
+    while let Some((claim, answers)) = next(&mut answers, &mut end).await {
+        if answers == Answers::Node(me) {
+            return Found::Twin(claim.address);
+        }
+        absent.extend(answers.lack(claim).then_some(claim));
+    }
+    Found::None { others, absent }
+}
+
+/// Finds out who answers at an address, and tells nothing.
+pub(crate) async fn probe(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, address: SocketAddr) -> Answers {
+    match one(tasks, net, address, &[], PROBE_MAX).await {
+        // The first of a list is about the node itself.
+        Ok(list) => list.first().map_or(Answers::Unknown, |own| Answers::Node(own.facts.node)),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Answers::Nobody,
+        Err(_) => Answers::Unknown,
+    }
+}
+
+/// Does all of this at the same time. What comes of it comes in the order in which it does.
+fn all<T: Send + 'static>(
+    tasks: &Arc<dyn Tasks>,
+    doing: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> mpsc::Receiver<T> {
+    let (tell, done) = mpsc::channel(ASKED_MAX);
+    for one in doing {
+        let tell = tell.clone();
+        // The one who asked may not wait any longer.
+        tasks.spawn(Box::pin(async move { drop(tell.send(one.await).await) }));
+    }
+    done
+}
+
+async fn next<T>(done: &mut mpsc::Receiver<T>, end: &mut Waiting<()>) -> Option<T> {
+    tokio::select! {
+        biased;
+        one = done.recv() => one,
+        () = end => None,
+    }
+}
+
+/// Where a node is, by a list. Of one that is gone too: the node that says so may have been cut off from it.
+fn claims(entry: &Entry) -> impl Iterator<Item = Identity> {
+    let facts = &entry.facts;
+    let told = Identity { node: facts.node, incarnation: facts.incarnation, address: facts.address };
+    [Some(told), entry.identity()].into_iter().flatten()
+}
