@@ -96,7 +96,7 @@ impl Answer {
                     let before = buckets.partition_point(|bucket| bucket.to <= id.at());
                     buckets.get(before).is_some_and(|bucket| bucket.from <= id.at())
                 };
-                let still = ledger.still_counted(due.iter().filter(|id| !counted(id)));
+                let still = ledger.still(due.iter().filter(|id| !counted(id)));
                 let lost = still.into_iter().map(Violation::Lost);
                 stretches(ledger, due, buckets).into_iter().chain(lost).collect()
             }
@@ -145,7 +145,7 @@ fn records(
 
 /// Holds counts against what must be there and what may be.
 fn stretches(ledger: &Ledger, due: &BTreeSet<Id>, buckets: &[Bucket]) -> Vec<Violation> {
-    let (due, possible, unnumbered) = (ledger.still_counted(due.iter()), ledger.possible(), ledger.unnumbered());
+    let (due, possible, unnumbered) = (ledger.still(due.iter()), ledger.possible(), ledger.unnumbered());
     let mut violations = Vec::new();
     for bucket in buckets {
         let inside = |ids: &BTreeSet<Id>| ids.range(first_at(bucket.from)..first_at(bucket.to)).count() as u64;

@@ -1,14 +1,13 @@
 //! How clients append: the call that stands for the sources of a real node.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bucksaw_cluster::Place;
 use bucksaw_doors::Body;
 use bucksaw_ingest::handover::{message, read_message};
-use bucksaw_ingest::{Durability, Queue, Records, Refusal, Source};
+use bucksaw_ingest::{Batch, Durability, Queue, Records, Refusal, Source};
 use bucksaw_node::Node;
-use bucksaw_record::{Id, Labels, Millis, Producer, key_time};
+use bucksaw_record::{Id, Labels};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -37,6 +36,8 @@ pub(crate) enum Appended {
     KeptAs { cuts: u64, first: Id },
     /// Nothing of it is kept.
     Refused,
+    /// Nor is this: its key was used with another body.
+    Reused,
     /// It may be kept.
     Unknown,
 }
@@ -55,34 +56,26 @@ impl Promises {
     }
 }
 
-/// Numbers batches with keys, as the HTTP interface does.
-#[derive(Clone, Debug)]
-struct Numbering {
-    node: Node,
-    planted: Option<Mutation>,
-    /// Keys of this life of the node: one of the mutations knows no others.
-    own: Arc<Mutex<BTreeMap<String, Id>>>,
-}
-
-impl Numbering {
-    fn first(&self, key: &str) -> Id {
-        let now = Millis(self.node.doors.clock.unix_ms());
-        if self.planted == Some(Mutation::KeysForgotten) && key_time(key.as_bytes()).is_none() {
-            let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = Id::new(now, Producer::keyed(key.as_bytes()), 0);
-            return *own.entry(key.to_owned()).or_insert(first);
-        }
-        self.node.queue.keyed(key.as_bytes(), now)
-    }
+/// The id of the first record of a batch with a key, as the HTTP interface gets it, and whether the key must be synced before the
+/// batch is acknowledged as more than `fast`.
+fn number(queue: &Queue, planted: Option<Mutation>, key: &str, lines: &[String]) -> Result<(Id, bool), Refusal> {
+    let text = lines.concat();
+    let (name, content) = match planted {
+        Some(Mutation::KeyReuseTaken) => (format!("{key} {text}"), &*text),
+        Some(Mutation::KeyWithoutBody) => (key.to_owned(), ""),
+        _ => (key.to_owned(), &*text),
+    };
+    let mut batch = Batch::new(name.as_bytes(), b"app=sim");
+    let first = queue.number(&mut batch, &[content.as_bytes()], true)?;
+    Ok((first, batch.rests_on_memory()))
 }
 
 /// Lets clients append to a node.
 pub(crate) fn answer_calls(node: &Node, promises: Promises) {
     let queue = Arc::clone(&node.queue);
     let tasks = Arc::clone(&node.tasks);
-    let numbering = Numbering { node: node.clone(), planted: promises.planted, own: Arc::default() };
     node.cluster.router().add(APPEND, move |body: Body| {
-        let (queue, tasks, numbering) = (Arc::clone(&queue), Arc::clone(&tasks), numbering.clone());
+        let (queue, tasks) = (Arc::clone(&queue), Arc::clone(&tasks));
         async move {
             let mut batch: Append = read_message(body).await?;
             // The listeners of a real node are not served before.
@@ -90,40 +83,44 @@ pub(crate) fn answer_calls(node: &Node, promises: Promises) {
                 return message(&Appended::Refused);
             }
             let mut kept = Appended::Kept { cuts: promises.cuts };
+            let mut syncs_keys = false;
             if let Some(key) = &batch.key {
-                batch.first = numbering.first(key);
+                match number(&queue, promises.planted, key, &batch.lines) {
+                    Ok((first, rests_on_memory)) => (batch.first, syncs_keys) = (first, rests_on_memory),
+                    Err(refusal) => return message(&told(Err(refusal), kept)),
+                }
                 kept = Appended::KeptAs { cuts: promises.cuts, first: batch.first };
             }
             let told = match promises.planted {
                 Some(Mutation::AppendToldEarly) => {
-                    tasks.spawn(Box::pin(async move { drop(append(&queue, batch).await) }));
+                    tasks.spawn(Box::pin(async move { drop(append(&queue, batch, syncs_keys).await) }));
                     kept
                 }
                 Some(Mutation::LastRecordDropped) if batch.lines.len() > 1 => {
                     batch.lines.pop();
-                    told(append(&queue, batch).await, kept)
+                    told(append(&queue, batch, syncs_keys).await, kept)
                 }
                 Some(Mutation::DurableAsFast) if batch.durability == Durability::Durable.name() => {
                     Durability::Fast.name().clone_into(&mut batch.durability);
-                    told(append(&queue, batch).await, kept)
+                    told(append(&queue, batch, syncs_keys).await, kept)
                 }
                 Some(Mutation::BulkAsDurable) if batch.durability == Durability::Bulk.name() => {
                     Durability::Durable.name().clone_into(&mut batch.durability);
-                    told(append(&queue, batch).await, kept)
+                    told(append(&queue, batch, syncs_keys).await, kept)
                 }
                 Some(Mutation::RefusedButKept) if batch.first.sequence().is_multiple_of(7) => {
-                    drop(append(&queue, batch).await);
+                    drop(append(&queue, batch, syncs_keys).await);
                     Appended::Refused
                 }
                 Some(Mutation::FailureToldAsSuccess) => {
-                    drop(append(&queue, batch).await);
+                    drop(append(&queue, batch, syncs_keys).await);
                     kept
                 }
-                Some(Mutation::FailureToldAsRefusal) => match told(append(&queue, batch).await, kept) {
+                Some(Mutation::FailureToldAsRefusal) => match told(append(&queue, batch, syncs_keys).await, kept) {
                     Appended::Unknown => Appended::Refused,
                     told => told,
                 },
-                _ => told(append(&queue, batch).await, kept),
+                _ => told(append(&queue, batch, syncs_keys).await, kept),
             };
             message(&told)
         }
@@ -134,12 +131,13 @@ fn told(appended: Result<(), Refusal>, kept: Appended) -> Appended {
     match appended {
         Ok(()) => kept,
         Err(Refusal::Io(_)) => Appended::Unknown,
+        Err(Refusal::Reused) => Appended::Reused,
         Err(_) => Appended::Refused,
     }
 }
 
-/// Appends as a source does; done when the promise holds.
-async fn append(queue: &Queue, batch: Append) -> Result<(), Refusal> {
+/// Appends as a source does; done when the promise holds. `syncs_keys` says that what is remembered of the key must be as safe.
+async fn append(queue: &Queue, batch: Append, syncs_keys: bool) -> Result<(), Refusal> {
     let durability: Durability = batch.durability.parse().map_err(Refusal::Io)?;
     let text: String = batch.lines.iter().map(|line| format!("{line}\n")).collect();
     let labels = Labels::parse("app=sim").unwrap_or_default();
@@ -158,5 +156,6 @@ async fn append(queue: &Queue, batch: Append) -> Result<(), Refusal> {
     if durability == Durability::Bulk {
         queue.flush_bulk();
     }
-    told.await.unwrap_or(Err(Refusal::Io("nobody said".to_owned())))
+    told.await.unwrap_or(Err(Refusal::Io("nobody said".to_owned())))?;
+    if syncs_keys && durability != Durability::Fast { queue.sync_keys() } else { Ok(()) }
 }

@@ -39,14 +39,15 @@ pub(crate) fn stored(fleet: &Fleet, ledger: &Ledger) -> Vec<Violation> {
     ledger.was_set_aside(&fleet.told_aside());
     let due = ledger.due();
     let mut violations = ledger.check(&due, &found);
-    violations.extend(underkept(fleet, &ledger.still_counted(due.iter()), &stored));
+    violations.extend(ledger.reused());
+    violations.extend(underkept(fleet, &ledger.still(due.iter()), &stored));
     violations
 }
 
 /// Whether each record is kept as often as promised.
 pub(crate) fn is_kept(fleet: &Fleet, ledger: &Ledger) -> bool {
     ledger.was_set_aside(&fleet.told_aside());
-    underkept(fleet, &ledger.still_counted(ledger.due().iter()), &fleet.stored()).is_empty()
+    underkept(fleet, &ledger.still(ledger.due().iter()), &fleet.stored()).is_empty()
 }
 
 /// Records that fewer stores keep than was promised, also where a store was lost since; unless there are not so many.

@@ -58,7 +58,7 @@ impl Claims {
     ) -> Vec<Violation> {
         let wanted = fleet.copies.min(fleet.stores()).saturating_sub(self.spoilt);
         let both = fleet.held(at);
-        let due = ledger.still_counted(held.intersection(&both));
+        let due = ledger.still(held.intersection(&both));
         let count = |id: &Id| stored.get(id).map_or(0, |(count, _)| *count);
         let few = due.into_iter().map(|id| (id, count(&id))).filter(|(_, count)| *count < wanted);
         few.map(|(id, count)| Violation::Underkept(id, count)).collect()

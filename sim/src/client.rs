@@ -24,13 +24,17 @@ const PATIENCE_BULK: Duration = Duration::from_secs(90);
 /// After so many tries it gives up on a batch.
 const TRIES: usize = 4;
 
-/// A node need not remember a key that carries no time for longer across a restart: as long as it shows what stores have taken
-/// (`committed_grace`). No retry is begun after the first time, and none waits for its answer beyond the second.
-const KEYED_AGAIN: Duration = Duration::from_secs(8);
-const KEYED_END: Duration = Duration::from_millis(9_500);
-
 /// A batch with a key is sent so many times at most.
 const KEYED_TRIES: usize = 5;
+
+/// Of a hundred batches with a key so many have one that another batch has, too.
+const REUSED_PERCENT: usize = 30;
+
+/// Of a hundred tries of such a batch so many are of the other.
+const OTHER_PERCENT: usize = 40;
+
+/// Of a hundred tries so many are answered only after the next was begun.
+const AT_ONCE_PERCENT: usize = 20;
 
 /// Of a hundred mutated tries so many are.
 const MUTATED_PERCENT: usize = 20;
@@ -96,7 +100,8 @@ impl Client {
         }
     }
 
-    /// Sends one batch with a key several times: to one node where the key carries no time, else to any.
+    /// Sends one batch with a key several times: to one node where the key carries no time, else to any. A client may be so wrong
+    /// that it has two batches with the same key.
     async fn send_keyed(&self, count: u32, chance: &Chance) {
         let (tasks, doors) = (self.host.tasks(), self.host.doors());
         let is_stated = chance.percent(40);
@@ -106,29 +111,46 @@ impl Client {
             format!("client {} batch {count}", self.number)
         };
         let durability = if chance.percent(70) { Durability::Durable } else { Durability::Fast };
-        let (records, padding) = (chance.within(1, 3), "k".repeat(chance.below(200)));
-        let line = |at| format!("client {} batch {count} record {at} {padding}", self.number);
-        let lines: Vec<String> = (0..records).map(line).collect();
-        let keyed = Producer::keyed(key.as_bytes());
-        self.ledger.begin_keyed(keyed, lines.clone(), durability, is_stated);
-        let batch = Append { first: Id::MIN, durability: durability.name().to_owned(), lines, key: Some(key) };
+        let bodies = if chance.percent(REUSED_PERCENT) { 2 } else { 1 };
+        let batches = (0..bodies).map(|body| {
+            let (records, padding) = (chance.within(1, 3), "k".repeat(chance.below(200)));
+            let line = |at| format!("client {} batch {count} body {body} record {at} {padding}", self.number);
+            let lines = (0..records).map(line).collect();
+            let (durability, key) = (durability.name().to_owned(), Some(key.clone()));
+            Append { first: Id::MIN, durability, lines, key }
+        });
+        let batches: Vec<Append> = batches.collect();
+        let texts = batches.iter().map(|batch| batch.lines.clone()).collect();
+        self.ledger.begin_keyed(&key, texts, durability, is_stated);
         let Some(first) = chance.one(&self.nodes) else { return };
-        let begun = doors.clock.uptime();
         for _ in 0..KEYED_TRIES {
-            let passed = doors.clock.uptime().saturating_sub(begun);
-            if !is_stated && passed >= KEYED_AGAIN {
-                return;
-            }
+            let body = if chance.percent(OTHER_PERCENT) { bodies - 1 } else { 0 };
             let node = if is_stated { chance.one(&self.nodes).unwrap_or(first) } else { first };
-            self.ledger.tried_keyed(keyed, node.0);
-            let patience = if is_stated { PATIENCE } else { KEYED_END - passed };
-            match within(&tasks, patience, self.call(&batch, durability, node.1)).await {
-                Some(Some(Appended::KeptAs { cuts, first })) => self.ledger.acknowledged_keyed(first, node.0, cuts),
-                // The call is given up, and may arrive all the same.
-                None => self.ledger.loosen(keyed),
-                _ => {}
+            let Some(batch) = batches.get(body).cloned() else { return };
+            let (client, key, node) = (self.clone(), key.clone(), *node);
+            let one = async move { client.try_keyed(&key, &batch, body, durability, node).await };
+            if chance.percent(AT_ONCE_PERCENT) {
+                self.host.spawn(one);
+            } else {
+                one.await;
+                tasks.sleep(chance.time(Duration::from_millis(50), Duration::from_secs(4))).await;
             }
-            tasks.sleep(chance.time(Duration::from_millis(50), Duration::from_secs(4))).await;
+        }
+    }
+
+    async fn try_keyed(
+        &self,
+        key: &str,
+        batch: &Append,
+        body: usize,
+        durability: Durability,
+        (number, address): (usize, SocketAddr),
+    ) {
+        self.ledger.tried_keyed(key, body, number);
+        match self.call(batch, durability, address).await {
+            Some(Appended::KeptAs { cuts, first }) => self.ledger.acknowledged_keyed(key, body, first, number, cuts),
+            Some(Appended::Refused | Appended::Reused) => self.ledger.refused_keyed(key, body),
+            _ => {}
         }
     }
 
@@ -170,7 +192,7 @@ impl Client {
                 Some(Appended::Kept { cuts }) => return self.ledger.acknowledged(&ids, node.0, cuts),
                 Some(Appended::Refused) if all_refused => self.ledger.refused(&ids),
                 Some(Appended::Refused) => {}
-                Some(Appended::KeptAs { .. } | Appended::Unknown) | None => {
+                Some(Appended::KeptAs { .. } | Appended::Reused | Appended::Unknown) | None => {
                     all_refused = false;
                     if self.planted == Some(Mutation::RetryWithNewIds) {
                         self.number_anew(&mut batch, durability);

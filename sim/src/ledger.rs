@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_ingest::Durability;
-use bucksaw_record::{Id, Producer};
+use bucksaw_record::Id;
 
 /// What a client knows of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub enum Violation {
     Foreign(Id),
     /// More than once in an answer.
     Doubled(Id),
+    /// A node acknowledged two bodies with one key.
+    Reused(String, usize),
     /// Not where it belongs in an answer.
     Disordered(Id),
     /// A count that cannot be right.
@@ -71,6 +73,7 @@ impl fmt::Display for Violation {
             Self::Risen(id) => write!(f, "{id} was refused and is found"),
             Self::Foreign(id) => write!(f, "{id} was never sent, or with another text"),
             Self::Doubled(id) => write!(f, "{id} is in one answer more than once"),
+            Self::Reused(key, node) => write!(f, "node {node} acknowledged two bodies with the key `{key}`"),
             Self::Disordered(id) => write!(f, "{id} is not where it belongs in an answer"),
             Self::Miscounted { count, least, most } => {
                 write!(f, "{count} were counted, and there are {least} to {most}")
@@ -100,24 +103,47 @@ pub(crate) struct Known {
     cuts: BTreeMap<usize, u64>,
     /// Nodes whose disks were lost: how often they had lost power then.
     destroyed: BTreeMap<usize, u64>,
-    /// Batches with idempotency keys, by the producers that keys make.
-    keyed: BTreeMap<Producer, Keyed>,
+    /// Batches with idempotency keys, by their keys.
+    keyed: BTreeMap<String, Keyed>,
+    /// Where their texts belong. Never gone over.
+    keyed_texts: HashMap<String, Place>,
+    /// Nodes that acknowledged two bodies with one key, which both must not have done.
+    reused: Vec<Violation>,
     /// Nodes whose clocks were once so wrong that they may not take the time in a key for one.
     far: BTreeSet<usize>,
 }
 
-/// A batch with an idempotency key. A node gives its records their ids, so the client may not know them.
+/// Batches with one idempotency key. A node gives their records their ids, so the client may not know them.
 #[derive(Debug)]
 struct Keyed {
-    texts: Vec<String>,
+    /// One, or two of which a node may take only one.
+    bodies: Vec<KeyedBody>,
     durability: Durability,
-    /// The key carries its time: every node numbers the batch alike.
+    /// The key carries its time: every node numbers a body alike.
     is_stated: bool,
-    tries: usize,
     tried: BTreeSet<usize>,
-    is_acknowledged: bool,
-    /// A node that got it may have forgotten its key, as documented: it may be there more than once.
+    /// A node that got it may have forgotten the time of its key, as documented: a body may be there more than once.
     is_loose: bool,
+    /// Nodes that may have forgotten the key, and so may take another body.
+    forgetful: BTreeSet<usize>,
+}
+
+#[derive(Debug)]
+struct KeyedBody {
+    texts: Vec<String>,
+    tries: usize,
+    /// How many of them were refused.
+    refused: usize,
+    /// The nodes that acknowledged it.
+    by: BTreeSet<usize>,
+}
+
+/// Where a text belongs: key, body, and number of the record.
+#[derive(Debug)]
+struct Place {
+    key: String,
+    body: usize,
+    at: usize,
 }
 
 impl Ledger {
@@ -172,41 +198,56 @@ impl Ledger {
         });
     }
 
-    /// Takes note of a batch with a key before it is sent for the first time.
-    pub(crate) fn begin_keyed(&self, producer: Producer, texts: Vec<String>, durability: Durability, is_stated: bool) {
-        let keyed = Keyed {
-            texts,
-            durability,
-            is_stated,
-            tries: 0,
-            tried: BTreeSet::new(),
-            is_acknowledged: false,
-            is_loose: false,
-        };
-        self.known().keyed.insert(producer, keyed);
+    /// Takes note of the bodies that are sent with a key, before the first is.
+    pub(crate) fn begin_keyed(&self, key: &str, bodies: Vec<Vec<String>>, durability: Durability, is_stated: bool) {
+        let mut known = self.known();
+        for (body, texts) in bodies.iter().enumerate() {
+            for (at, text) in texts.iter().enumerate() {
+                known.keyed_texts.insert(text.clone(), Place { key: key.to_owned(), body, at });
+            }
+        }
+        let body = |texts| KeyedBody { texts, tries: 0, refused: 0, by: BTreeSet::new() };
+        let bodies = bodies.into_iter().map(body).collect();
+        let (tried, forgetful) = (BTreeSet::new(), BTreeSet::new());
+        let keyed = Keyed { bodies, durability, is_stated, tried, is_loose: false, forgetful };
+        known.keyed.insert(key.to_owned(), keyed);
     }
 
-    /// A try to send it to a node was begun.
-    pub(crate) fn tried_keyed(&self, producer: Producer, node: usize) {
+    /// A try to send a body to a node was begun.
+    pub(crate) fn tried_keyed(&self, key: &str, body: usize, node: usize) {
         let mut known = self.known();
         let is_far = known.far.contains(&node);
-        let Some(keyed) = known.keyed.get_mut(&producer) else { return };
-        keyed.tries += 1;
+        let Some(keyed) = known.keyed.get_mut(key) else { return };
         keyed.tried.insert(node);
         keyed.is_loose |= keyed.is_stated && is_far;
+        if let Some(body) = keyed.bodies.get_mut(body) {
+            body.tries += 1;
+        }
     }
 
-    /// A node said that it keeps the batch, under these ids.
-    pub(crate) fn acknowledged_keyed(&self, first: Id, node: usize, cuts: u64) {
+    /// A try was refused in words that say that nothing was kept.
+    pub(crate) fn refused_keyed(&self, key: &str, body: usize) {
+        if let Some(body) = self.known().keyed.get_mut(key).and_then(|keyed| keyed.bodies.get_mut(body)) {
+            body.refused += 1;
+        }
+    }
+
+    /// A node said that it keeps a body, under these ids.
+    pub(crate) fn acknowledged_keyed(&self, key: &str, body: usize, first: Id, node: usize, cuts: u64) {
         let ids: Vec<Id> = {
             let mut known = self.known();
-            let Known { entries, keyed, .. } = &mut *known;
-            let Some(keyed) = keyed.get_mut(&first.producer()) else { return };
-            keyed.is_acknowledged = true;
-            let ids: Vec<Id> = (0..keyed.texts.len() as u32).filter_map(|at| first.step(at)).collect();
-            for (id, text) in ids.iter().zip(&keyed.texts) {
-                let fate = Fate::Unknown;
-                let entry = || Entry { text: text.clone(), durability: keyed.durability, fate, node: None };
+            let Known { entries, keyed, reused, .. } = &mut *known;
+            let Some(keyed) = keyed.get_mut(key) else { return };
+            let took_other = |(other, taken): (usize, &KeyedBody)| other != body && taken.by.contains(&node);
+            if keyed.bodies.iter().enumerate().any(took_other) && !keyed.forgetful.contains(&node) {
+                reused.push(Violation::Reused(key.to_owned(), node));
+            }
+            let durability = keyed.durability;
+            let Some(body) = keyed.bodies.get_mut(body) else { return };
+            body.by.insert(node);
+            let ids: Vec<Id> = (0..body.texts.len() as u32).filter_map(|at| first.step(at)).collect();
+            for (id, text) in ids.iter().zip(&body.texts) {
+                let entry = || Entry { text: text.clone(), durability, fate: Fate::Unknown, node: None };
                 entries.entry(*id).or_insert_with(entry);
             }
             ids
@@ -214,33 +255,50 @@ impl Ledger {
         self.acknowledged(&ids, node, cuts);
     }
 
-    /// A retry may reach its node later than the node has to remember the key.
-    pub(crate) fn loosen(&self, producer: Producer) {
-        if let Some(keyed) = self.known().keyed.get_mut(&producer) {
-            keyed.is_loose = true;
-        }
+    /// A node lost power, and so what it remembered of keys, but of those whose batches it acknowledged as durable.
+    fn forgets_unsynced_keys(&self, node: usize) {
+        self.forgets_some_keys(node, |keyed| {
+            keyed.durability == Durability::Fast || keyed.bodies.iter().all(|body| !body.by.contains(&node))
+        });
     }
 
-    /// A node may have lost keys that carry no time: its queue lost what was not durable, or cannot be read.
+    /// A node may have lost keys: it cannot read what it remembered, or has lost it.
     pub(crate) fn forgets_keys(&self, node: usize) {
-        let mut known = self.known();
-        let tried = known.keyed.values_mut().filter(|keyed| !keyed.is_stated && keyed.tried.contains(&node));
-        tried.for_each(|keyed| keyed.is_loose = true);
+        self.forgets_some_keys(node, |_| true);
+    }
+
+    fn forgets_some_keys(&self, node: usize, which: impl Fn(&Keyed) -> bool) {
+        for keyed in self.known().keyed.values_mut().filter(|keyed| keyed.tried.contains(&node)) {
+            let forgets = which(keyed);
+            keyed.is_loose |= forgets && !keyed.is_stated;
+            // What a key that carries its time was used with is not synced.
+            if forgets || keyed.is_stated {
+                keyed.forgetful.insert(node);
+            }
+        }
     }
 
     /// A node's clock jumped so far that it forgets keys, or does not believe the times in them.
     pub(crate) fn clock_jumped_far(&self, node: usize) {
         let mut known = self.known();
         known.far.insert(node);
-        let tried = known.keyed.values_mut().filter(|keyed| keyed.tried.contains(&node));
-        tried.for_each(|keyed| keyed.is_loose = true);
+        for keyed in known.keyed.values_mut().filter(|keyed| keyed.tried.contains(&node)) {
+            keyed.is_loose = true;
+            keyed.forgetful.insert(node);
+        }
+    }
+
+    /// Nodes that took two bodies with one key, though they had to remember the first.
+    pub(crate) fn reused(&self) -> Vec<Violation> {
+        std::mem::take(&mut self.known().reused)
     }
 
     /// Records with keys that may be there under ids that are not known, at most.
     pub(crate) fn unnumbered(&self) -> u64 {
         let known = self.known();
-        let open = known.keyed.values().filter(|keyed| keyed.is_loose || !keyed.is_acknowledged);
-        open.map(|keyed| (keyed.texts.len() * keyed.tries) as u64).sum()
+        let bodies = known.keyed.values().flat_map(|keyed| keyed.bodies.iter().map(move |body| (keyed, body)));
+        let open = bodies.filter(|(keyed, body)| keyed.is_loose || body.by.is_empty());
+        open.map(|(_, body)| (body.texts.len() * (body.tries - body.refused)) as u64).sum()
     }
 
     fn change(&self, ids: &[Id], change: impl Fn(&mut Entry)) {
@@ -256,7 +314,7 @@ impl Ledger {
     /// found, but those that stores keep.
     pub(crate) fn power_was_cut(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
         self.known().cuts.insert(node, cuts);
-        self.forgets_keys(node);
+        self.forgets_unsynced_keys(node);
         self.excuse(node, kept, |durability| durability == Durability::Fast);
     }
 
@@ -304,15 +362,6 @@ impl Ledger {
         ids.filter(is_due).copied().collect()
     }
 
-    /// Those of some ids that must still be counted, and kept as often as promised. A batch whose key was forgotten may be stored
-    /// twice, with the same producer and sequence numbers at two times: counts and repair take the two for one.
-    pub(crate) fn still_counted<'a>(&self, ids: impl Iterator<Item = &'a Id>) -> BTreeSet<Id> {
-        let mut still = self.still(ids);
-        let known = self.known();
-        still.retain(|id| known.keyed.get(&id.producer()).is_none_or(|keyed| !keyed.is_loose));
-        still
-    }
-
     /// The ids that may be found.
     pub(crate) fn possible(&self) -> BTreeSet<Id> {
         let known = self.known();
@@ -356,19 +405,22 @@ impl Ledger {
 
 impl Known {
     /// What is wrong with a record of a batch with a key. `seen` has those of the same answer that came before it.
-    fn check_keyed(&self, id: Id, text: &str, seen: &mut BTreeSet<(Producer, u32)>) -> Option<Violation> {
-        let Some(keyed) = self.keyed.get(&id.producer()) else { return Some(Violation::Foreign(id)) };
-        if keyed.texts.get(id.sequence() as usize).is_none_or(|own| own != text) {
+    fn check_keyed<'a>(&self, id: Id, text: &'a str, seen: &mut BTreeSet<&'a str>) -> Option<Violation> {
+        let Some(Place { key, body, at }) = self.keyed_texts.get(text) else { return Some(Violation::Foreign(id)) };
+        let keyed = self.keyed.get(key)?;
+        if id.sequence() as usize != *at {
             return Some(Violation::Foreign(id));
         }
-        let is_first = seen.insert((id.producer(), id.sequence()));
-        (!is_first && !keyed.is_loose).then_some(Violation::Doubled(id))
+        if keyed.bodies.get(*body).is_some_and(|body| body.tries == body.refused) {
+            return Some(Violation::Risen(id));
+        }
+        (!seen.insert(text) && !keyed.is_loose).then_some(Violation::Doubled(id))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_record::Millis;
+    use bucksaw_record::{Millis, Producer};
 
     use super::*;
 
@@ -421,12 +473,12 @@ mod tests {
     #[test]
     fn a_keyed_batch_is_there_once_unless_its_key_may_be_forgotten() {
         let ledger = Ledger::default();
-        let producer = Producer::keyed(b"a");
-        let texts = vec!["one".to_owned(), "two".to_owned()];
-        ledger.begin_keyed(producer, texts, Durability::Durable, false);
-        ledger.tried_keyed(producer, 3);
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let bodies = vec![texts(&["one", "two"]), texts(&["other"])];
+        ledger.begin_keyed("a", bodies, Durability::Durable, false);
+        ledger.tried_keyed("a", 0, 3);
         assert_eq!(ledger.unnumbered(), 2);
-        let at = |ms, sequence| Id::new(Millis(ms), producer, sequence);
+        let at = |ms, sequence| Id::new(Millis(ms), Producer::keyed(&[ms as u8]), sequence);
         let check = |found: &[(Id, &str)], want: &[Violation]| {
             let found: Vec<(Id, Arc<str>)> = found.iter().map(|(id, text)| (*id, (*text).into())).collect();
             assert_eq!(ledger.check(&ledger.due(), &found), want);
@@ -435,15 +487,30 @@ mod tests {
         check(&[(at(7, 0), "one"), (at(7, 1), "two")], &[]);
         check(&[(at(7, 0), "two")], &[Violation::Foreign(at(7, 0))]);
         check(&[(at(7, 2), "three")], &[Violation::Foreign(at(7, 2))]);
-        ledger.acknowledged_keyed(at(7, 0), 3, 0);
+        ledger.acknowledged_keyed("a", 0, at(7, 0), 3, 0);
         assert_eq!(ledger.unnumbered(), 0);
         check(&[(at(7, 0), "one")], &[Violation::Lost(at(7, 1))]);
         let twice = [(at(7, 0), "one"), (at(7, 1), "two"), (at(9, 0), "one")];
         check(&twice, &[Violation::Doubled(at(9, 0))]);
+        // The other body was refused.
+        let beside = [(at(7, 0), "one"), (at(7, 1), "two"), (at(8, 0), "other")];
+        check(&beside, &[Violation::Risen(at(8, 0))]);
+        ledger.tried_keyed("a", 1, 3);
+        check(&beside, &[]);
+        ledger.refused_keyed("a", 1);
+        check(&beside, &[Violation::Risen(at(8, 0))]);
         ledger.forgets_keys(2);
+        // What was acknowledged as durable is remembered.
+        ledger.power_was_cut(3, 1, &BTreeSet::new());
         check(&twice, &[Violation::Doubled(at(9, 0))]);
+        ledger.tried_keyed("a", 1, 3);
+        ledger.acknowledged_keyed("a", 1, at(8, 0), 3, 1);
+        assert_eq!(ledger.reused(), [Violation::Reused("a".to_owned(), 3)]);
         ledger.forgets_keys(3);
-        check(&twice, &[]);
-        check(&twice[2..], &[Violation::Lost(at(7, 0)), Violation::Lost(at(7, 1))]);
+        ledger.acknowledged_keyed("a", 1, at(8, 0), 3, 1);
+        assert_eq!(ledger.reused(), []);
+        let all = [twice[0], twice[1], beside[2], twice[2]];
+        check(&all, &[]);
+        check(&all[2..], &[Violation::Lost(at(7, 0)), Violation::Lost(at(7, 1))]);
     }
 }

@@ -185,6 +185,9 @@ impl Machine {
         if self.settings.planted == Some(Mutation::TornFileRemoved) {
             files::remove_torn(&*doors.fs, &dir.join("queue"));
         }
+        if self.settings.planted == Some(Mutation::KeysForgotten) {
+            files::forget_keys(&*doors.fs, &dir.join("queue"));
+        }
         let (queue, _) = Queue::open(doors.clone(), &dir.join("queue"), self.settings.queue.clone(), metrics).ok()?;
         let metrics = store::Metrics::new(&mut registry);
         let shelf = Shelf::open(doors.clone(), &dir.join("shelf"), self.settings.shelf.clone(), metrics).ok()?;

@@ -81,6 +81,8 @@ mutations! {
     TornFileRemoved, "torn-file-removed", 300, "Recovery removes a queue file with a torn tail, whole frames and all.";
     WalkSkipped, "walk-skipped", 300, "A lost store is declared re-replicated when it counts as lost, before a pass has compared anything.";
     KeysForgotten, "keys-forgotten", 300, "Idempotency keys are forgotten at a restart: a retry of a keyed batch is stored as new records.";
+    KeyWithoutBody, "key-without-body", 40, "The ids of a batch come of its key alone, whatever its body: another body with the same key takes the place of the first.";
+    KeyReuseTaken, "key-reuse-taken", 40, "A node that remembers a key takes another body with it, too.";
 }
 
 impl Mutation {

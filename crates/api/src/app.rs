@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::history::History;
-use crate::ingest::{Budget, Unpacker};
+use crate::ingest::{Budget, KeySync, Unpacker};
 use crate::metrics::Metrics;
 use crate::node;
 
@@ -44,6 +44,7 @@ pub struct App {
     pub(crate) bodies: Budget,
     pub(crate) metrics: Metrics,
     pub(crate) ingests: Arc<Semaphore>,
+    pub(crate) key_sync: KeySync,
     pub(crate) queries: Arc<Semaphore>,
     pub(crate) answers: Arc<Semaphore>,
     pub(crate) tails: Arc<Semaphore>,
@@ -81,6 +82,7 @@ impl App {
             bodies,
             metrics,
             ingests: Arc::new(Semaphore::new(config.ingests_max)),
+            key_sync: KeySync::default(),
             queries: Arc::new(Semaphore::new(config.queries_max)),
             answers: Arc::new(Semaphore::new(config.answers_max)),
             tails: Arc::new(Semaphore::new(config.tails_max)),

@@ -59,6 +59,8 @@ impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let wait = match refusal {
             Refusal::Full => 5,
+            // It will not come right by itself.
+            Refusal::Reused => return Self::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.to_string()),
             _ => 1,
         };
         Self { retry_after_s: Some(wait), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, refusal.to_string()) }

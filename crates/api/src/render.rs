@@ -64,9 +64,7 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn push(&mut self, run: Run<'_>) {
         if let Some((id, marks)) = self.before.take() {
-            let goes_on = marks & Marks::CUT != 0
-                && id.producer() == run.first.producer()
-                && id.sequence().checked_add(1) == Some(run.first.sequence());
+            let goes_on = marks & Marks::CUT != 0 && id.is_followed_by(run.first);
             if !goes_on {
                 self.copied.push(b'\n');
             }

@@ -109,6 +109,11 @@ pub enum Refusal {
     /// The node is shutting down.
     #[error("the node is shutting down")]
     Closed,
+    /// The key of the batch was used with another body before.
+    #[error(
+        "this Idempotency-Key was used with another body, other labels or another Content-Type: draw a new key for each batch"
+    )]
+    Reused,
     /// The operating system failed to write or to sync. The records may or may not be found later, once at most.
     #[error("cannot write: {0}")]
     Io(String),

@@ -44,6 +44,7 @@ mod upkeep;
 pub use append::{Durability, Records, Refusal, Source};
 pub use class::must_be_sealed;
 pub use config::Config;
+pub use keys::Batch;
 pub use metrics::{BySource, Metrics};
 pub use quarantine::SetAside;
 pub use queue::{Backlog, Due, Queue};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bucksaw_doors::{Doors, Repeats};
-use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_record::{Id, Millis};
 use bucksaw_segment::Header;
 use bucksaw_segment::queue::{HEADER_LEN, Seal};
 use tokio::sync::Notify;
@@ -94,6 +94,7 @@ impl Due {
 
 impl Queue {
     pub(crate) fn empty(doors: Doors, dir: PathBuf, config: Config, metrics: Metrics) -> Self {
+        let keys = Mutex::new(Keys::new(doors.clone(), dir.clone()));
         let fast = (0..config.fast_lanes.max(1)).map(|_| Lane::new(Durability::Fast)).collect();
         Self {
             doors,
@@ -106,7 +107,7 @@ impl Queue {
             bulk: Lane::new(Durability::Bulk),
             segments: Mutex::default(),
             damaged: Mutex::default(),
-            keys: Mutex::default(),
+            keys,
             full: AtomicBool::new(false),
             room: AtomicU64::new(0),
             pended: Notify::new(),
@@ -214,7 +215,7 @@ impl Queue {
         }
     }
 
-    fn refusal(&self, error: &std::io::Error) -> Refusal {
+    pub(crate) fn refusal(&self, error: &std::io::Error) -> Refusal {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Refusal::Full,
             _ => {
@@ -362,19 +363,6 @@ impl Queue {
     #[must_use]
     pub fn free_bytes_min(&self) -> u64 {
         self.config.free_bytes_min
-    }
-
-    /// The id of the first record of a batch with this key, which comes at `now`: a retry has the same.
-    #[must_use]
-    pub fn keyed(&self, key: &[u8], now: Millis) -> Id {
-        let base = lock(&self.keys).base(key, now);
-        Id::new(base, Producer::keyed(key), 0)
-    }
-
-    /// Takes note of a keyed batch that the store found among its segments.
-    pub fn remember_key(&self, producer: Producer, base: Millis) {
-        let now = Millis(self.doors.clock.unix_ms());
-        lock(&self.keys).remember(producer, base, now);
     }
 
     /// The segments whose records are not in the store, oldest first.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_doors::{Doors, File};
-use bucksaw_record::{Id, Millis};
+use bucksaw_record::Id;
 use bucksaw_segment::queue::{HEADER_LEN, Survey, Tail, examine, survey};
 use bucksaw_segment::{Damage, OpenError, ReadError};
 use tracing::{error, info, warn};
@@ -48,6 +48,7 @@ impl Queue {
         names.sort_unstable();
         let last = Last { may_have_lost_writes: boot::may_have_lost_writes(&doors, dir) };
         let queue = Self::empty(doors, dir.to_owned(), config, metrics);
+        queue.recall_keys(&names);
         let mut recovery = Recovery::default();
         for name in names {
             // Files with other names were not made by us, and are left alone.
@@ -138,9 +139,6 @@ impl Queue {
 
     fn adopt(&self, id: Id, file: Arc<dyn File>, path: &Path, state: &str, found: Survey, recovery: &mut Recovery) {
         let segment = Segment::new(id, file, path.to_owned(), self.doors.clock.uptime());
-        for (producer, base) in self.keys_in(&segment, &found) {
-            self.remember_key(producer, base);
-        }
         {
             let is_sealed = found.seal.is_some();
             let mut contents = segment.contents();
@@ -212,24 +210,5 @@ impl Queue {
         }
         contents.places = Some(Arc::new(found.places));
         Ok(())
-    }
-
-    /// The keyed batches of a segment, with the time of the first try.
-    fn keys_in(&self, segment: &Segment, found: &Survey) -> Vec<(bucksaw_record::Producer, Millis)> {
-        if found.reach.keyed_producers().next().is_none() {
-            return Vec::new();
-        }
-        let mut keys = Vec::new();
-        segment.set_end(found.end);
-        let mut frames = segment.view().frames(0);
-        for place in &found.places {
-            frames.seek(place.at);
-            if let Ok(Some(header)) = frames.next_header()
-                && header.first.producer().is_keyed()
-            {
-                keys.push((header.first.producer(), header.first.at()));
-            }
-        }
-        keys
     }
 }

@@ -362,29 +362,6 @@ fn many_streams_and_producers_share_one_file() {
     assert_eq!((view.reach.records, view.streams().len(), lines_of(&view).len()), (1_000, 1_000, 1_000));
 }
 
-#[test]
-fn keys_survive_a_restart() {
-    let machine = Machine::new();
-    let (queue, _) = machine.open(Config::default());
-    let first = queue.keyed(b"batch", Millis(1_000_000));
-    assert_eq!(first, Id::new(Millis(1_000_000), Producer::keyed(b"batch"), 0));
-    let records = Records {
-        source: Source::Http,
-        labels: &Labels::default(),
-        first,
-        count: 1,
-        accepted: first.at(),
-        flags: 0,
-        sides: &[],
-        text: &[b"x\n"],
-    };
-    queue.append(Durability::Fast, &records, |_| {}).unwrap();
-    drop(queue);
-    machine.clock.advance(Duration::from_secs(60));
-    let (queue, _) = machine.open(Config::default());
-    assert_eq!(queue.keyed(b"batch", Millis(machine.clock.unix_ms())), first);
-}
-
 /// Puts some lines, closes their segment, damages its file and opens the queue again.
 fn damaged(
     durability: Durability,

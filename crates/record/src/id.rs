@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   bits 127..80  48  Unix milliseconds: the time of the record
-//!   bits  79..32  48  producer: who numbered it; one a connection, a batch key, or a segment
+//!   bits  79..32  48  producer: who numbered it; one a connection, a section of a batch with a key, or a segment
 //!   bits  31..0   32  sequence number within the producer
 //! ```
 //! Ids sort by time. Nothing has to be stamped into a line: a frame says its first id, and record `i` of it has the
@@ -42,7 +42,7 @@ impl Producer {
         Self(random & Self::MASK & !Self::KEYED)
     }
 
-    /// The producer that a batch with this key always has. Its top bit is 1, so that it is never one that was drawn.
+    /// The producer that these bytes always make: a section of a batch with a key. Its top bit is 1, so that it is never one that was drawn.
     /// FNV-1a, finished by the mixer of splitmix64: the same on every machine and in every version.
     #[must_use]
     pub fn keyed(key: &[u8]) -> Self {
@@ -59,6 +59,13 @@ impl Producer {
     #[must_use]
     pub const fn is_keyed(self) -> bool {
         self.0 & Self::KEYED != 0
+    }
+
+    /// The number of the first record of the section of a batch that follows the one with this producer, see
+    /// [`Id::is_followed_by`]: 31 bits.
+    #[must_use]
+    pub const fn next_section(self) -> u32 {
+        self.0 as u32 & (u32::MAX >> 1)
     }
 
     /// The 48 bits.
@@ -126,6 +133,15 @@ impl Id {
     #[must_use]
     pub const fn sequence(self) -> u32 {
         self.0 as u32
+    }
+
+    /// Whether the record `next` comes directly after this one in its source: it has the next number, or it is the first of the
+    /// next section of a batch with a key.
+    #[must_use]
+    pub fn is_followed_by(self, next: Self) -> bool {
+        let (own, others) = (self.producer(), next.producer());
+        let is_next_section = own.is_keyed() && others.is_keyed() && next.sequence() == own.next_section();
+        if own == others { self.sequence().checked_add(1) == Some(next.sequence()) } else { is_next_section }
     }
 
     /// The same time and producer with a sequence number `by` higher; `None` when the numbers are used up, and the
@@ -201,6 +217,20 @@ mod tests {
         assert_eq!((id.at(), id.producer().bits(), id.sequence()), (Millis(1_763_683_800_123), 0xabcd_ef01_2345, 77));
         assert_eq!(id.step(1).map(Id::sequence), Some(78));
         assert_eq!(id.step(u32::MAX), None);
+    }
+
+    #[test]
+    fn what_follows_is_recognised() {
+        let at = |producer, sequence| Id::new(Millis(5), producer, sequence);
+        let (drawn, keyed, other) = (Producer::drawn(7), Producer::keyed(b"a"), Producer::keyed(b"b"));
+        assert!(at(drawn, 4).is_followed_by(at(drawn, 5)) && !at(drawn, 4).is_followed_by(at(drawn, 6)));
+        assert!(!at(drawn, u32::MAX).is_followed_by(at(drawn, 0)));
+        assert!(
+            at(keyed, 4).is_followed_by(at(keyed, 5)) && !at(keyed, 4).is_followed_by(at(keyed, keyed.next_section()))
+        );
+        assert!(at(keyed, 4).is_followed_by(at(other, keyed.next_section())));
+        assert!(!at(keyed, 4).is_followed_by(at(other, 0)) && !at(keyed, 4).is_followed_by(at(other, 5)));
+        assert!(!at(drawn, 4).is_followed_by(at(other, drawn.next_section())));
     }
 
     #[test]

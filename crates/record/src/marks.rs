@@ -7,7 +7,7 @@ use std::ops::Range;
 pub struct Marks(Vec<(u32, u8)>);
 
 impl Marks {
-    /// The record was longer than allowed and was cut here; the next number of its producer goes on with it.
+    /// The record was longer than allowed and was cut here; the next record of its source goes on with it.
     pub const CUT: u8 = 1;
     /// The source ended without a line end after this record.
     pub const OPEN: u8 = 2;

@@ -103,12 +103,6 @@ impl Reach {
         self.producers.as_ref().is_none_or(|ranges| ranges.contains_key(&producer))
     }
 
-    /// The producers of kind [`Producer::is_keyed`], as far as they are known.
-    pub fn keyed_producers(&self) -> impl Iterator<Item = (Producer, u32)> + '_ {
-        let ranges = self.producers.iter().flatten();
-        ranges.filter(|(producer, _)| producer.is_keyed()).map(|(producer, (_, high))| (*producer, *high))
-    }
-
     /// ```text
     ///   16 low · 16 high · varint records · varint text bytes · varint accepted ms
     ///   varint 0: too many producers; else their number + 1, and for each: varint producer, varint low, varint high

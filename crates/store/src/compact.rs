@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_record::Id;
 use bucksaw_segment::Reach;
 use bucksaw_segment::shelf::{self, Origin, Writer};
 use tracing::{debug, warn};
@@ -16,9 +16,6 @@ use crate::plan::{Candidate, Plan, plan};
 use crate::shelf::{Draft, Shelf, StoreError};
 use crate::stored::Stored;
 use crate::unit::{Inputs, Unit};
-
-/// A key older than this need not be found any more: a day, in milliseconds.
-const KEY_AGE_MAX_MS: u64 = 24 * 3_600_000;
 
 /// A source younger than this may still be in somebody's view of the queue, in milliseconds: an hour is far longer than
 /// any view lasts.
@@ -108,12 +105,12 @@ impl Shelf {
     fn seal_all(&self, drafts: Vec<Draft>, inputs: &[Arc<Stored>]) -> Result<Vec<PathBuf>, StoreError> {
         let origin = Origin {
             sources: self.sources_of(inputs),
-            keys: self.keys_of(inputs),
             merge: Some(shelf::Merge {
                 id: self.new_id(),
                 parts: drafts.len() as u32,
                 inputs: inputs.iter().map(|input| input.id()).collect(),
             }),
+            ..Origin::default()
         };
         let mut sealed: Vec<PathBuf> = Vec::new();
         let mut failed = None;
@@ -141,16 +138,6 @@ impl Shelf {
         let since = self.now().minus(SOURCE_AGE_MAX_MS);
         let sources = inputs.iter().flat_map(|input| &input.footer().sources);
         sources.filter(|source| source.at() >= since).copied().collect()
-    }
-
-    /// The keys of the inputs that a retry may still ask for.
-    fn keys_of(&self, inputs: &[Arc<Stored>]) -> Vec<(Producer, Millis)> {
-        let since = self.now().minus(KEY_AGE_MAX_MS);
-        let keys = inputs.iter().flat_map(|input| &input.footer().keys);
-        let mut keys: Vec<(Producer, Millis)> = keys.filter(|(_, base)| *base >= since).copied().collect();
-        keys.sort_unstable();
-        keys.dedup_by_key(|(producer, _)| *producer);
-        keys
     }
 
     fn candidate(&self, segment: &Stored) -> Candidate {

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use bucksaw_ingest::{Backlog, Due, Queue, View};
-use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_record::Id;
 use bucksaw_segment::Codec;
 use bucksaw_segment::shelf::{Origin, Writer};
 use tracing::debug;
@@ -127,7 +127,7 @@ impl Shelf {
         if units.is_empty() {
             return Ok(None);
         }
-        let origin = Origin { sources: views.iter().map(|view| view.id).collect(), keys: keys(&units), merge: None };
+        let origin = Origin { sources: views.iter().map(|view| view.id).collect(), ..Origin::default() };
         let merge = Merge { block_bytes: self.config.full_block(), codec, quick: None, turns, stopped: &|| false };
         let mut output = Single(self.draft().map_err(StoreError::io("create a file in", &self.dir))?);
         let path = output.0.path.clone();
@@ -148,14 +148,6 @@ pub(crate) struct Packed {
     pub(crate) text_bytes: u64,
     /// The segment; `None` when there were no records.
     pub(crate) stored: Option<Arc<Stored>>,
-}
-
-/// The keyed batches among the frames.
-fn keys(units: &[crate::unit::Unit]) -> Vec<(Producer, Millis)> {
-    let mut keys: Vec<(Producer, Millis)> = units.iter().filter_map(crate::unit::Unit::key).collect();
-    keys.sort_unstable();
-    keys.dedup_by_key(|(producer, _)| *producer);
-    keys
 }
 
 pub(crate) fn input_error(failed: InputError) -> StoreError {

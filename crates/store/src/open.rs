@@ -109,15 +109,11 @@ impl Shelf {
         kept
     }
 
-    /// Tells the queue what of it is on the shelf already, and which keyed batches are. To be called once, before
-    /// anything is gathered or answered. Where other stores have to keep a copy, too, it is not known whether they do, and
-    /// the queue's segments are stored anew.
+    /// Tells the queue what of it is on the shelf already. To be called once, before anything is gathered or answered. Where
+    /// other stores have to keep a copy, too, it is not known whether they do, and the queue's segments are stored anew.
     pub fn reconcile(&self, queue: &Queue) {
-        for segment in self.segments().iter() {
-            if self.config.copies <= 1 {
-                queue.commit(&segment.footer().sources);
-            }
-            segment.footer().keys.iter().for_each(|(producer, base)| queue.remember_key(*producer, *base));
+        if self.config.copies <= 1 {
+            self.segments().iter().for_each(|segment| queue.commit(&segment.footer().sources));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bucksaw_ingest::View;
-use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::{Frames, Place};
 use bucksaw_segment::{Chunk, ReadError, Rows, Stretch};
 
@@ -100,16 +100,6 @@ impl Inputs {
 }
 
 impl Unit {
-    /// The producer of a batch with a key, and the time of its first try.
-    pub(crate) fn key(&self) -> Option<(Producer, Millis)> {
-        match &self.from {
-            From::Frame { place, .. } if place.first.producer().is_keyed() => {
-                Some((place.first.producer(), place.first.at()))
-            }
-            _ => None,
-        }
-    }
-
     /// The blocks of a shelf segment.
     pub(crate) fn blocks(segment: &Arc<Stored>) -> impl Iterator<Item = Self> {
         (0..).zip(&segment.footer().blocks).map(|(block, entry)| Self {

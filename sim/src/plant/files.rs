@@ -38,6 +38,14 @@ pub(crate) fn remove_torn(fs: &dyn Fs, queue: &Path) {
     }
 }
 
+/// Removes what a queue remembers of keys.
+pub(crate) fn forget_keys(fs: &dyn Fs, queue: &Path) {
+    let names = fs.list(queue).unwrap_or_default();
+    for name in names.iter().filter(|name| name.ends_with(".keys")) {
+        let _ = fs.remove(&queue.join(name));
+    }
+}
+
 #[derive(Debug)]
 struct Lying {
     mutation: Mutation,

@@ -103,3 +103,27 @@ fn a_key_puts_no_record_where_nobody_looks() {
     }
     assert_eq!(nodes[0].count("hostile"), 12);
 }
+
+#[test]
+fn different_bodies_under_one_key_at_two_nodes_are_both_there() {
+    let nodes = start(2);
+    let key = uuid(now(), 1);
+    let bodies = ["one 0\none 1\n", "two 0\ntwo 1\ntwo 2\n"];
+    let sent: Vec<&str> = bodies.iter().flat_map(|body| body.lines()).collect();
+    for _ in 0..2 {
+        nodes.iter().zip(bodies).for_each(|(node, body)| send(node, &key, body));
+        assert_eq!(found(&nodes), sent);
+    }
+    let answer = nodes[0].post("/api/v1/ingest?label=app=retry", &[("Idempotency-Key", &key)], bodies[1].as_bytes());
+    assert_eq!(answer.expect(422).json()["accepted"], 0);
+    assert_eq!(found(&nodes), sent);
+}
+
+/// Where the second node does not know the key, the batch is there twice: for counts as well as for answers.
+#[test]
+fn a_batch_that_is_there_twice_is_counted_twice() {
+    let nodes = start(2);
+    let body = "one 0\none 1\n";
+    nodes.iter().for_each(|node| send(node, "no time in it", body));
+    assert_eq!(found(&nodes), ["one 0", "one 0", "one 1", "one 1"]);
+}

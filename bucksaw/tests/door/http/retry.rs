@@ -1,9 +1,10 @@
 //! `Idempotency-Key`: a body that is sent again is the same records.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use bucksaw_generate::{Config, Format};
 
+use crate::client::{Answer, Open};
 use crate::corpus::lines;
 use crate::node::Node;
 use crate::wait::wait_until;
@@ -83,7 +84,12 @@ fn a_retry_completes_what_was_begun() {
     drop(stream);
     node.kill();
     node.restart();
-    assert!((1..12_000).contains(&node.count("")), "{} records", node.count(""));
+    let begun = node.count("");
+    assert!((1..12_000).contains(&begun), "{begun} records");
+    // A body that begins otherwise is not the rest of it.
+    let other = [b"#", &text[1..]].concat();
+    node.post("/api/v1/ingest", &[KEY], &other).expect(422);
+    assert_eq!(node.count(""), begun);
     assert_eq!(node.post("/api/v1/ingest", &[KEY], &text).expect(200).json()["accepted"], 12_000);
     assert_eq!(node.count(""), 12_000);
     assert!(node.cli(&["query"]).stdout == text, "other text came back");
@@ -93,20 +99,169 @@ fn a_retry_completes_what_was_begun() {
     assert_eq!(node.count(""), 36_000);
 }
 
-/// A key stands for one body. What else is sent with it is taken for the same records, as far as there are as many.
-#[test]
-fn another_body_with_the_same_key_is_not_kept_beside_the_first() {
-    let node = Node::start(&["--segment-max-age", "200ms"]);
-    for body in ["first 0\nfirst 1\n", "other 0\nother 1\nother 2\n"] {
-        node.post("/api/v1/ingest", &[KEY], body.as_bytes()).expect(200);
+/// Sends the text in chunks of these lengths, over and over.
+fn post_in_chunks(node: &Node, target: &str, headers: &[(&str, &str)], text: &[u8], lengths: &[usize]) -> Answer {
+    let mut stream = node.connect("http");
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n{headers}\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut rest = text;
+    for length in lengths.iter().cycle() {
+        let (chunk, more) = rest.split_at(rest.len().min(*length));
+        stream.write_all(format!("{:x}\r\n", chunk.len()).as_bytes()).unwrap();
+        stream.write_all(&[chunk, b"\r\n"].concat()).unwrap();
+        rest = more;
+        if chunk.is_empty() {
+            break;
+        }
     }
-    let check = |when: &str| {
-        let lines = String::from_utf8(node.cli(&["query"]).stdout).unwrap();
-        let numbers: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').nth(1)).collect();
-        assert_eq!(numbers, ["0", "1", "2"], "{when}: {lines}");
-        assert_eq!(node.count(""), 3, "{when}");
+    let mut open = Open::read(stream).unwrap();
+    let mut body = Vec::new();
+    open.body.read_to_end(&mut body).unwrap();
+    Answer { status: open.status, headers: open.headers, body, trailers: Vec::new() }
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_body_is_the_same_records_however_it_arrives() {
+    let mut node = Node::start(&["--segment-max-age", "200ms", "--max-record-bytes", "20kB"]);
+    let mut long = lines(Config { format: Format::Text, size: Some(200), seed: 8 }, 15_000);
+    // Lines that are cut, also where a section ends, and an end without a line end.
+    long.splice(1_000_000..1_000_000, vec![b'x'; 100_000]);
+    long.extend_from_slice(&[b'y'; 300]);
+    let objects = |blank: &str| (0..100_000).flat_map(|at| format!("{{\"n\":{at}}}\n{blank}").into_bytes()).collect();
+    let (small, objects): (Vec<u8>, Vec<u8>) = (objects("\n"), objects(""));
+    let bodies = [("long", "text/plain", &long, &long), ("small", "application/x-ndjson", &small, &objects)];
+    for (key, kind, text, stored) in bodies {
+        let (all, target) = (node.count(""), format!("/api/v1/ingest?label=sent={key}"));
+        let headers = [("Idempotency-Key", key), ("Content-Type", kind)];
+        let accepted = node.post(&target, &headers, text).expect(200).json()["accepted"].as_u64().unwrap();
+        let check = |node: &Node, how: &str, answer: &Answer| {
+            assert_eq!(answer.status, 200, "{key}, {how}: {}", answer.text());
+            assert_eq!(answer.json()["accepted"], accepted, "{key}, {how}");
+            assert_eq!(node.count(""), all + accepted, "{key}, {how}");
+        };
+        for (encoding, packed) in [("gzip", gzip(text)), ("zstd", zstd::encode_all(&text[..], 1).unwrap())] {
+            let headers = [&headers[..], &[("Content-Encoding", encoding)]].concat();
+            check(&node, encoding, &node.post(&target, &headers, &packed));
+        }
+        check(&node, "in small chunks", &post_in_chunks(&node, &target, &headers, text, &[1, 7, 1_000, 4_095]));
+        node.kill();
+        node.restart();
+        check(
+            &node,
+            "in large chunks, after a kill",
+            &post_in_chunks(&node, &target, &headers, text, &[1 << 20, 123_457]),
+        );
+        node.wait_stored();
+        check(&node, "with the first in the store", &post_in_chunks(&node, &target, &headers, text, &[77_777]));
+        // What was cut is put together again, and blank lines are no objects.
+        let back = node.cli(&["query", &format!("sent={key}")]).stdout;
+        assert!(back == *stored, "{key}: {} bytes came back", back.len());
+    }
+}
+
+/// A key stands for one body.
+#[test]
+fn another_body_with_the_same_key_is_refused_and_the_first_stays() {
+    let mut node = Node::start(&["--segment-max-age", "200ms"]);
+    let target = |durability: &str| format!("/api/v1/ingest?durability={durability}&label=app={durability}");
+    let first = "first 0\nfirst 1\n";
+    let (json, timed) = ("{\"a\":1}\n", "01");
+    let all = ["fast", "durable", "bulk"];
+    for durability in all {
+        let headers = [("Idempotency-Key", durability)];
+        node.post(&target(durability), &headers, first.as_bytes()).expect(200);
+    }
+    let check = |node: &Node, when: &str| {
+        for durability in all {
+            let headers = [("Idempotency-Key", durability)];
+            for other in ["other 0\nother 1\nother 2\n", "first 0\n", "first 0\nfirst 1\nfirst 2\n", "first 0\nfirst 1"]
+            {
+                let answer = node.post(&target(durability), &headers, other.as_bytes()).expect(422).json();
+                assert_eq!(answer["accepted"], 0, "{durability}, {when}");
+                assert!(
+                    answer["error"].as_str().unwrap().starts_with("this Idempotency-Key was used with another body")
+                );
+            }
+            // Other labels are other records.
+            let elsewhere = format!("{}&label=x=y", target(durability));
+            node.post(&elsewhere, &headers, first.as_bytes()).expect(422);
+            // The first may come again, with any promise.
+            for promise in all {
+                let target = format!("/api/v1/ingest?durability={promise}&label=app={durability}");
+                node.post(&target, &headers, first.as_bytes()).expect(200);
+            }
+        }
+        assert_eq!(node.count(""), 6, "{when}");
+        assert_eq!(String::from_utf8(node.cli(&["query"]).stdout).unwrap(), first.repeat(3), "{when}");
     };
-    check("in the queue");
+    check(&node, "in the queue");
+    node.kill();
+    node.restart();
+    check(&node, "after a kill");
     node.wait_stored();
-    check("in the store");
+    check(&node, "in the store");
+    assert!(node.terminate().success());
+    node.restart();
+    check(&node, "after a stop");
+    // How the body is read counts, too.
+    let key = [("Idempotency-Key", timed)];
+    node.post("/api/v1/ingest", &key, json.as_bytes()).expect(200);
+    node.post("/api/v1/ingest", &[key[0], ("Content-Type", "application/x-ndjson")], json.as_bytes()).expect(422);
+}
+
+#[test]
+fn of_a_long_body_what_is_the_same_is_kept_once() {
+    let mut node = Node::start(&[]);
+    let text = lines(Config { format: Format::Text, size: Some(LINE_BYTES - 1), seed: 9 }, 20_000);
+    node.post("/api/v1/ingest", &[KEY], &text).expect(200);
+    let changed = |at: usize| {
+        let mut other = text.clone();
+        other[at] = b'#';
+        other
+    };
+    let shorter = &text[..text.len() - LINE_BYTES];
+    let longer = [&text[..], &text[..LINE_BYTES]].concat();
+    let others = [changed(10), changed(2_500_000), changed(text.len() - 10), shorter.to_vec(), longer];
+    for restarts in [false, true] {
+        if restarts {
+            node.kill();
+            node.restart();
+        }
+        for (number, other) in (0..).zip(&others) {
+            let answer = node.post("/api/v1/ingest", &[KEY], other).expect(422).json();
+            let sections = [0, 2, 3, 3, 3][number];
+            let accepted = answer["accepted"].as_u64().unwrap() * LINE_BYTES as u64;
+            assert_eq!(accepted.div_ceil(1 << 20), sections, "body {number}: {answer}");
+        }
+        assert_eq!(node.count(""), 20_000);
+        assert!(node.cli(&["query"]).stdout == text, "other text came back");
+    }
+}
+
+#[test]
+fn of_different_bodies_at_once_one_is_taken() {
+    let node = Node::start(&[]);
+    let bodies: Vec<String> = (0..8).map(|body| (0..100).map(|line| format!("{body} {line}\n")).collect()).collect();
+    for round in 0..10 {
+        let key = format!("round {round}");
+        let statuses: Vec<u16> = std::thread::scope(|scope| {
+            let send = |body: &String| {
+                node.post("/api/v1/ingest?durability=durable", &[("Idempotency-Key", &key)], body.as_bytes())
+            };
+            let threads: Vec<_> = bodies.iter().map(|body| scope.spawn(move || send(body).status)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
+        assert_eq!(statuses.iter().filter(|status| **status == 422).count(), 7, "{statuses:?}");
+        assert_eq!(node.count(""), (round + 1) * 100);
+    }
 }

@@ -7,6 +7,7 @@
 mod body;
 mod budget;
 mod feed;
+mod key_sync;
 mod ndjson;
 mod pipeline;
 mod promise;
@@ -17,8 +18,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_doors::Entropy;
-use bucksaw_ingest::Durability;
 use bucksaw_ingest::guide::{Guide, How, Port};
+use bucksaw_ingest::{Batch, Durability};
 use bucksaw_record::{Id, Labels, Producer};
 use serde_json::{Value, json};
 
@@ -28,7 +29,8 @@ use crate::params::Params;
 pub(crate) use body::Unpacker;
 pub(crate) use budget::Budget;
 use feed::feed;
-use pipeline::{Kind, PIECE_BYTES, Pipeline};
+pub(crate) use key_sync::KeySync;
+use pipeline::{Kind, Numbers, PIECE_BYTES, Pipeline};
 use promise::Promise;
 
 /// From this level on others are named in each answer.
@@ -75,12 +77,12 @@ async fn take(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Resu
     if app.queue().is_full() {
         return Err(bucksaw_ingest::Refusal::Full.into());
     }
-    let first = match key_of(&headers)? {
-        Some(key) => app.queue().keyed(key, app.now()),
-        None => Id::new(app.now(), Producer::drawn(app.doors.entropy.next_u64()), 0),
+    let numbers = match key_of(&headers)? {
+        Some(key) => Numbers::Keyed(Batch::new(key, &about(kind, &labels))),
+        None => Numbers::Next(Id::new(app.now(), Producer::drawn(app.doors.entropy.next_u64()), 0)),
     };
     let promise = Promise::default();
-    let mut pipeline = Pipeline::new(app.clone(), kind, labels, durability, first, promise.clone());
+    let mut pipeline = Pipeline::new(app.clone(), kind, labels, durability, numbers, promise.clone());
     if axum::body::HttpBody::size_hint(&body).lower() > PIECE_BYTES as u64 {
         pipeline.divide();
     }
@@ -90,7 +92,12 @@ async fn take(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Resu
         app.queue().flush_bulk();
     }
     let (accepted, rejected) = (pipeline.accepted(), pipeline.rejected());
-    promise.kept().await.map_err(|refusal| ApiError::from(refusal).after(0))?;
+    let kept = async { promise.kept().await.map_err(|refusal| ApiError::from(refusal).after(0)) };
+    if durability != Durability::Fast && pipeline.batch().is_some_and(Batch::rests_on_memory) {
+        tokio::try_join!(kept, app.key_sync.upto(app.queue()))?;
+    } else {
+        kept.await?;
+    }
     if accepted == 0 && rejected > 0 {
         let first = pipeline.errors().first().map(|(line, error)| format!("line {line}: {error}"));
         return Err(ApiError::bad(format!("no record was accepted: {}", first.unwrap_or_default())));
@@ -118,6 +125,16 @@ fn kind_of(headers: &HeaderMap) -> Result<Kind, ApiError> {
             format!("Content-Type {other} is not known: send lines as text/plain, or records as application/x-ndjson"),
         )),
     }
+}
+
+/// What makes the records of a body what they are, beside its text.
+fn about(kind: Kind, labels: &Labels) -> Vec<u8> {
+    let mut about = vec![match kind {
+        Kind::Lines => 0,
+        Kind::Ndjson => 1,
+    }];
+    labels.encode(&mut about);
+    about
 }
 
 fn encoding_of(headers: &HeaderMap) -> Result<&str, ApiError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bucksaw_ingest::{BySource, Durability, Records, Refusal, Source};
+use bucksaw_ingest::{Batch, BySource, Durability, Records, Refusal, Source};
 use bucksaw_record::{Cut, Cutter, Id, Labels, Marks, Millis};
 use bucksaw_segment::Sides;
 
@@ -42,13 +42,27 @@ pub(crate) enum Kind {
     Ndjson,
 }
 
+/// Who numbers the records of a body.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    /// Each record gets the next number.
+    Next(Id),
+    /// The queue numbers each section, by the key and by what is in it.
+    Keyed(Batch),
+}
+
 /// Takes the text of one body.
+///
+/// A body with a key is cut into sections at places that only its text decides, so that a retry is cut alike however its bytes
+/// arrive: where it has come by another [`PIECE_BYTES`], and before each object beyond [`PIECE_OBJECTS`].
 pub(crate) struct Pipeline {
     app: App,
     kind: Kind,
     labels: Labels,
     durability: Durability,
-    next: Id,
+    numbers: Numbers,
+    /// Bytes of text up to the end of the section, of a body with a key.
+    section_left: usize,
     promise: Promise,
     cutter: Cutter,
     piece: Piece,
@@ -75,7 +89,7 @@ impl Pipeline {
         kind: Kind,
         labels: Labels,
         durability: Durability,
-        first: Id,
+        numbers: Numbers,
         promise: Promise,
     ) -> Self {
         Self {
@@ -84,7 +98,8 @@ impl Pipeline {
             kind,
             labels,
             durability,
-            next: first,
+            numbers,
+            section_left: PIECE_BYTES,
             promise,
             piece: Piece::default(),
             is_long: false,
@@ -101,6 +116,14 @@ impl Pipeline {
 
     pub(crate) fn rejected(&self) -> u64 {
         self.rejected
+    }
+
+    /// The batch, of a body with a key.
+    pub(crate) fn batch(&self) -> Option<&Batch> {
+        match &self.numbers {
+            Numbers::Next(_) => None,
+            Numbers::Keyed(batch) => Some(batch),
+        }
     }
 
     pub(crate) fn errors(&self) -> &[(u64, String)] {
@@ -139,14 +162,30 @@ impl Pipeline {
         self.is_long = true;
     }
 
-    /// Whether the body is too long to be taken whole or not at all, so that a piece may go to the queue at any time.
+    /// Whether the body is too long to be taken whole or not at all, so that a piece may go to the queue at any time. A body
+    /// with a key is cut by its text alone.
     pub(crate) fn is_divided(&self) -> bool {
-        self.is_long || self.accepted > 0
+        !self.is_keyed() && (self.is_long || self.accepted > 0)
+    }
+
+    fn is_keyed(&self) -> bool {
+        self.batch().is_some()
     }
 
     /// Takes more of the text.
     pub(crate) fn push(&mut self, text: &[u8]) -> Result<(), ApiError> {
-        for portion in text.chunks(PORTION_BYTES) {
+        let mut text = text;
+        while !text.is_empty() {
+            if self.is_keyed() && self.section_left == 0 {
+                self.send()?;
+                self.section_left = PIECE_BYTES;
+            }
+            let most = if self.is_keyed() { self.section_left.min(PORTION_BYTES) } else { PORTION_BYTES };
+            let (portion, more) = text.split_at(text.len().min(most));
+            text = more;
+            if self.is_keyed() {
+                self.section_left -= portion.len();
+            }
             let cut = self.cutter.cut(portion);
             let rest = cut.rest();
             match self.kind {
@@ -157,10 +196,10 @@ impl Pipeline {
                 Kind::Ndjson => {
                     let (text, marks) = (cut.parts.concat(), cut.marks);
                     self.cutter.advance(portion, rest);
-                    self.take_objects(&text, &marks);
+                    self.take_objects(&text, &marks)?;
                 }
             }
-            if self.piece.text.len() >= PIECE_BYTES || self.piece.times.len() >= PIECE_OBJECTS {
+            if !self.is_keyed() && (self.piece.text.len() >= PIECE_BYTES || self.piece.times.len() >= PIECE_OBJECTS) {
                 self.send()?;
             }
         }
@@ -181,25 +220,31 @@ impl Pipeline {
                 Kind::Lines => self.piece.push_lines(&cut),
                 Kind::Ndjson => {
                     let (text, marks) = (cut.parts.concat(), cut.marks);
-                    self.take_objects(&text, &marks);
+                    self.take_objects(&text, &marks)?;
                 }
             }
         }
         self.cutter.clear();
-        self.send()
+        self.give(true)
     }
 
-    fn take_objects(&mut self, text: &[u8], marks: &Marks) {
+    fn take_objects(&mut self, text: &[u8], marks: &Marks) -> Result<(), ApiError> {
         for (row, line) in (0..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
             self.line += 1;
             if line.trim_ascii().is_empty() {
                 continue;
             }
             match event_time(line) {
-                Ok(time) => self.piece.push_object(line, marks.of(row), time),
+                Ok(time) => {
+                    if self.is_keyed() && self.piece.times.len() >= PIECE_OBJECTS {
+                        self.send()?;
+                    }
+                    self.piece.push_object(line, marks.of(row), time);
+                }
                 Err(error) => self.reject(&format!("not a JSON object: {error}")),
             }
         }
+        Ok(())
     }
 
     fn reject(&mut self, error: &str) {
@@ -212,16 +257,35 @@ impl Pipeline {
 
     /// Appends what is gathered to the queue.
     pub(crate) fn send(&mut self) -> Result<(), ApiError> {
+        self.give(false)
+    }
+
+    /// The id of the first record of a piece, and the time by which stated times are judged.
+    fn number(&mut self, piece: &Piece, is_last: bool) -> Result<(Id, Millis), ApiError> {
+        match &mut self.numbers {
+            Numbers::Next(next) => Ok((*next, self.app.now())),
+            Numbers::Keyed(batch) => {
+                let marks: Vec<u8> =
+                    piece.marks.iter().flat_map(|(row, bits)| [&row.to_le_bytes()[..], &[bits]].concat()).collect();
+                let first = self.app.queue().number(batch, &[&piece.text, &marks], is_last)?;
+                // A retry has to come to the same times, whenever it comes.
+                Ok((first, batch.base().unwrap_or(first.at())))
+            }
+        }
+    }
+
+    fn give(&mut self, is_last: bool) -> Result<(), ApiError> {
         if self.piece.count == 0 {
-            return Ok(());
+            return match &self.numbers {
+                Numbers::Keyed(batch) if is_last => Ok(self.app.queue().end_batch(batch)?),
+                _ => Ok(()),
+            };
         }
         let mut piece = std::mem::take(&mut self.piece);
         let now = self.app.now();
-        let metrics = self.app.queue().metrics();
         let cut = piece.marks.iter().filter(|(_, bits)| bits & Marks::CUT != 0).count();
-        let base = self.next.at();
-        // A retry has to come to the same times, whenever it comes.
-        let arrival = if self.next.producer().is_keyed() { base.min(now) } else { now };
+        let (first, arrival) = self.number(&piece, is_last)?;
+        let base = first.at();
         let mut replaced = 0;
         let times = piece.times.iter().any(Option::is_some).then(|| {
             let time = |stated: &Option<(Millis, u32)>| match stated {
@@ -238,13 +302,13 @@ impl Pipeline {
         });
         let mut sides = Vec::new();
         let flags = Sides { times, lengths: None, marks: std::mem::take(&mut piece.marks) }.encode(base, &mut sides);
-        let Some(next) = self.next.step(piece.count) else {
+        let Some(next) = first.step(piece.count) else {
             return Err(ApiError::bad("a body of more than 4,294,967,295 records: send several"));
         };
         let records = Records {
             source: Source::Http,
             labels: &self.labels,
-            first: self.next,
+            first,
             count: piece.count,
             accepted: now,
             flags,
@@ -252,9 +316,12 @@ impl Pipeline {
             text: &[&piece.text],
         };
         self.append(&records)?;
+        let metrics = self.app.queue().metrics();
         metrics.cut_records.get_or_create(&by_source()).inc_by(cut as u64);
         metrics.times_replaced.get_or_create(&by_source()).inc_by(replaced);
-        self.next = next;
+        if let Numbers::Next(own) = &mut self.numbers {
+            *own = next;
+        }
         self.accepted += u64::from(piece.count);
         // The next piece has the same buffers.
         piece.clear();

@@ -3,7 +3,7 @@
 //! ```text
 //!   varint streams, then for each: varint bytes · the labels
 //!   varint sources, then for each: 16 bytes: a queue segment whose records are in here
-//!   varint keys, then for each: varint producer · varint ms: batches with a key, and the time of their first try
+//!   varint keys, then for each: varint producer · varint ms: batches with a key, and the time of their first try; none today
 //!   a byte: 1 when a merge made this; then 16 bytes its id · varint files that it made · varint inputs, for each 16 bytes
 //!   varint blocks, then for each:
 //!     varint offset
@@ -27,7 +27,7 @@ pub struct Footer {
     /// The queue segments that were gathered into this one. Until their own node forgets them, they must not be answered
     /// from beside this.
     pub sources: Vec<Id>,
-    /// Batches with a key whose records are in here, and the time of their first try: for a day, a retry must find them.
+    /// Batches with a key whose records are in here, and the time of their first try. Only earlier versions wrote any.
     pub keys: Vec<(Producer, Millis)>,
     /// The merge that made this segment, if one did.
     pub merge: Option<Merge>,

@@ -34,7 +34,7 @@ pub struct Writer {
 pub struct Origin {
     /// The queue segments that were gathered.
     pub sources: Vec<Id>,
-    /// The batches with a key, and the time of their first try.
+    /// Batches with a key, and the time of their first try: of earlier versions. Empty now, as the queue remembers keys.
     pub keys: Vec<(Producer, Millis)>,
     /// The merge, if one made it.
     pub merge: Option<Merge>,

@@ -50,9 +50,8 @@ impl Shelf {
     pub(crate) fn extract(self: &Arc<Self>, window: Window, ids: &Arc<Ids>) -> Result<Option<Extract>, StoreError> {
         let is_pressed = || self.is_pressed();
         let turns = &self.repair_aside.begin(&is_pressed);
-        let (mut units, mut keys, mut text_bytes) = (Vec::new(), Vec::new(), 0.0);
+        let (mut units, mut text_bytes) = (Vec::new(), 0.0);
         for segment in self.segments().iter() {
-            let before = units.len();
             for (block, entry) in self.touched(segment, window) {
                 if !ids.producers().any(|producer| entry.reach.may_hold(producer)) {
                     continue;
@@ -66,15 +65,10 @@ impl Shelf {
                     text_bytes += entry.reach.text_bytes as f64 * wanted as f64 / entry.reach.records.max(1) as f64;
                 }
             }
-            if units.len() > before {
-                keys.extend(segment.footer().keys.iter().filter(|(producer, _)| ids.has(*producer)));
-            }
         }
         if units.is_empty() {
             return Ok(None);
         }
-        keys.sort_unstable();
-        keys.dedup_by_key(|(producer, _)| *producer);
         let stays = text_bytes >= self.config.full_block() as f64;
         let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
         let block_bytes = self.config.full_block();
@@ -85,8 +79,7 @@ impl Shelf {
         let inputs = Inputs::only(window, Arc::clone(ids));
         merge.run(inputs, units, &mut output).map_err(|failed| merge_error(failed, &file.path))?;
         // It says nothing of the queue segments that its records come from: it does not have all that they had.
-        let origin = Origin { keys, ..Origin::default() };
-        output.0.writer.seal(origin).map_err(StoreError::io("write", &file.path))?;
+        output.0.writer.seal(Origin::default()).map_err(StoreError::io("write", &file.path))?;
         let opened = self.doors.fs.open(&file.path).map_err(StoreError::io("open", &file.path))?;
         let reader = Reader::open(opened, &file.path).map_err(StoreError::Written)?;
         Ok(Some(Extract { stored: Arc::new(Stored::new(reader)), _file: file }))

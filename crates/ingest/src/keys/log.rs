@@ -1,0 +1,274 @@
+//! What is remembered of keys, on disk: `queue/<id>.keys`, appended to.
+//!
+//! ```text
+//!   offset  size  field     meaning (little-endian)
+//!        0     8  magic     "BSWKEYS1"
+//!        8        entries   40 bytes each:
+//!                   4  crc32c    over the 36 bytes that follow; seeded with the crc32c of the file's id
+//!                   4  number    of the section within its batch
+//!                   8  key       XXH3 of the key
+//!                   8  base      Unix ms: the time of the batch
+//!                   8  producer  of the section; the top bit is 1 when the batch ends with it
+//!                   8  seen      Unix ms of the node's clock when it took the first section
+//! ```
+//! A run of the node begins a file of its own with its first note, and writes into it all that is remembered. Then the files
+//! before it are removed. The same is done when most of a file is forgotten, and after a failed sync: what was written since
+//! the last success may be lost, and is in memory.
+//!
+//! Entries that cannot be read are passed over and told of in the log: their keys are forgotten.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bucksaw_doors::{Doors, File};
+use bucksaw_record::{Id, Millis, Producer};
+use tracing::warn;
+
+use super::Memory;
+
+const MAGIC: [u8; 8] = *b"BSWKEYS1";
+const ENTRY_LEN: usize = 40;
+const LAST: u64 = 1 << 63;
+
+/// A file may have so many entries, and twice as many as are remembered.
+const ENTRIES_MIN: usize = 1 << 16;
+
+/// Entries that are read or written at a time.
+const ENTRIES_AT_ONCE: usize = 4 << 10;
+
+/// A section of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) key: u64,
+    pub(super) number: u32,
+    pub(super) base: Millis,
+    pub(super) producer: Producer,
+    pub(super) is_last: bool,
+    pub(super) seen: Millis,
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    doors: Doors,
+    dir: PathBuf,
+    open: Option<Open>,
+    /// Files whose entries are to be written again, and then to be removed.
+    old: Vec<PathBuf>,
+    written: u64,
+    synced: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    id: Id,
+    entries: usize,
+    name_synced: bool,
+}
+
+/// A sync that is under way without the lock.
+#[derive(Debug)]
+pub(super) struct Sync {
+    doors: Doors,
+    dir: PathBuf,
+    /// `None` when nothing has to be synced.
+    of: Option<(Arc<dyn File>, Id, bool)>,
+    written: u64,
+}
+
+impl Log {
+    pub(super) fn new(doors: Doors, dir: PathBuf) -> Self {
+        Self { doors, dir, open: None, old: Vec::new(), written: 0, synced: 0 }
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub(super) fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// Reads what earlier runs wrote; to be called once, at the start.
+    pub(super) fn read(&mut self, names: &[String], each: &mut dyn FnMut(&Entry)) {
+        for name in names {
+            let Some(id) = name.strip_suffix(".keys").and_then(|id| id.parse::<Id>().ok()) else { continue };
+            let path = self.dir.join(name);
+            match read(&self.doors, &path, id, each) {
+                Ok(0) => self.old.push(path),
+                Ok(unreadable) => {
+                    warn!(path = %path.display(), unreadable, "notes of batch keys cannot be read: a retry of such a batch may be stored as new records");
+                    self.old.push(path);
+                }
+                Err(error) => {
+                    // It stays: the next start may be able to read it.
+                    warn!(path = %path.display(), %error, "batch keys cannot be read: a retry of such a batch may be stored as new records");
+                }
+            }
+        }
+    }
+
+    /// Writes one more entry, beside all that is remembered already.
+    pub(super) fn append(&mut self, entry: &Entry, known: &Memory) -> io::Result<()> {
+        let is_long = |open: &Open| open.entries >= ENTRIES_MIN.max(2 * known.entries_len());
+        if self.open.as_ref().is_some_and(is_long) {
+            self.give_up();
+        }
+        if self.open.is_none() {
+            self.begin(known)?;
+        }
+        let Some(open) = &mut self.open else { return Err(io::ErrorKind::Other.into()) };
+        if let Err(error) = open.file.append(&[&entry.encode(open.id)]) {
+            // A part of it may be there, and entries have their places.
+            if open.file.truncate(open.end()).is_err() {
+                self.give_up();
+            }
+            return Err(error);
+        }
+        open.entries += 1;
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Begins a sync of all that was written.
+    pub(super) fn begin_sync(&mut self, known: &Memory) -> io::Result<Sync> {
+        let (doors, dir, written) = (self.doors.clone(), self.dir.clone(), self.written);
+        if self.open.is_none() && written > self.synced {
+            self.begin(known)?;
+        }
+        let of = self.open.as_ref().filter(|_| written > self.synced);
+        Ok(Sync { doors, dir, of: of.map(|open| (Arc::clone(&open.file), open.id, open.name_synced)), written })
+    }
+
+    pub(super) fn end_sync(&mut self, sync: &Sync, is_synced: bool) {
+        let Some((_, id, _)) = &sync.of else { return };
+        // It may have been given up meanwhile: then all was written again, or will be.
+        let Some(open) = self.open.as_mut().filter(|open| open.id == *id) else { return };
+        if is_synced {
+            open.name_synced = true;
+            self.synced = self.synced.max(sync.written);
+        } else {
+            self.give_up();
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.old.extend(self.open.take().map(|open| open.path));
+    }
+
+    /// Begins a file with all that is remembered, in place of those before.
+    fn begin(&mut self, known: &Memory) -> io::Result<()> {
+        let id = Id::new(Millis(self.doors.clock.unix_ms()), Producer::drawn(self.doors.entropy.next_u64()), 0);
+        let path = self.dir.join(format!("{id}.keys"));
+        let file = self.doors.fs.create(&path)?;
+        let mut open = Open { file, path, id, entries: 0, name_synced: false };
+        let written = self.fill(&mut open, known);
+        if let Err(error) = written {
+            let _ = self.doors.fs.remove(&open.path);
+            return Err(error);
+        }
+        if open.name_synced {
+            // What was given up is here.
+            self.synced = self.written;
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    fn fill(&mut self, open: &mut Open, known: &Memory) -> io::Result<()> {
+        open.file.append(&[&MAGIC])?;
+        let mut bytes = Vec::new();
+        for entry in known.entries() {
+            bytes.extend_from_slice(&entry.encode(open.id));
+            open.entries += 1;
+            if bytes.len() >= ENTRIES_AT_ONCE * ENTRY_LEN {
+                open.file.append(&[&bytes])?;
+                bytes.clear();
+            }
+        }
+        open.file.append(&[&bytes])?;
+        if !self.old.is_empty() {
+            open.file.sync()?;
+            self.doors.fs.sync_dir(&self.dir)?;
+            open.name_synced = true;
+            for path in self.old.drain(..) {
+                if let Err(error) = self.doors.fs.remove(&path) {
+                    warn!(path = %path.display(), %error, "cannot remove a file of batch keys that is not needed any more");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    fn end(&self) -> u64 {
+        (MAGIC.len() + self.entries * ENTRY_LEN) as u64
+    }
+}
+
+impl Sync {
+    pub(super) fn run(&self) -> io::Result<()> {
+        let Some((file, _, name_synced)) = &self.of else { return Ok(()) };
+        file.sync()?;
+        if *name_synced { Ok(()) } else { self.doors.fs.sync_dir(&self.dir) }
+    }
+}
+
+impl Entry {
+    pub(super) fn encode(&self, id: Id) -> [u8; ENTRY_LEN] {
+        let mut bytes = [0; ENTRY_LEN];
+        let producer = self.producer.bits() | if self.is_last { LAST } else { 0 };
+        let parts = [self.key, self.base.0, producer, self.seen.0].map(u64::to_le_bytes).concat();
+        let rest = [&self.number.to_le_bytes()[..], &parts].concat();
+        let crc = crc32c::crc32c_append(bucksaw_segment::queue::seed(id), &rest);
+        for (to, from) in bytes.iter_mut().zip(crc.to_le_bytes().iter().chain(&rest)) {
+            *to = *from;
+        }
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8], id: Id) -> Option<Self> {
+        let (crc, rest) = bytes.split_first_chunk()?;
+        if u32::from_le_bytes(*crc) != crc32c::crc32c_append(bucksaw_segment::queue::seed(id), rest) {
+            return None;
+        }
+        let (number, rest) = rest.split_first_chunk()?;
+        let (key, rest) = rest.split_first_chunk()?;
+        let (base, rest) = rest.split_first_chunk()?;
+        let (producer, rest) = rest.split_first_chunk()?;
+        let (seen, _) = rest.split_first_chunk()?;
+        let producer = u64::from_le_bytes(*producer);
+        Some(Self {
+            key: u64::from_le_bytes(*key),
+            number: u32::from_le_bytes(*number),
+            base: Millis(u64::from_le_bytes(*base)),
+            producer: Producer::new(producer),
+            is_last: producer & LAST != 0,
+            seen: Millis(u64::from_le_bytes(*seen)),
+        })
+    }
+}
+
+/// Reads a file; gives how many entries cannot be read.
+fn read(doors: &Doors, path: &Path, id: Id, each: &mut dyn FnMut(&Entry)) -> io::Result<u64> {
+    let file = doors.fs.open(path)?;
+    let mut at = MAGIC.len() as u64;
+    let mut bytes = vec![0; ENTRIES_AT_ONCE * ENTRY_LEN];
+    let mut unreadable = 0;
+    loop {
+        let got = file.read_at(at, &mut bytes)?;
+        if got == 0 {
+            return Ok(unreadable);
+        }
+        for entry in bytes.get(..got).unwrap_or_default().chunks(ENTRY_LEN) {
+            match Entry::decode(entry, id) {
+                Some(entry) => each(&entry),
+                None => unreadable += 1,
+            }
+        }
+        at += got as u64;
+    }
+}
