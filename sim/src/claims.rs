@@ -58,7 +58,9 @@ impl Claims {
     ) -> Vec<Violation> {
         let wanted = fleet.copies.min(fleet.stores()).saturating_sub(self.spoilt);
         let both = fleet.held(at);
-        let due = ledger.still(held.intersection(&both));
+        // What the store has taken since it claimed this, and has not yet told the queues, rests on these.
+        let waiting = fleet.waiting_ids();
+        let due = ledger.still(held.intersection(&both).filter(|id| !waiting.contains(id)));
         let count = |id: &Id| stored.get(id).map_or(0, |(count, _)| *count);
         let few = due.into_iter().map(|id| (id, count(&id))).filter(|(_, count)| *count < wanted);
         few.map(|(id, count)| Violation::Underkept(id, count)).collect()

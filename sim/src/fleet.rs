@@ -141,6 +141,12 @@ impl Fleet {
         self.stored().into_iter().filter(is_kept).map(|(id, _)| id).collect()
     }
 
+    /// Records that queues still have: what a store makes of them counts only when they are told.
+    pub(crate) fn waiting_ids(&self) -> BTreeSet<Id> {
+        let left = self.machines.iter().filter(|machine| !machine.destroyed);
+        left.flat_map(|machine| waiting_on_disk(&machine.host.fs())).collect()
+    }
+
     /// Segments that wait in queues, and no store has taken.
     pub(crate) fn waiting(&self) -> usize {
         self.nodes().map(|(_, node)| node.queue.segments().len()).sum()

@@ -97,10 +97,13 @@ impl Log {
             let Some(id) = name.strip_suffix(".keys").and_then(|id| id.parse::<Id>().ok()) else { continue };
             let path = self.dir.join(name);
             match read(&self.doors, &path, id, each) {
-                Ok(0) => self.old.push(path),
                 Ok(unreadable) => {
-                    warn!(path = %path.display(), unreadable, "notes of batch keys cannot be read: a retry of such a batch may be stored as new records");
+                    if unreadable > 0 {
+                        warn!(path = %path.display(), unreadable, "notes of batch keys cannot be read: a retry of such a batch may be stored as new records");
+                    }
                     self.old.push(path);
+                    // It may not be synced.
+                    self.written = 1;
                 }
                 Err(error) => {
                     // It stays: the next start may be able to read it.

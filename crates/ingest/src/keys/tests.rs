@@ -204,6 +204,18 @@ fn keys_that_are_synced_survive_a_power_cut() {
 }
 
 #[test]
+fn a_key_that_an_earlier_run_did_not_sync_is_synced_for_a_retry() {
+    let machine = Machine::new();
+    let first = taken(&machine.open(), "a", &["one"]);
+    let queue = machine.open();
+    assert_eq!(taken(&queue, "a", &["one"]), first);
+    assert!(queue.keys_written() > queue.keys_synced());
+    queue.sync_keys().unwrap();
+    let machine = Machine { fs: machine.fs.cut_power(sim::Loss::All, 1), ..machine };
+    assert_eq!(taken(&machine.open(), "a", &["one"]), first);
+}
+
+#[test]
 fn after_a_failed_sync_all_is_written_again() {
     let machine = Machine::new();
     let queue = machine.open();
