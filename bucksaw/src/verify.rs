@@ -1,129 +1,187 @@
-//! `bucksaw verify`: checks every segment of a data directory, and changes nothing.
+//! `bucksaw verify`: checks every segment of a data directory, and with `--repair` mends what can be mended.
 //!
-//! It may run beside a node that uses the directory: what is being written is checked as far as it goes, and a file that
-//! goes away meanwhile was merged or has expired.
+//! Without `--repair` it changes nothing and may run beside a node that uses the directory: what is being written is checked
+//! as far as it goes, and a file that goes away meanwhile was merged or has expired. A repair takes the directory's lock.
 
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
-use anyhow::Context as _;
-use bucksaw_doors::{Doors, Fs as _, real};
-use bucksaw_segment::ReadError;
-use bucksaw_segment::queue::{Tail, survey};
-use bucksaw_segment::shelf::Reader;
+use anyhow::{Context as _, bail};
+use bucksaw_doors::{Doors, Lock};
+use bucksaw_segment::health::{Aside, Checked, Mended};
+use bucksaw_segment::{Health, Loss, ReadError};
 
 use crate::args::VerifyArgs;
 use crate::exit::Exit;
 use crate::failure::{PipeClosed, Usage};
 
-#[derive(Default)]
-struct Tally {
-    segments: u64,
-    records: u64,
-    damaged: u64,
-}
-
 pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
-    let dir = &args.dir;
-    let present = |name: &str| real::Fs.list(&dir.join(name)).is_ok();
+    let (doors, dir) = (Doors::real(), &args.dir);
+    let present = |name: &str| doors.fs.list(&dir.join(name)).is_ok();
     if !present("queue") && !present("shelf") {
         let shown = dir.display();
         return Err(Usage(format!("{shown} is no data directory: there is neither queue nor shelf in it")).into());
     }
-    let mut tally = Tally::default();
+    let _lock = if args.repair { Some(lock(&doors, dir)?) } else { None };
+    let loss = Loss::default();
+    let mut tally = Tally { doors, repair: args.repair, segments: 0, records: 0, damaged: 0, mended: 0, loss };
     for part in ["queue", "shelf", "shelf/trash"] {
-        let mut names = match real::Fs.list(&dir.join(part)) {
+        let mut names = match tally.doors.fs.list(&dir.join(part)) {
             Ok(names) => names,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error).with_context(|| format!("cannot list {}", dir.join(part).display())),
         };
         names.sort_unstable();
         for name in names {
-            let path = dir.join(part).join(&name);
-            if let Some(found) = check(&path, &name, part == "queue") {
-                tally.take(&format!("{part}/{name}"), found)?;
-            }
+            tally.take(part, &name, check(&tally.doors, dir, part, &name))?;
         }
     }
-    let Tally { segments, records, damaged } = tally;
-    say(&format!("{segments} segments, {records} records, {damaged} damaged"))?;
-    Ok(if damaged == 0 { Exit::Done } else { Exit::Failed })
+    tally.end()
 }
 
-/// The records of a segment and what is wrong with it; `None` when the file is none or is gone.
-fn check(path: &Path, name: &str, queue: bool) -> Option<(u64, Vec<String>)> {
-    let found = match (name.rsplit_once('.')?.1, queue) {
-        (state @ ("active" | "pending" | "committed"), true) => check_queue(path, name, state),
-        ("seg", false) => check_shelf(path),
-        ("damaged", _) => return Some((0, vec!["was set aside as damaged".to_owned()])),
-        _ => return None,
+fn lock(doors: &Doors, dir: &Path) -> anyhow::Result<Box<dyn Lock>> {
+    let shown = dir.display();
+    match doors.fs.lock(&dir.join("LOCK")) {
+        Ok(lock) => Ok(lock),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            bail!("a node uses {shown}: stop it before a repair, or check without --repair")
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot lock the data directory {shown}")),
+    }
+}
+
+/// A file that was checked; `None` when it is no segment, or is gone.
+fn check(doors: &Doors, dir: &Path, part: &str, name: &str) -> Result<Option<Box<dyn Checked>>, ReadError> {
+    let path = dir.join(part).join(name);
+    let checked = if part == "queue" {
+        bucksaw_ingest::mend::check(doors, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn Checked>))
+    } else {
+        bucksaw_store::mend::check(&*doors.fs, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn Checked>))
     };
-    match found {
-        Ok(found) => Some(found),
-        Err(ReadError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
-        Err(error) => Some((0, vec![error.to_string()])),
+    match checked {
+        Err(ReadError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        checked => checked,
     }
 }
 
-fn open(path: &Path) -> Result<std::sync::Arc<dyn bucksaw_doors::File>, ReadError> {
-    Doors::real().fs.open(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })
-}
-
-fn check_queue(path: &Path, name: &str, state: &str) -> Result<(u64, Vec<String>), ReadError> {
-    let Some(id) = name.split_once('.').and_then(|(id, _)| id.parse().ok()) else { return Ok((0, Vec::new())) };
-    let found = survey(&open(path)?, path, id)?;
-    let mut wrong: Vec<String> = found.damage.iter().map(ToString::to_string).collect();
-    if let Some(missing) = found.missing_records().filter(|missing| *missing > 0) {
-        wrong.push(format!("{missing} records are missing"));
-    }
-    wrong.extend(found.harmless.iter().map(|damage| format!("{damage} (no record is missing)")));
-    if state == "pending" && bucksaw_ingest::must_be_sealed(id) && found.seal.is_none() {
-        wrong.push(format!(
-            "damaged at byte {}: the segment was closed and has no sound seal, so records may be missing; a power cut can leave \
-             the same of records that were not synced",
-            found.end
-        ));
-    } else if let Tail::Broken(damage) = &found.tail {
-        wrong.push(damage.to_string());
-    }
-    Ok((found.reach.records, wrong))
-}
-
-fn check_shelf(path: &Path) -> Result<(u64, Vec<String>), ReadError> {
-    let reader = Reader::open(open(path)?, path)?;
-    let mut wrong = Vec::new();
-    let mut records = 0;
-    for (number, entry) in reader.footer().blocks.iter().enumerate() {
-        match reader.filter(number) {
-            Ok(_) => {}
-            Err(ReadError::Damaged { damage, .. }) => wrong.push(format!("block {number}: {damage}")),
-            Err(error) => return Err(error),
-        }
-        match reader.block(number) {
-            Ok(block) => {
-                let found: u64 = block.chunks().map(|chunk| u64::from(chunk.rows.count)).sum();
-                if found != entry.reach.records {
-                    wrong.push(format!("block {number} has {found} records, its footer says {}", entry.reach.records));
-                }
-                records += found;
-            }
-            Err(ReadError::Damaged { damage, .. }) => wrong.push(format!("block {number}: {damage}")),
-            Err(error) => return Err(error),
-        }
-    }
-    let mended = reader.mended();
-    let spares = if mended.is_empty() && wrong.is_empty() { reader.damaged_spares()? } else { Vec::new() };
-    wrong.extend(mended.iter().chain(&spares).map(|damage| format!("{damage} (no record is missing)")));
-    Ok((records, wrong))
+/// What was found so far, and what was done about it.
+struct Tally {
+    doors: Doors,
+    repair: bool,
+    segments: u64,
+    records: u64,
+    /// Files that are damaged, after the repair if there was one.
+    damaged: u64,
+    mended: u64,
+    loss: Loss,
 }
 
 impl Tally {
-    fn take(&mut self, name: &str, (records, wrong): (u64, Vec<String>)) -> anyhow::Result<()> {
+    fn take(
+        &mut self,
+        part: &str,
+        name: &str,
+        checked: Result<Option<Box<dyn Checked>>, ReadError>,
+    ) -> anyhow::Result<()> {
+        let file = format!("{part}/{name}");
+        let checked = match checked {
+            Ok(Some(checked)) => checked,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                self.segments += 1;
+                self.damaged += 1;
+                return say(&format!("{file}: {error}{}", cause(&error)));
+            }
+        };
         self.segments += 1;
-        self.records += records;
-        self.damaged += u64::from(!wrong.is_empty());
-        wrong.iter().try_for_each(|what| say(&format!("{name}: {what}")))
+        self.records += checked.health().records;
+        tell(&file, &*checked)?;
+        let is_damaged = !checked.health().is_sound() || checked.set_aside().is_some();
+        if is_damaged && self.repair { self.mend(part, &file, &*checked) } else { self.leave(&file, &*checked) }
     }
+
+    /// Counts a file that stays as it is.
+    fn leave(&mut self, file: &str, checked: &dyn Checked) -> anyhow::Result<()> {
+        let health = checked.health();
+        if health.is_sound() && checked.set_aside().is_none() {
+            return Ok(());
+        }
+        self.damaged += 1;
+        self.loss += health.loss;
+        match checked.set_aside() {
+            Some(Aside::Saved) => Ok(()),
+            _ => say(&format!("{file}: {}", advice(health))),
+        }
+    }
+
+    fn mend(&mut self, part: &str, file: &str, checked: &dyn Checked) -> anyhow::Result<()> {
+        let Health { records, loss, .. } = checked.health();
+        let mended = match checked.mend(&*self.doors.fs) {
+            Ok(mended) => mended,
+            Err(error) => {
+                self.damaged += 1;
+                self.loss += *loss;
+                return say(&format!("{file}: is left as it is: {error}{}", cause(&error)));
+            }
+        };
+        match mended {
+            Mended::Whole(name) => {
+                self.mended += 1;
+                return say(&format!("{file}: mended, nothing is lost: {part}/{name} has all {records} records"));
+            }
+            Mended::Saved { name, original } => say(&format!(
+                "{file}: saved {records} records to {part}/{name}; {loss}, so the damaged file is kept as {part}/{original}"
+            ))?,
+            Mended::Aside(original) => {
+                say(&format!("{file}: nothing of it can be read: it is kept as {part}/{original}"))?;
+            }
+            Mended::Left if checked.set_aside() == Some(Aside::Saved) => {}
+            Mended::Left => say(&format!("{file}: is left as it is: {loss}"))?,
+        }
+        self.damaged += 1;
+        self.loss += *loss;
+        Ok(())
+    }
+
+    /// Says the sums.
+    fn end(&self) -> anyhow::Result<Exit> {
+        let Self { segments, records, damaged, mended, loss, .. } = self;
+        if !loss.is_none() {
+            say(&format!("altogether {loss}"))?;
+        }
+        let mended = if self.repair { format!(", {mended} mended") } else { String::new() };
+        say(&format!("{segments} segments, {records} records{mended}, {damaged} damaged"))?;
+        Ok(if *damaged == 0 { Exit::Done } else { Exit::Failed })
+    }
+}
+
+/// Says what is wrong with a file, place by place.
+fn tell(file: &str, checked: &dyn Checked) -> anyhow::Result<()> {
+    let Health { harmless, harmful, .. } = checked.health();
+    match checked.set_aside() {
+        Some(Aside::Damaged) => say(&format!("{file}: was set aside as damaged"))?,
+        Some(Aside::Saved) => {
+            say(&format!("{file}: what can be read of it was saved; move it away when you have looked at it"))?;
+        }
+        None => {}
+    }
+    harmful.iter().try_for_each(|damage| say(&format!("{file}: {damage}")))?;
+    harmless.iter().try_for_each(|damage| say(&format!("{file}: {damage} (no record is missing)")))?;
+    checked.note().map_or(Ok(()), |note| say(&format!("{file}: no damage: {}", note.what)))
+}
+
+/// What a repair would do.
+fn advice(Health { records, loss, .. }: &Health) -> String {
+    match (loss.is_none(), records) {
+        (true, _) => "nothing is lost: --repair mends it".to_owned(),
+        (false, 0) => format!("{loss}, and none can be read"),
+        (false, records) => format!("{loss}: --repair saves the {records} records that can be read"),
+    }
+}
+
+/// What the operating system said of it.
+fn cause(error: &ReadError) -> String {
+    std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default()
 }
 
 fn say(line: &str) -> anyhow::Result<()> {

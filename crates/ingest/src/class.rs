@@ -50,12 +50,6 @@ impl Class {
     }
 }
 
-/// Whether a file of this segment that is named `pending` ends in a seal, unless a power cut took its end.
-#[must_use]
-pub fn must_be_sealed(segment: Id) -> bool {
-    Class::of(segment).must_be_sealed(false)
-}
-
 impl From<Durability> for Class {
     fn from(durability: Durability) -> Self {
         match durability {

@@ -33,6 +33,7 @@ pub mod guide;
 pub mod handover;
 mod keys;
 mod lane;
+pub mod mend;
 mod metrics;
 mod quarantine;
 mod queue;
@@ -42,7 +43,6 @@ mod segment;
 mod upkeep;
 
 pub use append::{Durability, Records, Refusal, Source};
-pub use class::must_be_sealed;
 pub use config::Config;
 pub use keys::Batch;
 pub use metrics::{BySource, Metrics};

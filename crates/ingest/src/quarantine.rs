@@ -93,7 +93,7 @@ impl Queue {
 
     /// Takes note of a file that is named `damaged`.
     pub(crate) fn note_set_aside(&self, path: &Path) {
-        let id = path.file_stem().and_then(|stem| stem.to_str()?.parse::<Id>().ok());
+        let id = path.file_name().and_then(|name| name.to_str()?.split_once('.')?.0.parse::<Id>().ok());
         let seal = self.doors.fs.open(path).ok().zip(id).and_then(|(file, id)| {
             let size = file.size().ok()?;
             Seal::find(&*file, path, id, size).ok()?

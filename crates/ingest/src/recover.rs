@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_doors::{Doors, File};
-use bucksaw_record::Id;
+use bucksaw_record::{Id, Millis};
+use bucksaw_segment::health::{DAMAGED, SAVED};
 use bucksaw_segment::queue::{HEADER_LEN, Survey, Tail, examine, survey};
 use bucksaw_segment::{Damage, OpenError, ReadError};
 use tracing::{error, info, warn};
@@ -60,7 +61,9 @@ impl Queue {
                 "active" | "pending" | "committed" => {
                     queue.recover(id, &dir.join(&name), state, last, &mut recovery)?;
                 }
-                "damaged" => queue.note_set_aside(&dir.join(&name)),
+                DAMAGED | SAVED => queue.note_set_aside(&dir.join(&name)),
+                // A repair was interrupted; what it read is still there.
+                "tmp" => drop(queue.doors.fs.remove(&dir.join(&name))),
                 _ => {}
             }
         }

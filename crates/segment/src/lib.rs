@@ -16,6 +16,8 @@ mod chunk;
 mod codec;
 mod error;
 mod frame;
+pub mod health;
+
 mod packer;
 pub mod queue;
 mod reach;
@@ -29,6 +31,7 @@ pub use chunk::Chunk;
 pub use codec::Codec;
 pub use error::{Damage, OpenError, ReadError};
 pub use frame::{Frame, FrameError, Header, Kind};
+pub use health::{Health, Loss};
 pub use reach::Reach;
 pub use rows::{Rows, Run};
 pub use sides::Sides;

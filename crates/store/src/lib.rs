@@ -37,6 +37,7 @@ mod foreground;
 mod gather;
 mod haul;
 mod linked;
+pub mod mend;
 mod merge;
 mod metrics;
 mod name;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bucksaw_doors::Doors;
 use bucksaw_ingest::Queue;
 use bucksaw_record::{Id, Millis};
+use bucksaw_segment::health::{DAMAGED, SAVED};
 use bucksaw_segment::shelf::Reader;
 use bucksaw_segment::{OpenError, ReadError};
 use tracing::{error, warn};
@@ -68,7 +69,7 @@ impl Shelf {
                         Err(damaged) => shelf.put_aside(&path, low, high, &damaged),
                     }
                 }
-                "damaged" => lock(&shelf.set_aside).push(Broken { name: file_name.clone(), low, high }),
+                DAMAGED | SAVED => lock(&shelf.set_aside).push(Broken { name: file_name.clone(), low, high }),
                 _ => {}
             }
         }

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use super::*;
 
 mod aside;
+mod mend;
 mod repair;
 mod versions;
 

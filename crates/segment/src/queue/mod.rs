@@ -17,6 +17,7 @@
 //! Invariant: nothing follows the seal, so a closed file that does not end in one has lost something.
 
 mod frames;
+mod rewrite;
 mod seal;
 mod survey;
 
@@ -29,6 +30,7 @@ use crate::ReadError;
 use crate::varint::Reader;
 
 pub use frames::Frames;
+pub use rewrite::rewrite;
 pub use seal::Seal;
 pub use survey::{Place, Survey, Tail, examine, index, survey};
 

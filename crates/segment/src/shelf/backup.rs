@@ -53,6 +53,9 @@ pub(super) fn trailer(at: u64, packed: &[u8], raw_len: u32, id: Id) -> Vec<u8> {
     bytes
 }
 
+/// Bytes behind the backup footer and before the footer.
+pub(super) const TAIL_LEN: u64 = (TRAILER_LEN + GAP_LEN) as u64;
+
 /// What a segment's backup says.
 pub(super) struct Backup {
     pub(super) id: Id,
@@ -60,8 +63,34 @@ pub(super) struct Backup {
     pub(super) footer: Footer,
 }
 
+/// What a backup's trailer says.
+struct Trailer {
+    footer_at: u64,
+    packed_len: u32,
+    raw_len: u32,
+    crc: u32,
+    version: u32,
+    id: Id,
+}
+
 /// Searches a file from its end for a sound backup; `None` when there is none.
 pub(super) fn find(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Option<Backup>, ReadError> {
+    search(file, path, file_bytes, |trailer| trailer.footer(file, path))
+}
+
+/// Where the blocks of the segment `id` end, as the trailer of its backup says; `None` when there is no sound one. The
+/// backup footer itself may be damaged.
+pub(super) fn blocks_end(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Result<Option<u64>, ReadError> {
+    search(file, path, file_bytes, |trailer| Ok((trailer.id == id).then_some(trailer.footer_at)))
+}
+
+/// Searches a file from its end for a trailer of which `take` makes something.
+fn search<T>(
+    file: &dyn File,
+    path: &Path,
+    file_bytes: u64,
+    take: impl Fn(&Trailer) -> Result<Option<T>, ReadError>,
+) -> Result<Option<T>, ReadError> {
     const STEP: u64 = 256 << 10;
     let finder = memchr::memmem::FinderRev::new(&MAGIC);
     let floor = file_bytes.saturating_sub(SEARCH_MAX).max(HEADER_LEN as u64);
@@ -76,8 +105,10 @@ pub(super) fn find(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Opti
             if tries > TRIES_MAX {
                 return Ok(None);
             }
-            if let Some(backup) = read(file, path, start + found as u64)? {
-                return Ok(Some(backup));
+            if let Some(trailer) = Trailer::read(file, path, start + found as u64)?
+                && let Some(taken) = take(&trailer)?
+            {
+                return Ok(Some(taken));
             }
         }
         end = start;
@@ -85,28 +116,34 @@ pub(super) fn find(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Opti
     Ok(None)
 }
 
-/// The backup whose magic stands at `magic_at`.
-fn read(file: &dyn File, path: &Path, magic_at: u64) -> Result<Option<Backup>, ReadError> {
-    let Some(at) = magic_at.checked_sub((TRAILER_LEN - MAGIC.len()) as u64) else { return Ok(None) };
-    let mut bytes = [0; TRAILER_LEN - MAGIC.len()];
-    file.read_exact_at(at, &mut bytes).map_err(ReadError::io(path))?;
-    let mut reader = varint::Reader(&bytes);
-    let sums = (reader.u64(), reader.u32(), reader.u32(), reader.u32());
-    let ends = (reader.u32(), reader.u128(), reader.u32());
-    let (Some(footer_at), Some(packed_len), Some(raw_len), Some(crc)) = sums else { return Ok(None) };
-    let (Some(version), Some(id), Some(own_crc)) = ends else { return Ok(None) };
-    let is_sound = crc32c::crc32c(bytes.get(..40).unwrap_or_default()) == own_crc
-        && footer_at.checked_add(u64::from(packed_len)) == Some(at)
-        && raw_len as usize <= COLUMN_BYTES_MAX
-        && version <= VERSION;
-    if !is_sound {
-        return Ok(None);
+impl Trailer {
+    /// The trailer whose magic stands at `magic_at`; `None` when it is none or damaged.
+    fn read(file: &dyn File, path: &Path, magic_at: u64) -> Result<Option<Self>, ReadError> {
+        let Some(at) = magic_at.checked_sub((TRAILER_LEN - MAGIC.len()) as u64) else { return Ok(None) };
+        let mut bytes = [0; TRAILER_LEN - MAGIC.len()];
+        file.read_exact_at(at, &mut bytes).map_err(ReadError::io(path))?;
+        let mut reader = varint::Reader(&bytes);
+        let sums = (reader.u64(), reader.u32(), reader.u32(), reader.u32());
+        let ends = (reader.u32(), reader.u128(), reader.u32());
+        let (Some(footer_at), Some(packed_len), Some(raw_len), Some(crc)) = sums else { return Ok(None) };
+        let (Some(version), Some(id), Some(own_crc)) = ends else { return Ok(None) };
+        let is_sound = crc32c::crc32c(bytes.get(..40).unwrap_or_default()) == own_crc
+            && footer_at.checked_add(u64::from(packed_len)) == Some(at)
+            && raw_len as usize <= COLUMN_BYTES_MAX
+            && version <= VERSION;
+        let id = Id::from_bits(id);
+        Ok(is_sound.then_some(Self { footer_at, packed_len, raw_len, crc, version, id }))
     }
-    let mut packed = vec![0; packed_len as usize];
-    file.read_exact_at(footer_at, &mut packed).map_err(ReadError::io(path))?;
-    if crc32c::crc32c(&packed) != crc {
-        return Ok(None);
+
+    /// The footer that this tells of; `None` when it is damaged.
+    fn footer(&self, file: &dyn File, path: &Path) -> Result<Option<Backup>, ReadError> {
+        let mut packed = vec![0; self.packed_len as usize];
+        file.read_exact_at(self.footer_at, &mut packed).map_err(ReadError::io(path))?;
+        if crc32c::crc32c(&packed) != self.crc {
+            return Ok(None);
+        }
+        let raw = packer::unpack(&packed, self.raw_len as usize);
+        let footer = raw.and_then(|raw| Footer::decode(&raw, self.version));
+        Ok(footer.map(|footer| Backup { id: self.id, version: self.version, footer }))
     }
-    let footer = packer::unpack(&packed, raw_len as usize).and_then(|raw| Footer::decode(&raw, version));
-    Ok(footer.map(|footer| Backup { id: Id::from_bits(id), version, footer }))
 }

@@ -18,17 +18,19 @@
 //! ```
 //! The footer stands at the end so that a writer appends once and never seeks.
 //! One damaged sector loses nothing: the recovery record rebuilds a page of its block, and the backup stands in for the
-//! header and the footer.
+//! header and the footer. Where both footers are lost, the recovery records tell where the blocks lie ([`Examined`]).
 //!
 //! Invariant: a file without a valid trailer is not sealed, and nothing reads it. A sealed file never changes.
 //! Invariant: the blocks follow each other in the order of their lowest ids.
 
 mod backup;
+mod examine;
 mod footer;
 mod reader;
 mod recovery;
 mod writer;
 
+pub use examine::Examined;
 pub use footer::{BlockEntry, Footer, Merge};
 pub use reader::{PackedBlock, Reader, SearchForm};
 pub use writer::{Origin, Writer};

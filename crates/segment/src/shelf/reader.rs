@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bucksaw_doors::File;
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Id, Labels, Millis, Producer};
 
 use super::backup::Backup;
 use super::footer::{BlockEntry, ColumnEntry, Footer};
@@ -35,6 +35,30 @@ impl Reader {
         let (id, footer, mended) = read_ends(&*file, path, file_bytes)?;
         let mended = Mutex::new(mended.into_iter().map(|damage| (damage.offset, damage)).collect());
         Ok(Self { file, path: path.to_owned(), id, footer, file_bytes, mended })
+    }
+
+    /// A reader of a file whose footer is lost; blocks are added as they are found.
+    pub(super) fn without_footer(file: Arc<dyn File>, path: &Path, id: Id, file_bytes: u64) -> Self {
+        let footer = Footer::default();
+        Self { file, path: path.to_owned(), id, footer, file_bytes, mended: Mutex::default() }
+    }
+
+    /// Adds a block that was found, and returns its number.
+    pub(super) fn add_block(&mut self, entry: BlockEntry) -> usize {
+        self.footer.blocks.push(entry);
+        self.footer.blocks.len() - 1
+    }
+
+    /// Says of a block that was added what it holds.
+    pub(super) fn describe_block(&mut self, block: usize, reach: Reach, streams: Vec<u32>) {
+        if let Some(entry) = self.footer.blocks.get_mut(block) {
+            (entry.reach, entry.streams) = (reach, streams);
+        }
+    }
+
+    /// Says what all blocks together hold.
+    pub(super) fn describe(&mut self, streams: Vec<Labels>, keys: Vec<(Producer, Millis)>) {
+        (self.footer.streams, self.footer.keys) = (streams, keys);
     }
 
     /// Damage that was met so far and cost nothing, because the file says the same elsewhere. A medium that shows any goes bad.
@@ -157,11 +181,20 @@ impl Reader {
     /// # Errors
     /// [`ReadError`] when it cannot be read or is damaged.
     pub fn packed_block(&self, block: usize) -> Result<PackedBlock, ReadError> {
+        let mut packed = self.packed_columns(block)?;
+        let filter = self.filter(block)?;
+        packed.bytes.extend_from_slice(&filter);
+        packed.entry = self.entry(block)?.clone();
+        Ok(packed)
+    }
+
+    /// [`Self::packed_block`] without the block's filter.
+    pub(super) fn packed_columns(&self, block: usize) -> Result<PackedBlock, ReadError> {
         let entry = self.entry(block)?;
-        let mut bytes = self.columns(entry)?;
-        bytes.extend_from_slice(&self.filter(block)?);
+        let bytes = self.columns(entry)?;
         let streams = entry.streams.iter().filter_map(|number| self.footer.streams.get(*number as usize));
-        Ok(PackedBlock { entry: entry.clone(), streams: streams.cloned().collect(), bytes })
+        let entry = BlockEntry { filter_len: 0, filter_crc: crc32c::crc32c(&[]), ..entry.clone() };
+        Ok(PackedBlock { entry, streams: streams.cloned().collect(), bytes })
     }
 
     /// Checks what stands in the file only to rebuild the rest: recovery records and the backup. A file without them is sound.
@@ -177,7 +210,7 @@ impl Reader {
             let at = entry.at + entry.packed_bytes();
             // Of a block that is damaged itself the record cannot be told.
             let Ok(packed) = self.packed_block(number) else { continue };
-            let want = recovery::encode(&packed.bytes, entry.crc);
+            let want = recovery::encode(&packed.bytes, entry, self.id);
             backup_at = (at + want.len() as u64).min(next);
             if at < next && self.bytes(at, want.len() as u64).map_err(ReadError::io(&self.path))? != want {
                 damaged.push(Damage { offset: at, what: "the recovery record of a block is damaged" });
@@ -235,10 +268,10 @@ impl Reader {
         if self.file.read_at(record_at, &mut head).map_err(ReadError::io(&self.path))? < head.len() {
             return Ok(None);
         }
-        let Some(length) = recovery::length(&head, block.len()) else { return Ok(None) };
+        let Some(length) = recovery::length(&head, block.len(), self.id) else { return Ok(None) };
         let mut record = vec![0; length];
         let got = self.file.read_at(record_at, &mut record).map_err(ReadError::io(&self.path))?;
-        if got < length || !recovery::mend(&mut block, &record, entry.crc) {
+        if got < length || !recovery::mend(&mut block, &record, entry.crc, self.id) {
             return Ok(None);
         }
         let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -334,7 +367,28 @@ fn read_header(file: &dyn File, path: &Path) -> Result<(Id, u32), ReadError> {
     Ok((Id::from_bits(id), version))
 }
 
-fn read_footer(file: &dyn File, path: &Path, file_bytes: u64, version: u32) -> Result<Footer, ReadError> {
+/// Where the blocks of the segment `id` end, when its trailer or its backup's trailer is sound; the footers themselves may
+/// be damaged.
+pub(super) fn blocks_end(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Result<Option<u64>, ReadError> {
+    if let Some(end) = backup::blocks_end(file, path, id, file_bytes)? {
+        return Ok(Some(end));
+    }
+    match read_trailer(file, path, file_bytes) {
+        Ok(trailer) => Ok(trailer.at.checked_sub(backup::TAIL_LEN + u64::from(trailer.packed_len))),
+        Err(ReadError::Damaged { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the trailer says of the footer.
+struct Trailer {
+    at: u64,
+    packed_len: u32,
+    raw_len: u32,
+    crc: u32,
+}
+
+fn read_trailer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Trailer, ReadError> {
     let Some(trailer_at) = file_bytes.checked_sub(TRAILER_LEN as u64).filter(|at| *at >= HEADER_LEN as u64) else {
         return Err(ReadError::damaged(path, file_bytes, "the file ends before its trailer"));
     };
@@ -353,6 +407,11 @@ fn read_footer(file: &dyn File, path: &Path, file_bytes: u64, version: u32) -> R
     if !fits || raw_len as usize > COLUMN_BYTES_MAX {
         return Err(damaged("the trailer is out of bounds"));
     }
+    Ok(Trailer { at, packed_len, raw_len, crc })
+}
+
+fn read_footer(file: &dyn File, path: &Path, file_bytes: u64, version: u32) -> Result<Footer, ReadError> {
+    let Trailer { at, packed_len, raw_len, crc } = read_trailer(file, path, file_bytes)?;
     let mut packed = vec![0; packed_len as usize];
     file.read_exact_at(at, &mut packed).map_err(ReadError::io(path))?;
     if crc32c::crc32c(&packed) != crc {

@@ -86,7 +86,7 @@ impl Writer {
     }
 
     fn write(&mut self, block: &[u8], entry: BlockEntry) -> io::Result<()> {
-        let record = recovery::encode(block, entry.crc);
+        let record = recovery::encode(block, &entry, self.id);
         self.file.append(&[block, &record])?;
         self.at += (block.len() + record.len()) as u64;
         self.footer.blocks.push(entry);

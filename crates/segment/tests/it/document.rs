@@ -40,7 +40,7 @@ fn tables_add_up_to_the_headers() {
     adds_up("### Frame", Header::LEN);
     adds_up("### Seal", queue::Seal::LABELS_AT);
     adds_up("## Shelf segment", shelf::HEADER_LEN);
-    adds_up("### Recovery record", 28);
+    adds_up("### Recovery record", 60);
     adds_up("### Backup", 52);
 }
 

@@ -1,0 +1,215 @@
+//! The best reading of a segment that may be damaged, and its contents written anew.
+//!
+//! A segment whose footer and backup are both lost is read by the recovery records behind its blocks. What stands in the
+//! footer alone is gone then: the sources, so queue segments that are still there are gathered again, and the merge, so
+//! inputs that are still there stay. Either way records are in two files, and are answered once. The keys follow from the
+//! ids of the records.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_doors::File;
+use bucksaw_record::{Id, Labels, Millis, Producer};
+
+use super::footer::Footer;
+use super::reader::PackedBlock;
+use super::{Origin, Reader, Writer, recovery};
+use crate::health::{Health, Loss};
+use crate::{Block, Damage, Reach, ReadError};
+
+/// A segment of which every byte was read and checked.
+#[derive(Debug)]
+pub struct Examined {
+    reader: Reader,
+    health: Health,
+    /// The blocks that can be read, by number.
+    readable: Vec<usize>,
+    /// The highest and lowest id of those.
+    reach: Reach,
+}
+
+impl Examined {
+    /// Reads all of a file. `id` is the segment's, as the file's name says it: where header, footer and backup are all
+    /// damaged, nothing else tells it.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the operating system cannot read the file, when it is of a newer version, and, without an `id`,
+    /// when it is damaged too much to tell which segment it is.
+    pub fn open(file: Arc<dyn File>, path: &Path, id: Option<Id>) -> Result<Self, ReadError> {
+        match (Reader::open(Arc::clone(&file), path), id) {
+            (Ok(reader), _) => Self::of_footer(reader),
+            (Err(ReadError::Damaged { damage, .. }), Some(id)) => Self::of_records(file, path, id, damage),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// The id of the segment.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.reader.id()
+    }
+
+    /// What the records reach over that can be read.
+    #[must_use]
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// Writes all that can be read into a file that was just created, as a sound segment, and syncs it. Under its own id it
+    /// is the same segment again. Under another one it lacks records, so it replaces nothing: it names neither sources nor
+    /// a merge, because by these other files would be removed that may hold what is lost here.
+    ///
+    /// # Errors
+    /// [`ReadError`] when one of the files cannot be read or written.
+    pub fn write(&self, file: Arc<dyn File>, path: &Path, id: Id) -> Result<(), ReadError> {
+        let mut writer = Writer::start(file, id).map_err(ReadError::io(path))?;
+        for block in &self.readable {
+            writer.carry(&self.packed(*block)?).map_err(ReadError::io(path))?;
+        }
+        let Footer { sources, keys, merge, .. } = self.reader.footer().clone();
+        let origin =
+            if id == self.id() { Origin { sources, keys, merge } } else { Origin { keys, ..Origin::default() } };
+        writer.seal(origin).map_err(ReadError::io(path)).map(drop)
+    }
+
+    /// A block as it is carried. One whose filter is damaged goes without.
+    fn packed(&self, block: usize) -> Result<PackedBlock, ReadError> {
+        match self.reader.packed_block(block) {
+            Err(ReadError::Damaged { .. }) => self.reader.packed_columns(block),
+            packed => packed,
+        }
+    }
+
+    /// Checks the blocks that a footer tells of.
+    fn of_footer(reader: Reader) -> Result<Self, ReadError> {
+        let mut examined = Self { reader, health: Health::default(), readable: Vec::new(), reach: Reach::default() };
+        for number in 0..examined.reader.footer().blocks.len() {
+            examined.check(number)?;
+        }
+        let mended = examined.reader.mended();
+        if examined.health.is_sound() && mended.is_empty() {
+            examined.health.harmless = examined.reader.damaged_spares()?;
+        }
+        examined.health.harmless.extend(mended);
+        Ok(examined)
+    }
+
+    fn check(&mut self, number: usize) -> Result<(), ReadError> {
+        let Some(entry) = self.reader.footer().blocks.get(number) else { return Ok(()) };
+        let (at, reach) = (entry.at, entry.reach.clone());
+        let filter = match self.reader.filter(number) {
+            Ok(_) => None,
+            Err(ReadError::Damaged { damage, .. }) => Some(damage),
+            Err(error) => return Err(error),
+        };
+        match self.reader.block(number) {
+            Ok(block) if count(&block) == reach.records => {
+                self.health.records += reach.records;
+                // A search does without a filter.
+                self.health.harmless.extend(filter);
+                self.readable.push(number);
+                self.reach.join(&reach);
+                return Ok(());
+            }
+            Ok(_) => self
+                .health
+                .harmful
+                .push(Damage { offset: at, what: "the block has another number of records than its footer says" }),
+            Err(ReadError::Damaged { damage, .. }) => self.health.harmful.push(damage),
+            Err(error) => return Err(error),
+        }
+        self.health.loss += Loss::of(reach.records);
+        Ok(())
+    }
+
+    /// Finds the blocks without a footer.
+    fn of_records(file: Arc<dyn File>, path: &Path, id: Id, broken: Damage) -> Result<Self, ReadError> {
+        let size = file.size().map_err(ReadError::io(path))?;
+        let recovery::Scan { blocks, holes, end } = recovery::scan(&*file, path, id, size)?;
+        let blocks_end = super::reader::blocks_end(&*file, path, id, size)?;
+        let reader = Reader::without_footer(file, path, id, size);
+        let mut examined = Self { reader, health: Health::default(), readable: Vec::new(), reach: Reach::default() };
+        let mut found = Streams::default();
+        for entry in blocks {
+            let records = entry.reach.records;
+            let number = examined.reader.add_block(entry);
+            match examined.reader.block(number) {
+                Ok(block) => {
+                    let (reach, streams) = found.take(&block);
+                    examined.health.records += reach.records;
+                    examined.reach.join(&reach);
+                    examined.readable.push(number);
+                    examined.reader.describe_block(number, reach, streams);
+                }
+                Err(ReadError::Damaged { damage, .. }) => {
+                    examined.health.harmful.push(damage);
+                    examined.health.loss += Loss::of(records);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Streams { streams, keys, .. } = found;
+        let keys = keys.into_iter().map(|(producer, (_, at))| (producer, at)).collect();
+        examined.reader.describe(streams, keys);
+        let health = &mut examined.health;
+        let is_whole = holes.is_empty() && blocks_end == Some(end);
+        if !is_whole {
+            health.loss += Loss::UNKNOWN;
+            health.harmful.extend(holes);
+            // Nothing proves that the last block that was found is the last one that was written.
+            if blocks_end != Some(end) {
+                let what = "the end of the segment is lost: blocks may be missing behind the last one that was found";
+                health.harmful.push(Damage { offset: end, what });
+            }
+        }
+        health.harmless.push(broken);
+        health.harmless.extend(examined.reader.mended());
+        Ok(examined)
+    }
+}
+
+fn count(block: &Block) -> u64 {
+    block.chunks().map(|chunk| u64::from(chunk.rows.count)).sum()
+}
+
+/// What a footer says besides its blocks, as far as the blocks tell it.
+#[derive(Default)]
+struct Streams {
+    streams: Vec<Labels>,
+    numbers: BTreeMap<Labels, u32>,
+    /// By producer, the lowest number and the time of its record. Of a batch that states no times of its own that is the
+    /// time of its first try; one that states times has the same ids whenever it is tried again.
+    keys: BTreeMap<Producer, (u32, Millis)>,
+}
+
+impl Streams {
+    /// What a block reaches over, and its streams by number.
+    fn take(&mut self, block: &Block) -> (Reach, Vec<u32>) {
+        let (mut reach, mut numbers) = (Reach::default(), Vec::new());
+        for chunk in block.chunks() {
+            reach.add(&chunk.rows, chunk.text.len());
+            let next = self.streams.len() as u32;
+            let number = *self.numbers.entry(chunk.labels.clone()).or_insert_with_key(|labels| {
+                self.streams.push(labels.clone());
+                next
+            });
+            numbers.push(number);
+            for run in chunk.rows.runs.iter().filter(|run| run.first.producer().is_keyed()) {
+                let first = (run.first.sequence(), run.first.at());
+                let lowest = self.keys.entry(run.first.producer()).or_insert(first);
+                *lowest = (*lowest).min(first);
+            }
+        }
+        (reach, numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests;

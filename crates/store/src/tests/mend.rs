@@ -1,0 +1,198 @@
+//! Repairs of damaged data directories, and power cuts in the middle of them.
+
+use bucksaw_segment::health::{Checked, Mended};
+
+use super::*;
+use crate::mend::check;
+
+const DIRS: [&str; 2] = ["/d/queue", "/d/shelf"];
+
+fn doors(fs: &sim::Fs) -> Doors {
+    let (clock, entropy) = (sim::Clock::at(1_700_000_000_000), sim::Entropy::seeded(7));
+    Doors { fs: Arc::new(fs.clone()), clock: Arc::new(clock), entropy: Arc::new(entropy) }
+}
+
+/// What `bucksaw verify --repair` does. Stops at the first error.
+fn repair(fs: &sim::Fs) -> Result<Vec<(String, Mended)>, String> {
+    let doors = doors(fs);
+    let mut all = Vec::new();
+    for dir in DIRS {
+        let mut names = fs.list(Path::new(dir)).unwrap();
+        names.sort();
+        for name in names {
+            let path = Path::new(dir).join(&name);
+            let checked = if dir == DIRS[0] {
+                let file = ingest::mend::check(&doors, &path).map_err(|error| error.to_string())?;
+                file.map(|file| Box::new(file) as Box<dyn Checked>)
+            } else {
+                let file = check(&*doors.fs, &path).map_err(|error| error.to_string())?;
+                file.map(|file| Box::new(file) as Box<dyn Checked>)
+            };
+            if let Some(checked) = checked {
+                all.push((name, checked.mend(&*doors.fs).map_err(|error| error.to_string())?));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A disk with segments in the queue and on the shelf, as a killed node leaves it, and what was sent.
+fn stocked() -> (sim::Fs, BTreeMap<Id, String>) {
+    let mut machine = Machine::start(sim::Fs::new(), Config { segment_bytes: 3_000, ..config() });
+    script(&mut machine);
+    machine.gather_all();
+    for at in 0..24 {
+        let durability = [Durability::Fast, Durability::Durable][at % 2];
+        machine.put(durability, &format!("line {at} {}", "w".repeat(at * 5)), 0);
+        machine.queue.commit_group();
+    }
+    machine.queue.close();
+    (machine.fs.kill(), machine.sent)
+}
+
+/// Damages some segments as the seed decides.
+fn damage(fs: &sim::Fs, seed: u64) {
+    use bucksaw_doors::Entropy as _;
+    let dice = sim::Entropy::seeded(seed);
+    let draw = |below: usize| (dice.next_u64() % below.max(1) as u64) as usize;
+    let mut paths = fs.paths();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "seg" || end == "pending"));
+    for _ in 0..=draw(4) {
+        let path = &paths[draw(paths.len())];
+        let length = fs.live_bytes(path).unwrap().len();
+        let at = draw(length) as u64;
+        match draw(8) {
+            0 => drop(fs.cut_file(path, at)),
+            1 | 2 => drop(fs.spoil(path, at..(at + 1_500).min(length as u64))),
+            3 => drop(fs.spoil(path, at..length as u64)),
+            _ => drop(fs.flip_bit(path, at * 8 + draw(8) as u64)),
+        }
+    }
+}
+
+/// What a node finds on a disk; the disk stays as it is.
+fn node_on(fs: &sim::Fs) -> (BTreeMap<Id, String>, usize) {
+    let machine = Machine::start(fs.cut_power(sim::Loss::None, 0), config());
+    (machine.lines(), machine.shelf.set_aside().len() + machine.queue.set_aside().len())
+}
+
+fn contents(fs: &sim::Fs) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
+    fs.paths().into_iter().map(|path| (path.clone(), fs.live_bytes(path).unwrap())).collect()
+}
+
+fn is_within(part: &BTreeMap<Id, String>, whole: &BTreeMap<Id, String>) -> bool {
+    part.iter().all(|(id, line)| whole.get(id) == Some(line))
+}
+
+#[test]
+fn a_repair_keeps_what_can_be_read_and_tells_what_is_lost() {
+    let (mut whole, mut lost) = (0, 0);
+    for seed in 0..60 {
+        let (fs, sent) = stocked();
+        assert_eq!(node_on(&fs), (sent.clone(), 0));
+        damage(&fs, seed);
+        // A node on the damaged disk keeps this much; it may not find what a repair finds without footers.
+        let (before, _) = node_on(&fs);
+        let done = repair(&fs).unwrap();
+        let machine = Machine::start(fs.kill(), config());
+        let after = machine.lines();
+        assert!(is_within(&before, &after) && is_within(&after, &sent), "seed {seed}: {done:?}");
+        let aside = machine.shelf.set_aside().len() + machine.queue.set_aside().len();
+        let all_mended = done.iter().all(|(_, done)| matches!(done, Mended::Left | Mended::Whole(_)));
+        // Where nothing tells how many records there were, none may be lost.
+        assert!(after == sent || !all_mended, "seed {seed}: {done:?}");
+        assert_eq!(aside == 0, all_mended, "seed {seed}: what is lost is told: {done:?}");
+        assert!(machine.read().values().all(|(_, times)| *times == 1), "seed {seed}: {done:?}");
+        assert!(machine.shelf.segments().iter().all(|segment| segment.broken_blocks() == 0 && !segment.is_mended()));
+        (whole, lost) = (whole + usize::from(all_mended), lost + usize::from(!all_mended));
+        // What was repaired is gathered and merged like anything else.
+        machine.gather_all();
+        while machine.shelf.compact(&|| false).unwrap() > 0 {}
+        assert_eq!(machine.lines(), after, "seed {seed}");
+    }
+    assert!(whole > 5 && lost > 5, "{whole} {lost}");
+}
+
+#[test]
+fn a_second_repair_changes_nothing() {
+    for seed in 0..40 {
+        let (fs, _) = stocked();
+        damage(&fs, seed);
+        repair(&fs).unwrap();
+        let (after, syncs) = (contents(&fs), fs.sync_count());
+        let again = repair(&fs).unwrap();
+        assert!(again.iter().all(|(_, done)| *done == Mended::Left), "seed {seed}: {again:?}");
+        assert_eq!((contents(&fs), fs.sync_count()), (after, syncs), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_power_cut_in_a_repair_loses_nothing() {
+    for seed in 0..25 {
+        let (fs, sent) = stocked();
+        let disk = fs.cut_power(sim::Loss::None, 0);
+        damage(&disk, seed);
+        let (before, _) = node_on(&disk);
+        let image = || disk.cut_power(sim::Loss::None, 0);
+        let undisturbed = image();
+        repair(&undisturbed).unwrap();
+        let (after, _) = node_on(&undisturbed);
+        for (cut, how) in (0..=undisturbed.sync_count())
+            .flat_map(|cut| [sim::Loss::All, sim::Loss::None, sim::Loss::Torn, sim::Loss::Torn].map(|how| (cut, how)))
+        {
+            let disturbed = image();
+            disturbed.halt_at_sync(cut);
+            let _ = repair(&disturbed);
+            let found = disturbed.cut_power(how, seed * 1_000 + cut);
+            let (met, _) = node_on(&found);
+            assert!(is_within(&before, &met) && is_within(&met, &sent), "seed {seed}, cut at {cut}, {how:?}");
+            repair(&found).unwrap();
+            assert_eq!(node_on(&found).0, after, "seed {seed}, cut at {cut}, {how:?}");
+            let names = |fs: &sim::Fs| -> Vec<_> {
+                fs.paths().into_iter().filter(|path| path.extension().is_none_or(|end| end != "tmp")).collect()
+            };
+            assert_eq!(names(&found), names(&undisturbed), "seed {seed}, cut at {cut}, {how:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_set_aside_and_lost_nothing_comes_back() {
+    let (fs, sent) = stocked();
+    let mut paths = fs.paths();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "seg" || end == "pending"));
+    for path in &paths {
+        fs.rename(path, &path.with_extension("damaged")).unwrap();
+        fs.flip_bit(path.with_extension("damaged"), 100);
+    }
+    assert_eq!(node_on(&fs), (BTreeMap::new(), paths.len()));
+    let done = repair(&fs).unwrap();
+    let aside = done.iter().filter(|(name, _)| name.ends_with(".damaged"));
+    assert!(aside.clone().all(|(_, done)| matches!(done, Mended::Whole(_))), "{done:?}");
+    assert_eq!((aside.count(), node_on(&fs)), (paths.len(), (sent, 0)));
+}
+
+#[test]
+fn what_is_saved_takes_no_other_files_place() {
+    // The records that a segment has lost are still in the queue segment that it was gathered from.
+    let mut machine = Machine::start(sim::Fs::new(), Config { block_bytes: 200, ..config() });
+    (0..10).for_each(|at| machine.put(Durability::Durable, &format!("line {at} {}", "w".repeat(30)), 0));
+    machine.queue.commit_group();
+    machine.pass(Duration::from_secs(3));
+    machine.queue.commit_group();
+    let queue: Vec<_> = machine.queue.segments().iter().map(|view| view.path().to_owned()).collect();
+    let queue: Vec<_> = queue.into_iter().map(|path| (machine.fs.live_bytes(&path).unwrap(), path)).collect();
+    machine.gather_all();
+    let segment = Arc::clone(&machine.shelf.segments()[0]);
+    let block = &segment.footer().blocks[0];
+    machine.fs.spoil(segment.reader().path(), block.at..block.at + block.packed_bytes() + 1);
+    let fs = machine.fs.kill();
+    for (bytes, path) in queue {
+        let committed = path.with_extension("committed");
+        fs.remove(&committed).unwrap();
+        fs.create(&path).unwrap().append(&[&bytes]).unwrap();
+    }
+    let done = repair(&fs).unwrap();
+    assert!(done.iter().any(|(_, done)| matches!(done, Mended::Saved { .. })), "{done:?}");
+    assert_eq!(node_on(&fs).0, machine.sent);
+}
