@@ -21,11 +21,24 @@ impl Stats {
         self.0.get(key).and_then(Value::as_u64).unwrap_or_default()
     }
 
-    /// Says that the answer is partial, if it is, and why.
+    /// Says that the answer is partial, if it is, and why; and that there is something of its time in the trash.
     pub(crate) fn tell_partial(&self) {
         if let Some(reasons) = self.partial() {
             say(&format!("the answer is partial: {reasons}"));
         }
+        if let Some(trashed) = self.trashed() {
+            say(&trashed);
+        }
+    }
+
+    fn trashed(&self) -> Option<String> {
+        let (segments, records) = (self.number("trashed_segments"), self.number("trashed_records"));
+        (segments > 0).then(|| {
+            format!(
+                "{segments} segments with {records} records reach into this time and are in the trash, not in the answer: retention removed them, see \
+                 'bucksaw status'"
+            )
+        })
     }
 
     /// Says what was read and how long it took.
@@ -89,6 +102,14 @@ mod tests {
         check(json!({"partial": false, "partial_reasons": ["x"]}), None);
         check(json!({"partial": true, "partial_reasons": ["a is\ndead", "b is slow"]}), Some("a is dead; b is slow"));
         check(json!({"partial": true, "nodes_asked": 3, "nodes_answered": 2}), Some("2 of 3 nodes answered"));
+    }
+
+    #[test]
+    fn what_is_in_the_trash_is_told() {
+        let want = "2 segments with 10800 records reach into this time and are in the trash, not in the answer: retention \
+                    removed them, see 'bucksaw status'";
+        assert_eq!(stats(json!({"trashed_segments": 2, "trashed_records": 10_800})).trashed().as_deref(), Some(want));
+        assert_eq!(stats(json!({"trashed_segments": 0})).trashed(), None);
     }
 
     #[test]

@@ -96,10 +96,27 @@ fn shown(cluster: &Value) -> String {
             ));
         }
     }
+    text.extend(nodes.iter().filter_map(trash));
     for (key, value) in cluster.as_object().into_iter().flatten().filter(|(key, _)| !TOLD.contains(&key.as_str())) {
         text.push_str(&format!("{}: {}\n", unitless(key).replace('_', " "), cell(key, value)));
     }
     text
+}
+
+/// What is in a node's trash, in a line; nothing where it is empty.
+fn trash(node: &Map<String, Value>) -> Option<String> {
+    let number = |key: &str| node.get(key).and_then(Value::as_u64).unwrap_or_default();
+    let segments = number("trash_segments");
+    (segments > 0).then(|| {
+        format!(
+            "trash on {}: {segments} segments, {} records, {}, from {} to {}; in no answer, and removed for good after --trash-age\n",
+            node.get("id").map_or_else(String::new, plain),
+            number("trash_records"),
+            human_bytes(number("trash_bytes")),
+            text(node, "trash_oldest").unwrap_or("?"),
+            text(node, "trash_newest").unwrap_or("?"),
+        )
+    })
 }
 
 /// The members of a node, those of its objects as `object_member`, and [`SEEN`].

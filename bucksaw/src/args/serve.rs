@@ -92,7 +92,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "none", value_parser = Limit::<ByteSize>::parse)]
     pub(crate) retention_bytes: Limit<ByteSize>,
 
-    /// Size at which a segment of the queue is closed
+    /// Size at which a segment of the queue is closed; less on a disk below 1.3 GB
     #[arg(long, value_name = "SIZE", default_value = "16MB")]
     pub(crate) segment_max_bytes: ByteSize,
 
@@ -100,20 +100,20 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "AGE", default_value = "3s", value_parser = parse_duration)]
     pub(crate) segment_max_age: Duration,
 
-    /// Size that segments of the shelf are gathered up to
+    /// Size that segments of the shelf are gathered up to; less on a disk below 4 GB
     #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub(crate) store_segment_bytes: ByteSize,
 
     /// How long what retention removed can still be taken out of the shelf's trash by hand
     ///
-    /// The trash is emptied at once when the disk is full.
+    /// While the disk has less room than twice `--min-free-bytes`, the oldest in the trash are removed earlier.
     #[arg(long, value_name = "AGE", default_value = "1h", value_parser = parse_duration)]
     pub(crate) trash_age: Duration,
 
     /// Room on the disk below which nothing more is accepted
     ///
-    /// The store needs it to write smaller copies of what is queued. Left out, it is a twentieth of the disk, at most
-    /// 256MB.
+    /// The store needs it to write smaller copies of what is queued. Left out, it is a twentieth of the disk, at least 8MB
+    /// and at most 256MB.
     #[arg(long, value_name = "SIZE")]
     pub(crate) min_free_bytes: Option<ByteSize>,
 

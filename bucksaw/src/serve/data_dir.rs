@@ -10,15 +10,21 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bucksaw_doors::{Doors, Lock};
+use bucksaw_doors::{Doors, Lock, Shortage, replace};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
-use tracing::warn;
+use tracing::{info, warn};
+
+use super::disk;
 
 /// The layout of the directory that this program writes, and the newest that it uses.
 const FORMAT: u32 = 1;
+
+/// How often it is tried to write a file for which there was no room.
+const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// More than any of these files has.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -47,6 +53,9 @@ impl DataDir {
         let fs = &doors.fs;
         let shown = path.display();
         fs.create_dir_all(path).with_context(|| format!("cannot make the data directory {shown}"))?;
+        if fs.open(&path.join("node.json")).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            disk::check(doors, path)?;
+        }
         let lock = match fs.lock(&path.join("LOCK")) {
             Ok(lock) => lock,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -86,11 +95,53 @@ impl DataDir {
         self.node
     }
 
-    /// Writes the addresses in use for those who start nodes with port 0.
-    pub(super) fn write_addresses(&self, doors: &Doors, addresses: &BTreeMap<String, String>) -> anyhow::Result<()> {
-        let file = self.path.join("addresses.json");
+    /// Writes the addresses in use for those who start nodes with port 0. Where there is no room on the disk it is not
+    /// written yet and returned: the node can do without it.
+    pub(super) fn write_addresses(
+        &self,
+        doors: &Doors,
+        addresses: &BTreeMap<String, String>,
+    ) -> anyhow::Result<Option<Unwritten>> {
+        let path = self.path.join("addresses.json");
         let text = serde_json::to_vec_pretty(addresses)?;
-        write(doors, &file, &text).with_context(|| format!("cannot write {}", file.display()))
+        let written = write(doors, &path, &text).or_else(|error| {
+            // What an earlier run listened at must not be taken for it, and its room may be enough.
+            if Shortage::is_space(&error) && doors.fs.remove(&path).is_ok() {
+                write(doors, &path, &text)
+            } else {
+                Err(error)
+            }
+        });
+        match written {
+            Ok(()) => Ok(None),
+            Err(error) if Shortage::is_space(&error) => {
+                warn!(path = %path.display(), %error, "cannot write the addresses in use: it is tried again until there is room");
+                Ok(Some(Unwritten { path, text }))
+            }
+            Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
+        }
+    }
+}
+
+/// A small file for which there was no room.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    path: PathBuf,
+    text: Vec<u8>,
+}
+
+impl Unwritten {
+    /// Writes it as soon as there is room.
+    pub(super) async fn write_when_there_is_room(self, doors: Doors) {
+        loop {
+            tokio::time::sleep(AGAIN_AFTER).await;
+            let (doors, path, text) = (doors.clone(), self.path.clone(), self.text.clone());
+            let written = tokio::task::spawn_blocking(move || write(&doors, &path, &text)).await;
+            if let Ok(Ok(())) = written {
+                info!(path = %self.path.display(), "wrote the addresses in use: there is room again");
+                return;
+            }
+        }
     }
 }
 
@@ -115,18 +166,8 @@ pub(super) fn read(doors: &Doors, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// In one step, so that a reader sees the old file or the new one.
 fn write(doors: &Doors, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("tmp");
-    match doors.fs.remove(&draft) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = doors.fs.create(&draft)?;
-    file.append(&[bytes, b"\n"])?;
-    file.sync()?;
-    doors.fs.rename(&draft, path)?;
-    doors.fs.sync_dir(path.parent().unwrap_or(Path::new(".")))
+    replace(doors.fs.as_ref(), path, &[bytes, b"\n"])
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod cluster;
 mod cores;
 mod data_dir;
 mod descriptors;
+mod disk;
 mod listen;
 mod metrics;
 mod priority;
@@ -62,7 +63,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let (network, reached_at) =
         inner.block_on(cluster::network(&args, &doors, descriptors::shares(descriptor_limit, 0).cluster))?;
 
-    let config = settings::queue(&args, &doors, data_dir.path());
+    let sizes = disk::Sizes::of(&doors, data_dir.path());
+    let config = settings::queue(&args, sizes);
     let (queue, found) = Queue::open(doors.clone(), &data_dir.path().join("queue"), config, metrics.queue)?;
     if found.segments > 0 || found.damaged > 0 {
         info!(
@@ -73,7 +75,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             "found records that wait for the store"
         );
     }
-    let shelf = Shelf::open(doors.clone(), &data_dir.path().join("shelf"), settings::shelf(&args), metrics.shelf)?;
+    let shelf =
+        Shelf::open(doors.clone(), &data_dir.path().join("shelf"), settings::shelf(&args, sizes), metrics.shelf)?;
     shelf.reconcile(&queue);
     let (queue, shelf) = (Arc::new(queue), Arc::new(shelf));
 
@@ -104,7 +107,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
              one a node of its own, move {dir}/node.json away"
         );
     }
-    data_dir.write_addresses(&doors, &addresses)?;
+    let addresses_file = data_dir.write_addresses(&doors, &addresses)?;
     let info = NodeInfo {
         id: data_dir.node().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -128,6 +131,10 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         patience: bucksaw_store::Patience::default(),
         balance: settings::balance(&args),
     };
+
+    if let Some(file) = addresses_file {
+        inner.spawn(file.write_when_there_is_room(doors.clone()));
+    }
 
     let signals = Signals::catch(&http)?;
     node.answer_calls();

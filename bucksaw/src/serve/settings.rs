@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bucksaw_cluster::Roles;
-use bucksaw_doors::Doors;
 use bucksaw_segment::Codec;
 
 use super::descriptors::Shares;
+use super::disk::Sizes;
 use crate::args::{Role, ServeArgs, StoreCodec};
-
-/// So much of the disk is kept free for the store, unless it is said otherwise: a twentieth, at most this.
-const FREE_BYTES_MIN: u64 = 256 << 20;
 
 /// Number of full segments whose text fits at least into the limit of `--retention-bytes`,
 const RETAINED_SEGMENTS_MIN: u64 = 8;
@@ -60,17 +57,21 @@ pub(super) fn balance(args: &ServeArgs) -> bucksaw_node::balance::Config {
     }
 }
 
-pub(super) fn queue(args: &ServeArgs, doors: &Doors, data_dir: &Path) -> bucksaw_ingest::Config {
-    let total = doors.fs.space(data_dir).map_or(0, |space| space.total_bytes);
+pub(super) fn queue(args: &ServeArgs, sizes: Sizes) -> bucksaw_ingest::Config {
     bucksaw_ingest::Config {
-        segment_bytes_max: args.segment_max_bytes.0,
+        segment_bytes_max: args.segment_max_bytes.0.min(sizes.queue_segment),
         segment_age_max: args.segment_max_age,
-        free_bytes_min: args.min_free_bytes.map_or(FREE_BYTES_MIN.min(total / 20), |bytes| bytes.0),
+        free_bytes_min: free_bytes_min(args, sizes),
         ..bucksaw_ingest::Config::default()
     }
 }
 
-pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
+/// What is kept free of the disk.
+fn free_bytes_min(args: &ServeArgs, sizes: Sizes) -> u64 {
+    args.min_free_bytes.map_or(sizes.reserve, |bytes| bytes.0)
+}
+
+pub(super) fn shelf(args: &ServeArgs, sizes: Sizes) -> bucksaw_store::Config {
     let default = bucksaw_store::Config::default();
     let (codec_quick, codec_final) = match args.store_codec {
         StoreCodec::Columns => (default.codec_quick, default.codec_final),
@@ -81,12 +82,12 @@ pub(super) fn shelf(args: &ServeArgs) -> bucksaw_store::Config {
     bucksaw_store::Config {
         codec_quick,
         codec_final,
-        segment_bytes: segment_bytes(args),
+        segment_bytes: segment_bytes(args).min(sizes.store_segment),
         retention_age: args.retention_age.0,
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),
         trash_age: args.trash_age,
         copies: args.replication_factor as usize,
-        free_bytes_min: args.min_free_bytes.map_or(FREE_BYTES_MIN, |bytes| bytes.0),
+        free_bytes_min: free_bytes_min(args, sizes),
         ..default
     }
 }

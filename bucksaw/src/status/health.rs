@@ -111,6 +111,15 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
     if let Some(apart) = text(node, "apart") {
         troubles.push(apart.to_owned());
     }
+    let seconds = |key: &str| node.get(key).and_then(Value::as_f64);
+    if let Some(ahead) = seconds("retention_suspended_clock_ahead_seconds") {
+        let left = seconds("retention_suspended_left_seconds").unwrap_or_default();
+        troubles.push(format!(
+            "removes nothing by age: its clock jumped {} ahead; set it right, or retention goes on in {}",
+            human_seconds(ahead),
+            human_seconds(left)
+        ));
+    }
     let damaged = node.get("damaged").and_then(Value::as_array).is_some_and(|files| !files.is_empty());
     let broken = node.get("segments_with_damaged_blocks").and_then(Value::as_u64).is_some_and(|segments| segments > 0);
     if damaged || broken {
@@ -175,14 +184,15 @@ mod tests {
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
                         "segments_rebuilt": 2},
-                    {"id": "f", "state": "ready", "apart": "speaks version 1.9"},
+                    {"id": "f", "state": "ready", "apart": "speaks version 1.9",
+                        "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_left_seconds": 86_388},
                 ],
                 "protocol": "1.1",
                 "strangers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "6 nodes, 14 things to see to:",
+                "6 nodes, 15 things to see to:",
                 "- 1 of 3 stores is there: until 2 more come, nothing is gathered, and records stay where they were taken in \
                  and are found there",
                 "- a (a:1) is down since T: what it alone holds is missing from answers",
@@ -196,6 +206,7 @@ mod tests {
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e has files with damage that was rebuilt, and no record is missing: check its disk",
                 "- f speaks version 1.9",
+                "- f removes nothing by age: its clock jumped 8d ahead; set it right, or retention goes on in 23h 59m",
                 "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member",
                 "- a node at an unknown address speaks version 0 of what nodes say to each other, and this one 1.1: it is no member",
             ],

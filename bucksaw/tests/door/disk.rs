@@ -1,13 +1,18 @@
 //! Data directories that cannot be used, disks that are full, files that are damaged or not ours.
 
+mod clock;
 mod damage;
+mod from_full;
 mod full;
+mod mounted;
 mod refused;
+mod small;
 mod strangers;
-mod tmpfs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use bucksaw_faults::Random;
 
 use crate::node::Node;
 
@@ -37,4 +42,13 @@ fn flip(path: &Path, at: i64) {
     let at = if at < 0 { bytes.len() - at.unsigned_abs() as usize } else { at as usize };
     bytes[at] ^= 0x20;
     fs::write(path, bytes).unwrap();
+}
+
+/// 400 lines that cannot be packed, each with the number of the batch.
+fn noise(number: usize, random: &mut Random) -> Vec<u8> {
+    let line = |_| {
+        let words: Vec<String> = (0..8).map(|_| format!("{:016x}", random.next_u64())).collect();
+        format!("batch{number} {}\n", words.join("")).into_bytes()
+    };
+    (0..400).flat_map(line).collect()
 }

@@ -142,6 +142,12 @@ impl Node {
         ready
     }
 
+    /// Starts it with other arguments and does not wait: at the addresses that it had, if these say so.
+    pub(crate) fn begin_with(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self.begin();
+    }
+
     /// Starts it and does not wait; returns the file in which it will say its addresses. Kills it first if it still runs.
     pub(crate) fn begin(&mut self) -> PathBuf {
         self.kill();

@@ -145,6 +145,18 @@ fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
     node
 }
 
+/// What retention removed and can still be taken back.
+fn trash(shelf: &bucksaw_store::Shelf) -> Value {
+    let trashed = shelf.trashed();
+    json!({
+        "segments": trashed.len(),
+        "records": trashed.iter().filter_map(|file| file.records).sum::<u64>(),
+        "bytes": trashed.iter().map(|file| file.bytes).sum::<u64>(),
+        "oldest": moment(trashed.iter().map(|file| file.low).min()),
+        "newest": moment(trashed.iter().map(|file| file.high).max()),
+    })
+}
+
 /// How busy the node is taking in.
 fn load(queue: &bucksaw_ingest::Queue) -> Value {
     let advice = queue.guide().advice();
@@ -197,12 +209,19 @@ fn describe(app: &App) -> Value {
             "oldest": span(segments.iter().map(|segment| segment.reach().low).min()),
             "newest": span(segments.iter().map(|segment| segment.reach().high).max()),
         },
+        "trash": trash(shelf),
         "load": load(queue),
         "disk_free_bytes": queue.free_bytes(),
         "damaged": app.engine.damaged(),
         "segments_with_damaged_blocks": broken,
         "segments_rebuilt": segments.iter().filter(|segment| segment.is_mended()).count(),
     });
+    if let Some(suspension) = shelf.suspension() {
+        told["retention_suspended"] = json!({
+            "clock_ahead_seconds": suspension.ahead.as_secs(),
+            "left_seconds": suspension.left.as_secs(),
+        });
+    }
     // Where each record is kept once there is nothing to be restored from.
     if let Some(repair) = app.repair.as_ref().filter(|_| shelf.copies() > 1) {
         told["repair"] = copies::of_store(repair, stored_bytes);

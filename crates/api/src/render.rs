@@ -107,6 +107,8 @@ pub(crate) fn stats(stats: &Stats, seconds: f64) -> Value {
         "nodes_answered": stats.nodes.answered,
         "nodes_missing": stats.nodes.missing.iter().map(missing).collect::<Vec<_>>(),
         "damaged": stats.damaged,
+        "trashed_segments": stats.trashed.segments,
+        "trashed_records": stats.trashed.records,
         "timed_out": stats.timed_out.is_some(),
         "partial": stats.is_partial(),
         "partial_reasons": stats.partial_reasons(),

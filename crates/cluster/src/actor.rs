@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, Net, Tasks, Waiting};
+use bucksaw_doors::{Doors, Net, Repeats, Tasks, Waiting};
 use bucksaw_record::{Id, Millis};
 use foca::Timer;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -127,6 +127,7 @@ pub(crate) struct Actor {
     unsaved: [bool; 2],
     saved: Option<Duration>,
     saving: bool,
+    save_errors: Repeats,
     /// Goodbyes that are answered when they are written: nobody else may have heard them, and who said them is gone then.
     goodbyes: Vec<oneshot::Sender<Vec<Entry>>>,
     left: bool,
@@ -248,8 +249,10 @@ impl Actor {
             Command::Saved(result) => {
                 self.saving = false;
                 if let Err(error) = result {
-                    tracing::warn!(%error, "the list of nodes could not be written: it is tried again");
                     self.unsaved[0] = true;
+                    if let Some(suppressed) = self.save_errors.pass(self.now().uptime) {
+                        tracing::warn!(%error, suppressed, "the list of nodes could not be written: it is tried again");
+                    }
                 }
             }
             Command::Forget { node, reply } => {

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_doors::Fs;
+use bucksaw_doors::{Fs, replace};
 use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -103,18 +103,9 @@ impl Keep {
     /// # Errors
     /// What the disk says; then what was kept before still is.
     pub(crate) fn write(&self, kept: &Kept) -> io::Result<()> {
-        let draft = self.path.with_extension("tmp");
-        match self.fs.remove(&draft) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
         let written = Written { format: FORMAT, incarnation: kept.incarnation, members: &kept.members };
         let bytes = serde_json::to_vec_pretty(&written)?;
-        let file = self.fs.create(&draft)?;
-        file.append(&[&bytes, b"\n"])?;
-        file.sync()?;
-        self.fs.rename(&draft, &self.path)?;
-        self.fs.sync_dir(self.path.parent().unwrap_or(Path::new(".")))
+        replace(self.fs.as_ref(), &self.path, &[&bytes, b"\n"])
     }
 }
 

@@ -26,6 +26,8 @@ mod fs;
 mod net;
 pub mod real;
 mod repeats;
+mod replace;
+mod shortage;
 pub mod sim;
 mod tasks;
 
@@ -37,6 +39,8 @@ pub use entropy::Entropy;
 pub use fs::{File, Fs, Lock, Space};
 pub use net::{DATAGRAM_BYTES_MAX, Incoming, Net, Reply};
 pub use repeats::Repeats;
+pub use replace::replace;
+pub use shortage::Shortage;
 pub use tasks::{Tasks, Waiting, run, run_modestly, within};
 
 /// The doors that a node was given, cheap to clone and hand on.

@@ -21,15 +21,16 @@ pub(crate) fn may_have_lost_writes(doors: &Doors, dir: &Path) -> bool {
     read(doors, dir).ok() != Some(text(current))
 }
 
-/// Notes under which boot the queue was opened. Call it when all that the last run left was looked at: until then the files of
-/// an earlier boot must not be taken for files of this one.
-pub(crate) fn note(doors: &Doors, dir: &Path) {
-    let Some(current) = doors.fs.boot_id() else { return };
-    if read(doors, dir).ok() != Some(text(current))
-        && let Err(error) = write(doors, dir, &text(current))
-    {
-        debug!(%error, "cannot note the boot id: at the next start an incomplete segment counts as torn by a power cut");
+/// Notes under which boot the queue was opened, and returns whether that is noted now. Call it when all that the last run
+/// left was looked at: until then the files of an earlier boot must not be taken for files of this one.
+pub(crate) fn note(doors: &Doors, dir: &Path) -> bool {
+    let Some(current) = doors.fs.boot_id() else { return true };
+    let noted = read(doors, dir).ok() == Some(text(current));
+    let done = if noted { Ok(()) } else { write(doors, dir, &text(current)) };
+    if let Err(error) = &done {
+        debug!(%error, "cannot note the boot id: it is tried again; until then an incomplete segment counts as torn by a power cut");
     }
+    done.is_ok()
 }
 
 fn text(boot: u128) -> String {

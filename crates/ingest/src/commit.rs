@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use bucksaw_doors::Shortage;
 use tracing::error;
 
 use crate::append::Refusal;
@@ -43,7 +44,12 @@ impl Queue {
         let mut failed = Vec::new();
         for segment in segments {
             if let Err(error) = self.sync(&segment) {
-                error!(segment = %segment.id(), %error, "cannot sync a queue segment: its records are written again elsewhere");
+                if let Some(suppressed) = self.may_log(|errors| &errors.sync) {
+                    error!(segment = %segment.id(), %error, suppressed, "cannot sync a queue segment: its records are written again elsewhere");
+                }
+                if Shortage::is_space(&error) {
+                    self.note_no_room();
+                }
                 self.metrics.sync_failed.inc();
                 failed.push(segment);
             }

@@ -39,6 +39,7 @@ mod quarantine;
 mod queue;
 mod recover;
 mod reserve;
+mod room;
 mod segment;
 mod upkeep;
 

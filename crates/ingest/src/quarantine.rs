@@ -106,8 +106,10 @@ impl Queue {
     pub(crate) fn inspect_suspects(&self, segments: &[Arc<Segment>]) {
         let closed = segments.iter().filter(|segment| segment.state() != State::Active);
         for segment in closed.filter(|segment| segment.take_suspicion()) {
-            if let Err(error) = self.inspect(segment.id()) {
-                warn!(segment = %segment.id(), %error, "a queue segment cannot be read: it is tried again");
+            if let Err(error) = self.inspect(segment.id())
+                && let Some(suppressed) = self.may_log(|errors| &errors.read)
+            {
+                warn!(segment = %segment.id(), %error, suppressed, "a queue segment cannot be read: it is tried again");
             }
         }
     }

@@ -1,13 +1,12 @@
 //! The queue itself: its lanes, its segments, and what the store and the queries ask of it.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, Repeats};
+use bucksaw_doors::{Doors, Repeats, Shortage};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::Header;
 use bucksaw_segment::queue::{HEADER_LEN, Seal};
@@ -15,6 +14,7 @@ use tokio::sync::Notify;
 use tracing::{error, warn};
 
 use crate::append::{Durability, Records, Refusal};
+use crate::boot;
 use crate::class::Class;
 use crate::config::Config;
 use crate::guide::Guide;
@@ -22,6 +22,7 @@ use crate::keys::Keys;
 use crate::lane::{Inner, Lane, Open, Waiting, record_header};
 use crate::metrics::{BySource, Metrics};
 use crate::quarantine::SetAside;
+use crate::room::Room;
 use crate::segment::{Done, Segment, State, View};
 
 /// The queue of one node. Shared by all who append, read and consume.
@@ -39,15 +40,14 @@ pub struct Queue {
     /// Quarantined files.
     pub(crate) damaged: Mutex<Vec<SetAside>>,
     pub(crate) keys: Mutex<Keys>,
-    pub(crate) full: AtomicBool,
-    /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
-    pub(crate) room: AtomicU64,
+    pub(crate) room: Room,
     /// Rung when a segment has become pending, or was flushed.
     pub(crate) pended: Notify,
     /// Whether other nodes take from it.
     pub(crate) shared: AtomicBool,
     closed: AtomicBool,
-    append_errors: Repeats,
+    pub(crate) errors: Errors,
+    boot_noted: AtomicBool,
     appends: AtomicU64,
 }
 
@@ -55,6 +55,20 @@ impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Queue").field("dir", &self.dir).finish_non_exhaustive()
     }
+}
+
+/// Errors that occur again at each try. Each is logged at most once a minute.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    append: Repeats,
+    cut: Repeats,
+    seal: Repeats,
+    rename: Repeats,
+    pub(crate) remove: Repeats,
+    pub(crate) sync: Repeats,
+    pub(crate) read: Repeats,
+    pub(crate) aside: Repeats,
+    boot: Repeats,
 }
 
 /// What waits for a store.
@@ -108,12 +122,12 @@ impl Queue {
             segments: Mutex::default(),
             damaged: Mutex::default(),
             keys,
-            full: AtomicBool::new(false),
-            room: AtomicU64::new(0),
+            room: Room::default(),
             pended: Notify::new(),
             shared: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            append_errors: Repeats::new(),
+            errors: Errors::default(),
+            boot_noted: AtomicBool::new(false),
             appends: AtomicU64::new(0),
         }
     }
@@ -207,7 +221,9 @@ impl Queue {
                 // readers and the store stop at the end that was published.
                 let (segment, end) = (Arc::clone(&open.segment), open.end);
                 if let Err(error) = segment.file().truncate(end) {
-                    warn!(segment = %segment.id(), %error, "cannot cut a torn frame away; the segment is closed");
+                    if let Some(suppressed) = self.may_log(|errors| &errors.cut) {
+                        warn!(segment = %segment.id(), %error, suppressed, "cannot cut a torn frame away; the segment is closed");
+                    }
                     self.seal(inner);
                 }
                 Err(self.refusal(&error))
@@ -216,10 +232,13 @@ impl Queue {
     }
 
     pub(crate) fn refusal(&self, error: &std::io::Error) -> Refusal {
-        match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Refusal::Full,
+        match Shortage::of(error) {
+            Some(Shortage::Space) => {
+                self.note_no_room();
+                Refusal::Full
+            }
             _ => {
-                if let Some(suppressed) = self.append_errors.pass(self.doors.clock.uptime()) {
+                if let Some(suppressed) = self.may_log(|errors| &errors.append) {
                     error!(%error, suppressed, dir = %self.dir.display(), "cannot append to the queue");
                 }
                 Refusal::Io(error.to_string())
@@ -253,7 +272,9 @@ impl Queue {
         let sealed = match self.write_seal(&segment) {
             Ok(sealed) => sealed,
             Err(error) => {
-                warn!(segment = %segment.id(), %error, "cannot seal a queue segment: it keeps its name");
+                if let Some(suppressed) = self.may_log(|errors| &errors.seal) {
+                    warn!(segment = %segment.id(), %error, suppressed, "cannot seal a queue segment: it keeps its name");
+                }
                 // What is there of the seal reads as a torn tail.
                 let _ = segment.file().truncate(segment.end());
                 false
@@ -303,7 +324,11 @@ impl Queue {
         let path = contents.path.with_extension(extension);
         match self.doors.fs.rename(&contents.path, &path) {
             Ok(()) => contents.path = path,
-            Err(error) => warn!(path = %contents.path.display(), %error, "cannot rename a queue segment"),
+            Err(error) => {
+                if let Some(suppressed) = self.may_log(|errors| &errors.rename) {
+                    warn!(path = %contents.path.display(), %error, suppressed, "cannot rename a queue segment");
+                }
+            }
         }
     }
 
@@ -326,7 +351,9 @@ impl Queue {
 
     /// Whether what waits is worth being taken.
     pub(crate) fn is_due(&self, due: Due, backlog: &Backlog) -> bool {
-        due.is_met(backlog) || (backlog.segments > 0 && self.closed.load(Ordering::Acquire))
+        // On a full disk all that waits is due: what a store makes of it is smaller.
+        let pressed = self.closed.load(Ordering::Acquire) || self.is_full();
+        due.is_met(backlog) || (backlog.segments > 0 && pressed)
     }
 
     /// Rises with every append; for those who wait for something new.
@@ -335,10 +362,16 @@ impl Queue {
         self.appends.load(Ordering::Acquire)
     }
 
-    /// Whether nothing is accepted because the disk is full.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.full.load(Ordering::Relaxed)
+    /// Refuses, and counts, what comes while the disk is full: for those who have not begun to read it.
+    ///
+    /// # Errors
+    /// [`Refusal::Full`].
+    pub fn check_room(&self) -> Result<(), Refusal> {
+        if self.is_full() {
+            self.metrics.refused.inc();
+            return Err(Refusal::Full);
+        }
+        Ok(())
     }
 
     /// Room on the disk, when it was last looked at.
@@ -420,6 +453,29 @@ impl Queue {
                 self.quarantined(&segment);
             }
             done.into_iter().for_each(|done| done(Ok(())));
+        }
+    }
+
+    /// Forgets segments whose records retention has removed from the store. Without this they would be found again, here,
+    /// until the grace of their files ends. Only committed segments are forgotten.
+    pub fn forget(&self, ids: &[Id]) {
+        for segment in self.of(ids) {
+            if segment.state() == State::Committed {
+                self.remove(&segment);
+            }
+        }
+    }
+
+    /// How many errors of a kind were suppressed, when one may be logged now.
+    pub(crate) fn may_log(&self, error: fn(&Errors) -> &Repeats) -> Option<u64> {
+        error(&self.errors).pass(self.doors.clock.uptime())
+    }
+
+    /// Notes the boot, unless that is done, or was tried within the last minute. See [`crate::boot`].
+    pub(crate) fn note_boot(&self) {
+        let noted = self.boot_noted.load(Ordering::Relaxed);
+        if !noted && !self.is_full() && self.may_log(|errors| &errors.boot).is_some() {
+            self.boot_noted.store(boot::note(&self.doors, &self.dir), Ordering::Relaxed);
         }
     }
 

@@ -67,7 +67,8 @@ impl Queue {
                 _ => {}
             }
         }
-        boot::note(&queue.doors, dir);
+        queue.look_at_disk();
+        queue.note_boot();
         Ok((queue, recovery))
     }
 

@@ -97,11 +97,17 @@ impl Queue {
         if tries < READS_MAX {
             match self.inspect(id) {
                 Ok(()) => {}
-                Err(error) => warn!(segment = %id, %error, "a queue segment cannot be read: it is tried again"),
+                Err(error) => {
+                    if let Some(suppressed) = self.may_log(|errors| &errors.read) {
+                        warn!(segment = %id, %error, suppressed, "a queue segment cannot be read: it is tried again");
+                    }
+                }
             }
             return;
         }
-        error!(segment = %id, "a queue segment cannot be read: it is set aside as damaged");
+        if let Some(suppressed) = self.may_log(|errors| &errors.aside) {
+            error!(segment = %id, suppressed, "a queue segment cannot be read: it is set aside as damaged");
+        }
         self.quarantine(&segment);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tracing::{error, warn};
+use tracing::warn;
 
 use crate::metrics::{ByState, DAMAGED};
 use crate::queue::{Queue, lock};
@@ -33,6 +33,7 @@ impl Queue {
         self.inspect_suspects(&segments);
         segments.retain(|segment| !self.goes(segment, now, grace));
         self.look_at_disk();
+        self.note_boot();
         self.report(&segments);
     }
 
@@ -67,11 +68,13 @@ impl Queue {
         self.shared.store(shared, Ordering::Relaxed);
     }
 
-    fn remove(&self, segment: &Segment) -> bool {
+    pub(crate) fn remove(&self, segment: &Segment) -> bool {
         let path = segment.contents().path.clone();
         match self.doors.fs.remove(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                warn!(path = %path.display(), %error, "cannot remove a committed queue segment");
+                if let Some(suppressed) = self.may_log(|errors| &errors.remove) {
+                    warn!(path = %path.display(), %error, suppressed, "cannot remove a committed queue segment");
+                }
                 false
             }
             _ => {
@@ -79,37 +82,6 @@ impl Queue {
                 true
             }
         }
-    }
-
-    /// Takes so many bytes from the room that there was when the disk was last looked at; looks again when it is used up.
-    /// Returns whether there is room.
-    pub(crate) fn take_room(&self, bytes: u64) -> bool {
-        let take = |room: u64| room.checked_sub(bytes);
-        if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            self.look_at_disk();
-        }
-        !self.is_full()
-    }
-
-    fn look_at_disk(&self) {
-        let Ok(space) = self.doors.fs.space(&self.dir) else { return };
-        let min = self.config.free_bytes_min;
-        // A little more room is wanted to begin again than to go on, so that the state does not flutter.
-        let full = if self.is_full() { space.free_bytes < min + min / 8 } else { space.free_bytes < min };
-        if self.full.swap(full, Ordering::Relaxed) != full {
-            if full {
-                error!(
-                    free_bytes = space.free_bytes,
-                    wanted_bytes = min,
-                    "the disk is full: nothing is accepted until there is room"
-                );
-            } else {
-                warn!(free_bytes = space.free_bytes, "there is room on the disk again: accepting records");
-            }
-        }
-        self.room.store(space.free_bytes.saturating_sub(min), Ordering::Relaxed);
-        self.metrics.free_bytes.set(i64::try_from(space.free_bytes).unwrap_or(i64::MAX));
-        self.metrics.full.set(i64::from(full));
     }
 
     fn report(&self, segments: &[Arc<Segment>]) {

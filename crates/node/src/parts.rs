@@ -176,7 +176,7 @@ async fn tidy(node: Node, mut stopping: Stopping) {
     let (linked, errors) = (node.linked(), Repeats::new());
     while !is_stopping(&stopping) {
         let (shelf, queue) = (Arc::clone(&node.shelf), Arc::clone(&node.queue));
-        if run(&node.tasks, move || shelf.retain(queue.is_full())).await.is_none() {
+        if run(&node.tasks, move || shelf.retain(&queue)).await.is_none() {
             return;
         }
         let (shelf, stopped) = (Arc::clone(&node.shelf), stopping.clone());

@@ -52,7 +52,7 @@ pub use metrics::Metrics;
 pub use pool::Pool;
 pub use request::{Cancel, Order, Request, RequestError};
 pub use search::Search;
-pub use stats::{Missing, Nodes, Stats, Why};
+pub use stats::{Missing, Nodes, Stats, Trashed, Why};
 pub use tail::{Tail, Tailed};
 
 #[cfg(test)]

@@ -20,8 +20,20 @@ pub struct Stats {
     pub damaged: BTreeSet<String>,
     /// The time limit that ended the query before all was searched: records may be missing from the answer.
     pub timed_out: Option<Duration>,
+    /// What is in the trash and may have records of the answer's time: retention removed it, so nothing is missing because
+    /// of it.
+    pub trashed: Trashed,
     /// The nodes that were asked.
     pub nodes: Nodes,
+}
+
+/// Segments in the trash, of all nodes that answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trashed {
+    /// Segments.
+    pub segments: u64,
+    /// Their records, of any time. Stores may keep copies of one record.
+    pub records: u64,
 }
 
 /// Which nodes an answer rests on.
@@ -133,6 +145,13 @@ impl std::fmt::Display for Missing {
     }
 }
 
+impl Trashed {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.segments = self.segments.saturating_add(other.segments);
+        self.records = self.records.saturating_add(other.records);
+    }
+}
+
 impl Stats {
     /// Whether records may be missing from the answer.
     #[must_use]
@@ -166,6 +185,7 @@ impl Stats {
         self.bytes_skipped += other.bytes_skipped;
         self.damaged.extend(other.damaged.iter().cloned());
         self.timed_out = self.timed_out.max(other.timed_out);
+        self.trashed.add(other.trashed);
         self.nodes.add(&other.nodes);
     }
 }

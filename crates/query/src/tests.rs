@@ -141,6 +141,35 @@ fn all(expr: &str) -> Request {
 }
 
 #[test]
+fn what_is_past_its_retention_is_in_no_answer_and_the_trash_is_told_of() {
+    let mut node = Node::new();
+    let (queue, shelf) = (Arc::clone(node.engine.queue()), Arc::clone(node.engine.shelf()));
+    shelf.retain(&queue);
+    node.put("stored");
+    node.gather();
+    let late = Id::new(Millis(5), Producer::new(9), 1);
+    let request = || Request::new(Expr::All, Millis(0), Millis::MAX);
+    let ask = |node: &Node| node.engine.count(&request(), &Cancel::default()).unwrap();
+    // Six days and some hours later.
+    node.pass(6 * 24 * 3_600_000 + 9_000_000);
+    node.put_as(late, "app=web", b"of 1970, loaded today");
+    node.gather();
+    assert_eq!(ask(&node).0, 2);
+    node.pass(24 * 3_600_000);
+    let (count, stats) = ask(&node);
+    assert_eq!((count, stats.trashed, stats.is_partial()), (1, Trashed::default(), false), "before it is removed");
+    shelf.retain(&queue);
+    let (count, stats) = ask(&node);
+    assert_eq!((count, stats.trashed, stats.is_partial()), (1, Trashed { segments: 1, records: 1 }, false));
+    let recent = Request::new(Expr::All, Millis(1_700_000_100_000), Millis::MAX);
+    let stats = node.engine.count(&recent, &Cancel::default()).unwrap().1;
+    assert_eq!(stats.trashed, Trashed::default(), "it is of another time");
+    // A wrong clock hides nothing, and nothing is removed.
+    node.clock.jump(30 * 24 * 3_600_000);
+    assert_eq!(ask(&node).0, 1);
+}
+
+#[test]
 fn a_record_is_found_once_wherever_it_is() {
     let mut node = Node::new();
     for at in 0..60 {

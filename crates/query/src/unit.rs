@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_ingest::{Queue, Segment, State, View};
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_scan::{Bound, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_segment::{Chunk, Reach, ReadError};
@@ -16,7 +16,7 @@ use crate::block::BlockUnit;
 use crate::engine::Engine;
 use crate::lines::Lines;
 use crate::request::{Cancel, Request};
-use crate::stats::Stats;
+use crate::stats::{Stats, Trashed};
 
 /// Records of one stream, as a scan meets them.
 pub(crate) enum Met<'a> {
@@ -119,9 +119,11 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     // at before it came there.
     let mut waiting = queue.readable();
     let segments = shelf.segments();
+    let since = shelf.answers_since();
+    let wants = |reach: &Reach| wants(request, since, reach);
     waiting.retain(|segment| {
         let look = |state, reach: &Reach| {
-            let wanted = wants(request, reach);
+            let wanted = wants(reach);
             if !wanted && state != State::Committed {
                 stats.bytes_skipped += reach.text_bytes;
                 stats.segments_skipped += 1;
@@ -139,13 +141,13 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     for segment in segments.iter() {
         let footer = segment.footer();
         let before = stats.segments_read;
-        if wants(request, segment.reach()) {
+        if wants(segment.reach()) {
             let streams: Vec<bool> = footer.streams.iter().map(|labels| may_match(request, plan, labels)).collect();
             for (block, entry) in footer.blocks.iter().enumerate() {
                 let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
                 take(
                     Unit::Block(BlockUnit { segment: Arc::clone(segment), block, opened: Arc::clone(&engine.opened) }),
-                    stream && wants(request, &entry.reach),
+                    stream && wants(&entry.reach),
                     &mut units,
                     stats,
                 );
@@ -187,21 +189,27 @@ fn take(unit: Unit, wanted: bool, units: &mut Vec<Unit>, stats: &mut Stats) {
     }
 }
 
-fn wants(request: &Request, reach: &Reach) -> bool {
-    request.from < request.to && reach.low < request.to && request.from <= reach.high
+/// Whether some records may be wanted: they are of the request's time, and not all past their retention, which removes
+/// nothing older than `since`.
+fn wants(request: &Request, since: Option<Millis>, reach: &Reach) -> bool {
+    let is_kept = since.is_none_or(|since| reach.newest() >= since);
+    is_kept && request.from < request.to && reach.low < request.to && request.from <= reach.high
 }
 
 fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {
     request.of_stream(labels) && !matches!(plan.bind(labels), Bound::Nothing)
 }
 
-/// Files that were set aside may have held records of the request.
+/// Files that were set aside may have held records of the request, and files in the trash have some.
 fn note_missing(queue: &Queue, shelf: &Shelf, request: &Request, stats: &mut Stats) {
     let (from, to) = (request.from.at(), request.to.at());
     let meets = queue.set_aside().into_iter().filter(|file| file.low <= to && from <= file.high);
     stats.damaged.extend(meets.map(|file| file.name));
     let meets = shelf.set_aside().into_iter().filter(|broken| broken.low <= to && from <= broken.high);
     stats.damaged.extend(meets.map(|broken| broken.name));
+    for file in shelf.trashed().iter().filter(|file| file.low <= to && from <= file.high) {
+        stats.trashed.add(Trashed { segments: 1, records: file.records.unwrap_or_default() });
+    }
 }
 
 /// Scans a unit: hands over chunks that may hold matches, with the plan for their stream; of columns, the lines that match,

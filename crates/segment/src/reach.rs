@@ -36,6 +36,12 @@ impl Default for Reach {
 }
 
 impl Reach {
+    /// The newest of the records' times and of their arrivals: what retention goes by.
+    #[must_use]
+    pub fn newest(&self) -> Millis {
+        self.high.at().max(self.accepted)
+    }
+
     /// Takes records in.
     pub fn add(&mut self, rows: &Rows, text_bytes: usize) {
         if let Some((low, high)) = rows.span() {

@@ -13,6 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bucksaw_doors::replace;
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
@@ -101,13 +102,33 @@ impl ClockGuard {
         Verdict::Suspended { ahead: hold.ahead, left, is_new: known.is_none() }
     }
 
+    /// Whether [`Self::check`] would trust the wall clock, but for a jump that has run for as long as it has to.
+    pub(crate) fn would_trust(&self, wall: Millis, uptime: Duration) -> bool {
+        wall.0 <= self.high.max(later(self.last, uptime)).0.saturating_add(JUMP_MAX)
+    }
+
     fn trust(&mut self, wall: Millis, uptime: Duration) -> Verdict {
         *self = Self { high: self.high.max(wall), last: (wall, uptime), hold: None };
         Verdict::Trusted
     }
 }
 
+/// Retention by age, and emptying the trash by age, are suspended because the wall clock jumped forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspension {
+    /// How far the clock was ahead of what was expected.
+    pub ahead: Duration,
+    /// For how long it stays so, if the clock runs steadily.
+    pub left: Duration,
+}
+
 impl Shelf {
+    /// Whether retention by age is suspended, as was found when it was last looked at.
+    #[must_use]
+    pub fn suspension(&self) -> Option<Suspension> {
+        *lock(&self.suspension)
+    }
+
     /// Begins with the time that the last run trusted. Where none was kept, that is the newest arrival on the shelf, and on
     /// an empty shelf the wall clock.
     pub(crate) fn start_clock(&self) {
@@ -129,6 +150,10 @@ impl Shelf {
             (guard.check(self.now(), self.doors.clock.uptime()), guard.trusted())
         };
         let was_suspended = self.metrics.retention_suspended.set(i64::from(verdict != Verdict::Trusted)) == 1;
+        *lock(&self.suspension) = match verdict {
+            Verdict::Suspended { ahead, left, .. } => Some(Suspension { ahead, left }),
+            Verdict::Trusted => None,
+        };
         match verdict {
             Verdict::Suspended { ahead, left, is_new: true } => error!(
                 ahead_seconds = ahead.as_secs(),
@@ -165,20 +190,17 @@ impl Shelf {
         }
         match self.write_clock(trusted) {
             Ok(()) => *lock(&self.clock_kept) = trusted,
-            Err(error) => warn!(%error, "cannot write the last trusted time"),
+            Err(error) => {
+                if let Some(suppressed) = self.may_log(|errors| &errors.clock) {
+                    warn!(%error, suppressed, "cannot write the last trusted time: it is tried again");
+                }
+            }
         }
     }
 
     fn write_clock(&self, trusted: Millis) -> io::Result<()> {
-        let draft = self.clock_file().with_extension("tmp");
-        match self.doors.fs.remove(&draft) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = self.doors.fs.create(&draft)?;
-        file.append(&[&serde_json::to_vec(&Kept { trusted_ms: trusted.0 })?, b"\n"])?;
-        file.sync()?;
-        self.doors.fs.rename(&draft, &self.clock_file())
+        let kept = serde_json::to_vec(&Kept { trusted_ms: trusted.0 })?;
+        replace(self.doors.fs.as_ref(), &self.clock_file(), &[&kept, b"\n"])
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bucksaw_record::Id;
 use bucksaw_segment::Reach;
 use bucksaw_segment::shelf::{self, Origin, Writer};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::gather::{input_error, merge_error};
 use crate::merge::{Merge, MergeError, Output};
@@ -42,7 +42,7 @@ impl Output for Split<'_> {
 }
 
 impl Shelf {
-    /// Does the next merge, if one is worth it. Returns the bytes of text that went through it; 0 when there is none.
+    /// Does the next merge, if one is worth it and there is room for what it makes. Returns the bytes of text that went through it; 0 when there is none.
     /// `stopped` is asked between blocks. For one thread at a time.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Shelf {
         let segments = self.segments();
         let sound = segments.iter().filter(|segment| segment.broken_blocks() == 0 && !segment.reach().is_empty());
         let candidates: Vec<Candidate> = sound.map(|segment| self.candidate(segment)).collect();
-        let Plan { chosen, due_bytes } = plan(&candidates, self.config.segment_bytes);
+        let Plan { chosen, due_bytes } = plan(&candidates, self.config.segment_bytes, self.room_for_merging());
         self.debt.set_due(due_bytes);
         let inputs: Vec<Arc<Stored>> =
             segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
@@ -95,9 +95,7 @@ impl Shelf {
         let ids: Vec<Id> = inputs.iter().map(|input| input.id()).collect();
         self.replace(&stored, &ids);
         for input in inputs {
-            if let Err(error) = self.doors.fs.remove(input.reader().path()) {
-                warn!(path = %input.reader().path().display(), %error, "cannot remove a segment that was merged");
-            }
+            self.discard(input.reader().path());
         }
         Ok(text_bytes)
     }
@@ -144,6 +142,6 @@ impl Shelf {
         let Reach { low, high, text_bytes, .. } = *segment.reach();
         // The blocks of a smaller one are too small to stay as they are.
         let repack = segment.is_quick(self.config.quick()) && text_bytes >= self.config.full_block();
-        Candidate { id: segment.id(), low, high, text_bytes, repack }
+        Candidate { id: segment.id(), low, high, text_bytes, file_bytes: segment.file_bytes(), repack }
     }
 }

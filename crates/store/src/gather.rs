@@ -2,7 +2,8 @@
 //!
 //! It is packed for good at once, so that this is done once, but quickly where that would be in vain or too slow: when it is
 //! too little to stay as it is, when a client waits, or when the store is behind. A burst leaves the queue, which a power cut
-//! could take, as fast as it comes; what was packed quickly is packed anew when there is time.
+//! could take, as fast as it comes; what was packed quickly is packed anew when there is time. Where room is short it is
+//! packed for good in any case: quick packing takes up to three times the room.
 
 use std::io;
 use std::sync::Arc;
@@ -79,13 +80,6 @@ impl Shelf {
         }
     }
 
-    /// Bytes of text to take at once: what is taken should fit even where it cannot be packed. Half of the room, because
-    /// the last segment goes beyond it.
-    pub(crate) fn room_for_gathering(&self) -> u64 {
-        let room = self.doors.fs.space(&self.dir).map_or(u64::MAX, |space| space.free_bytes);
-        self.config.segment_bytes.min(room / 2).max(1)
-    }
-
     /// Makes one segment of what was taken, durable and shown. `backlog` is what waited before it was taken, and `queue`
     /// that of this node, if it has one.
     ///
@@ -104,16 +98,21 @@ impl Shelf {
             if backlog.awaited { self.gather_aside.begin_awaited() } else { self.gather_aside.begin(&is_pressed) };
         let behind = backlog.text_bytes >= BEHIND_SEGMENTS * self.config.segment_bytes
             || backlog.oldest >= BEHIND_AGES * self.config.gather_age;
-        let quick = backlog.awaited || behind || text_bytes < self.config.full_block();
+        let small = text_bytes < self.config.full_block();
+        let quick = (backlog.awaited || behind || small) && !self.is_tight(text_bytes);
         let codec = if quick { self.config.codec_quick } else { self.config.codec_final };
         match self.merge_views(views, codec, &turns) {
             Ok(stored) => {
                 self.metrics.gathered_bytes.inc_by(text_bytes);
+                self.batch.grow(text_bytes);
                 debug!(segments = views.len(), text_bytes, "gathered from the queue");
                 Ok(Packed { text_bytes, stored })
             }
             Err(failed) => {
                 self.metrics.gather_failed.inc();
+                if failed.is_no_room() {
+                    self.batch.shrink(text_bytes);
+                }
                 Err(failed)
             }
         }

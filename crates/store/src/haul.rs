@@ -107,7 +107,9 @@ pub(crate) async fn tell(linked: &Linked, peer: Peer, stored: Vec<Id>, returned:
             None => {}
         }
     }
-    warn!(node = %peer.node, "a queue cannot be told what came of its segments: they may be stored twice, which does no harm");
+    if let Some(suppressed) = linked.shelf.may_log(|errors| &errors.settle) {
+        warn!(node = %peer.node, suppressed, "a queue cannot be told what came of its segments: they may be stored twice, which does no harm");
+    }
 }
 
 /// A file from another node that is of use until this is dropped.

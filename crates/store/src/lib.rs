@@ -10,7 +10,7 @@
 //! | `*.tmp` | being written; of no meaning after a restart | renamed, or removed |
 //! | `*.seg` | sealed, synced, immutable | merged into others and removed; `trash/` by retention; `damaged` |
 //! | `*.damaged` | its footer cannot be read; kept for a person to look at, told of in answers for its span | nothing |
-//! | `trash/*` | past its retention | removed after a while, or at once when the disk is full |
+//! | `trash/*` | past its retention | removed after a while, or earlier, the oldest first, when the disk is nearly full |
 //!
 //! In a cluster it takes from the queues of all nodes, and has what it makes kept by other stores, too, before the queues let
 //! go ([`Puller`]); what other stores make it keeps likewise ([`Receive`]).
@@ -49,10 +49,13 @@ mod receive;
 pub mod repair;
 mod replicate;
 mod retain;
+mod room;
 mod shelf;
 mod stored;
+mod trash;
 mod unit;
 
+pub use clock_guard::Suspension;
 pub use config::Config;
 pub use foreground::{Busy, Foreground};
 pub use linked::Linked;
@@ -62,6 +65,7 @@ pub use pull::{Due, Puller};
 pub use receive::{PUT, Receive};
 pub use shelf::{Shelf, StoreError};
 pub use stored::{Broken, Stored};
+pub use trash::Trashed;
 
 #[cfg(test)]
 mod tests;

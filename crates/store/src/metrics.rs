@@ -23,6 +23,7 @@ pub struct Metrics {
     pub(crate) stored_bytes: Gauge,
     pub(crate) text_bytes: Gauge,
     pub(crate) trash_bytes: Gauge,
+    pub(crate) trash_segments: Gauge,
     pub(crate) retention_suspended: Gauge,
     pub(crate) damaged: Gauge,
     pub(crate) mended: Gauge,
@@ -69,6 +70,7 @@ impl Metrics {
         store.register("stored_bytes", "Bytes of the segments' files", all.stored_bytes);
         store.register("text_bytes", "Bytes of record text in the segments", all.text_bytes);
         store.register("trash_bytes", "Bytes of files in the trash", all.trash_bytes);
+        store.register("trash_segments", "Segments in the trash: in no answer", all.trash_segments);
         store.register(
             "retention_suspended",
             "1 while retention by age is suspended, because the wall clock jumped forward",

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::{Doors, Shortage};
 use bucksaw_ingest::Queue;
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::health::{DAMAGED, SAVED};
 use bucksaw_segment::shelf::Reader;
 use bucksaw_segment::{OpenError, ReadError};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use crate::aside::Aside;
 use crate::clock_guard::ClockGuard;
@@ -20,8 +20,10 @@ use crate::debt::Debt;
 use crate::foreground::Foreground;
 use crate::metrics::Metrics;
 use crate::name;
-use crate::shelf::{Shelf, lock};
+use crate::room::Batch;
+use crate::shelf::{Errors, Shelf, lock};
 use crate::stored::{Broken, Stored};
+use crate::trash;
 
 impl Shelf {
     /// Opens the shelf in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
@@ -36,6 +38,7 @@ impl Shelf {
             merge_aside: aside(),
             repair_aside: aside(),
             debt: Debt::new(config.debt_bytes_max, metrics.debt_bytes.clone()),
+            batch: Batch::new(config.segment_bytes),
             foreground,
             doors,
             dir: dir.to_owned(),
@@ -47,11 +50,20 @@ impl Shelf {
             let_go: Mutex::new(Millis(0)),
             clock: Mutex::new(ClockGuard::new(Millis(0), Duration::ZERO)),
             clock_kept: Mutex::new(Millis(0)),
+            suspension: Mutex::default(),
+            trashed: Mutex::default(),
+            errors: Errors::default(),
         };
         shelf.metrics.copies.set(i64::try_from(shelf.config.copies).unwrap_or(i64::MAX));
-        shelf.doors.fs.create_dir_all(&shelf.trash()).map_err(OpenError::io(dir))?;
+        shelf.doors.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
+        match shelf.doors.fs.create_dir_all(&shelf.trash()) {
+            // Retention makes it when it is wanted, or removes what is past it.
+            Err(error) if Shortage::is_space(&error) => warn!(%error, "cannot make the trash"),
+            made => made.map_err(OpenError::io(dir))?,
+        }
         let mut segments = Vec::new();
-        for file_name in shelf.doors.fs.list(dir).map_err(OpenError::io(dir))? {
+        let names = shelf.doors.fs.list(dir).map_err(OpenError::io(dir))?;
+        for file_name in names.into_iter().map(|name| shelf.as_before_the_trash(name)) {
             let path = dir.join(&file_name);
             if file_name.strip_suffix(".tmp").is_some_and(|stem| stem.parse::<Id>().is_ok()) {
                 shelf.discard(&path);
@@ -76,7 +88,23 @@ impl Shelf {
         let segments = shelf.without_leftovers(segments);
         shelf.replace(&segments, &[]);
         shelf.start_clock();
+        shelf.look_at_trash();
         Ok(shelf)
+    }
+
+    /// A file that somebody moved here from the trash gets the name that it had before; all others keep theirs.
+    fn as_before_the_trash(&self, file_name: String) -> String {
+        let Some((_, before)) = trash::parse(&file_name) else { return file_name };
+        match self.doors.fs.rename(&self.dir.join(&file_name), &self.dir.join(before)) {
+            Ok(()) => {
+                info!(segment = before, "a segment was taken back from the trash");
+                before.to_owned()
+            }
+            Err(error) => {
+                warn!(segment = file_name, %error, "cannot rename a segment that was taken back from the trash: it is left alone");
+                file_name
+            }
+        }
     }
 
     fn put_aside(&self, path: &Path, low: Millis, high: Millis, damaged: &ReadError) {

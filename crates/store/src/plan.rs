@@ -36,6 +36,8 @@ pub(crate) struct Candidate {
     pub(crate) low: Id,
     pub(crate) high: Id,
     pub(crate) text_bytes: u64,
+    /// Bytes of its file. A merge needs about the bytes of its inputs while these are still there.
+    pub(crate) file_bytes: u64,
     /// Whether it is worth to be packed anew, though it is merged with no other.
     pub(crate) repack: bool,
 }
@@ -50,20 +52,21 @@ pub(crate) struct Plan {
     pub(crate) due_bytes: u64,
 }
 
-/// Plans. `segments` are sorted by `low`.
-pub(crate) fn plan(segments: &[Candidate], target_bytes: u64) -> Plan {
-    let deep = overlap(segments);
-    let (flat, due_bytes) = neighbours(segments, target_bytes);
+/// Plans. `segments` are sorted by `low`. There is room for files of `room_bytes`: what takes more is neither chosen nor due,
+/// because it cannot be done.
+pub(crate) fn plan(segments: &[Candidate], target_bytes: u64, room_bytes: u64) -> Plan {
+    let deep = overlap(segments, room_bytes);
+    let (flat, due_bytes) = neighbours(segments, target_bytes, room_bytes);
     let of_deep = deep.iter().flatten().filter(|segment| !segment.repack).map(|segment| segment.text_bytes).sum();
-    let quick = segments.iter().filter(|segment| segment.repack);
+    let quick = segments.iter().filter(|segment| segment.repack && segment.file_bytes <= room_bytes);
     let due_bytes = due_bytes.max(of_deep) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
     let newest = quick.max_by_key(|segment| segment.high).map(|segment| vec![*segment]);
     let chosen = deep.or(flat).or(newest).unwrap_or_default();
     Plan { chosen: chosen.iter().map(|segment| segment.id).collect(), due_bytes }
 }
 
-/// Of the segments over the moment that most of them cover, the smallest tier.
-fn overlap(segments: &[Candidate]) -> Option<Vec<Candidate>> {
+/// Of the segments over the moment that most of them cover, the smallest tier, as much of it as there is room for.
+fn overlap(segments: &[Candidate], room_bytes: u64) -> Option<Vec<Candidate>> {
     let mut open: Vec<Candidate> = Vec::new();
     let mut deepest: Vec<Candidate> = Vec::new();
     for segment in segments {
@@ -80,23 +83,31 @@ fn overlap(segments: &[Candidate]) -> Option<Vec<Candidate>> {
     (0..deepest.len()).find_map(|start| {
         let rest = deepest.get(start..)?;
         let largest = rest.first()?.text_bytes.saturating_mul(TIER);
-        let alike = rest.iter().take(INPUTS_MAX).take_while(|segment| segment.text_bytes <= largest).count();
+        let mut left = room_bytes;
+        let mut fits = |segment: &Candidate| {
+            let rest = left.checked_sub(segment.file_bytes);
+            left = rest.unwrap_or_default();
+            rest.is_some()
+        };
+        let alike = rest.iter().take(INPUTS_MAX).take_while(|segment| segment.text_bytes <= largest && fits(segment));
+        let alike = alike.count();
         rest.get(..alike).filter(|tier| tier.len() >= RUN_MIN).map(<[Candidate]>::to_vec)
     })
 }
 
 /// The cheapest run of small neighbours, and the bytes of all that are in any and would not be packed anew without it.
-fn neighbours(segments: &[Candidate], target_bytes: u64) -> (Option<Vec<Candidate>>, u64) {
+fn neighbours(segments: &[Candidate], target_bytes: u64, room_bytes: u64) -> (Option<Vec<Candidate>>, u64) {
     let mut best: Option<(u64, &[Candidate])> = None;
     let (mut due_bytes, mut due_to) = (0, 0);
     for start in 0..segments.len() {
         let Some(rest) = segments.get(start..) else { break };
-        let (mut sum, mut largest) = (0, 0);
+        let (mut sum, mut largest, mut files) = (0, 0, 0);
         let mut longest = None;
         for (at, segment) in rest.iter().enumerate().take(INPUTS_MAX) {
             sum += segment.text_bytes;
+            files += segment.file_bytes;
             largest = largest.max(segment.text_bytes);
-            if sum > target_bytes {
+            if sum > target_bytes || files > room_bytes {
                 break;
             }
             if at + 1 >= RUN_MIN && largest <= sum - largest {
@@ -128,7 +139,7 @@ mod tests {
     fn candidate(number: u64, low: u64, high: u64, text_bytes: u64) -> Candidate {
         let at = |ms| Id::first_at(Millis(ms));
         let id = Id::new(Millis(1), Producer::new(number), 0);
-        Candidate { id, low: at(low), high: at(high), text_bytes, repack: false }
+        Candidate { id, low: at(low), high: at(high), text_bytes, file_bytes: text_bytes / 10, repack: false }
     }
 
     /// Segments of `bytes` one after the other, `count` times, merged as planned. Returns how many are left and how many
@@ -142,7 +153,7 @@ mod tests {
             segments.push(candidate(number, low, high, bytes));
             loop {
                 segments.sort_by_key(|segment| segment.low);
-                let Plan { chosen, due_bytes } = plan(&segments, TARGET);
+                let Plan { chosen, due_bytes } = plan(&segments, TARGET, u64::MAX);
                 let of_chosen = segments.iter().filter(|segment| chosen.contains(&segment.id));
                 assert!(due_bytes >= of_chosen.map(|segment| segment.text_bytes).sum());
                 if chosen.is_empty() {
@@ -190,15 +201,15 @@ mod tests {
         let (_, amplification) = simulate(1_000, 1 << 20, |number| (0, number * 10 + 9));
         assert!(amplification < 14.0, "{amplification}");
         let deep: Vec<Candidate> = (0..9).map(|number| candidate(number, 0, 100, TARGET)).collect();
-        assert_eq!(plan(&deep, TARGET).chosen.len(), 9);
-        assert_eq!(plan(&deep, TARGET).due_bytes, 9 * TARGET);
+        assert_eq!(plan(&deep, TARGET, u64::MAX).chosen.len(), 9);
+        assert_eq!(plan(&deep, TARGET, u64::MAX).due_bytes, 9 * TARGET);
     }
 
     #[test]
     fn nothing_to_do_is_nothing() {
-        assert_eq!(plan(&[], TARGET), Plan::default());
+        assert_eq!(plan(&[], TARGET, u64::MAX), Plan::default());
         let few: Vec<Candidate> = (0..3).map(|number| candidate(number, number * 10, number * 10 + 9, 5)).collect();
-        assert_eq!(plan(&few, TARGET), Plan::default());
+        assert_eq!(plan(&few, TARGET, u64::MAX), Plan::default());
     }
 
     #[test]
@@ -206,11 +217,11 @@ mod tests {
         let small = |count: u64| -> Vec<Candidate> {
             (0..count).map(|number| candidate(number, number * 10, number * 10 + 9, 1_000)).collect()
         };
-        assert_eq!(plan(&small(100), TARGET).due_bytes, 100_000);
+        assert_eq!(plan(&small(100), TARGET, u64::MAX).due_bytes, 100_000);
         // A full one ends a run: five before it, and three behind it that are too few.
         let mut mixed = small(9);
         mixed[5].text_bytes = TARGET;
-        assert_eq!(plan(&mixed, TARGET).due_bytes, 5_000);
+        assert_eq!(plan(&mixed, TARGET, u64::MAX).due_bytes, 5_000);
     }
 
     #[test]
@@ -220,13 +231,13 @@ mod tests {
             ..candidate(number, number * 10, number * 10 + 9, text_bytes)
         };
         let large = [quick(0, TARGET), quick(1, TARGET), candidate(2, 20, 29, TARGET)];
-        let all = plan(&large, TARGET);
+        let all = plan(&large, TARGET, u64::MAX);
         assert_eq!((all.chosen, all.due_bytes), (vec![large[1].id], 2 * TARGET));
-        assert_eq!(plan(&large[2..], TARGET), Plan::default());
+        assert_eq!(plan(&large[2..], TARGET, u64::MAX), Plan::default());
         // What is merged is packed anew by that.
         let mut run: Vec<Candidate> = (0..4).map(|number| quick(number, TARGET / 5)).collect();
         run.push(quick(4, TARGET));
-        let first = plan(&run, TARGET);
+        let first = plan(&run, TARGET, u64::MAX);
         assert_eq!((first.chosen.len(), first.due_bytes), (4, TARGET / 5 * 4 + TARGET));
     }
 }

@@ -52,7 +52,9 @@ impl Replicate {
             }
             Err(error) => {
                 self.0.shelf.metrics.copy_failed.inc();
-                warn!(segment = %stored.id(), store = %peer.node, %error, "another store did not take a copy");
+                if let Some(suppressed) = self.0.shelf.may_log(|errors| &errors.copy) {
+                    warn!(segment = %stored.id(), store = %peer.node, %error, suppressed, "another store did not take a copy");
+                }
                 false
             }
         }

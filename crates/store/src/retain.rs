@@ -1,5 +1,7 @@
 //! Retention: what is too old or too much goes to the trash, and from there, after a while, for good.
 //!
+//! Answers leave out at once, block by block, what is too old by this rule: see [`Shelf::answers_since`].
+//!
 //! A segment is too old when both its newest record and its newest arrival are: records that were loaded late stay as
 //! long as others, whatever time they state.
 //!
@@ -7,25 +9,42 @@
 //! Where the files take too many bytes the oldest segments go first, and the newest segment always stays, even when it is
 //! larger than the limit by itself.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_record::{Id, Millis};
+use bucksaw_ingest::Queue;
+use bucksaw_record::Millis;
 use tracing::{info, warn};
 
-use crate::shelf::Shelf;
+use crate::shelf::{Shelf, lock};
 use crate::stored::Stored;
 
 impl Shelf {
-    /// Moves what is past its retention to the trash, and empties the trash of what lay there long enough. With `hurry`,
-    /// when the disk is full, the trash is emptied at once.
-    pub fn retain(&self, hurry: bool) {
+    /// Moves what is past its retention to the trash, empties the trash of what lay there long enough, and frees room from
+    /// it while the disk is full. The node's queue forgets what expired.
+    pub fn retain(&self, queue: &Queue) {
         let is_trusted = self.trusts_clock();
-        for segment in self.expired(is_trusted) {
-            self.expire(&segment);
+        let expired = self.expired(is_trusted);
+        let gone = expired.iter().filter(|segment| self.expire(segment, queue));
+        let (segments, bytes) = gone.fold((0_u64, 0), |(count, sum), segment| (count + 1, sum + segment.file_bytes()));
+        if segments > 0
+            && let Some(suppressed) = self.may_log(|errors| &errors.expired)
+        {
+            info!(segments, bytes, suppressed, "segments are past their retention: moved to the trash");
         }
-        self.empty_trash(hurry, is_trusted);
+        // A file that is open takes room though it is removed.
+        drop(expired);
+        self.empty_trash(queue.is_full(), is_trusted);
         self.report();
+    }
+
+    /// The time before which an answer finds nothing, by `--retention-age`: what has no record, and no arrival, at or after
+    /// it is past its retention, though it may not be removed yet. `None` where nothing is, and while the clock is not
+    /// trusted.
+    #[must_use]
+    pub fn answers_since(&self) -> Option<Millis> {
+        let age = self.config.retention_age?;
+        let is_trusted = lock(&self.clock).would_trust(self.now(), self.doors.clock.uptime());
+        is_trusted.then(|| self.now().minus(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
     }
 
     fn expired(&self, is_trusted: bool) -> Vec<Arc<Stored>> {
@@ -56,65 +75,32 @@ impl Shelf {
         expired
     }
 
-    fn expire(&self, segment: &Stored) {
+    /// Takes a segment off the shelf. The queue forgets its sources first: an answer that comes meanwhile finds the records
+    /// on the shelf, and never again in the queue.
+    fn expire(&self, segment: &Stored, queue: &Queue) -> bool {
+        queue.forget(&segment.footer().sources);
         let path = segment.reader().path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         // What is damaged is kept for a person to look at, and out of the way.
-        let target = if segment.broken_blocks() > 0 {
-            path.with_extension("damaged")
-        } else {
-            self.trash().join(format!("{}-{name}", self.now()))
+        let done = match segment.broken_blocks() {
+            0 => self.throw_away(segment),
+            _ => self.doors.fs.rename(path, &path.with_extension("damaged")),
         };
-        match self.doors.fs.rename(path, &target) {
+        match &done {
             Ok(()) => {
                 self.replace(&[], &[segment.id()]);
                 self.metrics.expired_segments.inc();
                 self.metrics.expired_bytes.inc_by(segment.file_bytes());
-                info!(segment = name, bytes = segment.file_bytes(), "past its retention: moved to the trash");
             }
-            Err(error) => warn!(segment = name, %error, "cannot move an expired segment to the trash"),
-        }
-    }
-
-    pub(crate) fn trash(&self) -> PathBuf {
-        self.dir.join("trash")
-    }
-
-    fn empty_trash(&self, hurry: bool, is_trusted: bool) {
-        let trash = self.trash();
-        let Ok(names) = self.doors.fs.list(&trash) else { return };
-        let age = u64::try_from(self.config.trash_age.as_millis()).unwrap_or(u64::MAX);
-        let over = self.config.retention_bytes.is_some_and(|limit| self.file_bytes() > limit);
-        let mut bytes = 0;
-        for name in names {
-            // Only what retention put there, which begins with the time at which it did.
-            let Some(since) = name.split_once('-').and_then(|(ms, _)| ms.parse::<u64>().ok()) else { continue };
-            let path = trash.join(&name);
-            let size = self.doors.fs.open(&path).and_then(|file| file.size()).unwrap_or_default();
-            let is_old = is_trusted && self.now().0.saturating_sub(since) >= age;
-            if hurry || over || is_old {
-                match self.doors.fs.remove(&path) {
-                    Ok(()) => info!(segment = name, "removed from the trash"),
-                    Err(error) => warn!(segment = name, %error, "cannot remove a segment from the trash"),
+            Err(error) => {
+                if let Some(suppressed) = self.may_log(|errors| &errors.trash) {
+                    warn!(path = %path.display(), %error, suppressed, "cannot move an expired segment to the trash");
                 }
-            } else {
-                bytes += size;
             }
         }
-        self.metrics.trash_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-    }
-
-    /// Takes a segment off the shelf that another run left behind.
-    pub(crate) fn to_trash(&self, path: &std::path::Path, id: Id) {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let target = self.trash().join(format!("{}-{name}", self.now()));
-        match self.doors.fs.rename(path, &target) {
-            Ok(()) => info!(segment = %id, "moved a segment to the trash whose records are in another"),
-            Err(error) => warn!(segment = %id, %error, "cannot move a segment to the trash"),
-        }
+        done.is_ok()
     }
 }
 
 fn newest(segment: &Stored) -> Millis {
-    segment.reach().high.at().max(segment.reach().accepted)
+    segment.reach().newest()
 }

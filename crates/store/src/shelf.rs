@@ -4,20 +4,22 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::{Doors, Repeats};
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::ReadError;
 use bucksaw_segment::shelf::{Origin, Reader, Writer};
 use tracing::warn;
 
 use crate::aside::Aside;
-use crate::clock_guard::ClockGuard;
+use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
 use crate::debt::Debt;
 use crate::foreground::Foreground;
 use crate::metrics::Metrics;
 use crate::name;
+use crate::room::Batch;
 use crate::stored::{Broken, Stored};
+use crate::trash::Trashed;
 
 /// The store of one node. Shared by all who gather, merge, expire and read.
 pub struct Shelf {
@@ -41,6 +43,25 @@ pub struct Shelf {
     pub(crate) clock: Mutex<ClockGuard>,
     /// The trusted time that `clock.json` has.
     pub(crate) clock_kept: Mutex<Millis>,
+    pub(crate) suspension: Mutex<Option<Suspension>>,
+    /// Replaced whole, as `segments`.
+    pub(crate) trashed: Mutex<Arc<Vec<Trashed>>>,
+    pub(crate) batch: Batch,
+    pub(crate) errors: Errors,
+}
+
+/// What occurs again and again. Each is logged at most once a minute.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    pub(crate) discard: Repeats,
+    pub(crate) trash: Repeats,
+    pub(crate) expired: Repeats,
+    pub(crate) emptied: Repeats,
+    pub(crate) clock: Repeats,
+    pub(crate) copy: Repeats,
+    pub(crate) settle: Repeats,
+    pub(crate) repair: Repeats,
+    pub(crate) crowded: Repeats,
 }
 
 impl std::fmt::Debug for Shelf {
@@ -148,6 +169,11 @@ impl Shelf {
         self.segments().iter().map(|segment| segment.file_bytes()).sum()
     }
 
+    /// How many of a kind were suppressed, when one may be logged now.
+    pub(crate) fn may_log(&self, error: fn(&Errors) -> &Repeats) -> Option<u64> {
+        error(&self.errors).pass(self.doors.clock.uptime())
+    }
+
     pub(crate) fn now(&self) -> Millis {
         Millis(self.doors.clock.unix_ms())
     }
@@ -171,8 +197,10 @@ impl Shelf {
     }
 
     pub(crate) fn discard(&self, path: &Path) {
-        if let Err(error) = self.doors.fs.remove(path) {
-            warn!(path = %path.display(), %error, "cannot remove a file that is not needed");
+        if let Err(error) = self.doors.fs.remove(path)
+            && let Some(suppressed) = self.may_log(|errors| &errors.discard)
+        {
+            warn!(path = %path.display(), %error, suppressed, "cannot remove a file that is not needed");
         }
     }
 

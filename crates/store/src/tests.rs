@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use super::*;
 
 mod aside;
+mod disk;
 mod mend;
 mod repair;
 mod versions;
@@ -290,15 +291,15 @@ fn retention_goes_by_age_and_by_bytes_and_through_the_trash() {
     machine.put(Durability::Fast, "loaded late", 90_000_000);
     machine.gather_all();
     machine.pass(Duration::from_secs(90));
-    machine.shelf.retain(false);
+    machine.shelf.retain(&machine.queue);
     assert_eq!(machine.lines().len(), 2, "what was loaded late is kept as long as the rest");
     machine.pass(Duration::from_secs(20));
-    machine.shelf.retain(false);
+    machine.shelf.retain(&machine.queue);
     assert_eq!(machine.lines().len(), 0);
     let trash = || machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
     assert_eq!(trash(), 1);
     machine.pass(Duration::from_secs(3_600));
-    machine.shelf.retain(false);
+    machine.shelf.retain(&machine.queue);
     assert_eq!(trash(), 0);
 
     let bytes = Config { retention_bytes: Some(12_000), ..config() };
@@ -306,7 +307,7 @@ fn retention_goes_by_age_and_by_bytes_and_through_the_trash() {
     for round in 0..10 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
-        machine.shelf.retain(false);
+        machine.shelf.retain(&machine.queue);
     }
     assert!(machine.shelf.file_bytes() <= 12_000);
     assert_eq!(machine.lines().values().next_back().map(String::as_str), Some("round 9"));
@@ -319,8 +320,8 @@ fn retention_by_bytes_keeps_the_newest_segment_however_large_it_is() {
     for round in 0..3 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
-        machine.shelf.retain(false);
-        machine.shelf.retain(false);
+        machine.shelf.retain(&machine.queue);
+        machine.shelf.retain(&machine.queue);
         assert_eq!(machine.lines().values().collect::<Vec<_>>(), [&format!("round {round}")]);
     }
 }
@@ -331,9 +332,9 @@ fn a_clock_that_jumps_expires_nothing_and_empties_no_trash() {
     let mut machine = Machine::start(sim::Fs::new(), config());
     machine.put(Durability::Fast, "old", 0);
     machine.gather_all();
-    machine.shelf.retain(false);
+    machine.shelf.retain(&machine.queue);
     machine.pass(Duration::from_secs(8 * day));
-    machine.shelf.retain(false);
+    machine.shelf.retain(&machine.queue);
     let trash = |machine: &Machine| machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
     assert_eq!((machine.lines().len(), trash(&machine)), (0, 1), "without a jump it expires");
     machine.put(Durability::Fast, "kept", 0);
@@ -341,12 +342,12 @@ fn a_clock_that_jumps_expires_nothing_and_empties_no_trash() {
     machine.clock.jump(8 * 24 * 3_600_000);
     for _ in 0..12 {
         machine.pass(Duration::from_secs(1));
-        machine.shelf.retain(false);
+        machine.shelf.retain(&machine.queue);
     }
     assert_eq!((machine.lines().len(), trash(&machine)), (1, 1), "the clock is ahead");
     assert_eq!(machine.shelf.metrics.retention_suspended.get(), 1);
     machine.clock.jump(-8 * 24 * 3_600_000);
-    machine.shelf.retain(false);
+    machine.shelf.retain(&machine.queue);
     assert_eq!((machine.lines().len(), trash(&machine)), (1, 1), "the clock is right again");
     assert_eq!(machine.shelf.metrics.retention_suspended.get(), 0);
 }
@@ -357,7 +358,7 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
     let mut machine = Machine::start(sim::Fs::new(), config());
     machine.put(Durability::Fast, "old", 0);
     machine.gather_all();
-    machine.shelf.retain(false);
+    machine.shelf.retain(&machine.queue);
     // With the kept time, and with the newest arrival alone.
     for forgets in [false, true] {
         let fs = machine.fs.clone();
@@ -369,11 +370,11 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
         let entropy = Arc::new(sim::Entropy::seeded(7));
         let doors = Doors { fs: Arc::new(fs), clock: Arc::clone(&clock) as _, entropy };
         let shelf = Shelf::open(doors, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap();
-        shelf.retain(false);
+        shelf.retain(&machine.queue);
         assert_eq!(shelf.segments().len(), 1, "at the start");
         if forgets {
             clock.advance(Duration::from_secs(day));
-            shelf.retain(false);
+            shelf.retain(&machine.queue);
             assert_eq!(shelf.segments().len(), 0, "a day later");
         }
     }

@@ -5,13 +5,16 @@ use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::tmpfs::Tmpfs;
+use super::mounted::Mounted;
+use super::{Random, noise};
 use crate::node::Node;
 use crate::wait::{wait_for, wait_until};
-use bucksaw_faults::Random;
 
-const DISK_MB: usize = 24;
-const BALLAST_MB: usize = 15;
+const DISK_MB: usize = 48;
+const BALLAST_MB: usize = 39;
+
+/// The default reserve of a disk of this size, beside which the same room is left.
+const RESERVE_MB: usize = 8;
 
 /// A connection that cannot be written to for so long is not read from.
 const BLOCKED: Duration = Duration::from_secs(1);
@@ -19,20 +22,11 @@ const BLOCKED: Duration = Duration::from_secs(1);
 /// What sockets hold between a writer and a reader that does not read.
 const SOCKETS_MAX: usize = 16 << 20;
 
-/// Lines that cannot be packed, each with its number.
-fn batch(number: usize, random: &mut Random) -> Vec<u8> {
-    let line = |_| {
-        let words: Vec<String> = (0..8).map(|_| format!("{:016x}", random.next_u64())).collect();
-        format!("batch{number} {}\n", words.join("")).into_bytes()
-    };
-    (0..400).flat_map(line).collect()
-}
-
 /// Sends batches until one is refused; returns how many were accepted in all.
 fn fill(node: &Node, durability: &str, accepted: usize, random: &mut Random) -> usize {
     let target = format!("/api/v1/ingest?durability={durability}");
     for number in accepted..5_000 {
-        let answer = node.post(&target, &[], &batch(number, random));
+        let answer = node.post(&target, &[], &noise(number, random));
         if answer.status != 200 {
             assert_eq!(answer.status, 503, "{}", answer.text());
             assert!(answer.header("retry-after").unwrap().parse::<u32>().unwrap() > 0);
@@ -86,7 +80,7 @@ fn push(stream: &mut TcpStream) -> usize {
 }
 
 fn full_and_well_again(durability: &str) {
-    let Some(disk) = Tmpfs::mount(DISK_MB) else { return };
+    let Some(disk) = Mounted::mount(DISK_MB) else { return };
     let ballast = disk.ballast(BALLAST_MB);
     let arguments = ["--min-free-bytes", "2M", "--segment-max-bytes", "512K", "--segment-max-age", "200ms"];
     let mut node = Node::start_in(&disk.path().join("data"), &arguments);
@@ -131,8 +125,8 @@ fn a_full_disk_loses_nothing_and_recovers_durable() {
 
 #[test]
 fn the_default_reserve_lets_the_store_empty_the_queue() {
-    let Some(disk) = Tmpfs::mount(DISK_MB) else { return };
-    let _ballast = disk.ballast(BALLAST_MB);
+    let Some(disk) = Mounted::mount(DISK_MB) else { return };
+    let _ballast = disk.ballast(BALLAST_MB - RESERVE_MB);
     let mut node = Node::start_in(&disk.path().join("data"), &["--segment-max-bytes", "512K"]);
     let accepted = fill(&node, "fast", 0, &mut Random::new(25));
     wait_until("the store takes what is queued although the disk is nearly full", || {
@@ -152,7 +146,7 @@ fn the_default_reserve_lets_the_store_empty_the_queue() {
 
 #[test]
 fn a_disk_that_is_really_full_acknowledges_nothing_half_written() {
-    let Some(disk) = Tmpfs::mount(DISK_MB) else { return };
+    let Some(disk) = Mounted::mount(DISK_MB) else { return };
     let ballast = disk.ballast(BALLAST_MB);
     // No reserve at all: the operating system itself refuses to write.
     let mut node = Node::start_in(&disk.path().join("data"), &["--min-free-bytes", "0", "--segment-max-bytes", "1M"]);

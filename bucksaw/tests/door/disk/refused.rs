@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::tmpfs::Tmpfs;
+use super::mounted::Mounted;
 use super::{files, flip, shelf_files};
 use crate::node::{Node, run, serve};
 
@@ -23,7 +23,7 @@ fn assert_says(said: &str, wanted: &[&str]) {
 
 #[test]
 fn a_read_only_directory_is_refused() {
-    let Some(disk) = Tmpfs::mount(24) else { return };
+    let Some(disk) = Mounted::mount(48) else { return };
     let used = disk.path().join("used");
     let mut node = Node::start_in(&used, &[]);
     node.post("/api/v1/ingest", &[], b"a line\n").expect(200);

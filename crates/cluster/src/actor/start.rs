@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bucksaw_doors::Repeats;
 use bucksaw_record::Id;
 
 use super::own::after;
@@ -75,6 +76,7 @@ impl Actor {
             unsaved: [true, false],
             saved: None,
             saving: false,
+            save_errors: Repeats::new(),
             goodbyes: Vec::new(),
             left: false,
         };

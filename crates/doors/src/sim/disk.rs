@@ -45,6 +45,10 @@ pub(super) struct Faults {
     pub(super) capacity: Option<u64>,
     pub(super) unreadable: BTreeSet<String>,
     pub(super) handles_max: Option<usize>,
+    /// Whether directories have no room for another name.
+    pub(super) names_full: bool,
+    /// Bytes that may still be written before writes fail, whatever room there is.
+    pub(super) quota: Option<u64>,
 }
 
 impl Faults {
@@ -150,6 +154,7 @@ impl Disk {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.check_dir(path.parent())?;
+        self.check_names()?;
         let id = self.next;
         self.next = NodeId(id.0 + 1);
         self.nodes.insert(id, Node::default());
@@ -167,11 +172,20 @@ impl Disk {
         if self.faults.handles_max.is_some_and(|most| self.handles >= most) { Err(Errno::MFILE.into()) } else { Ok(()) }
     }
 
+    /// Whether a directory can take one more name.
+    fn check_names(&self) -> io::Result<()> {
+        if self.faults.names_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         self.faults.check_power()?;
         self.used.set(None);
         let node = self.find(from)?;
         self.check_dir(to.parent())?;
+        // Within a directory the new name takes the place of the old one.
+        if from.parent() != to.parent() {
+            self.check_names()?;
+        }
         if self.dirs.contains(to) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
@@ -198,6 +212,9 @@ impl Disk {
         if dir.ancestors().any(|dir| self.names.get(dir).is_some()) {
             return Err(io::ErrorKind::NotADirectory.into());
         }
+        if !self.dirs.contains(dir) {
+            self.check_names()?;
+        }
         self.dirs.extend(dir.ancestors().map(Path::to_owned));
         Ok(())
     }
@@ -219,6 +236,9 @@ impl Disk {
     pub(super) fn append(&mut self, id: NodeId, bytes: &[u8]) -> io::Result<()> {
         self.faults.check_power()?;
         let free = if self.faults.capacity.is_some() { self.space().free_bytes } else { u64::MAX };
+        if let Some(left) = &mut self.faults.quota {
+            *left = left.checked_sub(bytes.len() as u64).ok_or(Errno::DQUOT)?;
+        }
         let fits = usize::try_from(free).ok().and_then(|free| bytes.get(..free));
         self.node_mut(id)?.append(fits.unwrap_or(bytes));
         if fits.is_some_and(|fits| fits.len() < bytes.len()) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }

@@ -97,6 +97,18 @@ impl Fs {
         self.0.disk().faults.capacity = bytes;
     }
 
+    /// Makes directories full, or no longer: a new file, a new directory, and a rename into another directory fail with
+    /// `StorageFull`, as where a directory needs another block and there is none, or where all inodes are used.
+    pub fn fill_directories(&self, full: bool) {
+        self.0.disk().faults.names_full = full;
+    }
+
+    /// Sets how many bytes may still be appended, to all files together; `None`, as at the start, is no limit. A larger
+    /// append writes nothing and fails with `EDQUOT`: a quota, of which the figures of a file system say nothing.
+    pub fn limit_writes(&self, bytes: Option<u64>) {
+        self.0.disk().faults.quota = bytes;
+    }
+
     /// Makes reads fail with `EIO`, or no longer, where the file's present path contains this text.
     pub fn fail_reads_of(&self, path_contains: &str, on: bool) {
         let unreadable = &mut self.0.disk().faults.unreadable;

@@ -97,6 +97,22 @@ fn only_so_many_syncs_fail() -> io::Result<()> {
 }
 
 #[test]
+fn full_directories_take_no_new_name_and_give_names_up() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    fs.create_dir_all(Path::new("/d/e"))?;
+    fs.create(Path::new("/d/a"))?.append(&[b"1"])?;
+    fs.fill_directories(true);
+    assert_eq!(kind(fs.create(Path::new("/d/b")).map(drop)), Some(ErrorKind::StorageFull));
+    assert_eq!(kind(fs.rename(Path::new("/d/a"), Path::new("/d/e/a"))), Some(ErrorKind::StorageFull));
+    assert_eq!(kind(fs.create_dir_all(Path::new("/d/f"))), Some(ErrorKind::StorageFull));
+    fs.create_dir_all(Path::new("/d/e"))?;
+    fs.rename(Path::new("/d/a"), Path::new("/d/c"))?;
+    fs.remove(Path::new("/d/c"))?;
+    fs.fill_directories(false);
+    fs.create(Path::new("/d/b")).map(drop)
+}
+
+#[test]
 fn a_full_disk_takes_what_fits() -> io::Result<()> {
     let fs = sim::Fs::new();
     let free = |fs: &sim::Fs| fs.space(path("/")).map(|space| space.free_bytes);

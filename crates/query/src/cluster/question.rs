@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::message::Broken;
 use crate::count::Division;
 use crate::request::{Order, Request};
-use crate::stats::Stats;
+use crate::stats::{Stats, Trashed};
 
 /// The version of questions and answers. A node answers questions of its own version and of the one before.
 pub(crate) const VERSION: u32 = 1;
@@ -164,6 +164,11 @@ pub(crate) struct Told {
     /// find [`TIMED_OUT`] in `damaged` instead.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) timed_out_ms: u64,
+    /// Segments in its trash that may have records of the question's time, and their records.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) trashed_segments: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) trashed_records: u64,
     /// How many nodes it knows of that count, itself among them; told in the head. Nothing by older versions.
     #[serde(default)]
     pub(crate) nodes: u64,
@@ -198,6 +203,8 @@ impl Told {
         Self {
             version: VERSION,
             timed_out_ms,
+            trashed_segments: stats.trashed.segments,
+            trashed_records: stats.trashed.records,
             segments_read: stats.segments_read,
             segments_skipped: stats.segments_skipped,
             bytes_scanned: stats.bytes_scanned,
@@ -251,6 +258,7 @@ impl Told {
         if self.timed_out_ms > 0 {
             stats.timed_out = stats.timed_out.max(Some(Duration::from_millis(self.timed_out_ms)));
         }
+        stats.trashed.add(Trashed { segments: self.trashed_segments, records: self.trashed_records });
         let names = self.damaged.iter().take(DAMAGED_MAX + 2);
         let names = names.filter(|name| self.timed_out_ms == 0 || *name != TIMED_OUT);
         stats.damaged.extend(names.map(|name| {

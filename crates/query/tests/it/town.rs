@@ -64,7 +64,9 @@ impl Town {
         let small = ingest::Config { segment_bytes_max: 4_000, ..ingest::Config::default() };
         let metrics = ingest::Metrics::new(&mut registry);
         let (queue, _) = Queue::open(doors.clone(), Path::new("/data/queue"), small, metrics).unwrap();
-        let small = store::Config { segment_bytes: 8_000, block_bytes: 2_000, ..store::Config::default() };
+        // Its records are of a time of their own, long past.
+        let store = store::Config { retention_age: None, ..store::Config::default() };
+        let small = store::Config { segment_bytes: 8_000, block_bytes: 2_000, ..store };
         let metrics = store::Metrics::new(&mut registry);
         let shelf = Shelf::open(doors.clone(), Path::new("/data/shelf"), small, metrics).unwrap();
         let metrics = Metrics::new(&mut registry);

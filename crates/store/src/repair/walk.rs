@@ -165,7 +165,9 @@ impl Repair {
             let asked = own.clone().encode();
             if asked.len() > IDS_BYTES_MAX {
                 let Some(half) = window.newer_half() else {
-                    warn!(at = %window.from, "there are too many records in a moment to be compared with other stores");
+                    if let Some(suppressed) = shelf.may_log(|errors| &errors.crowded) {
+                        warn!(at = %window.from, suppressed, "there are too many records in a moment to be compared with other stores");
+                    }
                     return Err(PutOff { window, why: None });
                 };
                 window = half;
@@ -262,7 +264,9 @@ impl Repair {
             Some(Ok(None)) => return Ok(()),
             Some(Err(StoreError::Stopped)) | None => return Err(Hindrance::Unreadable),
             Some(Err(error)) => {
-                warn!(%error, "cannot read records that are missing copies: it is tried again");
+                if let Some(suppressed) = self.linked.shelf.may_log(|errors| &errors.repair) {
+                    warn!(%error, suppressed, "cannot read records that are missing copies: it is tried again");
+                }
                 return Err(Hindrance::Unreadable);
             }
         };

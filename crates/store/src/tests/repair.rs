@@ -138,7 +138,7 @@ fn a_shelf_that_is_full_tells_what_it_keeps() {
     let oldest = shelf.segments()[0].reach().low.at();
     assert_eq!(reopen(bytes).keeps(), Keeps { age_ms: None, since_ms: oldest.0 });
     let tight = reopen(bytes / 2);
-    tight.retain(false);
+    tight.retain(&machine.queue);
     let since = tight.keeps().since_ms;
     assert!(since > oldest.0 && tight.file_bytes() <= bytes / 2, "{since}");
     // Also when there is room again.

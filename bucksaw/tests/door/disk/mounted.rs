@@ -1,24 +1,42 @@
 //! A small disk of one's own, where that is permitted.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A file system in memory; gone when this is dropped. Whoever uses it has to end before.
-pub(crate) struct Tmpfs {
+/// A file system of its own; gone when this is dropped. Whoever uses it has to end before.
+pub(crate) struct Mounted {
     home: TempDir,
 }
 
-impl Tmpfs {
+impl Mounted {
     /// A file system of so many megabytes; `None` where it is not permitted to mount one, which is said.
     pub(crate) fn mount(megabytes: usize) -> Option<Self> {
-        let home = tempfile::tempdir().unwrap();
         let options = format!("size={megabytes}m");
+        Self::mounted(|mount| mount.args(["-t", "tmpfs", "-o", &options, "bucksaw-test"]))
+    }
+
+    /// The same on an ext4 file system in a file: it says later what it has no room for, and directories take room.
+    pub(crate) fn mount_ext4(megabytes: u64) -> Option<Self> {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(megabytes << 20).unwrap();
+        // Nothing is kept for root, who runs this.
+        let made = Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(image.path()).status();
+        if !made.as_ref().is_ok_and(std::process::ExitStatus::success) {
+            eprintln!("not tried, for want of a disk: mkfs.ext4: {made:?}");
+            return None;
+        }
+        // The mount holds the image when its name is gone.
+        Self::mounted(|mount| mount.args(["-o", "loop"]).arg(image.path()))
+    }
+
+    fn mounted(what: impl FnOnce(&mut Command) -> &mut Command) -> Option<Self> {
+        let home = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &options, "bucksaw-test"]).arg(home.path());
-        match mount.output() {
+        match what(&mut mount).arg(home.path()).output() {
             Ok(output) if output.status.success() => Some(Self { home }),
             Ok(output) => {
                 eprintln!("not tried, for want of a disk: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -41,6 +59,16 @@ impl Tmpfs {
         assert!(status.success(), "cannot remount: {status}");
     }
 
+    /// Takes up all the room that there is until the file is removed.
+    pub(crate) fn fill_up(&self) -> PathBuf {
+        let path = self.path().join("filler");
+        let mut file = fs::File::create(&path).unwrap();
+        for size in [1 << 20, 4_096, 512, 1] {
+            while file.write_all(&vec![0; size]).is_ok() && file.sync_data().is_ok() {}
+        }
+        path
+    }
+
     /// Takes up so much room until the file is removed.
     pub(crate) fn ballast(&self, megabytes: usize) -> PathBuf {
         let path = self.path().join("ballast");
@@ -49,7 +77,7 @@ impl Tmpfs {
     }
 }
 
-impl Drop for Tmpfs {
+impl Drop for Mounted {
     fn drop(&mut self) {
         // Detached, so that it goes also when something still has a file of it open.
         let status = Command::new("umount").arg("--lazy").arg(self.path()).status();

@@ -1,0 +1,41 @@
+//! What retention took by mistake is told of, and can be taken back.
+
+use std::fs;
+
+use super::shelf_files;
+use crate::node::Node;
+use crate::wait::wait_until;
+
+#[test]
+fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
+    let mut node = Node::start(&["--retention-age", "3s", "--trash-age", "1h"]);
+    node.post("/api/v1/ingest?durability=bulk", &[], b"one\ntwo\n").expect(200);
+    wait_until("retention takes it", || node.metric("bucksaw_store_trash_segments") == 1.0);
+    // Though the file of the queue is there for seconds more.
+    assert_eq!(node.count(""), 0);
+    let trash = node.status()["trash"].clone();
+    assert_eq!((&trash["segments"], &trash["records"]), (&1.into(), &2.into()), "{trash}");
+    assert!(trash["oldest"].is_string() && trash["newest"].is_string() && trash["bytes"].as_u64() > Some(0), "{trash}");
+    let told = |node: &Node, arguments: &[&str]| {
+        let output = node.cli(arguments);
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let said = told(&node, &["query", "one", "--from", "1h"]);
+    assert!(said.contains("1 segments with 2 records") && said.contains("in the trash"), "{said}");
+    let said = told(&node, &["query", "one", "--from", "2h", "--to", "1h"]);
+    assert!(!said.contains("in the trash"), "it is of another time: {said}");
+    let said = told(&node, &["status"]);
+    assert!(said.contains("trash on") && said.contains("2 records"), "{said}");
+    let answer = node.get("/api/v1/count?from=1h&q=").expect(200).json();
+    assert_eq!((&answer["stats"]["trashed_segments"], &answer["stats"]["partial"]), (&1.into(), &false.into()));
+
+    assert!(node.terminate().success());
+    let shelf = node.dir().join("shelf");
+    for entry in fs::read_dir(shelf.join("trash")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::rename(&path, shelf.join(path.file_name().unwrap())).unwrap();
+    }
+    node.restart_with(&["--retention-age", "7d"]);
+    assert_eq!((node.count("one"), node.count("two"), shelf_files(&node, "seg").len()), (1, 1, 1));
+    assert_eq!(node.status()["trash"]["segments"], 0);
+}

@@ -1,0 +1,128 @@
+//! Small disks, with the settings as they are: fed without end, a node accepts until the disk is full, makes its queue
+//! smaller all the same, says that nothing is accepted, and keeps what it acknowledged, but for the retention asked for.
+
+use std::io::{ErrorKind, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::mounted::Mounted;
+use super::{Random, noise};
+use crate::node::Node;
+use crate::wait::wait_until;
+
+/// Bytes of a line over TCP.
+const LINE: usize = 100;
+
+/// Feeds over HTTP until `stop`; returns how many batches were accepted.
+fn feed_http(node: &Node, seed: u64, from: usize, stop: &AtomicBool) -> usize {
+    let mut random = Random::new(seed);
+    let mut accepted = from;
+    while !stop.load(Ordering::Relaxed) {
+        let batch = noise(accepted, &mut random);
+        let answer = node.post("/api/v1/ingest", &[], &batch);
+        match answer.status {
+            200 => accepted += 1,
+            503 => {
+                assert!(answer.header("retry-after").is_some());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            _ => panic!("{}: {}", answer.status, answer.text()),
+        }
+    }
+    accepted
+}
+
+/// Feeds over TCP until `stop`; returns the bytes that were written.
+fn feed_tcp(stream: &mut TcpStream, stop: &AtomicBool) -> usize {
+    let line = [vec![b'p'; LINE - 1], vec![b'\n']].concat();
+    stream.set_nonblocking(true).unwrap();
+    let mut written = 0;
+    while !stop.load(Ordering::Relaxed) {
+        match stream.write(&line[written % LINE..]) {
+            Ok(count) => written += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => panic!("a full node closes the connection: {error}"),
+        }
+    }
+    stream.set_nonblocking(false).unwrap();
+    written
+}
+
+fn queue_bytes(node: &Node) -> u64 {
+    let files = std::fs::read_dir(node.dir().join("queue")).unwrap();
+    // A file may go meanwhile.
+    files.filter_map(|file| file.unwrap().metadata().ok()).map(|file| file.len()).sum()
+}
+
+fn fed_without_end(disk: Option<Mounted>, megabytes: u64) {
+    let Some(disk) = disk else { return };
+    let mut node = Node::start_in(&disk.path().join("data"), &[]);
+    let mut stream = node.connect("fast");
+    let stop = AtomicBool::new(false);
+    let (accepted, written) = std::thread::scope(|scope| {
+        let http = scope.spawn(|| feed_http(&node, 5, 0, &stop));
+        let tcp = scope.spawn(|| feed_tcp(&mut stream, &stop));
+        wait_until("the shelf has most of the disk, and the queue little", || {
+            let stored = node.status()["store"]["stored_bytes"].as_u64().unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+            stored > (megabytes << 20) * 6 / 10 && queue_bytes(&node) < (megabytes << 20) / 8
+        });
+        stop.store(true, Ordering::Relaxed);
+        (http.join().unwrap(), tcp.join().unwrap())
+    });
+    // What was held back of the connection is not read while the disk is full, and nothing says how much that is.
+    let pushed = node.count("/^p+$/");
+    assert!(pushed * LINE as u64 <= written as u64);
+    assert_eq!(node.count("/^batch/"), 400 * accepted as u64);
+    let lines = node.log().lines().count();
+    assert!(lines < 100, "{lines} lines:\n{}", node.log());
+    drop(stream);
+    node.kill();
+    node.restart();
+    assert_eq!(node.count("/^batch/"), 400 * accepted as u64);
+    // Retention frees room, and the node comes right by itself.
+    assert!(node.terminate().success());
+    node.restart_with(&["--retention-bytes", "8MB"]);
+    wait_until("there is room", || node.post("/api/v1/ingest", &[], b"there is room\n").status == 200);
+    wait_until("it is ready", || node.get("/-/ready").status == 200);
+    assert!(node.count("/^batch/") < 400 * accepted as u64);
+}
+
+#[test]
+fn tmpfs_of_64_megabytes() {
+    fed_without_end(Mounted::mount(64), 64);
+}
+
+#[test]
+fn ext4_of_64_megabytes() {
+    fed_without_end(Mounted::mount_ext4(64), 50);
+}
+
+#[test]
+fn tmpfs_of_300_megabytes() {
+    fed_without_end(Mounted::mount(300), 300);
+}
+
+#[test]
+fn with_a_limit_of_bytes_it_goes_on_for_ever() {
+    let Some(disk) = Mounted::mount(64) else { return };
+    let node = Node::start_in(&disk.path().join("data"), &["--retention-bytes", "16MB"]);
+    let (stop, mut last) = (AtomicBool::new(false), 0.0);
+    let accepted = std::thread::scope(|scope| {
+        let http = scope.spawn(|| feed_http(&node, 6, 0, &stop));
+        // Three times what the disk has.
+        wait_until("it takes in more than the disk holds", || {
+            last = node.metric("bucksaw_ingest_bytes_total");
+            last > 200e6
+        });
+        stop.store(true, Ordering::Relaxed);
+        http.join().unwrap()
+    });
+    node.wait_stored();
+    let newest = accepted - 1;
+    assert_eq!(node.count(format!("\"batch{newest} \"")), 400, "the newest is there");
+    assert!(node.count("/^batch/") < 400 * accepted as u64);
+    let lines = node.log().lines().count();
+    assert!(lines < 100, "{lines} lines:\n{}", node.log());
+}

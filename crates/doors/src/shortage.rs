@@ -1,0 +1,55 @@
+//! What an operation failed for want of, where that passes: the same operation may succeed later.
+
+use std::io::{self, ErrorKind};
+
+use rustix::io::Errno;
+
+/// What the machine has run out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// Room on the file system, of bytes or of files, or the user's quota of it.
+    Space,
+    /// File descriptors, of the process or of the machine.
+    Descriptors,
+}
+
+impl Shortage {
+    /// The shortage that an error tells of; `None` when it tells of none.
+    ///
+    /// ```
+    /// use bucksaw_doors::Shortage;
+    /// use std::io::{Error, ErrorKind};
+    /// assert_eq!(Shortage::of(&Error::from(ErrorKind::StorageFull)), Some(Shortage::Space));
+    /// assert_eq!(Shortage::of(&Error::from(ErrorKind::NotFound)), None);
+    /// ```
+    #[must_use]
+    pub fn of(error: &io::Error) -> Option<Self> {
+        match (error.kind(), error.raw_os_error().map(Errno::from_raw_os_error)) {
+            (ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _) => Some(Self::Space),
+            (_, Some(Errno::MFILE | Errno::NFILE)) => Some(Self::Descriptors),
+            _ => None,
+        }
+    }
+
+    /// Whether an error tells that there is no room on the disk.
+    #[must_use]
+    pub fn is_space(error: &io::Error) -> bool {
+        Self::of(error) == Some(Self::Space)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_operating_system_are_told_apart() {
+        let check = |errno: Errno, want| assert_eq!(Shortage::of(&errno.into()), want, "{errno}");
+        check(Errno::NOSPC, Some(Shortage::Space));
+        check(Errno::DQUOT, Some(Shortage::Space));
+        check(Errno::MFILE, Some(Shortage::Descriptors));
+        check(Errno::NFILE, Some(Shortage::Descriptors));
+        check(Errno::IO, None);
+        check(Errno::NOENT, None);
+    }
+}

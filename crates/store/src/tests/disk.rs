@@ -1,0 +1,208 @@
+//! A disk that is full or nearly so: the queue becomes smaller all the same, retention frees room, and nothing else goes.
+
+use super::*;
+
+/// Lines that cannot be packed, so many of so many bytes.
+fn put_noise(machine: &mut Machine, lines: usize, bytes: usize) {
+    let dice = sim::Entropy::seeded(11);
+    for _ in 0..lines {
+        let line: String =
+            (0..bytes).map(|_| char::from(b'0' + (bucksaw_doors::Entropy::next_u64(&dice) % 75) as u8)).collect();
+        machine.put(Durability::Durable, &line, 0);
+    }
+    machine.queue.commit_group();
+    machine.pass(Duration::from_secs(3));
+    machine.queue.commit_group();
+}
+
+fn trash(machine: &Machine) -> Vec<String> {
+    let mut names = machine.fs.list(Path::new("/d/shelf/trash")).unwrap();
+    names.sort();
+    names
+}
+
+fn has_drafts(machine: &Machine) -> bool {
+    machine.shelf_names().iter().any(|name| name.ends_with(".tmp"))
+}
+
+#[test]
+fn a_gathering_that_does_not_fit_is_made_smaller_until_it_does() {
+    let large = Config { segment_bytes: 1 << 20, block_bytes: 1 << 20, ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), large);
+    put_noise(&mut machine, 60, 300);
+    let waiting = machine.queue.segments().len();
+    assert!(waiting > 20, "{waiting}");
+    // A quota: the figures of the disk say that there is room.
+    machine.fs.limit_writes(Some(9_000));
+    let (mut failed, mut turns) = (0, 0);
+    while !machine.queue.segments().is_empty() {
+        failed += u32::from(machine.shelf.gather(&machine.queue, true).is_err_and(|error| error.is_no_room()));
+        assert!(!has_drafts(&machine));
+        assert_eq!(machine.lines(), machine.sent);
+        // Files of the queue go after their grace, which is what makes room.
+        machine.pass(Duration::from_secs(11));
+        turns += 1;
+        assert!(turns < 100, "it does not come to its end");
+        machine.fs.limit_writes(Some(9_000));
+    }
+    assert!(failed >= 2, "{failed}");
+    assert!(machine.shelf.segments().len() > 3);
+    machine.fs.limit_writes(None);
+    put_noise(&mut machine, 60, 300);
+    (0..12).for_each(|_| drop(machine.shelf.gather(&machine.queue, true)));
+    assert_eq!(machine.queue.segments().len(), 0, "with room it takes large batches again");
+}
+
+#[test]
+fn merges_are_made_only_where_there_is_room_for_them() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    for round in 0..8 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+    }
+    machine.pass(Duration::from_secs(11));
+    let before = machine.shelf_names();
+    machine.fs.fill(machine.shelf.segments()[0].file_bytes());
+    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0);
+    assert_eq!((machine.shelf_names(), machine.shelf.metrics.compact_failed.get()), (before.clone(), 0));
+    // The figures promise room, and the operating system gives none.
+    machine.fs.set_capacity(None);
+    machine.fs.limit_writes(Some(100));
+    assert!(machine.shelf.compact(&|| false).unwrap_err().is_no_room());
+    assert_eq!(machine.shelf_names(), before);
+    machine.fs.limit_writes(None);
+    assert!(machine.shelf.compact(&|| false).unwrap() > 0);
+    assert_eq!(machine.lines(), machine.sent);
+}
+
+#[test]
+fn on_a_full_disk_retention_removes_what_it_cannot_move_and_nothing_else() {
+    let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), age.clone());
+    for line in ["old", "damaged", "new"] {
+        machine.put(Durability::Fast, line, 0);
+        machine.gather_all();
+        machine.pass(Duration::from_secs(if line == "damaged" { 80 } else { 1 }));
+    }
+    let damaged = Arc::clone(&machine.shelf.segments()[1]);
+    let block = &damaged.footer().blocks[0];
+    machine.fs.spoil(damaged.reader().path(), block.at..block.at + block.packed_bytes() + 1);
+    assert!(damaged.block(0).is_err());
+    machine.fs.fill_directories(true);
+    machine.shelf.retain(&machine.queue);
+    assert_eq!(machine.shelf.segments().len(), 3, "nothing is past its retention");
+    machine.pass(Duration::from_secs(20));
+    machine.shelf.retain(&machine.queue);
+    assert_eq!(machine.lines().into_values().collect::<Vec<_>>(), ["new"]);
+    assert_eq!((trash(&machine).len(), machine.shelf.metrics.expired_segments.get()), (0, 2));
+    let names = machine.shelf_names();
+    assert!(names.iter().any(|name| name.ends_with(".damaged")), "{names:?}");
+    // Nor does it need the trash's directory.
+    let machine = Machine::start(machine.fs.kill(), age);
+    assert_eq!(machine.lines().into_values().collect::<Vec<_>>(), ["new"]);
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_the_trash_its_oldest_and_no_more_than_it_must() {
+    let config = Config { free_bytes_min: 5_000, ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), config);
+    for round in 0..6 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+        machine.clock.advance(Duration::from_secs(1));
+    }
+    machine.pass(Duration::from_secs(11));
+    for segment in machine.shelf.segments().iter().take(5) {
+        machine.shelf.throw_away(segment).unwrap();
+        machine.shelf.replace(&[], &[segment.id()]);
+        machine.clock.advance(Duration::from_secs(1));
+    }
+    let before = trash(&machine);
+    let file_bytes = machine.shelf.trashed()[0].bytes;
+    // Retention notes the time in a file of its own.
+    machine.shelf.retain(&machine.queue);
+    machine.fs.fill(10_000);
+    machine.shelf.retain(&machine.queue);
+    assert_eq!(trash(&machine), before, "there is twice the reserve");
+    machine.fs.fill(10_000 - 2 * file_bytes);
+    machine.shelf.retain(&machine.queue);
+    assert_eq!(trash(&machine), before[2..], "the oldest went");
+    assert_eq!(machine.shelf.trashed().iter().map(|file| file.name.clone()).collect::<Vec<_>>(), before[2..]);
+    assert_eq!(machine.lines().len(), 1, "what is on the shelf stays");
+}
+
+#[test]
+fn what_was_trashed_by_mistake_is_taken_back_by_moving_it() {
+    let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), age);
+    for round in 0..3 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+    }
+    machine.shelf.retain(&machine.queue);
+    machine.pass(Duration::from_secs(200));
+    machine.shelf.retain(&machine.queue);
+    assert_eq!((machine.lines().len(), trash(&machine).len()), (0, 3));
+    let trashed = machine.shelf.trashed();
+    assert_eq!(trashed.iter().map(|file| file.records.unwrap()).sum::<u64>(), 3);
+    assert!(trashed.iter().all(|file| file.low <= file.high && file.bytes > 0 && file.since > file.high));
+    // As they are, and by the names that they had.
+    for (at, name) in trash(&machine).iter().enumerate() {
+        let to = if at == 0 { name.as_str() } else { name.split_once('-').unwrap().1 };
+        machine.fs.rename(&Path::new("/d/shelf/trash").join(name), &Path::new("/d/shelf").join(to)).unwrap();
+    }
+    let sent = machine.sent.clone();
+    let machine = Machine::start(machine.fs.kill(), config());
+    assert_eq!((machine.lines(), machine.shelf.trashed().len()), (sent, 0));
+    machine.shelf.retain(&machine.queue);
+    assert_eq!(machine.lines().len(), 3, "they stay where they are within the retention");
+}
+
+#[test]
+fn what_is_in_the_trash_is_known_after_a_restart() {
+    let bytes = Config { retention_bytes: Some(1), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), bytes.clone());
+    for round in 0..3 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+    }
+    // Only the newest stays, and what is above the limit empties the trash: so this is what lies there meanwhile.
+    for segment in machine.shelf.segments().iter().take(2) {
+        machine.shelf.throw_away(segment).unwrap();
+        machine.shelf.replace(&[], &[segment.id()]);
+    }
+    let before = machine.shelf.trashed();
+    assert_eq!((before.len(), machine.shelf.metrics.trash_segments.get()), (2, 2));
+    let machine = Machine::start(machine.fs.kill(), bytes);
+    assert_eq!(machine.shelf.trashed(), before);
+}
+
+#[test]
+fn what_is_past_its_retention_is_in_no_answer() {
+    let age = Config { retention_age: Some(Duration::from_secs(5)), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), age);
+    machine.shelf.retain(&machine.queue);
+    machine.put(Durability::Fast, "old", 0);
+    machine.gather_all();
+    machine.pass(Duration::from_secs(4));
+    let is_answered = |machine: &Machine| {
+        let since = machine.shelf.answers_since().unwrap();
+        machine.queue.readable().iter().any(|segment| segment.glance(|_, reach| reach.newest() >= since).unwrap())
+    };
+    assert!(machine.queue.readable().len() == 1, "the queue's file is there for a while");
+    machine.pass(Duration::from_secs(2));
+    assert!(!is_answered(&machine));
+    machine.shelf.retain(&machine.queue);
+    assert_eq!(machine.queue.readable().len(), 0, "what expired is not found in the queue");
+    // A clock that jumps hides nothing.
+    machine.clock.jump(8 * 24 * 3_600_000);
+    assert_eq!(machine.shelf.answers_since(), None);
+    machine.shelf.retain(&machine.queue);
+    assert_eq!(machine.shelf.answers_since(), None);
+    let suspended = machine.shelf.suspension().unwrap();
+    assert_eq!(suspended.left, Duration::from_secs(24 * 3_600));
+    assert!(suspended.ahead > Duration::from_secs(7 * 24 * 3_600));
+    machine.clock.jump(-8 * 24 * 3_600_000);
+    machine.shelf.retain(&machine.queue);
+    assert!(machine.shelf.answers_since().is_some() && machine.shelf.suspension().is_none());
+}

@@ -1,0 +1,172 @@
+//! The trash: segments that retention took from the shelf, until they are removed for good.
+//!
+//! Their names say since when they are there, and of which time their records are: `<when>-<span>-<id>.seg`. They are in no
+//! answer, and each answer over their time says so. A file that is moved back to the shelf's directory, with its name as
+//! it is or without the moment in front, is on the shelf again after the next start.
+//!
+//! What is oldest in the trash goes first: when it has been there for the configured age, and before that while there is
+//! hardly any room on the disk. Nothing here needs room to free room: where a segment cannot be moved to the trash for
+//! want of room it is removed at once, being past its retention.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bucksaw_doors::Shortage;
+use bucksaw_record::{Id, Millis};
+use bucksaw_segment::shelf::Reader;
+use tracing::{debug, info, warn};
+
+use crate::name;
+use crate::shelf::{Shelf, lock};
+use crate::stored::Stored;
+
+/// A segment in the trash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trashed {
+    /// The file's name in the trash.
+    pub name: String,
+    /// Since when it is there.
+    pub since: Millis,
+    /// The time of its first record.
+    pub low: Millis,
+    /// The time of its last record.
+    pub high: Millis,
+    /// Its records; `None` where the file cannot be read.
+    pub records: Option<u64>,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// The moment at which a file came to the trash, and the name that it had before; `None` when it is none of ours.
+pub(crate) fn parse(name: &str) -> Option<(Millis, &str)> {
+    let (since, name) = name.split_once('-')?;
+    name::parse(name)?;
+    Some((Millis(since.parse().ok()?), name))
+}
+
+impl Shelf {
+    /// What is in the trash, the longest there first, as retention found it when it last looked.
+    #[must_use]
+    pub fn trashed(&self) -> Arc<Vec<Trashed>> {
+        Arc::clone(&lock(&self.trashed))
+    }
+
+    pub(crate) fn trash(&self) -> PathBuf {
+        self.dir.join("trash")
+    }
+
+    /// Reads what is in the trash.
+    pub(crate) fn look_at_trash(&self) {
+        let known = self.trashed();
+        let Ok(names) = self.doors.fs.list(&self.trash()) else { return };
+        let mut all: Vec<Trashed> = Vec::new();
+        for name in names {
+            // Only what retention put there.
+            let Some((since, Some((low, high, _, _)))) = parse(&name).map(|(since, name)| (since, name::parse(name)))
+            else {
+                continue;
+            };
+            if let Some(known) = known.iter().find(|known| known.name == name) {
+                all.push(known.clone());
+                continue;
+            }
+            let path = self.trash().join(&name);
+            let file = self.doors.fs.open(&path);
+            let bytes = file.as_ref().ok().and_then(|file| file.size().ok()).unwrap_or_default();
+            let reader = file.ok().and_then(|file| Reader::open(file, &path).ok());
+            let records = reader.map(|reader| reader.footer().reach().records);
+            all.push(Trashed { name, since, low, high, records, bytes });
+        }
+        self.show_trash(all);
+    }
+
+    fn show_trash(&self, mut all: Vec<Trashed>) {
+        all.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
+        let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        self.metrics.trash_bytes.set(gauge(all.iter().map(|file| file.bytes).sum()));
+        self.metrics.trash_segments.set(gauge(all.len() as u64));
+        *lock(&self.trashed) = Arc::new(all);
+    }
+
+    /// Moves a segment that is past its retention to the trash. Where the trash has no room for another name, it is removed.
+    pub(crate) fn throw_away(&self, segment: &Stored) -> io::Result<()> {
+        let path = segment.reader().path();
+        let old_name = file_name(path);
+        let since = self.now();
+        let name = format!("{since}-{old_name}");
+        match self.move_to_trash(path, &self.trash().join(&name)) {
+            Ok(()) => {
+                let reach = segment.reach();
+                let (low, high, bytes) = (reach.low.at(), reach.high.at(), segment.file_bytes());
+                let mut all = self.trashed().to_vec();
+                all.push(Trashed { name, since, low, high, records: Some(reach.records), bytes });
+                self.show_trash(all);
+                debug!(segment = old_name, "past its retention: moved to the trash");
+                Ok(())
+            }
+            Err(error) if Shortage::is_space(&error) => {
+                self.doors.fs.remove(path)?;
+                info!(segment = old_name, "past its retention: removed at once, for the trash has no room for it");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn move_to_trash(&self, path: &Path, target: &Path) -> io::Result<()> {
+        match self.doors.fs.rename(path, target) {
+            // It could not be made at the start, or somebody removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.doors.fs.create_dir_all(&self.trash())?;
+                self.doors.fs.rename(path, target)
+            }
+            done => done,
+        }
+    }
+
+    /// Removes what has been in the trash for long enough, and the longest there first what is in the way of new records.
+    /// `is_full` says that the disk takes nothing more, whatever its figures say.
+    pub(crate) fn empty_trash(&self, is_full: bool, is_trusted: bool) {
+        self.look_at_trash();
+        let age = u64::try_from(self.config.trash_age.as_millis()).unwrap_or(u64::MAX);
+        let over = self.config.retention_bytes.is_some_and(|limit| self.file_bytes() > limit);
+        let (mut left, mut removed, mut bytes) = (Vec::new(), 0_u64, 0);
+        for file in self.trashed().iter() {
+            let is_old = is_trusted && self.now().0.saturating_sub(file.since.0) >= age;
+            // A full disk whose figures say that there is room is looked at anew after each file.
+            let is_short = self.is_short() || (is_full && removed == 0);
+            if !is_old && !over && !is_short {
+                left.push(file.clone());
+                continue;
+            }
+            match self.doors.fs.remove(&self.trash().join(&file.name)) {
+                Ok(()) => (removed, bytes) = (removed + 1, bytes + file.bytes),
+                Err(error) => {
+                    if let Some(suppressed) = self.may_log(|errors| &errors.trash) {
+                        warn!(segment = file.name, %error, suppressed, "cannot remove a segment from the trash");
+                    }
+                    left.push(file.clone());
+                }
+            }
+        }
+        self.show_trash(left);
+        if removed > 0
+            && let Some(suppressed) = self.may_log(|errors| &errors.emptied)
+        {
+            info!(segments = removed, bytes, suppressed, "removed segments from the trash");
+        }
+    }
+
+    /// Takes a segment off the shelf that another run left behind.
+    pub(crate) fn to_trash(&self, path: &Path, id: Id) {
+        match self.move_to_trash(path, &self.trash().join(format!("{}-{}", self.now(), file_name(path)))) {
+            Ok(()) => info!(segment = %id, "moved a segment to the trash whose records are in another"),
+            Err(error) => warn!(segment = %id, %error, "cannot move a segment to the trash"),
+        }
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
