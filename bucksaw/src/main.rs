@@ -23,6 +23,7 @@ mod node;
 mod print;
 mod query;
 mod serve;
+mod small_files;
 mod status;
 mod table;
 mod tail;

@@ -14,6 +14,7 @@ use bucksaw_segment::{Health, Loss, ReadError};
 use crate::args::VerifyArgs;
 use crate::exit::Exit;
 use crate::failure::{PipeClosed, Usage};
+use crate::small_files;
 
 pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     let (doors, dir) = (Doors::real(), &args.dir);
@@ -25,6 +26,7 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     let _lock = if args.repair { Some(lock(&doors, dir)?) } else { None };
     let loss = Loss::default();
     let mut tally = Tally { doors, repair: args.repair, segments: 0, records: 0, damaged: 0, mended: 0, loss };
+    small_files::KEPT_TWICE.into_iter().try_for_each(|name| tally.take_small(dir, name))?;
     for part in ["queue", "shelf", "shelf/trash"] {
         let mut names = match tally.doors.fs.list(&dir.join(part)) {
             Ok(names) => names,
@@ -77,6 +79,23 @@ struct Tally {
 }
 
 impl Tally {
+    fn take_small(&mut self, dir: &Path, name: &str) -> anyhow::Result<()> {
+        let fs = &*self.doors.fs;
+        let Some(wrong) = small_files::check(fs, dir, name) else { return Ok(()) };
+        say(&wrong)?;
+        let mended = if self.repair { small_files::mend(fs, dir, name) } else { Ok(false) };
+        match mended {
+            Ok(true) => {
+                self.mended += 1;
+                return say(&format!("{name}: mended"));
+            }
+            Ok(false) => {}
+            Err(error) => say(&format!("{name}: is left as it is: {error}"))?,
+        }
+        self.damaged += 1;
+        Ok(())
+    }
+
     fn take(
         &mut self,
         part: &str,

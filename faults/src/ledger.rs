@@ -23,7 +23,7 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Line {
+pub(crate) struct Line {
     /// Unix seconds before it was sent: its id is no older.
     before: u64,
     fate: Fate,
@@ -53,7 +53,7 @@ pub struct Since {
 pub struct Expected {
     /// Where the comparison begins.
     pub since: Since,
-    lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
 }
 
 /// What a comparison showed.
@@ -210,6 +210,17 @@ impl Ledger {
         let numbers = expected.since.number..expected.lines.len();
         verdict.lost = numbers.filter(is_lost).map(|number| number as u64).collect();
         verdict
+    }
+
+    /// The number of a line.
+    pub(crate) fn number(line: &[u8]) -> Option<u64> {
+        std::str::from_utf8(line).ok()?.split_once(' ')?.0.parse().ok()
+    }
+
+    /// Whether there is a line among these that the comparison looks for.
+    pub(crate) fn has_new(&self, text: &[u8], expected: &Expected) -> bool {
+        let numbers = text.split(|byte| *byte == b'\n').filter_map(Self::number);
+        numbers.max().is_some_and(|newest| newest >= expected.since.number as u64)
     }
 
     /// These were found in a complete answer when that was expected: they count as acknowledged. The next comparison

@@ -17,14 +17,17 @@
 #![expect(clippy::disallowed_methods, reason = "this is about real time, real files and real processes")]
 #![expect(clippy::print_stderr, reason = "a run of minutes says how it goes")]
 
+mod alone;
 mod asker;
 mod cgroup;
 mod check;
 mod copies;
+mod damage;
 mod fault;
 mod fleet;
 mod http;
 mod joining;
+mod kill;
 mod ledger;
 mod load;
 mod minder;
@@ -43,7 +46,9 @@ mod watch;
 mod well;
 mod wiped;
 
+pub use damage::{Damage, Toll, damage};
 pub use joining::{Joining, join};
+pub use kill::{Kill, Killed, kill};
 pub use ledger::{Expected, Ledger, Since, Verdict};
 pub use random::Random;
 pub use report::{Report, Row};

@@ -137,7 +137,7 @@ pub(crate) fn bulk(ledger: &Ledger, to: &[SocketAddr], pause: Duration, stop: &A
 }
 
 /// A UUID of version 7: its time is known to all nodes, so a batch is the same records wherever it is sent.
-fn key(writer: &str, number: u64) -> String {
+pub(crate) fn key(writer: &str, number: u64) -> String {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let name = writer.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     format!("{:08x}-{:04x}-7000-8{:03x}-{number:012x}", at >> 16, at & 0xffff, name & 0xfff)

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bucksaw_faults::{Joining, Options, Report, Scaling, Slow, Upgrade, Wiped, join, run, scale, slow, upgrade, wipe};
+use bucksaw_faults::{
+    Damage, Joining, Kill, Options, Report, Scaling, Slow, Upgrade, Wiped, damage, join, kill, run, scale, slow, upgrade, wipe,
+};
 use clap::{Args, Parser, Subcommand};
 
 /// A cluster of real processes, under load, to which bad things happen
@@ -58,6 +60,10 @@ enum What {
     },
     /// Bring all nodes from one version of the program to another and back, one by one under load
     Upgrade(UpgradeArgs),
+    /// Kill nodes at random moments, round after round, and see that nothing is lost or doubled
+    Kill(KillArgs),
+    /// Damage one file of a data directory, thousands of times, and see that what is lost is told
+    Damage(DamageArgs),
     /// Measure one, two and three pairs of an ingest node and a store, each process with a part of a core
     Scaling {
         /// Hundredths of a core for each ingest node
@@ -110,6 +116,41 @@ struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+struct KillArgs {
+    /// How many rounds
+    #[arg(long, default_value_t = 100)]
+    rounds: usize,
+    /// How many nodes; with more than one each record is on two
+    #[arg(long, default_value_t = 1)]
+    nodes: usize,
+    /// Decides who is killed, and when
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Rounds from one control to the next: an answer without a line, and one with a line twice, which have to be told
+    #[arg(long, default_value_t = 10)]
+    control_every: usize,
+    /// Acknowledge a line that is never sent, to see that it is told
+    #[arg(long)]
+    lose_a_line: bool,
+}
+
+#[derive(Debug, Args)]
+struct DamageArgs {
+    /// How many directories are damaged
+    #[arg(long, default_value_t = 1_000)]
+    rounds: usize,
+    /// Decides which file is damaged, and how
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only files of these kinds, such as queue/*.pending
+    #[arg(long)]
+    only: Vec<String>,
+    /// Where directories stay with which something is wrong
+    #[arg(long)]
+    keep: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct UpgradeArgs {
     /// The program that runs at first, and in the end
     #[arg(long)]
@@ -137,6 +178,16 @@ fn main() -> anyhow::Result<ExitCode> {
     let (name, table) = match cli.what {
         What::Run(args) => return faults(args, bucksaw, cli.out),
         What::Upgrade(args) => return versions(args, bucksaw),
+        What::Kill(KillArgs { rounds, nodes, seed, control_every, lose_a_line }) => {
+            let killed = kill(&Kill { bucksaw, rounds, nodes, seed, control_every, lose_a_line })?;
+            print!("{killed}");
+            return Ok(if killed.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        What::Damage(DamageArgs { rounds, seed, only, keep }) => {
+            let toll = damage(&Damage { bucksaw, rounds, seed, only, keep })?;
+            print!("{toll}");
+            return Ok(if toll.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
         What::Joining { rate, reconnect, busy } => {
             let name = if busy.is_some() { "joining-busy.csv" } else { "joining.csv" };
             (name, join(&Joining { bucksaw, rate, reconnect: Duration::from_secs(reconnect), busy })?)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   LOCK            held by the process that uses the directory
-//!   node.json       {"format": 1, "node": "<id>"}: written once
+//!   node.json       {"format": 1, "node": "<id>"}: written once; and node.backup
 //!   addresses.json  the addresses in use, by listener
 //!   queue/ shelf/   see docs/format.md
 //! ```
@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use bucksaw_doors::twice::{self, Backup, Twice};
 use bucksaw_doors::{Doors, Lock, Shortage, replace};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::disk;
 
@@ -70,17 +71,21 @@ impl DataDir {
             warn!(dir = %shown, %error, "cannot take the rights to the data directory from other users: run chmod -R go= on it");
         }
         let file = path.join("node.json");
-        let node = match read(doors, &file) {
-            Ok(bytes) => parse(&bytes, &file, path)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
+        let kept =
+            Twice::read(&**fs, &file, FILE_BYTES_MAX).with_context(|| format!("cannot read {}", file.display()))?;
+        let node = match kept {
+            Twice { file: Some(bytes), backup } => restored(doors, bytes, &backup, &file, path)?,
+            // Whoever moves the file away wants a new id.
+            Twice { file: None, .. } => {
                 let now = Millis(doors.clock.unix_ms());
                 let id = Id::new(now, Producer::drawn(doors.entropy.next_u64()), 0);
                 let node = Node { format: FORMAT, node: id.to_string() };
-                write(doors, &file, &serde_json::to_vec_pretty(&node)?)
+                let mut bytes = serde_json::to_vec_pretty(&node)?;
+                bytes.push(b'\n');
+                twice::write(&**fs, &file, &bytes)
                     .with_context(|| format!("cannot write to the data directory {shown}"))?;
                 node
             }
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
         };
         let node = node.node.parse().with_context(|| format!("{} names no node", file.display()))?;
         Ok(Self { path: path.to_owned(), node, _lock: lock })
@@ -143,6 +148,36 @@ impl Unwritten {
             }
         }
     }
+}
+
+/// What `node.json` says, or its backup where they differ. What is damaged is written anew; a disk that is full does not keep
+/// the node from starting.
+fn restored(doors: &Doors, bytes: Vec<u8>, backup: &Backup, file: &Path, dir: &Path) -> anyhow::Result<Node> {
+    let shown = file.display();
+    let (node, written) = match backup {
+        Backup::Sound(kept) if *kept == bytes => return parse(&bytes, file, dir),
+        Backup::Sound(kept) => {
+            let node = parse(kept, &twice::backup_of(file), dir)?;
+            let aside = file.with_extension("json.damaged");
+            warn!(file = %shown, aside = %aside.display(), "the file with the node's id was damaged: it is restored from its backup");
+            // A copy stays for who wants to look at it. The file is not moved: without one a node gets a new id.
+            if let Err(error) = doors.fs.create(&aside).and_then(|copy| copy.append(&[&bytes])) {
+                debug!(%error, "no copy of the damaged file was made");
+            }
+            (node, twice::write(&*doors.fs, file, kept))
+        }
+        Backup::Damaged | Backup::Missing => {
+            let node = parse(&bytes, file, dir)?;
+            if *backup == Backup::Damaged {
+                warn!(file = %shown, "the backup of the file with the node's id was damaged: it is written anew");
+            }
+            (node, twice::write_backup(&*doors.fs, file, &bytes))
+        }
+    };
+    if let Err(error) = written {
+        warn!(file = %shown, %error, "cannot write the file with the node's id, or its backup");
+    }
+    Ok(node)
 }
 
 /// What `node.json` says. The format comes first: of a newer one nothing else is known.
@@ -228,6 +263,34 @@ mod tests {
         for seed in 0..20 {
             assert_eq!(open(&later(&files().all("node")[0], seed).unwrap()).unwrap().to_string(), NODE);
         }
+    }
+
+    #[test]
+    fn any_flipped_bit_is_mended() {
+        for path in ["/data/node.json", "/data/node.backup"] {
+            let fs = sim::Fs::new();
+            let doors = doors(&fs);
+            let id = DataDir::open(&doors, Path::new("/data")).unwrap().node();
+            let bytes = fs.live_bytes(path).unwrap();
+            for bit in 0..bytes.len() as u64 * 8 {
+                fs.flip_bit(path, bit);
+                assert_eq!(DataDir::open(&doors, Path::new("/data")).unwrap().node(), id, "bit {bit} of {path}");
+                assert_eq!(fs.live_bytes(path).unwrap(), bytes, "bit {bit} of {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_without_node_json_gets_a_new_id() {
+        let fs = sim::Fs::new();
+        let doors = doors(&fs);
+        let open = || DataDir::open(&doors, Path::new("/data")).unwrap().node();
+        let id = open();
+        doors.fs.remove(Path::new("/data/node.backup")).unwrap();
+        assert_eq!(open(), id);
+        assert!(fs.live_bytes("/data/node.backup").is_some());
+        doors.fs.remove(Path::new("/data/node.json")).unwrap();
+        assert_ne!(open(), id);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Data directories that cannot be used, disks that are full, files that are damaged or not ours.
 
+mod changed;
 mod clock;
 mod damage;
 mod from_full;

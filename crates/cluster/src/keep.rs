@@ -3,15 +3,19 @@
 //! ```text
 //!   {"format": 1, "incarnation": "<id>", "members": [{"facts": {…}, "gone": {…}}, …]}
 //! ```
-//! It is a memory, not a promise: without it a node needs `--join` to find the others. So it is written rarely, in one step,
-//! and a damaged one is set aside as `members.json.damaged` and told of; one of a newer format, where it makes no sense here, as
-//! `members.json.newer`.
+//! Without it a node needs `--join` to find the others, and does not know of those that are down with records that they alone
+//! have. So it is kept twice ([`doors::twice`](bucksaw_doors::twice)): what is damaged is taken from `members.backup`. It is
+//! written rarely. Where there is no sound backup, a list that makes no sense is set aside as `members.json.damaged` and told
+//! of; one of a newer format, where it makes no sense here, as `members.json.newer`.
+//!
+//! A version that knew of no backup leaves an old one behind. Its list has a later incarnation, and counts.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_doors::{Fs, replace};
+use bucksaw_doors::Fs;
+use bucksaw_doors::twice::{self, Backup, Twice};
 use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -73,15 +77,19 @@ impl Keep {
     /// # Errors
     /// When the disk fails, or a damaged file cannot be set aside.
     pub(crate) fn read(&self) -> io::Result<Option<Kept>> {
-        let file = match self.fs.open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let size = file.size()?;
-        let mut bytes = vec![0; size.min(FILE_BYTES_MAX) as usize];
-        file.read_exact_at(0, &mut bytes)?;
-        if let Some(kept) = parse(&bytes).filter(|_| size <= FILE_BYTES_MAX) {
-            return Ok(Some(kept));
+        let Twice { file, backup } = Twice::read(&*self.fs, &self.path, FILE_BYTES_MAX)?;
+        let Some(bytes) = file else { return Ok(None) };
+        let (kept, path) = (parse(&bytes), self.path.display());
+        if let Backup::Sound(backup) = backup
+            && backup != bytes
+            && let Some(saved) = parse(&backup)
+            && kept.as_ref().is_none_or(|kept| kept.incarnation <= saved.incarnation)
+        {
+            tracing::warn!(%path, "the list of nodes was damaged, or not replaced before a crash: its backup is used, and nothing is missing");
+            return Ok(Some(saved));
+        }
+        if kept.is_some() {
+            return Ok(kept);
         }
         let newer = serde_json::from_slice::<Formatted>(&bytes).ok().filter(|file| file.format > FORMAT);
         let aside = self.path.with_extension(if newer.is_some() { "json.newer" } else { "json.damaged" });
@@ -104,8 +112,9 @@ impl Keep {
     /// What the disk says; then what was kept before still is.
     pub(crate) fn write(&self, kept: &Kept) -> io::Result<()> {
         let written = Written { format: FORMAT, incarnation: kept.incarnation, members: &kept.members };
-        let bytes = serde_json::to_vec_pretty(&written)?;
-        replace(self.fs.as_ref(), &self.path, &[&bytes, b"\n"])
+        let mut bytes = serde_json::to_vec_pretty(&written)?;
+        bytes.push(b'\n');
+        twice::write(&*self.fs, &self.path, &bytes)
     }
 }
 
@@ -163,10 +172,42 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_list_is_taken_from_its_backup() {
+        for path in ["/data/members.json", "/data/members.backup"] {
+            let bits = {
+                let (fs, keep) = keep();
+                keep.write(&kept()).unwrap();
+                fs.live_bytes(path).unwrap().len() * 8
+            };
+            for bit in 0..bits {
+                let (fs, keep) = keep();
+                keep.write(&kept()).unwrap();
+                fs.flip_bit(path, bit as u64);
+                let found = keep.read().unwrap().unwrap();
+                // Of a later incarnation it counts as newer than the backup, and then nothing else is damaged.
+                assert_eq!(found.members, kept().members, "bit {bit} of {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_a_version_without_backups_counts() {
+        let (fs, keep) = keep();
+        keep.write(&kept()).unwrap();
+        let newer = Kept { incarnation: Id::new(Millis(10), Producer::new(2), 0), members: Vec::new() };
+        let backup = fs.live_bytes("/data/members.backup").unwrap();
+        keep.write(&newer).unwrap();
+        fs.remove(Path::new("/data/members.backup")).unwrap();
+        fs.create(Path::new("/data/members.backup")).unwrap().append(&[&backup]).unwrap();
+        assert_eq!(keep.read().unwrap(), Some(newer));
+    }
+
+    #[test]
     fn a_newer_format_is_read_as_far_as_it_makes_sense_and_else_set_aside() {
         let (fs, keep) = keep();
         keep.write(&kept()).unwrap();
         let text = String::from_utf8(fs.live_bytes("/data/members.json").unwrap()).unwrap();
+        fs.remove(Path::new("/data/members.backup")).unwrap();
         let put = |text: &str| {
             fs.remove(Path::new("/data/members.json")).unwrap();
             fs.create(Path::new("/data/members.json")).unwrap().append(&[text.as_bytes()]).unwrap();
@@ -185,6 +226,7 @@ mod tests {
         keep.write(&kept()).unwrap();
         let text = String::from_utf8(fs.live_bytes("/data/members.json").unwrap()).unwrap();
         let text = text.replacen("\"members\": [", "\"members\": [ {\"facts\": 7}, 7, ", 1);
+        fs.remove(Path::new("/data/members.backup")).unwrap();
         fs.remove(Path::new("/data/members.json")).unwrap();
         fs.create(Path::new("/data/members.json")).unwrap().append(&[text.as_bytes()]).unwrap();
         assert_eq!(keep.read().unwrap(), Some(kept()));

@@ -30,6 +30,7 @@ mod replace;
 mod shortage;
 pub mod sim;
 mod tasks;
+pub mod twice;
 
 use std::sync::Arc;
 

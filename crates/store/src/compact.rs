@@ -66,7 +66,11 @@ impl Shelf {
                 debug!(segments = inputs.len(), text_bytes, "merged segments");
             }
             Err(StoreError::Stopped) => {}
-            Err(_) => drop(self.metrics.compact_failed.inc()),
+            Err(_) => {
+                self.metrics.compact_failed.inc();
+                // What it met is counted at once: the next try, which counts too, comes late.
+                self.report();
+            }
         }
         merged
     }

@@ -409,6 +409,21 @@ fn damage_is_told_of_kept_and_not_merged() {
 }
 
 #[test]
+fn damage_that_a_merge_meets_is_counted_at_once() {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    for round in 0..8 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+    }
+    let segments = machine.shelf.segments();
+    let block = &segments[2].footer().blocks[0];
+    machine.fs.spoil(segments[2].reader().path(), block.at..block.at + block.packed_bytes() + 1);
+    let machine = Machine::start(machine.fs.clone(), config());
+    machine.shelf.compact(&|| false).unwrap_err();
+    assert_eq!(machine.shelf.metrics.damaged.get(), 1);
+}
+
+#[test]
 fn a_queue_segment_that_rots_does_not_hold_up_the_rest() {
     let mut machine = Machine::start(sim::Fs::new(), config());
     (0..20).for_each(|at| machine.put(Durability::Fast, &format!("line {at} {}", "w".repeat(30)), 0));

@@ -90,6 +90,9 @@ impl Edition {
         let kept = written.and_then(|()| fs.rename(&draft, &path)).and_then(|()| fs.sync_dir(Path::new(DIR)));
         if kept.is_err() {
             let _ = fs.remove(&draft);
+            return;
         }
+        // Else it would count, and what the next version adds would never be read.
+        let _ = fs.remove(&bucksaw_doors::twice::backup_of(&path));
     }
 }

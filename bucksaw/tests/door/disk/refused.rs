@@ -61,6 +61,8 @@ fn a_directory_of_a_newer_version_is_refused() {
     let newer = before.replace("\"format\": 1", "\"format\": 2");
     assert_ne!(newer, before);
     fs::write(&file, &newer).unwrap();
+    // The newer version has one that says the same.
+    fs::remove_file(node.dir().join("node.backup")).unwrap();
     assert_says(&refusal(node.dir()), &["newer version", "format 2", "use the newer program"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), newer);
     fs::write(&file, before).unwrap();
@@ -69,10 +71,11 @@ fn a_directory_of_a_newer_version_is_refused() {
 }
 
 #[test]
-fn a_damaged_identity_is_refused() {
+fn a_damaged_identity_without_a_backup_is_refused() {
     let mut node = Node::start(&[]);
     assert!(node.terminate().success());
     flip(&node.dir().join("node.json"), 0);
+    fs::remove_file(node.dir().join("node.backup")).unwrap();
     assert_says(&refusal(node.dir()), &["node.json is damaged", "put back a copy"]);
 }
 

@@ -1,0 +1,50 @@
+//! One change to one file of a data directory: a small run of `bucksaw-faults damage`, which does thousands.
+//!
+//! `BUCKSAW_DAMAGE_SEED` asks for other changes.
+
+use std::{env, fs};
+
+use bucksaw_faults::{Damage, damage};
+
+use super::flip;
+use crate::node::{Node, bucksaw};
+
+const ROUNDS: usize = 40;
+
+#[test]
+fn what_a_change_costs_is_told() {
+    let seed = env::var("BUCKSAW_DAMAGE_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let (bucksaw, only) = (env!("CARGO_BIN_EXE_bucksaw").into(), Vec::new());
+    let toll = damage(&Damage { bucksaw, rounds: ROUNDS, seed, only, keep: None }).unwrap();
+    eprintln!("{toll}");
+    assert_eq!(toll.problems, Vec::<String>::new(), "BUCKSAW_DAMAGE_SEED={seed}");
+    assert_eq!(toll.rounds(), ROUNDS);
+    // Else nothing was damaged.
+    assert!(toll.told() > 0, "{toll}");
+}
+
+#[test]
+fn the_id_of_a_node_is_restored_from_its_backup() {
+    let mut node = Node::start(&[]);
+    node.post("/api/v1/ingest?durability=durable", &[], b"a line\n").expect(200);
+    let id = node.status()["id"].clone();
+    let verify = |node: &Node| {
+        let output = bucksaw(["verify".as_ref(), node.dir()]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    for (name, at) in [("node.json", 0), ("node.json", 30), ("node.backup", 3), ("node.backup", 40)] {
+        let path = node.dir().join(name);
+        let bytes = fs::read(&path).unwrap();
+        node.kill();
+        flip(&path, at);
+        let (code, said) = verify(&node);
+        assert!(code == Some(1) && said.contains("node.json") && said.contains("1 damaged"), "{name}: {said}");
+        node.restart();
+        assert_eq!(node.status()["id"], id, "{name}");
+        assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
+        assert_eq!(node.count("line"), 1);
+    }
+    assert!(node.log().contains("restored from its backup"), "{}", node.log());
+    node.kill();
+    assert_eq!(verify(&node).0, Some(0));
+}

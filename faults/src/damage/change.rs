@@ -1,0 +1,106 @@
+//! One change to the bytes of a file.
+
+use std::fmt;
+
+use crate::random::Random;
+
+/// What a disk gives or loses at once.
+const PAGE: usize = 4_096;
+
+/// The end of a file is what most depends on: half of the changes of bits and ends are there.
+const END: usize = 256;
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// One bit is another.
+    Bit { at: usize, bit: u8 },
+    /// One byte is another.
+    Byte { at: usize, xor: u8 },
+    /// The file ends here.
+    Cut { at: usize },
+    /// A page reads as zeros.
+    Zero { at: usize },
+    /// A page has the bytes of something else.
+    Garbage { at: usize, seed: u64 },
+}
+
+impl Change {
+    /// A change of a file that is not empty; it is one.
+    pub(crate) fn drawn(random: &mut Random, bytes: &[u8]) -> Self {
+        loop {
+            let near = if random.one_in(2) { bytes.len().min(END) } else { bytes.len() };
+            let at = bytes.len() - near + random.below(near);
+            let change = match random.below(8) {
+                0..3 => Self::Bit { at, bit: random.below(8) as u8 },
+                3 => Self::Byte { at, xor: 1 + random.below(255) as u8 },
+                4 | 5 => Self::Cut { at },
+                6 => Self::Zero { at: at / PAGE * PAGE },
+                _ => Self::Garbage { at: at / PAGE * PAGE, seed: random.next_u64() },
+            };
+            if change.apply(bytes) != bytes {
+                return change;
+            }
+        }
+    }
+
+    pub(crate) fn apply(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        let page = |at: usize, size: usize| at..size.min(at + PAGE);
+        match *self {
+            Self::Bit { at, bit } => bytes[at] ^= 1 << bit,
+            Self::Byte { at, xor } => bytes[at] ^= xor,
+            Self::Cut { at } => bytes.truncate(at),
+            Self::Zero { at } => {
+                let page = page(at, bytes.len());
+                bytes[page].fill(0);
+            }
+            Self::Garbage { at, seed } => {
+                let (page, mut random) = (page(at, bytes.len()), Random::new(seed));
+                bytes[page].fill_with(|| random.next_u64() as u8);
+            }
+        }
+        bytes
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self, Self::Cut { .. })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bit { at, bit } => write!(f, "bit {bit} of byte {at} flipped"),
+            Self::Byte { at, xor } => write!(f, "byte {at} changed by {xor:#04x}"),
+            Self::Cut { at } => write!(f, "cut at byte {at}"),
+            Self::Zero { at } => write!(f, "zeros from byte {at} on"),
+            Self::Garbage { at, .. } => write!(f, "garbage from byte {at} on"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_changes_one_place() {
+        let bytes: Vec<u8> = (0..10_000).map(|at| at as u8).collect();
+        let mut random = Random::new(1);
+        for _ in 0..500 {
+            let change = Change::drawn(&mut random, &bytes);
+            let after = change.apply(&bytes);
+            assert_ne!(after, bytes, "{change}");
+            assert!(after.len() == bytes.len() || change.is_cut() && after.len() < bytes.len(), "{change}");
+            let differs = |at: &usize| after.get(*at).is_some_and(|byte| *byte != bytes[*at]);
+            let differing = (0..bytes.len()).filter(differs).count();
+            let most = match change {
+                Change::Bit { .. } | Change::Byte { .. } => 1,
+                Change::Cut { .. } => 0,
+                Change::Zero { .. } | Change::Garbage { .. } => PAGE,
+            };
+            assert!(differing <= most, "{change}");
+        }
+    }
+}
