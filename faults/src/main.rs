@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bucksaw_faults::{
-    Damage, Joining, Kill, Options, Report, Scaling, Slow, Upgrade, Wiped, damage, join, kill, run, scale, slow, upgrade, wipe,
+    Damage, Joining, Kill, Options, Report, Scaling, Slow, Upgrade, Wiped, damage, join, kill, run, scale, slow,
+    upgrade, wipe,
 };
 use clap::{Args, Parser, Subcommand};
 

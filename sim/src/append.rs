@@ -74,12 +74,13 @@ fn number(queue: &Queue, planted: Option<Mutation>, key: &str, lines: &[String])
 pub(crate) fn answer_calls(node: &Node, promises: Promises) {
     let queue = Arc::clone(&node.queue);
     let tasks = Arc::clone(&node.tasks);
+    let of = node.clone();
     node.cluster.router().add(APPEND, move |body: Body| {
-        let (queue, tasks) = (Arc::clone(&queue), Arc::clone(&tasks));
+        let (queue, tasks, node) = (Arc::clone(&queue), Arc::clone(&tasks), of.clone());
         async move {
             let mut batch: Append = read_message(body).await?;
             // The listeners of a real node are not served before.
-            if numbering.node.cluster.place() != Place::Taken {
+            if node.cluster.place() != Place::Taken {
                 return message(&Appended::Refused);
             }
             let mut kept = Appended::Kept { cuts: promises.cuts };

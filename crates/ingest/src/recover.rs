@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_doors::{Doors, File};
-use bucksaw_record::{Id, Millis};
+use bucksaw_record::Id;
 use bucksaw_segment::health::{DAMAGED, SAVED};
 use bucksaw_segment::queue::{HEADER_LEN, Survey, Tail, examine, survey};
 use bucksaw_segment::{Damage, OpenError, ReadError};

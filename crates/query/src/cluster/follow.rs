@@ -86,7 +86,7 @@ impl std::fmt::Debug for Follow {
 }
 
 enum Event {
-    Heard(Id, Result<Heard, Why>),
+    Heard(Id, Box<Result<Heard, Why>>),
     Look,
 }
 
@@ -111,7 +111,7 @@ impl Follow {
                     self.look_around(false);
                     continue;
                 }
-                Event::Heard(node, heard) => self.take(node, heard),
+                Event::Heard(node, heard) => self.take(node, *heard),
             };
             if let Some(event) = event {
                 return event;
@@ -128,7 +128,7 @@ impl Follow {
                 if let Some(source) = &mut lane.source
                     && let Poll::Ready(heard) = source.poll_next(context)
                 {
-                    return Poll::Ready(Event::Heard(*node, heard));
+                    return Poll::Ready(Event::Heard(*node, Box::new(heard)));
                 }
             }
             let looked =
