@@ -498,6 +498,13 @@ fn the_damage_of_a_sealed_segment_has_a_span() {
     let (_, queue, _) = damaged(Durability::Fast, flip(120), |machine| machine.fs.kill());
     let aside = queue.set_aside().remove(0);
     assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)));
+    // Also when it was set aside before, and what can be read of it was saved.
+    for extension in ["damaged", "saved.damaged"] {
+        let aside = |machine: &Machine, path: &Path| machine.fs.rename(path, &path.with_extension(extension)).unwrap();
+        let (_, queue, _) = damaged(Durability::Fast, aside, |machine| machine.fs.kill());
+        let aside = queue.set_aside().remove(0);
+        assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)), "{extension}");
+    }
     let (_, queue, _) = damaged(Durability::Fast, |machine, path| cut(machine, path, 200), |machine| machine.fs.kill());
     let aside = queue.set_aside().remove(0);
     assert_eq!((aside.low, aside.high), (Millis(0), Millis::MAX), "without a seal it may be of any time");

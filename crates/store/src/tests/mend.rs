@@ -196,3 +196,53 @@ fn what_is_saved_takes_no_other_files_place() {
     assert!(done.iter().any(|(_, done)| matches!(done, Mended::Saved { .. })), "{done:?}");
     assert_eq!(node_on(&fs).0, machine.sent);
 }
+
+#[test]
+fn files_in_the_trash_are_mended_where_nothing_is_lost() {
+    let (fs, _) = stocked();
+    let name = fs.list(Path::new("/d/shelf")).unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
+    let path = Path::new("/d/shelf/trash").join(format!("1700000000000-{name}"));
+    fs.rename(&Path::new("/d/shelf").join(name), &path).unwrap();
+    let sound = fs.live_bytes(&path).unwrap();
+    let mend = || {
+        let checked = check(&fs, &path).unwrap().unwrap();
+        (checked.health().loss.is_none(), checked.mend(&fs).unwrap())
+    };
+    assert_eq!(mend(), (true, Mended::Left));
+    fs.flip_bit(&path, 300);
+    let own = path.file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(mend(), (true, Mended::Whole(own)));
+    assert_eq!(fs.live_bytes(&path).unwrap(), sound);
+    // What is past its retention is not brought back in part.
+    fs.spoil(&path, 32..sound.len() as u64);
+    assert_eq!(mend(), (false, Mended::Left));
+    assert_eq!(fs.list(Path::new("/d/shelf/trash")).unwrap().len(), 1);
+}
+
+#[test]
+fn a_repair_without_room_leaves_everything_as_it_is() {
+    let (fs, _) = stocked();
+    let segments = fs.paths().into_iter().filter(|path| path.extension().is_some_and(|end| end == "seg"));
+    let path = segments.last().unwrap();
+    fs.flip_bit(&path, 300);
+    fs.fill(50);
+    let before = contents(&fs);
+    assert!(repair(&fs).is_err());
+    assert_eq!(contents(&fs), before);
+}
+
+#[test]
+fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
+    let (fs, _) = stocked();
+    let is_fast = |path: &std::path::PathBuf| path.to_string_lossy().ends_with("1.pending");
+    let path = fs.paths().into_iter().find(is_fast).unwrap();
+    let check = |fs: &sim::Fs| {
+        let checked = ingest::mend::check(&doors(fs), &path).unwrap().unwrap();
+        (checked.health().is_sound(), checked.note().is_some(), checked.mend(fs).unwrap() == Mended::Left)
+    };
+    assert_eq!(check(&fs), (true, false, true));
+    fs.cut_file(&path, 200);
+    // After a start of the operating system the power may have been cut, without one it was not.
+    assert_eq!(check(&fs.cut_power(sim::Loss::None, 0)), (true, true, true));
+    assert_eq!(check(&fs), (false, false, false));
+}
