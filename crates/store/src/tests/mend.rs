@@ -222,9 +222,8 @@ fn files_in_the_trash_are_mended_where_nothing_is_lost() {
 #[test]
 fn a_repair_without_room_leaves_everything_as_it_is() {
     let (fs, _) = stocked();
-    let segments = fs.paths().into_iter().filter(|path| path.extension().is_some_and(|end| end == "seg"));
-    let path = segments.last().unwrap();
-    fs.flip_bit(&path, 300);
+    let path = fs.paths().into_iter().find(|path| path.extension().is_some_and(|end| end == "seg")).unwrap();
+    fs.flip_bit(path, 300);
     fs.fill(50);
     let before = contents(&fs);
     assert!(repair(&fs).is_err());
