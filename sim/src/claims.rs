@@ -2,14 +2,17 @@
 //!
 //! A store that lists another in `Facts::made_good` says: of all that I hold, as many copies as promised are on stores that are not
 //! lost. An answer relies on it much later, when further stores are lost; here it is checked when it is claimed.
+//! A store that takes a damaged file for made good claims that each of its records can be read elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bucksaw_record::Id;
+use bucksaw_store::Broken;
 
 use crate::fleet::Fleet;
 use crate::ledger::{Ledger, Violation};
+use crate::machine::Machine;
 use crate::scenario::Scenario;
 
 /// The claims that were checked.
@@ -18,11 +21,16 @@ pub(crate) struct Claims {
     /// Copies that other faults can have damaged or lost at the same time.
     spoilt: usize,
     checked: BTreeSet<(Id, Id)>,
+    checked_files: BTreeSet<(usize, String)>,
 }
 
 impl Claims {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        Self { spoilt: scenario.victims.len().saturating_sub(1), checked: BTreeSet::new() }
+        Self {
+            spoilt: scenario.victims.len().saturating_sub(1),
+            checked: BTreeSet::new(),
+            checked_files: BTreeSet::new(),
+        }
     }
 
     /// What is wrong with claims that were made since the last call.
@@ -45,6 +53,17 @@ impl Claims {
                 }
             }
         }
+        for ((at, stem), held) in &fleet.spoilt {
+            let Some(node) = fleet.machines.get(*at).and_then(Machine::node) else { continue };
+            let files = node.shelf.set_aside();
+            let is_it = |file: &Broken| file.is_made_good() && file.name.starts_with(stem);
+            if files.iter().any(is_it) && self.checked_files.insert((*at, stem.clone())) {
+                let stored = stored.get_or_insert_with(|| fleet.stored());
+                // Copies that were made on victims may be damaged already.
+                let wanted = fleet.copies.saturating_sub(self.spoilt + 1).max(1);
+                violations.extend(too_few(&ledger.still(held.iter()), stored, wanted));
+            }
+        }
         violations
     }
 
@@ -61,8 +80,13 @@ impl Claims {
         // What the store has taken since it claimed this, and has not yet told the queues, rests on these.
         let waiting = fleet.waiting_ids();
         let due = ledger.still(held.intersection(&both).filter(|id| !waiting.contains(id)));
-        let count = |id: &Id| stored.get(id).map_or(0, |(count, _)| *count);
-        let few = due.into_iter().map(|id| (id, count(&id))).filter(|(_, count)| *count < wanted);
-        few.map(|(id, count)| Violation::Underkept(id, count)).collect()
+        too_few(&due, stored, wanted)
     }
+}
+
+/// Those of these records that fewer stores hold.
+fn too_few(due: &BTreeSet<Id>, stored: &BTreeMap<Id, (usize, Arc<str>)>, wanted: usize) -> Vec<Violation> {
+    let count = |id: &Id| stored.get(id).map_or(0, |(count, _)| *count);
+    let few = due.iter().map(|id| (*id, count(id))).filter(|(_, count)| *count < wanted);
+    few.map(|(id, count)| Violation::Underkept(id, count)).collect()
 }

@@ -297,6 +297,7 @@ impl<'a> Trouble<'a> {
         let shelf = Path::new(DIR).join("shelf");
         let paths: Vec<_> = disk.paths().into_iter().filter(|path| path.starts_with(&shelf)).collect();
         let Some(path) = self.chance.one(&paths) else { return };
+        fleet.note_spoilt(at, path);
         let bytes = disk.live_bytes(path).unwrap_or_default().len();
         let is_footer = self.chance.percent(50);
         let span = if is_footer { bytes.min(FOOTER_BYTES) } else { bytes };

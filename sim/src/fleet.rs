@@ -1,6 +1,7 @@
 //! All machines of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_cluster::Member;
@@ -10,7 +11,7 @@ use bucksaw_record::Id;
 
 use crate::machine::Machine;
 use crate::plant::Mutation;
-use crate::records::{Cache, Found, told_aside, waiting_on_disk};
+use crate::records::{Cache, Found, of_segment, told_aside, waiting_on_disk};
 use crate::scenario::Scenario;
 use crate::settings::Settings;
 
@@ -22,6 +23,9 @@ pub(crate) struct Fleet {
     caches: Vec<Cache>,
     /// Stores that are lost for good: the nodes, and the records that were kept there and as often as promised.
     pub(crate) losses: Vec<(Id, BTreeSet<Id>)>,
+    /// Segments that were damaged: the machine, the name without its extension, and the records in it that were kept as often
+    /// as promised.
+    pub(crate) spoilt: BTreeMap<(usize, String), BTreeSet<Id>>,
 }
 
 impl Fleet {
@@ -47,7 +51,7 @@ impl Fleet {
     /// These machines.
     pub(crate) fn of(machines: Vec<Machine>, copies: usize) -> Self {
         let caches = machines.iter().map(|_| Cache::default()).collect();
-        Self { machines, copies, asks_apart: false, caches, losses: Vec::new() }
+        Self { machines, copies, asks_apart: false, caches, losses: Vec::new(), spoilt: BTreeMap::new() }
     }
 
     /// Starts those that are not up.
@@ -112,6 +116,15 @@ impl Fleet {
         let Some(node) = self.machines.get(at).map(Machine::id) else { return };
         let held = self.held(at).intersection(kept).copied().collect();
         self.losses.push((node, held));
+    }
+
+    /// A segment on a machine is about to be damaged.
+    pub(crate) fn note_spoilt(&mut self, at: usize, path: &Path) {
+        let Some(disk) = self.machines.get(at).map(|machine| machine.host.fs()) else { return };
+        let Some(stem) = path.file_stem().filter(|_| path.extension().is_some_and(|end| end == "seg")) else { return };
+        let kept = self.kept_without(at);
+        let held = of_segment(&disk, path).intersection(&kept).copied().collect::<Vec<_>>();
+        self.spoilt.entry((at, stem.to_string_lossy().into_owned())).or_default().extend(held);
     }
 
     /// How many stores hold each record, up or down, and its text.

@@ -117,6 +117,18 @@ pub(crate) fn told_aside(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
     node.queue.damaged().into_iter().flat_map(|name| of_file(disk, queue.join(name)).unwrap_or_default()).collect()
 }
 
+/// The records in a segment on a disk that can be read.
+pub(crate) fn of_segment(disk: &sim::Fs, path: &Path) -> BTreeSet<Id> {
+    let Some(reader) = disk.open(path).ok().and_then(|file| Reader::open(file, path).ok()) else {
+        return BTreeSet::new();
+    };
+    let mut records = Records::new();
+    for block in (0..reader.footer().blocks.len()).filter_map(|block| reader.block(block).ok()) {
+        block.chunks().for_each(|chunk| note(&chunk, &mut records));
+    }
+    records.into_iter().map(|(id, _)| id).collect()
+}
+
 /// What lies in the queue on a disk, and stores have not said that they keep.
 pub(crate) fn waiting_on_disk(disk: &sim::Fs) -> BTreeSet<Id> {
     let queue = Path::new(crate::machine::DIR).join("queue");

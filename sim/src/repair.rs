@@ -1,13 +1,14 @@
 //! Stores and disks are lost in a world where all else is well: each record is kept as often as promised again within a
 //! stated time, and nothing is copied that need not be.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_doors::Fs as _;
 use bucksaw_node::Node;
-use bucksaw_record::{Id, Millis};
+use bucksaw_query::Request;
+use bucksaw_record::{Expr, Id, Millis};
 use bucksaw_segment::Reach;
 use bucksaw_store::Stored;
 use bucksaw_store::repair::{self, Hindrance};
@@ -164,6 +165,105 @@ fn a_damaged_block_is_restored_from_another_store() {
     bench.check();
     let restored: u64 = bench.statuses().iter().map(|status| status.restored_records).sum();
     assert!(restored >= reach.records && restored < u64::from(bench.sent) / 2, "{restored}");
+}
+
+/// Spoils all files of a machine's shelf while it is down, so that they are set aside; or one of them.
+fn set_aside(bench: &mut Bench, at: usize, files_max: usize) -> usize {
+    bench.fleet.machines[at].kill();
+    let fs = bench.fleet.machines[at].host.fs();
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|end| end == "seg");
+    let files: Vec<PathBuf> = fs.paths().into_iter().filter(is_segment).take(files_max).collect();
+    for path in &files {
+        let bytes = fs.live_bytes(path).unwrap().len() as u64;
+        bench.spoil(at, path, 0..bytes);
+    }
+    bench.fleet.machines[at].start();
+    assert_eq!(bench.fleet.machines[at].node().unwrap().shelf.set_aside().len(), files.len());
+    files.len()
+}
+
+/// How many files are set aside on a machine that were not made good, and how many that were.
+fn aside(bench: &Bench, at: usize) -> [usize; 2] {
+    let files = bench.fleet.machines[at].node().unwrap().shelf.set_aside();
+    let good = files.iter().filter(|file| file.is_made_good()).count();
+    [files.len() - good, good]
+}
+
+/// Whether the answer of a machine calls itself complete. Such a one has all records.
+fn is_complete(bench: &Bench, at: usize) -> bool {
+    let scatter = Arc::clone(bench.fleet.machines[at].scatter().unwrap());
+    let all = Request::new(Expr::All, Millis(0), Millis::MAX);
+    let counted = bench.world.block_on_node(&bench.fleet.machines[at].host, async move { scatter.count(&all).await });
+    let (count, stats) = counted.unwrap().unwrap();
+    assert!(stats.is_partial() || count == u64::from(bench.sent), "{count} of {}", bench.sent);
+    !stats.is_partial()
+}
+
+#[test]
+fn a_damaged_file_is_made_good_when_all_its_records_are_elsewhere() {
+    for seed in 30..34 {
+        let mut bench = Bench::new(seed, 3, 2);
+        bench.send(30);
+        bench.settle();
+        bench.pass(PERIOD);
+        let files = set_aside(&mut bench, 1, if seed % 2 == 0 { 1 } else { usize::MAX });
+        bench.pass(Duration::from_secs(8));
+        assert_eq!((aside(&bench, 1), is_complete(&bench, 2)), ([files, 0], false), "seed {seed}");
+        bench.pass(LOST_AFTER + REPAIRED);
+        assert_eq!(aside(&bench, 1), [0, files], "seed {seed}: {:#?}", bench.statuses());
+        assert!(bench.is_whole_within(Duration::ZERO), "seed {seed}");
+        assert!((0..=3).all(|at| is_complete(&bench, at)), "seed {seed}");
+        // It is remembered, and nothing is walked over again for it.
+        bench.fleet.machines[1].kill();
+        bench.fleet.machines[1].start();
+        assert_eq!(aside(&bench, 1), [0, files], "seed {seed}");
+        // Another file of that name is another file.
+        bench.fleet.machines[1].kill();
+        let fs = bench.fleet.machines[1].host.fs();
+        let path = fs.paths().into_iter().find(|path| path.extension().is_some_and(|end| end == "damaged")).unwrap();
+        bench.fleet.machines[1].host.restart();
+        let bytes = fs.live_bytes(&path).unwrap();
+        fs.remove(&path).unwrap();
+        fs.create(&path).unwrap().append(&[&bytes, b"x"]).unwrap();
+        bench.fleet.machines[1].start();
+        assert_eq!(aside(&bench, 1), [1, files - 1], "seed {seed}");
+    }
+}
+
+#[test]
+fn files_of_as_many_stores_as_copies_are_told_of_for_ever() {
+    let mut bench = Bench::new(35, 3, 2);
+    bench.send(30);
+    bench.settle();
+    let files = [1, 2].map(|at| set_aside(&mut bench, at, usize::MAX));
+    bench.pass(2 * PERIOD);
+    for (at, files) in [1, 2].into_iter().zip(files) {
+        assert_eq!((aside(&bench, at), is_complete(&bench, 3)), ([files, 0], false));
+    }
+}
+
+#[test]
+fn a_store_that_is_gone_keeps_a_damaged_file_from_being_made_good() {
+    let mut bench = Bench::new(36, 4, 2);
+    bench.send(30);
+    bench.settle();
+    bench.pass(PERIOD);
+    bench.fleet.machines[2].kill();
+    let files = set_aside(&mut bench, 1, usize::MAX);
+    bench.pass(LOST_AFTER + REPAIRED * 2);
+    assert_eq!(aside(&bench, 1), [files, 0], "what these two had is nowhere else");
+    // Also when it is forgotten, and this store is started anew.
+    let node = bench.fleet.machines[2].id();
+    let cluster = bench.fleet.machines[0].node().unwrap().cluster.clone();
+    bench.world.block_on(async move { cluster.forget(node).await }).unwrap();
+    bench.pass(REPAIRED);
+    bench.fleet.machines[1].kill();
+    bench.fleet.machines[1].start();
+    bench.pass(LOST_AFTER + REPAIRED * 2);
+    assert_eq!(aside(&bench, 1), [files, 0]);
+    bench.fleet.machines[2].start();
+    bench.pass(LOST_AFTER + REPAIRED * 2);
+    assert_eq!(aside(&bench, 1), [0, files], "it is back and has walked");
 }
 
 #[test]

@@ -125,6 +125,11 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
     if damaged || broken {
         troubles.push("has damaged files: answers over their time are partial; see 'bucksaw verify'".to_owned());
     }
+    let made_good = node.get("damaged_made_good").and_then(Value::as_array).map_or(0, Vec::len);
+    if made_good > 0 {
+        let (files, them) = (plural(made_good, "damaged file"), if made_good == 1 { "it" } else { "they" });
+        troubles.push(format!("has {files} whose records are all kept by other stores: {them} may be deleted"));
+    }
     if node.get("segments_rebuilt").and_then(Value::as_u64).is_some_and(|segments| segments > 0) {
         troubles.push("has files with damage that was rebuilt, and no record is missing: check its disk".to_owned());
     }
@@ -183,7 +188,7 @@ mod tests {
                     {"id": "c", "member": "alive", "state": "silent", "twin": "h:2"},
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
-                        "segments_rebuilt": 2},
+                        "segments_rebuilt": 2, "damaged_made_good": ["y"]},
                     {"id": "f", "state": "ready", "apart": "speaks version 1.9",
                         "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_left_seconds": 86_388},
                 ],
@@ -204,6 +209,7 @@ mod tests {
                 "- d:1 has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
+                "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",
                 "- e has files with damage that was rebuilt, and no record is missing: check its disk",
                 "- f speaks version 1.9",
                 "- f removes nothing by age: its clock jumped 8d ahead; set it right, or retention goes on in 23h 59m",

@@ -1,5 +1,6 @@
 //! Several nodes: what `make cluster` starts, and what is said of them.
 
+mod damaged;
 mod retry;
 mod twin;
 mod watch;

@@ -213,6 +213,7 @@ fn describe(app: &App) -> Value {
         "load": load(queue),
         "disk_free_bytes": queue.free_bytes(),
         "damaged": app.engine.damaged(),
+        "damaged_made_good": app.engine.made_good(),
         "segments_with_damaged_blocks": broken,
         "segments_rebuilt": segments.iter().filter(|segment| segment.is_mended()).count(),
     });

@@ -7,7 +7,7 @@
 //! | version | adds |
 //! | --- | --- |
 //! | 1.0 | |
-//! | 1.1 | facts tell the stores that were made good, the minor version and the [`Formats`] of files; packets of kinds that are not known are passed over; a comparison of lists may tell nothing |
+//! | 1.1 | facts tell the stores that were made good, the minor version and the [`Formats`] of files; packets of kinds that are not known are passed over; a comparison of lists may tell nothing; the call `store/walked` |
 //!
 //! What has to hold between neighbours is tried; between versions that are farther apart it is not. So nothing is taken from
 //! the queue of a node that is no neighbour, and no copy is given to it: records stay where they are and are found there,

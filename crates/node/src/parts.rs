@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::State;
-use bucksaw_doors::{Repeats, Waiting, run, within};
+use bucksaw_doors::{Body, Repeats, Waiting, run, within};
 use bucksaw_record::Id;
-use bucksaw_store::repair::Repair;
+use bucksaw_store::repair::{Repair, WALKED};
 use bucksaw_store::{Peers as _, Puller, StoreError};
 use tokio::sync::watch;
 use tracing::error;
@@ -74,6 +74,8 @@ impl Parts {
             spawn(Box::pin(tidy(node.clone(), stopping.clone())));
         }
         if let Some(repair) = &repair {
+            let answering = Arc::clone(repair);
+            node.cluster.router().add(WALKED, move |body: Body| walked(Arc::clone(&answering), body));
             spawn(Box::pin(restore(Arc::clone(repair), stopping)));
         }
         Self { node, puller, repair, stop, ended }
@@ -198,6 +200,10 @@ async fn tidy(node: Node, mut stopping: Stopping) {
 /// Restores copies that are missing. What was begun is given up at a stop, and done again.
 async fn restore(repair: Arc<Repair>, mut stopping: Stopping) {
     while unless_stopped(&mut stopping, repair.turn()).await.is_some() {}
+}
+
+async fn walked(repair: Arc<Repair>, body: Body) -> std::io::Result<Body> {
+    repair.answer_walked(body).await
 }
 
 async fn tell_facts(node: Node, repair: Option<Arc<Repair>>, mut stopping: Stopping) {

@@ -178,11 +178,21 @@ impl Engine {
         &self.shelf
     }
 
-    /// The directory-relative names of what is damaged and set aside.
+    /// The directory-relative names of what is damaged and set aside, and not made good.
     #[must_use]
     pub fn damaged(&self) -> Vec<PathBuf> {
         let queue = self.queue.damaged().into_iter().map(|name| PathBuf::from("queue").join(name));
-        let shelf = self.shelf.set_aside().into_iter().map(|broken| PathBuf::from("shelf").join(broken.name));
-        queue.chain(shelf).collect()
+        queue.chain(self.set_aside(false)).collect()
+    }
+
+    /// The same of files whose records are all kept by other stores: answers are whole without them.
+    #[must_use]
+    pub fn made_good(&self) -> Vec<PathBuf> {
+        self.set_aside(true).collect()
+    }
+
+    fn set_aside(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
+        let files = self.shelf.set_aside().into_iter().filter(move |file| file.is_made_good() == made_good);
+        files.map(|file| PathBuf::from("shelf").join(file.name))
     }
 }

@@ -205,7 +205,8 @@ fn note_missing(queue: &Queue, shelf: &Shelf, request: &Request, stats: &mut Sta
     let (from, to) = (request.from.at(), request.to.at());
     let meets = queue.set_aside().into_iter().filter(|file| file.low <= to && from <= file.high);
     stats.damaged.extend(meets.map(|file| file.name));
-    let meets = shelf.set_aside().into_iter().filter(|broken| broken.low <= to && from <= broken.high);
+    let meets = shelf.set_aside().into_iter();
+    let meets = meets.filter(|broken| !broken.is_made_good() && broken.low <= to && from <= broken.high);
     stats.damaged.extend(meets.map(|broken| broken.name));
     for file in shelf.trashed().iter().filter(|file| file.low <= to && from <= file.high) {
         stats.trashed.add(Trashed { segments: 1, records: file.records.unwrap_or_default() });

@@ -26,6 +26,7 @@ pub struct Metrics {
     pub(crate) trash_segments: Gauge,
     pub(crate) retention_suspended: Gauge,
     pub(crate) damaged: Gauge,
+    pub(crate) damaged_made_good: Gauge,
     pub(crate) mended: Gauge,
     pub(crate) gathered_bytes: Counter,
     pub(crate) written_bytes: Counter,
@@ -76,7 +77,10 @@ impl Metrics {
             "1 while retention by age is suspended, because the wall clock jumped forward",
             all.retention_suspended,
         );
-        store.register("damaged", "Files set aside and segments with damaged blocks", all.damaged);
+        let damaged = "Files set aside that were not made good, and segments with damaged blocks";
+        store.register("damaged", damaged, all.damaged);
+        let made_good = "Files set aside whose records are all kept by other stores: they may be deleted";
+        store.register("damaged_made_good", made_good, all.damaged_made_good);
         store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.mended);
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);
         store.register("written_bytes", "Bytes of segment files written", all.written_bytes);

@@ -20,6 +20,7 @@ use crate::debt::Debt;
 use crate::foreground::Foreground;
 use crate::metrics::Metrics;
 use crate::name;
+use crate::repair::proof::PROOF;
 use crate::room::Batch;
 use crate::shelf::{Errors, Shelf, lock};
 use crate::stored::{Broken, Stored};
@@ -81,7 +82,11 @@ impl Shelf {
                         Err(damaged) => shelf.put_aside(&path, low, high, &damaged),
                     }
                 }
-                DAMAGED | SAVED => lock(&shelf.set_aside).push(Broken { name: file_name.clone(), low, high }),
+                DAMAGED | SAVED => {
+                    let proof = shelf.read_proof(&path);
+                    lock(&shelf.set_aside).push(Broken { proof, ..Broken::new(file_name.clone(), low, high) });
+                }
+                proof if proof.ends_with(PROOF) => shelf.drop_stale_proof(&path),
                 _ => {}
             }
         }
@@ -114,7 +119,7 @@ impl Shelf {
             warn!(path = %path.display(), %error, "cannot rename a damaged segment");
         }
         let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        lock(&self.set_aside).push(Broken { name, low, high });
+        lock(&self.set_aside).push(Broken::new(name, low, high));
     }
 
     /// Finishes merges: when all that one made is there, what is left of its inputs goes; when not all of it is there but

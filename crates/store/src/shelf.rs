@@ -157,7 +157,7 @@ impl Shelf {
         self.repair_aside.end();
     }
 
-    /// Files whose footer cannot be read. Answers over their span are partial.
+    /// Files whose footer cannot be read. Answers over their span are partial, unless they were made good.
     #[must_use]
     pub fn set_aside(&self) -> Vec<Broken> {
         lock(&self.set_aside).clone()
@@ -266,6 +266,8 @@ impl Shelf {
         let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
         let mended = segments.iter().filter(|segment| segment.is_mended()).count();
         self.metrics.mended.set(gauge(mended as u64));
-        self.metrics.damaged.set(gauge((broken + lock(&self.set_aside).len()) as u64));
+        let (good, open): (Vec<Broken>, Vec<Broken>) = self.set_aside().into_iter().partition(Broken::is_made_good);
+        self.metrics.damaged.set(gauge((broken + open.len()) as u64));
+        self.metrics.damaged_made_good.set(gauge(good.len() as u64));
     }
 }

@@ -9,6 +9,8 @@ use bucksaw_segment::shelf::{BlockEntry, Footer, Reader, SearchForm};
 use bucksaw_segment::{Block, Codec, Damage, Reach, ReadError, Rows};
 use tracing::{error, warn};
 
+use crate::repair::proof::Proof;
+
 /// An immutable segment. Stays readable while somebody holds it, also when its file is removed.
 #[derive(Debug)]
 pub struct Stored {
@@ -30,6 +32,20 @@ pub struct Broken {
     pub low: Millis,
     /// The time of its last record.
     pub high: Millis,
+    /// What is known of its records.
+    pub(crate) proof: Proof,
+}
+
+impl Broken {
+    pub(crate) fn new(name: String, low: Millis, high: Millis) -> Self {
+        Self { name, low, high, proof: Proof::default() }
+    }
+
+    /// Whether every record of it is kept by other stores, so that answers are whole without it, and it may be deleted.
+    #[must_use]
+    pub fn is_made_good(&self) -> bool {
+        self.proof.is_good()
+    }
 }
 
 impl Stored {

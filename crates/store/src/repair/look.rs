@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::Run;
 use bucksaw_segment::shelf::BlockEntry;
+use bucksaw_segment::{ReadError, Run};
 use serde::{Deserialize, Serialize};
 
 use super::ids::Ids;
@@ -50,6 +50,8 @@ pub(crate) struct Found {
     pub(crate) fresh: Ids,
     /// Bytes that were read for it.
     pub(crate) bytes: u64,
+    /// Some blocks could not be read now, and are not known to be damaged: the disk failed. What is in them was not looked at.
+    pub(crate) is_unread: bool,
 }
 
 impl Keeps {
@@ -103,12 +105,19 @@ impl Shelf {
                 turns.step_aside(&|| false);
                 if verify && bounds.window.contains(entry.reach.low) {
                     found.bytes += entry.packed_bytes();
-                    if segment.verify(block).is_err() {
+                    if let Err(error) = segment.verify(block) {
+                        found.is_unread |= !matches!(error, ReadError::Damaged { .. });
                         continue;
                     }
                 }
                 found.bytes += entry.rows_bytes();
-                let Ok(chunks) = segment.rows(block) else { continue };
+                let chunks = match segment.rows(block) {
+                    Ok(chunks) => chunks,
+                    Err(error) => {
+                        found.is_unread |= !matches!(error, ReadError::Damaged { .. });
+                        continue;
+                    }
+                };
                 let ids = if is_fresh { &mut found.fresh } else { &mut found.ids };
                 for rows in chunks {
                     rows.runs.iter().filter(|run| bounds.wants(run, rows.accepted)).for_each(|run| ids.add_run(run));

@@ -31,6 +31,8 @@
 //! of those that are lost this store can do without, if nothing was missing copies; what all stores say of that together
 //! decides whether answers can.
 //!
+//! Files of this store that were set aside as damaged are made good in the same way: see [`proof`].
+//!
 //! What it does not do: nothing at rest is moved for balance, and copies that are too many stay.
 
 mod ask;
@@ -41,9 +43,12 @@ mod ids;
 mod legs;
 mod look;
 mod pace;
+pub(crate) mod proof;
+mod prove;
 mod state;
 mod status;
 mod walk;
+mod walked;
 mod watch;
 mod window;
 
@@ -52,6 +57,7 @@ pub use config::Config;
 pub use ids::Ids;
 pub use status::{Hindrance, Status};
 pub use walk::Repair;
+pub use walked::WALKED;
 pub(crate) use window::Window;
 
 #[cfg(test)]

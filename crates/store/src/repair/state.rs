@@ -10,6 +10,7 @@ use super::legs::{Leg, Legs};
 use super::look::Keeps;
 use super::pace::Pace;
 use super::status::{Hindrance, Status};
+use super::walked::{Question, Told};
 use super::watch::{Seen, Watch};
 use super::window::Window;
 use crate::peers::Fellow;
@@ -31,11 +32,19 @@ pub(crate) struct State {
     /// Records that could not be copied anywhere in the last pass.
     missing: u64,
     walked: Option<Millis>,
+    /// Which start of the store this is.
+    boot: u64,
+    /// Passes that were begun, and are to be begun.
+    begun: u64,
+    wanted: u64,
+    /// The last pass after which nothing had too few copies.
+    clean: u64,
 }
 
 /// A pass under way.
 #[derive(Debug)]
 struct Pass {
+    number: u64,
     began: Millis,
     legs: Legs,
     verify: bool,
@@ -83,6 +92,11 @@ impl State {
             keeps: BTreeMap::new(),
             missing: 0,
             walked: None,
+            // Never 0.
+            boot: chance | 1,
+            begun: 0,
+            wanted: 0,
+            clean: 0,
         }
     }
 
@@ -91,7 +105,7 @@ impl State {
         let Seen { live, is_awaiting, was_loss, was_gain, gone_bytes, .. } =
             self.watch.look(fellows, now, self.config.lost_after);
         let gains = was_gain && (self.missing > 0 || self.pass.as_ref().is_some_and(|pass| pass.missing > 0));
-        if was_loss || gains {
+        if was_loss || gains || self.wanted > self.begun {
             self.begin(wall, false, gone_bytes);
         } else if self.pass.is_none() && now >= self.next {
             self.begin(wall, self.next_verifies, 0);
@@ -112,7 +126,8 @@ impl State {
         let front = self.pass.as_ref().and_then(|pass| Some(pass.legs.iter().next()?.window));
         let gone_bytes = gone_bytes + self.pass.as_ref().map_or(0, |pass| pass.gone_bytes);
         let legs = Legs::all_again(front);
-        self.pass = Some(Pass { began: wall, legs, verify, missing: 0, gone_bytes, pace: None });
+        self.begun += 1;
+        self.pass = Some(Pass { number: self.begun, began: wall, legs, verify, missing: 0, gone_bytes, pace: None });
     }
 
     /// Takes in what came of a task. Says whether a pass came to its end by it.
@@ -137,6 +152,9 @@ impl State {
         }
         if self.watch.make_good(self.copies) {
             self.walked = Some(pass.began);
+            if pass.missing == 0 {
+                self.clean = pass.number;
+            }
         }
         if pass.missing == 0 {
             self.watch.walked();
@@ -149,6 +167,14 @@ impl State {
         self.next = now + self.config.period.mul_f64(part);
         self.next_verifies = true;
         true
+    }
+
+    /// Answers a store that waits for a pass. At most one more is begun for each that was: who asks knows how many were.
+    pub(crate) fn asked(&mut self, question: Question) -> Told {
+        if question.boot == self.boot && question.begin == self.begun + 1 {
+            self.wanted = question.begin;
+        }
+        Told { boot: self.boot, begun: self.begun, clean: self.clean, damaged: false }
     }
 
     pub(crate) fn hint(&mut self, window: Window) {

@@ -12,6 +12,7 @@ use super::decide::{Wanting, wanting};
 use super::ids::{IDS_BYTES_MAX, Ids};
 use super::legs::Leg;
 use super::look::{Bounds, Found};
+use super::prove::KNOWN_AFTER;
 use super::state::{Done, State, Task};
 use super::status::{Hindrance, Status};
 use super::window::{Window, newest};
@@ -29,10 +30,12 @@ const LOOKS_MAX: usize = 4;
 /// Restores copies that are missing.
 #[derive(Debug)]
 pub struct Repair {
-    linked: Linked,
+    pub(super) linked: Linked,
     replicate: Replicate,
     /// Held for moments only, and with no other lock.
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
+    /// When other stores were asked for damaged files last, by the uptime.
+    pub(super) proved: Mutex<Duration>,
 }
 
 /// Who holds what of a window.
@@ -56,7 +59,8 @@ impl Repair {
         let shelf = &linked.shelf;
         let (now, chance) = (shelf.doors.clock.uptime(), shelf.doors.entropy.next_u64());
         let state = State::new(shelf.config.repair, shelf.config.copies, now, chance);
-        Self { replicate: Replicate(linked.clone()), linked, state: Mutex::new(state) }
+        let (state, proved) = (Mutex::new(state), Mutex::new(now + KNOWN_AFTER));
+        Self { replicate: Replicate(linked.clone()), state, proved, linked }
     }
 
     /// Tells that copies may be missing of records of `from..=to`. They are looked at before a pass goes on.
@@ -111,6 +115,7 @@ impl Repair {
             // There is nobody to restore anything from.
             return tasks.sleep(REST * 60).await;
         }
+        self.prove().await;
         let (now, wall) = (shelf.doors.clock.uptime(), shelf.now());
         let task = lock(&self.state).next(peers.fellows(), now, wall);
         let Some(task) = task else {
@@ -139,7 +144,14 @@ impl Repair {
         let Some(window) = newest(&self.linked.shelf.extents(), leg.window) else { return Done::default() };
         let compared = self.compare(window, &leg, &live, verify).await;
         let (window, mut done) = match compared {
-            Ok(compared) => (compared.window, self.restore(compared, &live).await),
+            Ok(compared) => {
+                let (window, is_unread) = (compared.window, compared.found.is_unread);
+                let mut done = self.restore(compared, &live).await;
+                // A pass that has not looked at everything has not come to its end.
+                let again = Leg { window, why: Some(Hindrance::Unreadable), ..leg.clone() };
+                done.later.extend(is_unread.then_some(again));
+                (window, done)
+            }
             Err(PutOff { window, why }) => {
                 self.linked.shelf.metrics.repair_put_off.inc();
                 (window, Done { later: vec![Leg { window, why, ..leg.clone() }], ..Done::default() })
