@@ -19,7 +19,7 @@ NPM_DONE := ui/node_modules/.package-lock.json
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test test-rust test-ui test-corpus check soak faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -76,8 +76,22 @@ check: setup $(DENY) ## formatting, lints, documentation, licences of dependenci
 	@if $(DENY) fetch db >/dev/null 2>&1; then $(DENY) check advisories; \
 	else echo "note: the database of advisories cannot be reached from here: not checked"; fi
 
-soak: setup ## a hundred kills under load
+soak: setup ## a hundred kills under load, 1,000 damaged files, 1,000 power cuts
 	BUCKSAW_KILL_ROUNDS=100 $(CARGO) test -p bucksaw --test door kill -- --nocapture
+	$(MAKE) --no-print-directory kills damage ROUNDS=$(or $(ROUNDS),1000)
+	$(MAKE) --no-print-directory power SEEDS=60
+
+kills: setup ## kill -9 of real processes, one node and three: ROUNDS=… each; see docs/faults.md
+	$(CARGO) build --release -p bucksaw -p bucksaw-faults
+	./target/release/bucksaw-faults kill --rounds $(or $(ROUNDS),1000) --seed $(or $(SEED),1)
+	./target/release/bucksaw-faults kill --rounds $(or $(ROUNDS),1000) --nodes 3 --seed $(or $(SEED),1)
+
+damage: setup ## one damaged file each in so many data directories: ROUNDS=…; see docs/faults.md
+	$(CARGO) build --release -p bucksaw -p bucksaw-faults
+	./target/release/bucksaw-faults damage --rounds $(or $(ROUNDS),10000) --seed $(or $(SEED),1)
+
+power: setup ## nothing but power cuts in simulated clusters, some 19 a seed: SEEDS=… FROM=…
+	$(CARGO) run --release -p bucksaw-sim -- --only power --from $(FROM) --seeds $(SEEDS)
 
 sim: setup ## whole clusters under virtual time, with faults: SEEDS=… FROM=…; see docs/simulation.md
 	$(CARGO) run --release -p bucksaw-sim -- --from $(FROM) --seeds $(SEEDS)

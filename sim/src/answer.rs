@@ -77,7 +77,12 @@ impl Answer {
     /// What is wrong with it.
     pub(crate) fn check(&self, ledger: &Ledger) -> Vec<Violation> {
         let none = BTreeSet::new();
-        let due = if self.is_complete() || self.is_last { &self.due } else { &none };
+        let sure = ledger.unspoilt(self.due.clone());
+        let due = match (self.is_complete(), self.is_last) {
+            (true, _) => &self.due,
+            (false, true) => &sure,
+            (false, false) => &none,
+        };
         let mut violations = self.check_against(ledger, due);
         if self.is_last && (self.stats.nodes.incomplete || !self.stats.nodes.missing.is_empty()) {
             let words = format!("an answer is partial though all is well: {}", self.stats.partial_reasons().join("; "));

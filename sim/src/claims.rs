@@ -80,6 +80,12 @@ impl Claims {
         // What the store has taken since it claimed this, and has not yet told the queues, rests on these.
         let waiting = fleet.waiting_ids();
         let due = ledger.still(held.intersection(&both).filter(|id| !waiting.contains(id)));
+        let due = ledger.unspoilt(due);
+        let count = |id: &Id| stored.get(id).map_or(0, |(count, _)| *count);
+        for id in due.iter().filter(|id| count(id) < wanted).take(1) {
+            let holders: Vec<usize> = (0..fleet.machines.len()).filter(|at| fleet.held(*at).contains(id)).collect();
+            tracing::debug!(%id, claims = at, ?holders, wanted, "a claim does not hold");
+        }
         too_few(&due, stored, wanted)
     }
 }

@@ -11,6 +11,7 @@ use crate::chance::Chance;
 use crate::fleet::Fleet;
 use crate::ledger::Ledger;
 use crate::machine::{DIR, Machine, Stopped};
+use crate::rot::{Rot, Struck};
 use crate::scenario::Scenario;
 
 /// Kinds of faults; what happens often has several numbers.
@@ -21,6 +22,10 @@ pub(crate) const DESTROY: usize = 22;
 
 /// The number of the fault that loses the disk of a store.
 pub(crate) const EMPTY: usize = 25;
+
+/// The numbers of the faults that kill processes, and of those that cut power.
+pub(crate) const KILLS: [usize; 2] = [0, 1];
+pub(crate) const POWER: [usize; 3] = [2, 3, 18];
 
 /// The power goes while something is being written to a queue, if that happens within so much time.
 const TEAR: Duration = Duration::from_secs(2);
@@ -81,6 +86,7 @@ pub(crate) struct Trouble<'a> {
     has_spoilt: bool,
     leaves: Option<usize>,
     late: Vec<usize>,
+    rot: Option<Rot>,
 }
 
 impl<'a> Trouble<'a> {
@@ -103,7 +109,13 @@ impl<'a> Trouble<'a> {
             has_spoilt: false,
             leaves: scenario.leaver,
             late: scenario.late.clone(),
+            rot: scenario.rots.map(Rot::new),
         }
+    }
+
+    /// Files that went bad outside of shelves.
+    pub(crate) fn rotten(&self) -> usize {
+        self.rot.as_ref().map_or(0, |rot| rot.files)
     }
 
     /// Whether something was done that may damage files of queues: what was not synced is lost in part, or cannot be read.
@@ -114,6 +126,9 @@ impl<'a> Trouble<'a> {
     /// Ends what is over.
     pub(crate) fn pass(&mut self, fleet: &mut Fleet) {
         let now = self.world.now();
+        if let Some(rot) = &mut self.rot {
+            rot.pass(fleet, now, false);
+        }
         for at in over(&mut self.paused, now) {
             on(fleet, at, |machine| machine.host.resume());
         }
@@ -150,6 +165,7 @@ impl<'a> Trouble<'a> {
         let Some(stopped) = machine.has_stopped() else { return };
         if self.leaving.remove(&at) && !is_aside && stopped != Stopped::LeftOver {
             // Nothing that it took in is lost with its disk.
+            self.ledger.damage_is_gone(at);
             machine.retire(stopped == Stopped::Empty);
             return;
         }
@@ -188,6 +204,23 @@ impl<'a> Trouble<'a> {
         if self.chance.percent(20) {
             self.join(fleet);
         }
+        self.rot(fleet);
+    }
+
+    /// Lets a file go bad, or descriptors run out.
+    fn rot(&mut self, fleet: &mut Fleet) {
+        let Some(rot) = &mut self.rot else { return };
+        match rot.strike(fleet, self.ledger, self.world.now()) {
+            None => return,
+            Some(Struck::Damaged(at)) => {
+                if rot.kills() {
+                    self.strike_kill(fleet, at);
+                }
+            }
+            // A start that cannot read a queue segment knows none of its keys.
+            Some(Struck::Short(at)) => self.ledger.forgets_keys(at),
+        }
+        self.has_spoilt = true;
     }
 
     fn strike_kill(&mut self, fleet: &mut Fleet, at: usize) {
@@ -377,6 +410,9 @@ impl<'a> Trouble<'a> {
 
     /// Ends all that is wrong.
     pub(crate) fn end(&mut self, fleet: &mut Fleet) {
+        if let Some(rot) = &mut self.rot {
+            rot.pass(fleet, self.world.now(), true);
+        }
         self.world.network().heal_all();
         self.world.network().set_weather(Weather::CALM);
         self.join(fleet);

@@ -38,6 +38,7 @@ impl Fleet {
             let mixes = scenario.mixes.filter(|_| planted.is_none());
             let settings =
                 Settings { mixes, ..Settings::small(scenario.copies, scenario.reserve, join.clone(), planted) };
+            let settings = if scenario.is_tight { settings.tight() } else { settings };
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
             let mut machine = Machine::new(world.add_node(name), number, roles, settings);
             machine.away = scenario.late.contains(&number);
@@ -105,7 +106,7 @@ impl Fleet {
     pub(crate) fn held(&self, at: usize) -> BTreeSet<Id> {
         let (Some(machine), Some(cache)) = (self.machines.get(at), self.caches.get(at)) else { return BTreeSet::new() };
         let found = match machine.node() {
-            Some(node) => cache.stored(node),
+            Some(node) => cache.held(node, &machine.host.fs()),
             None => cache.stored_on_disk(&machine.host.fs()),
         };
         found.records().map(|(id, _)| id).collect()
@@ -132,7 +133,7 @@ impl Fleet {
         let mut all: BTreeMap<Id, (usize, Arc<str>)> = BTreeMap::new();
         for (machine, cache) in self.machines.iter().zip(&self.caches) {
             let here = match machine.node() {
-                Some(node) => cache.stored(node),
+                Some(node) => cache.held(node, &machine.host.fs()),
                 None if machine.destroyed => continue,
                 None => cache.stored_on_disk(&machine.host.fs()),
             };

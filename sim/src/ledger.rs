@@ -14,8 +14,17 @@ pub(crate) enum Fate {
     Refused,
     /// It may be found, once.
     Unknown,
+    /// It was acknowledged, and damage can have cost it: it is found, or the answer says that it is partial.
+    Spoilt,
     /// It must be found, once.
     Acknowledged,
+}
+
+impl Fate {
+    /// Whether a complete answer has it.
+    fn is_promised(self) -> bool {
+        matches!(self, Self::Acknowledged | Self::Spoilt)
+    }
 }
 
 /// A record that was sent.
@@ -99,6 +108,8 @@ pub(crate) struct Known {
     texts: HashMap<String, Id>,
     /// Records that were sent with another id before.
     again: BTreeMap<Id, Id>,
+    /// Records that lay in damaged files, by machine.
+    spoilt: BTreeMap<usize, BTreeSet<Id>>,
     /// How often each node lost what was not durable, if it did.
     cuts: BTreeMap<usize, u64>,
     /// Nodes whose disks were lost: how often they had lost power then.
@@ -163,7 +174,7 @@ impl Ledger {
 
     /// A try was begun: from now on it may be there.
     pub(crate) fn tried(&self, ids: &[Id]) {
-        self.change(ids, |entry| {
+        self.change(ids, |_, entry| {
             if entry.fate == Fate::Refused {
                 entry.fate = Fate::Unknown;
             }
@@ -172,27 +183,30 @@ impl Ledger {
 
     /// All tries were refused in words that say that nothing was kept.
     pub(crate) fn refused(&self, ids: &[Id]) {
-        self.change(ids, |entry| entry.fate = Fate::Refused);
+        self.change(ids, |_, entry| entry.fate = Fate::Refused);
     }
 
     /// A node said that it keeps the promise, when it had lost power so many times. What it said may have been under way
     /// while it lost power again.
     pub(crate) fn acknowledged(&self, ids: &[Id], node: usize, cuts: u64) {
-        let (cut, destroyed) = {
+        let (cut, destroyed, spoilt) = {
             let known = self.known();
             (
                 known.cuts.get(&node).is_some_and(|now| *now != cuts),
                 known.destroyed.get(&node).is_some_and(|lost| cuts < *lost),
+                known.spoilt.get(&node).cloned().unwrap_or_default(),
             )
         };
-        self.change(ids, |entry| {
+        self.change(ids, |id, entry| {
             let excused = match entry.durability {
                 Durability::Fast => cut || destroyed,
                 Durability::Durable => destroyed,
                 Durability::Bulk => false,
             };
             if !excused {
-                entry.fate = Fate::Acknowledged;
+                // The file may have gone bad before the client was told.
+                let is_spoilt = entry.durability != Durability::Bulk && spoilt.contains(&id);
+                entry.fate = if is_spoilt { Fate::Spoilt } else { Fate::Acknowledged };
                 entry.node = Some(node);
             }
         });
@@ -301,11 +315,11 @@ impl Ledger {
         open.map(|(_, body)| (body.texts.len() * (body.tries - body.refused)) as u64).sum()
     }
 
-    fn change(&self, ids: &[Id], change: impl Fn(&mut Entry)) {
+    fn change(&self, ids: &[Id], change: impl Fn(Id, &mut Entry)) {
         let mut known = self.known();
         for id in ids {
             if let Some(entry) = known.entries.get_mut(id) {
-                change(entry);
+                change(*id, entry);
             }
         }
     }
@@ -324,18 +338,42 @@ impl Ledger {
         self.known().destroyed.insert(node, cuts);
         self.forgets_keys(node);
         self.excuse(node, kept, |durability| durability != Durability::Bulk);
+        self.damage_is_gone(node);
+    }
+
+    /// A file with these records on a machine is damaged, and stores do not keep them.
+    pub(crate) fn was_spoilt(&self, machine: usize, ids: impl Iterator<Item = Id>) {
+        let mut known = self.known();
+        let Known { entries, spoilt, .. } = &mut *known;
+        for id in ids {
+            spoilt.entry(machine).or_default().insert(id);
+            if let Some(entry) = entries.get_mut(&id).filter(|entry| entry.fate == Fate::Acknowledged) {
+                entry.fate = Fate::Spoilt;
+            }
+        }
+    }
+
+    /// A machine is gone with the damaged files that it told of.
+    pub(crate) fn damage_is_gone(&self, machine: usize) {
+        let mut known = self.known();
+        let Known { entries, spoilt, .. } = &mut *known;
+        for id in spoilt.remove(&machine).unwrap_or_default() {
+            if let Some(entry) = entries.get_mut(&id).filter(|entry| entry.fate == Fate::Spoilt) {
+                entry.fate = Fate::Unknown;
+            }
+        }
     }
 
     /// Records are in files that nodes have set aside, and tell of: answers need not have them.
     pub(crate) fn was_set_aside(&self, ids: &BTreeSet<Id>) {
-        for (_, entry) in self.known().entries.iter_mut().filter(|(id, _)| ids.contains(id)) {
-            entry.fate = Fate::Unknown;
-        }
+        let mut known = self.known();
+        let aside = known.entries.iter_mut().filter(|(id, _)| ids.contains(id)).map(|(_, entry)| entry);
+        aside.filter(|entry| entry.fate != Fate::Spoilt).for_each(|entry| entry.fate = Fate::Unknown);
     }
 
     fn excuse(&self, node: usize, kept: &BTreeSet<Id>, which: impl Fn(Durability) -> bool) {
         for (id, entry) in &mut self.known().entries {
-            let is_acknowledged = entry.fate == Fate::Acknowledged && entry.node == Some(node);
+            let is_acknowledged = entry.fate.is_promised() && entry.node == Some(node);
             if is_acknowledged && which(entry.durability) && !kept.contains(id) {
                 entry.fate = Fate::Unknown;
             }
@@ -344,21 +382,30 @@ impl Ledger {
 
     /// The ids that must be found from now on.
     pub(crate) fn due(&self) -> BTreeSet<Id> {
-        self.due_but_of(&BTreeSet::new())
+        let known = self.known();
+        let due = known.entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged);
+        due.map(|(id, _)| *id).collect()
     }
 
-    /// The same without those that these nodes acknowledged.
+    /// What must be in a complete answer: also what damage can have cost. Without what these nodes acknowledged.
     pub(crate) fn due_but_of(&self, nodes: &BTreeSet<usize>) -> BTreeSet<Id> {
         let known = self.known();
         let of_others = |entry: &Entry| entry.node.is_none_or(|node| !nodes.contains(&node));
-        let due = known.entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged && of_others(entry));
+        let due = known.entries.iter().filter(|(_, entry)| entry.fate.is_promised() && of_others(entry));
         due.map(|(id, _)| *id).collect()
+    }
+
+    /// Those of some ids that no damage can have cost.
+    pub(crate) fn unspoilt(&self, mut ids: BTreeSet<Id>) -> BTreeSet<Id> {
+        let known = self.known();
+        ids.retain(|id| known.entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged));
+        ids
     }
 
     /// Those of some ids that must still be found: what was excused meanwhile need not be.
     pub(crate) fn still<'a>(&self, ids: impl Iterator<Item = &'a Id>) -> BTreeSet<Id> {
         let known = self.known();
-        let is_due = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged);
+        let is_due = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_promised());
         ids.filter(is_due).copied().collect()
     }
 
@@ -396,7 +443,7 @@ impl Ledger {
             }
         }
         // What was excused meanwhile need not be there.
-        let still = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged);
+        let still = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_promised());
         let missing = due.iter().filter(|id| !is_found(id));
         violations.extend(missing.filter(still).map(|id| Violation::Lost(*id)));
         violations
@@ -468,6 +515,25 @@ mod tests {
         check(&[0], &[]);
         ledger.was_set_aside(&BTreeSet::from([id(0)]));
         check(&[], &[]);
+    }
+
+    #[test]
+    fn what_damage_can_have_cost_is_missed_in_complete_answers_only() {
+        let ledger = Ledger::default();
+        for number in 0..2 {
+            ledger.send(id(number), format!("text {number}"), Durability::Durable);
+            ledger.tried(&[id(number)]);
+        }
+        ledger.acknowledged(&[id(0), id(1)], 7, 0);
+        ledger.was_spoilt(7, [id(0)].into_iter());
+        let complete = ledger.due_but_of(&BTreeSet::new());
+        assert_eq!(ledger.check(&complete, &[(id(1), "text 1".into())]), [Violation::Lost(id(0))]);
+        assert_eq!(ledger.check(&ledger.unspoilt(complete.clone()), &[]), [Violation::Lost(id(1))]);
+        assert_eq!(ledger.due(), BTreeSet::from([id(1)]));
+        ledger.was_set_aside(&BTreeSet::from([id(0)]));
+        assert_eq!(ledger.still(complete.iter()), complete, "it is told of for as long as the file is there");
+        ledger.damage_is_gone(7);
+        assert_eq!(ledger.still(complete.iter()), BTreeSet::from([id(1)]));
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod question;
 mod records;
 #[cfg(test)]
 mod repair;
+mod rot;
 mod run;
 mod scenario;
 mod settings;

@@ -42,6 +42,8 @@ pub(crate) struct Machine {
     pub(crate) destroyed: bool,
     /// How often it lost power.
     pub(crate) cuts: u64,
+    /// How often its power was cut.
+    pub(crate) power_cuts: u64,
     /// It came to the others when they had been there for a while, so there was a time when they had not heard of it.
     pub(crate) is_newcomer: bool,
     /// It was started, and nobody has asked it anything.
@@ -108,6 +110,7 @@ impl Machine {
             away: false,
             destroyed: false,
             cuts: 0,
+            power_cuts: 0,
             is_newcomer: false,
             is_fresh: false,
             gone: Vec::new(),
@@ -188,6 +191,9 @@ impl Machine {
         if self.settings.planted == Some(Mutation::KeysForgotten) {
             files::forget_keys(&*doors.fs, &dir.join("queue"));
         }
+        if self.settings.planted == Some(Mutation::SealUnchecked) {
+            files::forget_seals(&*doors.fs, &dir.join("queue"));
+        }
         let (queue, _) = Queue::open(doors.clone(), &dir.join("queue"), self.settings.queue.clone(), metrics).ok()?;
         let metrics = store::Metrics::new(&mut registry);
         let shelf = Shelf::open(doors.clone(), &dir.join("shelf"), self.settings.shelf.clone(), metrics).ok()?;
@@ -232,7 +238,8 @@ impl Machine {
     /// Lets the node be asked, by people and by other nodes.
     fn scatter_of(&self, node: &Node, repair: Option<&Arc<Repair>>, metrics: query::Metrics) -> Arc<Scatter> {
         let (queue, shelf) = (Arc::clone(&node.queue), Arc::clone(&node.shelf));
-        let engine = Engine::new(queue, shelf, Pool::inline(), node.doors.clone(), query::Config::default(), metrics);
+        let engine =
+            Engine::new(queue, shelf, Pool::inline(), node.doors.clone(), self.settings.query.clone(), metrics);
         let planted = self.settings.planted;
         let copies = self.settings.copies;
         let gossiped = Gossiped::new(Arc::clone(&node.cluster), Arc::clone(&node.doors.clock), copies);
@@ -263,6 +270,7 @@ impl Machine {
         self.keep_backup();
         self.host.cut_power(how);
         self.cuts += 1;
+        self.power_cuts += 1;
         self.running = None;
     }
 

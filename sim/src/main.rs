@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bucksaw_sim::{Mutation, Outcome, Scenario, run};
+use bucksaw_sim::{Mutation, Outcome, Scenario, Violation, run};
 use clap::Parser;
 use mimalloc::MiMalloc;
 
@@ -35,6 +35,9 @@ struct Args {
     /// Five nodes, and nothing goes wrong: to measure the speed.
     #[arg(long)]
     calm: bool,
+    /// Lets nothing go wrong but this, and often: kill or power.
+    #[arg(long)]
+    only: Option<String>,
     /// Plants something that is wrong, by its name; `all` for one after the other, each until it is found.
     #[arg(long)]
     plant: Option<String>,
@@ -64,11 +67,21 @@ fn main() -> ExitCode {
 
 fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
     let (started, mut time, mut failed) = (Instant::now(), Duration::ZERO, Vec::new());
+    let mut sums = Sums::default();
     for seed in args.from..args.from + args.seeds {
         let scenario = if args.calm { Scenario::calm() } else { Scenario::drawn(seed) };
+        let scenario = match args.only.as_deref().map(|name| scenario.clone().only(name)) {
+            None => scenario,
+            Some(Ok(only)) => only,
+            Some(Err(error)) => {
+                println!("{error}");
+                return ExitCode::FAILURE;
+            }
+        };
         let begun = Instant::now();
         let outcome = run(seed, &scenario, planted);
         time += outcome.time;
+        sums.add(&outcome);
         if args.verbose {
             tell(seed, &scenario, &outcome, begun.elapsed());
         }
@@ -78,7 +91,8 @@ fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
         if !outcome.violations.is_empty() {
             failed.push(seed);
             let plant = planted.map(|mutation| format!(" --plant {mutation}")).unwrap_or_default();
-            println!("again: cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace{plant}");
+            let only = args.only.as_ref().map(|name| format!(" --only {name}")).unwrap_or_default();
+            println!("again: cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace{plant}{only}");
         }
     }
     let took = started.elapsed();
@@ -90,7 +104,37 @@ fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
         took,
         time.as_secs_f64() / took.as_secs_f64().max(1e-9),
     );
+    let Sums { acknowledged, lost, doubled, power_cuts, damaged_files, answers, complete } = sums;
+    println!(
+        "{acknowledged} records acknowledged, {lost} lost, {doubled} doubled; {power_cuts} power cuts, {damaged_files} damaged \
+         files of queues and lists; {answers} answers, {complete} complete",
+    );
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What came of all seeds.
+#[derive(Default)]
+struct Sums {
+    acknowledged: usize,
+    lost: usize,
+    doubled: usize,
+    power_cuts: u64,
+    damaged_files: usize,
+    answers: usize,
+    complete: usize,
+}
+
+impl Sums {
+    fn add(&mut self, outcome: &Outcome) {
+        let of = |which: fn(&Violation) -> bool| outcome.violations.iter().filter(|violation| which(violation)).count();
+        self.acknowledged += outcome.acknowledged;
+        self.lost += of(|violation| matches!(violation, Violation::Lost(_) | Violation::Miscounted { .. }));
+        self.doubled += of(|violation| matches!(violation, Violation::Doubled(_)));
+        self.power_cuts += outcome.power_cuts;
+        self.damaged_files += outcome.damaged_files;
+        self.answers += outcome.answers;
+        self.complete += outcome.complete;
+    }
 }
 
 fn tell(seed: u64, scenario: &Scenario, outcome: &Outcome, took: Duration) {

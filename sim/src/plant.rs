@@ -83,6 +83,8 @@ mutations! {
     KeysForgotten, "keys-forgotten", 300, "Idempotency keys are forgotten at a restart: a retry of a keyed batch is stored as new records.";
     KeyWithoutBody, "key-without-body", 40, "The ids of a batch come of its key alone, whatever its body: another body with the same key takes the place of the first.";
     KeyReuseTaken, "key-reuse-taken", 40, "A node that remembers a key takes another body with it, too.";
+    DamagedRemoved, "damaged-removed", 300, "A damaged queue file is removed in place of being set aside: nothing tells of it after a restart.";
+    SealUnchecked, "seal-unchecked", 300, "Recovery does not ask for the seal of a closed queue file: one that was cut passes for whole.";
 }
 
 impl Mutation {

@@ -1,10 +1,11 @@
 //! Which records there are: on shelves and in queues of nodes that are up, and on the disks of those that are not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bucksaw_doors::{Fs as _, sim};
+use bucksaw_doors::{File, sim};
 use bucksaw_ingest::View;
 use bucksaw_node::Node;
 use bucksaw_record::Id;
@@ -61,6 +62,12 @@ impl Cache {
         found
     }
 
+    /// All on the shelf of a node, also while its disk cannot be read.
+    pub(crate) fn held(&self, node: &Node, disk: &sim::Fs) -> Found {
+        let found = self.stored(node);
+        if found.is_partial { self.stored_on_disk(disk) } else { found }
+    }
+
     /// All on the shelf of a machine that is down.
     pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> Found {
         let mut found = Found::default();
@@ -68,7 +75,7 @@ impl Cache {
         let is_segment =
             |path: &Path| path.parent() == Some(&shelf) && path.extension().is_some_and(|end| end == "seg");
         for path in disk.paths().iter().filter(|path| is_segment(path)) {
-            let Some(reader) = disk.open(path).ok().and_then(|file| Reader::open(file, path).ok()) else {
+            let Some(reader) = look_into(disk, path).and_then(|file| Reader::open(file, path).ok()) else {
                 found.is_partial = true;
                 continue;
             };
@@ -111,10 +118,41 @@ impl Cache {
     }
 }
 
+/// The bytes of a file, looked at from outside: neither a limit of handles nor a disk that fails for a while is in the way.
+#[derive(Debug)]
+struct Bytes(Vec<u8>);
+
+impl File for Bytes {
+    fn append(&self, _: &[&[u8]]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let from = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..));
+        from.unwrap_or_default().read(buffer)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn look_into(disk: &sim::Fs, path: &Path) -> Option<Arc<dyn File>> {
+    Some(Arc::new(Bytes(disk.live_bytes(path)?)))
+}
+
 /// What lies in files of a queue that were set aside, and that the node tells of.
 pub(crate) fn told_aside(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
     let queue = Path::new(crate::machine::DIR).join("queue");
-    node.queue.damaged().into_iter().flat_map(|name| of_file(disk, queue.join(name)).unwrap_or_default()).collect()
+    node.queue.damaged().into_iter().flat_map(|name| ids_of_file(disk, queue.join(name)).unwrap_or_default()).collect()
 }
 
 /// The records in a segment on a disk that can be read.
@@ -135,12 +173,12 @@ pub(crate) fn waiting_on_disk(disk: &sim::Fs) -> BTreeSet<Id> {
     let waits = |path: &PathBuf| {
         path.starts_with(&queue) && path.extension().is_some_and(|end| end == "active" || end == "pending")
     };
-    disk.paths().into_iter().filter(waits).flat_map(|path| of_file(disk, path).unwrap_or_default()).collect()
+    disk.paths().into_iter().filter(waits).flat_map(|path| ids_of_file(disk, path).unwrap_or_default()).collect()
 }
 
 /// The ids in a file of a queue; `None` when it cannot be read.
-fn of_file(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
-    let file = disk.open(&path).ok()?;
+pub(crate) fn ids_of_file(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
+    let file = look_into(disk, &path)?;
     let id = read_header(&*file, &path).ok()?;
     let found = survey(&file, &path, id).ok()?;
     Some(of_view(&View::of_survey(id, file, path, found))?.into_iter().map(|(id, _)| id).collect())

@@ -69,6 +69,10 @@ pub struct Outcome {
     pub answers: usize,
     /// Those of them that called themselves complete.
     pub complete: usize,
+    /// How often the power of a machine was cut.
+    pub power_cuts: u64,
+    /// Queue segments and lists of nodes that were damaged.
+    pub damaged_files: usize,
     /// The same for equal runs.
     pub fingerprint: u64,
 }
@@ -97,6 +101,8 @@ fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<Mutatio
         acknowledged,
         answers: answers.all,
         complete: answers.complete,
+        power_cuts: answers.power_cuts,
+        damaged_files: answers.damaged_files,
         fingerprint: world.fingerprint(),
     }
 }
@@ -106,11 +112,13 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".to_owned())
 }
 
-/// How many answers there were.
+/// How many answers there were, and what went wrong.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answers {
     all: usize,
     complete: usize,
+    power_cuts: u64,
+    damaged_files: usize,
 }
 
 struct Run<'a> {
@@ -171,6 +179,8 @@ impl<'a> Run<'a> {
         stop.store(true, Ordering::Relaxed);
         trouble.end(&mut self.fleet);
         self.heal(&mut trouble);
+        self.answers.damaged_files = trouble.rotten();
+        self.answers.power_cuts = self.fleet.machines.iter().map(|machine| machine.power_cuts).sum();
         (self.violations, self.answers)
     }
 

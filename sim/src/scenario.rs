@@ -6,7 +6,7 @@ use bucksaw_doors::sim::{Delay, Weather};
 use bucksaw_node::Roles;
 
 use crate::chance::Chance;
-use crate::faults::{DESTROY, EMPTY, FAULTS};
+use crate::faults::{DESTROY, EMPTY, FAULTS, KILLS, POWER};
 
 /// What a run is like.
 #[derive(Clone, Debug)]
@@ -35,6 +35,10 @@ pub struct Scenario {
     pub mixes: Option<u64>,
     /// Whether clients also send batches with idempotency keys.
     pub keyed: bool,
+    /// Draws which queue segments and lists of nodes go bad, and when descriptors run out; none do when there is none.
+    pub rots: Option<u64>,
+    /// Whether queries and the shelf have next to no memory.
+    pub is_tight: bool,
     /// For how long they do, and things go wrong.
     pub time: Duration,
     /// Time between two batches of a client.
@@ -44,6 +48,12 @@ pub struct Scenario {
     /// The weather while things go wrong.
     pub weather: Weather,
 }
+
+/// Faults that can be tried by themselves.
+const ONLY: [(&str, &[usize]); 2] = [("kill", &KILLS), ("power", &POWER)];
+
+/// Time between two of these.
+const ONLY_EVERY: Duration = Duration::from_secs(2);
 
 const INGEST: Roles = Roles { ingest: true, store: false };
 const STORE: Roles = Roles { ingest: false, store: true };
@@ -95,12 +105,28 @@ impl Scenario {
             faults: faults(&chance, destroys, empties),
             mixes: mixes(seed),
             keyed: keyed(seed),
+            rots: rots(seed),
+            is_tight: Chance::new(seed ^ 0x7469_6768_74).percent(25),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
             trouble: ms(chance.within(1_000, 20_000) as u64),
             roles,
             weather,
         }
+    }
+
+    /// The same with nothing going wrong but this, and that often.
+    ///
+    /// # Errors
+    /// When there is no fault of this name.
+    pub fn only(self, name: &str) -> Result<Self, String> {
+        let Some((_, faults)) = ONLY.iter().find(|(known, _)| *known == name) else {
+            let names: Vec<&str> = ONLY.iter().map(|(name, _)| *name).collect();
+            return Err(format!("there is no {name}: {}", names.join(", ")));
+        };
+        let (destroys, empties, leaver, rots) = (false, false, None, None);
+        let trouble = self.trouble.min(ONLY_EVERY);
+        Ok(Self { faults: faults.to_vec(), destroys, empties, leaver, rots, trouble, ..self })
     }
 
     /// Five nodes that take in and store, two copies, and nothing goes wrong: what speed is measured by.
@@ -119,6 +145,8 @@ impl Scenario {
             faults: Vec::new(),
             mixes: None,
             keyed: false,
+            rots: None,
+            is_tight: false,
             time: Duration::from_secs(600),
             pace: Duration::from_secs(1),
             trouble: Duration::from_secs(3_600),
@@ -136,6 +164,12 @@ fn mixes(seed: u64) -> Option<u64> {
 /// In half of the runs. By dice of their own, so that the others are as without.
 fn keyed(seed: u64) -> bool {
     Chance::new(seed ^ 0x006b_6579).percent(50)
+}
+
+/// In a third of the runs. By dice of their own, so that the others are as without.
+fn rots(seed: u64) -> Option<u64> {
+    let chance = Chance::new(seed ^ 0x0072_6f74);
+    chance.percent(33).then(|| chance.any())
 }
 
 /// All that can go wrong, or a few of it ("Swarm testing", Groce and others: what is left out lets the rest meet).

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bucksaw_ingest as ingest;
 use bucksaw_node::balance;
+use bucksaw_query as query;
 use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, repair};
 
@@ -20,6 +21,7 @@ pub(crate) struct Settings {
     pub(crate) copies: usize,
     pub(crate) queue: ingest::Config,
     pub(crate) shelf: store::Config,
+    pub(crate) query: query::Config,
     pub(crate) balance: balance::Config,
     /// What is wrong with them on purpose.
     pub(crate) planted: Option<Mutation>,
@@ -58,6 +60,19 @@ impl Settings {
         if planted.is_some_and(|mutation| mutation == Mutation::RepairSkips || mutation.is_mended()) {
             (shelf.repair.lost_after, shelf.repair.period) = (NEVER, NEVER);
         }
-        Self { join, copies, queue, shelf, balance: balance::Config::default(), planted, mixes: None }
+        Self {
+            join,
+            copies,
+            queue,
+            shelf,
+            query: query::Config::default(),
+            balance: balance::Config::default(),
+            planted,
+            mixes: None,
+        }
+    }
+    /// The same with next to no memory for queries: answers are found in many small parts, and nothing is kept.
+    pub(crate) fn tight(self) -> Self {
+        Self { query: query::Config { held_bytes_max: 16 << 10, opened_bytes_max: 0, ..self.query }, ..self }
     }
 }

@@ -452,7 +452,12 @@ impl Queue {
             if broken {
                 self.quarantined(&segment);
             }
-            done.into_iter().for_each(|done| done(Ok(())));
+            // Nobody knows which of its frames stores have: those who wait send theirs again.
+            let kept = || match broken {
+                true => Err(Refusal::Io("the segment was damaged before stores had all of it".to_owned())),
+                false => Ok(()),
+            };
+            done.into_iter().for_each(|done| done(kept()));
         }
     }
 

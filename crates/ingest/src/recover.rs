@@ -188,7 +188,15 @@ impl Queue {
             let contents = segment.contents();
             (contents.path.clone(), contents.streams.clone())
         };
-        let end = segment.end();
+        let size = segment.file().size().map_err(|source| ReadError::Io { path: path.clone(), source })?;
+        if size <= HEADER_LEN as u64 {
+            error!(path = %path.display(), size, "a queue segment was cut, and nothing of it is left: it is set aside as damaged");
+            self.quarantine(&segment);
+            return Ok(());
+        }
+        // What was cut off is missing; the rest must not be held up by it.
+        let end = segment.end().min(size);
+        segment.set_end(end);
         let found = examine(segment.file(), &path, id, end, streams)?;
         let mut contents = segment.contents();
         // Of an untrusted file the reach tells of more than its end does.

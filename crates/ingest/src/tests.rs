@@ -551,3 +551,39 @@ fn damage_that_a_reader_meets_is_told_of_at_the_next_tick() {
     assert_eq!((queue.damaged().len(), lines(&queue)), (1, vec!["one".to_owned(), "two".to_owned()]));
     assert_eq!(queue.set_aside()[0].high, Millis(1_000_000));
 }
+
+#[test]
+fn a_segment_that_is_cut_while_the_node_runs_is_read_as_far_as_it_goes() {
+    for (keep, left) in [(0, 0), (40, 0), (200, 1)] {
+        let machine = Machine::new();
+        let (queue, _) = machine.open(Config::default());
+        ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
+        machine.pass(&queue, Duration::from_secs(10));
+        let view = queue.segments().remove(0);
+        let path = Path::new(DIR).join(names(&machine).remove(0));
+        assert!(machine.fs.cut_file(&path, keep));
+        view.report_unreadable();
+        queue.tick();
+        assert_eq!((queue.damaged().len(), lines(&queue).len()), (1, left), "cut to {keep}");
+        let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+        queue.commit(&ids);
+        assert_eq!((queue.segments().len(), files(&machine)), (0, vec!["damaged".to_owned()]), "cut to {keep}");
+    }
+}
+
+#[test]
+fn bulk_is_not_acknowledged_from_a_damaged_segment() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    let told = ["one", "two", "three"].map(|line| machine.put(&queue, Durability::Bulk, line));
+    queue.flush_bulk();
+    queue.seal_flushed();
+    let view = queue.segments().remove(0);
+    let path = Path::new(DIR).join(names(&machine).remove(0));
+    assert!(machine.fs.flip_bit(&path, (view.end - 2) * 8));
+    view.report_unreadable();
+    queue.tick();
+    assert_eq!(lines(&queue).len(), 2);
+    queue.commit(&[view.id]);
+    told.iter().for_each(|told| assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_))))));
+}

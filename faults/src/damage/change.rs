@@ -7,6 +7,9 @@ use crate::random::Random;
 /// What a disk gives or loses at once.
 const PAGE: usize = 4_096;
 
+/// Pages that are lost together, at most: one could be rebuilt.
+const PAGES_MAX: usize = 3;
+
 /// The end of a file is what most depends on: half of the changes of bits and ends are there.
 const END: usize = 256;
 
@@ -21,8 +24,8 @@ pub(crate) enum Change {
     Cut { at: usize },
     /// A page reads as zeros.
     Zero { at: usize },
-    /// A page has the bytes of something else.
-    Garbage { at: usize, seed: u64 },
+    /// Some pages have the bytes of something else.
+    Garbage { at: usize, pages: usize, seed: u64 },
 }
 
 impl Change {
@@ -36,7 +39,9 @@ impl Change {
                 3 => Self::Byte { at, xor: 1 + random.below(255) as u8 },
                 4 | 5 => Self::Cut { at },
                 6 => Self::Zero { at: at / PAGE * PAGE },
-                _ => Self::Garbage { at: at / PAGE * PAGE, seed: random.next_u64() },
+                _ => {
+                    Self::Garbage { at: at / PAGE * PAGE, pages: 1 + random.below(PAGES_MAX), seed: random.next_u64() }
+                }
             };
             if change.apply(bytes) != bytes {
                 return change;
@@ -46,18 +51,18 @@ impl Change {
 
     pub(crate) fn apply(&self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
-        let page = |at: usize, size: usize| at..size.min(at + PAGE);
+        let part = |at: usize, pages: usize, size: usize| at..size.min(at + pages * PAGE);
         match *self {
             Self::Bit { at, bit } => bytes[at] ^= 1 << bit,
             Self::Byte { at, xor } => bytes[at] ^= xor,
             Self::Cut { at } => bytes.truncate(at),
             Self::Zero { at } => {
-                let page = page(at, bytes.len());
+                let page = part(at, 1, bytes.len());
                 bytes[page].fill(0);
             }
-            Self::Garbage { at, seed } => {
-                let (page, mut random) = (page(at, bytes.len()), Random::new(seed));
-                bytes[page].fill_with(|| random.next_u64() as u8);
+            Self::Garbage { at, pages, seed } => {
+                let (part, mut random) = (part(at, pages, bytes.len()), Random::new(seed));
+                bytes[part].fill_with(|| random.next_u64() as u8);
             }
         }
         bytes
@@ -75,7 +80,7 @@ impl fmt::Display for Change {
             Self::Byte { at, xor } => write!(f, "byte {at} changed by {xor:#04x}"),
             Self::Cut { at } => write!(f, "cut at byte {at}"),
             Self::Zero { at } => write!(f, "zeros from byte {at} on"),
-            Self::Garbage { at, .. } => write!(f, "garbage from byte {at} on"),
+            Self::Garbage { at, pages, .. } => write!(f, "{pages} pages of garbage from byte {at} on"),
         }
     }
 }
@@ -98,7 +103,8 @@ mod tests {
             let most = match change {
                 Change::Bit { .. } | Change::Byte { .. } => 1,
                 Change::Cut { .. } => 0,
-                Change::Zero { .. } | Change::Garbage { .. } => PAGE,
+                Change::Zero { .. } => PAGE,
+                Change::Garbage { .. } => PAGES_MAX * PAGE,
             };
             assert!(differing <= most, "{change}");
         }

@@ -18,6 +18,7 @@ pub(crate) fn planted(mutation: Option<Mutation>, fs: Arc<dyn Fs>) -> Arc<dyn Fs
         Mutation::SyncFailureHidden,
         Mutation::ShelfSyncSkipped,
         Mutation::DamageForgotten,
+        Mutation::DamagedRemoved,
     ];
     match mutation.filter(|mutation| lies.contains(mutation)) {
         Some(mutation) => Arc::new(Lying { mutation, fs }),
@@ -43,6 +44,20 @@ pub(crate) fn forget_keys(fs: &dyn Fs, queue: &Path) {
     let names = fs.list(queue).unwrap_or_default();
     for name in names.iter().filter(|name| name.ends_with(".keys")) {
         let _ = fs.remove(&queue.join(name));
+    }
+}
+
+/// Takes closed queue files without a sound seal for open ones, whose end a crash may have torn.
+pub(crate) fn forget_seals(fs: &dyn Fs, queue: &Path) {
+    for name in fs.list(queue).unwrap_or_default() {
+        let Some(id) = name.strip_suffix(".pending").and_then(|id| id.parse::<Id>().ok()) else { continue };
+        let path = queue.join(&name);
+        let is_sealed = |file| survey(&file, &path, id).is_ok_and(|found| found.seal.is_some());
+        if let Ok(file) = fs.open(&path)
+            && !is_sealed(file)
+        {
+            let _ = fs.rename(&path, &path.with_extension("active"));
+        }
     }
 }
 
@@ -78,6 +93,10 @@ impl Fs for Lying {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let is_queue = to.to_string_lossy().contains("/queue/");
+        if self.mutation == Mutation::DamagedRemoved && is_queue && to.extension().is_some_and(|end| end == "damaged") {
+            return self.fs.remove(from);
+        }
         self.fs.rename(from, to)
     }
 
