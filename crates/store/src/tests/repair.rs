@@ -58,6 +58,18 @@ fn all_records_are_seen_by_their_rows_alone() {
 }
 
 #[test]
+fn what_a_disk_does_not_give_back_for_a_moment_is_not_taken_for_missing() {
+    for verify in [false, true] {
+        let (machine, shelf) = filled();
+        machine.fs.fail_reads_of("/shelf/", true);
+        assert!(look(&shelf, Window::ALL, later(&machine), verify).is_unread);
+        machine.fs.fail_reads_of("/shelf/", false);
+        let found = look(&shelf, Window::ALL, later(&machine), verify);
+        assert_eq!((found.is_unread, found.ids), (false, all(&machine)));
+    }
+}
+
+#[test]
 fn what_came_a_moment_ago_is_fresh() {
     let (machine, shelf) = filled();
     let found = look(&shelf, Window::ALL, Millis(machine.clock.unix_ms()), false);
