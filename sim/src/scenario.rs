@@ -106,7 +106,7 @@ impl Scenario {
             mixes: mixes(seed),
             keyed: keyed(seed),
             rots: rots(seed),
-            is_tight: Chance::new(seed ^ 0x7469_6768_74).percent(25),
+            is_tight: Chance::new(seed ^ 0x0074_6967_6874).percent(25),
             time: Duration::from_secs(chance.within(30, 120) as u64),
             pace: ms(chance.within(50, 500) as u64),
             trouble: ms(chance.within(1_000, 20_000) as u64),
