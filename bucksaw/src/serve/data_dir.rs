@@ -294,6 +294,25 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_no_reason_not_to_start() {
+        let fs = sim::Fs::new();
+        let doors = doors(&fs);
+        drop(DataDir::open(&doors, Path::new("/data")).unwrap());
+        fs.set_capacity(Some(0));
+        fs.fill_directories(true);
+        let dir = DataDir::open(&doors, Path::new("/data")).unwrap();
+        assert!(dir.write_addresses(&doors, &BTreeMap::new()).unwrap().is_some());
+        fs.set_capacity(None);
+        fs.fill_directories(false);
+        assert!(dir.write_addresses(&doors, &BTreeMap::new()).unwrap().is_none());
+        // A new node needs a file of its own.
+        fs.set_capacity(Some(64 << 20));
+        fs.fill_directories(true);
+        let refused = DataDir::open(&doors, Path::new("/new")).map(drop).unwrap_err();
+        assert!(refused.to_string().contains("/new"), "{refused}");
+    }
+
+    #[test]
     fn a_directory_of_a_newer_version_is_refused_by_name() {
         let check = |node: &str, want: &str| assert_eq!(open(node.as_bytes()).unwrap_err().to_string(), want);
         let newer = "/data was written by a newer version (format 2, this program knows 1): use the newer program";

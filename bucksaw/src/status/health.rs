@@ -212,7 +212,7 @@ mod tests {
                 "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",
                 "- e has files with damage that was rebuilt, and no record is missing: check its disk",
                 "- f speaks version 1.9",
-                "- f removes nothing by age: its clock jumped 8d ahead; set it right, or retention goes on in 23h 59m",
+                "- f removes nothing by age: its clock jumped 8d0h ahead; set it right, or retention goes on in 1d0h",
                 "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member",
                 "- a node at an unknown address speaks version 0 of what nodes say to each other, and this one 1.1: it is no member",
             ],

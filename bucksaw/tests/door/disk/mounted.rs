@@ -16,7 +16,7 @@ impl Mounted {
     /// A file system of so many megabytes; `None` where it is not permitted to mount one, which is said.
     pub(crate) fn mount(megabytes: usize) -> Option<Self> {
         let options = format!("size={megabytes}m");
-        Self::with(|mount| mount.args(["-t", "tmpfs", "-o", &options, "bucksaw-test"]))
+        Self::by(|mount| mount.args(["-t", "tmpfs", "-o", &options, "bucksaw-test"]))
     }
 
     /// The same on an ext4 file system in a file: it says later what it has no room for, and directories take room.
@@ -30,10 +30,10 @@ impl Mounted {
             return None;
         }
         // The mount holds the image when its name is gone.
-        Self::with(|mount| mount.args(["-o", "loop"]).arg(image.path()))
+        Self::by(|mount| mount.args(["-o", "loop"]).arg(image.path()))
     }
 
-    fn with(what: impl FnOnce(&mut Command) -> &mut Command) -> Option<Self> {
+    fn by(what: impl FnOnce(&mut Command) -> &mut Command) -> Option<Self> {
         let home = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
         match what(&mut mount).arg(home.path()).output() {

@@ -1,11 +1,12 @@
 //! More clients than the limit of open files allows: those beyond it are closed, and the node goes on for all others.
 
-use std::io::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 use super::assert_well;
 use crate::node::Node;
@@ -116,4 +117,60 @@ fn too_few_descriptors_are_refused_at_the_start() {
     drop(crowd);
     wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
     assert_well(&mut node);
+}
+
+#[test]
+fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
+    let mut node = limited(256, &["--segment-max-age", "100ms"]);
+    node.post("/api/v1/ingest?durability=bulk", &[], b"kept\n").expect(200);
+    node.wait_stored();
+    let open = || fs::read_dir(format!("/proc/{}/fd", node.pid())).unwrap().count() as u64;
+    let pid = Pid::from_raw(node.pid() as i32).unwrap();
+    let set = |current| prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(current), maximum: Some(256) });
+    let before = log_lines(&node);
+    // A connection to ask by, and not a file more.
+    let mut stream = node.connect("http");
+    wait_until("it is taken", || ask(&mut stream, "GET /-/healthy", b"").starts_with("HTTP/1.1 200"));
+    let lines = (0..4).map(|_| node.connect("fast")).collect::<Vec<TcpStream>>();
+    thread::sleep(Duration::from_millis(500));
+    set(open()).unwrap();
+    let mut refused = 0;
+    for mut client in lines {
+        // What the queue cannot write is not read, or the connection is closed.
+        let _ = client.write_all(b"a line without a file\n");
+    }
+    for _ in 0..100 {
+        let answer = ask(&mut stream, "POST /api/v1/ingest", b"refused\n");
+        refused += usize::from(answer.starts_with("HTTP/1.1 503") && answer.to_lowercase().contains("retry-after"));
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(refused > 50, "{refused}");
+    let answer = ask(&mut stream, "GET /api/v1/count?from=1d&q=kept", b"");
+    assert!(answer.contains("\"count\":1"), "{answer}");
+    // In five seconds.
+    let said = log_lines(&node) - before;
+    assert!(said < 12, "{said} lines:\n{}", node.log());
+    set(256).unwrap();
+    drop(stream);
+    wait_until("it accepts again", || node.post("/api/v1/ingest", &[], b"again\n").status == 200);
+    assert_well(&mut node);
+}
+
+/// Asks by a connection that stays; gives the whole answer.
+fn ask(stream: &mut TcpStream, call: &str, body: &[u8]) -> String {
+    let head = format!("{call} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+    let mut answer = Vec::new();
+    let mut piece = [0; 4_096];
+    loop {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "the connection was closed");
+        answer.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&answer).to_lowercase();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        if length.is_some_and(|length| body.len() >= length) {
+            return String::from_utf8_lossy(&answer).into_owned();
+        }
+    }
 }
