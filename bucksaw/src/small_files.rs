@@ -31,7 +31,7 @@ pub(crate) fn check(fs: &dyn Fs, dir: &Path, name: &str) -> Option<String> {
 pub(crate) fn mend(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<bool> {
     let path = dir.join(name);
     match Twice::read(fs, &path, BYTES_MAX)? {
-        Twice { file: Some(_), backup: Backup::Sound(kept) } => twice::write(fs, &path, &kept)?,
+        Twice { file: Some(_), backup: Backup::Sound(kept) | Backup::Newer(kept) } => twice::write(fs, &path, &kept)?,
         Twice { file: Some(file), .. } if is_json(&file) => twice::write_backup(fs, &path, &file)?,
         _ => return Ok(false),
     }

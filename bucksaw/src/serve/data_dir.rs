@@ -156,6 +156,7 @@ fn restored(doors: &Doors, bytes: Vec<u8>, backup: &Backup, file: &Path, dir: &P
     let shown = file.display();
     let (node, written) = match backup {
         Backup::Sound(kept) if *kept == bytes => return parse(&bytes, file, dir),
+        Backup::Newer(kept) => (parse(kept, &twice::backup_of(file), dir)?, twice::write(&*doors.fs, file, kept)),
         Backup::Sound(kept) => {
             let node = parse(kept, &twice::backup_of(file), dir)?;
             let aside = file.with_extension("json.damaged");

@@ -80,12 +80,17 @@ impl Keep {
         let Twice { file, backup } = Twice::read(&*self.fs, &self.path, FILE_BYTES_MAX)?;
         let Some(bytes) = file else { return Ok(None) };
         let (kept, path) = (parse(&bytes), self.path.display());
-        if let Backup::Sound(backup) = backup
-            && backup != bytes
-            && let Some(saved) = parse(&backup)
+        let (saved, is_damaged) = match backup {
+            Backup::Sound(backup) if backup != bytes => (parse(&backup), true),
+            Backup::Newer(backup) => (parse(&backup), false),
+            _ => (None, false),
+        };
+        if let Some(saved) = saved
             && kept.as_ref().is_none_or(|kept| kept.incarnation <= saved.incarnation)
         {
-            tracing::warn!(%path, "the list of nodes was damaged, or not replaced before a crash: its backup is used, and nothing is missing");
+            if is_damaged {
+                tracing::warn!(%path, "the list of nodes was damaged: its backup is used, and nothing is missing");
+            }
             return Ok(Some(saved));
         }
         if kept.is_some() {

@@ -2,22 +2,25 @@
 //!
 //! ```text
 //!   node.json      the bytes as they are, for people and for programs that know of no backup
-//!   node.backup    "crc32c <8 hex digits>\n", then the same bytes
+//!   node.backup    "crc32c <8 hex digits> after <8 hex digits>\n", then the same bytes
 //! ```
-//! The backup is written first and has the checksum, so a sound one is right whatever the file says. A file that differs from
-//! it was damaged, or was not replaced before a crash, or was written by a program without backups; the caller knows which
-//! of these can be.
+//! The backup is written first. It has two checksums: of the file that is to be replaced, 0 when there is none, and of this
+//! and its bytes. So a sound one is right whatever the file says, and a file that differs from it was damaged, unless it is the one
+//! before: then a crash came between the two.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::{Fs, replace};
 
-/// What stands before the checksum.
-const CHECKSUM: &str = "crc32c ";
-
 /// The first line of a backup, in bytes.
-const LINE_BYTES: usize = CHECKSUM.len() + 8 + 1;
+const LINE_BYTES: usize = "crc32c 01234567 after 01234567\n".len();
+
+/// Stands for the checksum of a file that is not there. An empty one has it, too, and was never written.
+const NONE: u32 = 0;
+
+/// A file with more bytes is not looked at before it is replaced: it is none of ours.
+const REPLACED_BYTES_MAX: u64 = 64 << 20;
 
 /// What is there of a file and its backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct Twice {
 pub enum Backup {
     /// The bytes that were kept, by their checksum.
     Sound(Vec<u8>),
+    /// The same, and the file is the one before: a crash kept it from being replaced.
+    Newer(Vec<u8>),
     /// It is there, and does not have what was written.
     Damaged,
     /// It is not there: an older version knew of none.
@@ -46,15 +51,18 @@ impl Twice {
     /// What the file system says, but that a file is not there. `InvalidData` when one has more than `bytes_max`.
     pub fn read(fs: &dyn Fs, path: &Path, bytes_max: u64) -> io::Result<Self> {
         let backup = match bytes(fs, &backup_of(path), bytes_max + LINE_BYTES as u64) {
-            Ok(None) => Backup::Missing,
-            Ok(Some(backup)) => parse(&backup).map_or(Backup::Damaged, |kept| Backup::Sound(kept.to_owned())),
+            Ok(None) => return Ok(Self { file: bytes(fs, path, bytes_max)?, backup: Backup::Missing }),
+            Ok(Some(backup)) => backup,
             // A page that cannot be read is damage, too.
-            Err(_) => Backup::Damaged,
+            Err(_) => Vec::new(),
         };
-        match bytes(fs, path, bytes_max) {
-            Err(_) if matches!(backup, Backup::Sound(_)) => Ok(Self { file: Some(Vec::new()), backup }),
-            file => Ok(Self { file: file?, backup }),
-        }
+        let Some((after, kept)) = parse(&backup) else {
+            return Ok(Self { file: bytes(fs, path, bytes_max)?, backup: Backup::Damaged });
+        };
+        let file = bytes(fs, path, bytes_max).unwrap_or_else(|_| Some(Vec::new()));
+        let is_before = |file: &Vec<u8>| file != kept && after != NONE && crc32c::crc32c(file) == after;
+        let backup = if file.as_ref().is_some_and(is_before) { Backup::Newer } else { Backup::Sound }(kept.to_owned());
+        Ok(Self { file, backup })
     }
 
     /// What is wrong with the two, in words that go on after the file's name; nothing when all is well.
@@ -79,16 +87,21 @@ pub fn write(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(fs, path, &[bytes])
 }
 
-/// Writes the backup of a file that has these bytes.
+/// Writes the backup of a file that has these bytes, or is about to have them.
 ///
 /// # Errors
 /// What the file system says.
-pub fn write_backup(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace(fs, &backup_of(path), &[line_of(bytes).as_bytes(), bytes])
+pub fn write_backup(fs: &dyn Fs, path: &Path, kept: &[u8]) -> io::Result<()> {
+    // One that cannot be read is no reason not to write.
+    let before = bytes(fs, path, REPLACED_BYTES_MAX).ok().flatten();
+    let after = before.map_or(NONE, |before| crc32c::crc32c(&before));
+    replace(fs, &backup_of(path), &[line_of(kept, after).as_bytes(), kept])
 }
 
-fn line_of(bytes: &[u8]) -> String {
-    format!("{CHECKSUM}{:08x}\n", crc32c::crc32c(bytes))
+fn line_of(bytes: &[u8], after: u32) -> String {
+    // Over both, for a bit may flip in either.
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&after.to_le_bytes()), bytes);
+    format!("crc32c {checksum:08x} after {after:08x}\n")
 }
 
 /// The path of the backup of a file.
@@ -97,9 +110,12 @@ pub fn backup_of(path: &Path) -> PathBuf {
     path.with_extension("backup")
 }
 
-fn parse(backup: &[u8]) -> Option<&[u8]> {
+/// The checksum of the file before, and the bytes.
+fn parse(backup: &[u8]) -> Option<(u32, &[u8])> {
     let (line, kept) = backup.split_at_checked(LINE_BYTES)?;
-    (line == line_of(kept).as_bytes()).then_some(kept)
+    let after = std::str::from_utf8(line).ok()?.trim_end().rsplit(' ').next()?;
+    let after = u32::from_str_radix(after, 16).ok()?;
+    (line == line_of(kept, after).as_bytes()).then_some((after, kept))
 }
 
 fn bytes(fs: &dyn Fs, path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
@@ -146,7 +162,10 @@ mod tests {
     fn a_crash_between_the_two_leaves_a_newer_backup() {
         let fs = written();
         write_backup(&fs, Path::new(FILE), b"new").unwrap();
-        assert_eq!(read(&fs), Twice { file: Some(KEPT.to_vec()), backup: Backup::Sound(b"new".to_vec()) });
+        assert_eq!(read(&fs), Twice { file: Some(KEPT.to_vec()), backup: Backup::Newer(b"new".to_vec()) });
+        assert_eq!(read(&fs).damage(), None);
+        write(&fs, Path::new(FILE), b"newer").unwrap();
+        assert_eq!(read(&fs), Twice { file: Some(b"newer".to_vec()), backup: Backup::Sound(b"newer".to_vec()) });
     }
 
     #[test]
@@ -159,7 +178,7 @@ mod tests {
                 let read = read(&fs);
                 assert!(read.damage().is_some(), "bit {bit} of {path}");
                 let is_right = match &read.backup {
-                    Backup::Sound(kept) => kept == KEPT,
+                    Backup::Sound(kept) | Backup::Newer(kept) => kept == KEPT,
                     _ => read.file.as_deref() == Some(KEPT),
                 };
                 assert!(is_right, "bit {bit} of {path}");

@@ -392,8 +392,10 @@ fn a_damaged_list_does_not_keep_a_node_from_starting() {
     let mut town = Town::settled(9, 3);
     town.kill(1);
     let fs = town.nodes[1].node.fs();
-    fs.remove(Path::new("/data/members.json")).unwrap();
-    fs.create(Path::new("/data/members.json")).unwrap().append(&[b"{\"format\": 1, \"memb"]).unwrap();
+    for name in ["/data/members.json", "/data/members.backup"] {
+        fs.remove(Path::new(name)).unwrap();
+        fs.create(Path::new(name)).unwrap().append(&[b"{\"format\": 1, \"memb"]).unwrap();
+    }
     town.start(1);
     assert!(town.until(5, Town::all_alive), "{}", town.picture());
     assert!(town.nodes[1].node.fs().live_bytes("/data/members.json.damaged").is_some());

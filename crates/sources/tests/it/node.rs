@@ -15,6 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+/// How often the queue looks at the disk and at its segments, as it does in a real node.
+const TICK: Duration = Duration::from_millis(100);
+
 pub(crate) struct Node {
     pub(crate) fs: sim::Fs,
     pub(crate) queue: Arc<Queue>,
@@ -53,6 +56,14 @@ impl Node {
             metrics: Metrics::new(&mut registry),
             slots: Slots::new(10_000),
         };
+        let ticking = Arc::downgrade(&queue);
+        tokio::spawn(async move {
+            while let Some(queue) = ticking.upgrade() {
+                queue.tick();
+                drop(queue);
+                tokio::time::sleep(TICK).await;
+            }
+        });
         let serving = tokio::spawn(serve(listener, durability, intake, stopped));
         Self { fs, queue, address, stop, serving, registry }
     }
