@@ -33,6 +33,7 @@ const FIRST_USER: u32 = 61_000;
 pub(crate) enum Role {
     Ingest,
     Store,
+    Both,
 }
 
 impl Role {
@@ -40,6 +41,7 @@ impl Role {
         match self {
             Self::Ingest => "ingest",
             Self::Store => "store",
+            Self::Both => "ingest,store",
         }
     }
 }
@@ -91,7 +93,8 @@ pub(crate) struct Node {
     pub(crate) ip: Ipv4Addr,
     pub(crate) user: u32,
     pub(crate) dir: PathBuf,
-    join: Ipv4Addr,
+    /// The node that it joins; one that joins itself is alone.
+    pub(crate) join: Ipv4Addr,
     /// Variables of its environment.
     pub(crate) environment: Vec<(String, String)>,
     /// The file of a control group that it belongs to.
@@ -107,7 +110,7 @@ impl Node {
     /// A node that does not run yet; `place` is its place among all nodes, from 0.
     pub(crate) fn new(common: &Common, role: Role, number: usize, place: u8) -> anyhow::Result<Self> {
         let name = format!("{} {number}", role.name());
-        let home = common.home.join(name.replace(' ', "-"));
+        let home = common.home.join(name.replace([' ', ','], "-"));
         fs::create_dir_all(&home)?;
         Ok(Self {
             common: common.clone(),
@@ -155,7 +158,7 @@ impl Node {
         command.arg("serve").arg("--data-dir").arg(&self.dir);
         command.args(["--roles", self.role.name(), "--replication-factor", &self.common.copies.to_string()]);
         command.args(["--listen", &self.http().to_string(), "--listen-fast", "", "--listen-bulk", ""]);
-        let durable = if self.role == Role::Ingest { self.durable().to_string() } else { String::new() };
+        let durable = if self.role == Role::Store { String::new() } else { self.durable().to_string() };
         command.args(["--listen-durable", &durable, "--listen-cluster", &format!("{}:{CLUSTER}", self.ip)]);
         command.args(["--join", &format!("{}:{CLUSTER}", self.join)]);
         command.arg("--cluster-secret-file").arg(self.common.home.join("secret"));
@@ -182,7 +185,7 @@ impl Node {
     pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
         let until = Instant::now() + READY_MAX;
         while !self.is_ready() {
-            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
+            if let Some(status) = self.ended() {
                 bail!("{} ended: {status}; its log is {}", self.name, self.log().display());
             }
             if Instant::now() > until {
@@ -195,6 +198,11 @@ impl Node {
 
     pub(crate) fn is_ready(&self) -> bool {
         get(self.http(), "/-/ready", Duration::from_secs(1)).is_ok_and(|answer| answer.status == 200)
+    }
+
+    /// How it ended, when it has ended by itself.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {

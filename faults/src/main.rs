@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bucksaw_faults::{
-    Damage, Joining, Kill, Options, Report, Scaling, Slow, Upgrade, Wiped, damage, join, kill, run, scale, slow,
-    upgrade, wipe,
+    Damage, Joining, Kill, Memory, Options, Report, Scaling, Slow, Upgrade, Wiped, damage, join, kill, limit_memory,
+    run, scale, slow, upgrade, wipe,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -59,6 +59,8 @@ enum What {
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
+    /// Give nodes little memory and everything that takes some, and see that none is killed and nothing is lost; needs root
+    Memory(MemoryArgs),
     /// Bring all nodes from one version of the program to another and back, one by one under load
     Upgrade(UpgradeArgs),
     /// Kill nodes at random moments, round after round, and see that nothing is lost or doubled
@@ -152,6 +154,28 @@ struct DamageArgs {
 }
 
 #[derive(Debug, Args)]
+struct MemoryArgs {
+    /// Megabytes (of 1024 KB) that each node may have
+    #[arg(long, default_value_t = 128)]
+    limit: u64,
+    /// Seconds that the load lasts
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+    /// 1, or 3 that keep each record twice, of which one loses its disk
+    #[arg(long, default_value_t = 1)]
+    nodes: usize,
+    /// Connections that hold an unfinished line
+    #[arg(long, default_value_t = 200)]
+    connections: usize,
+    /// Only clients of this kind: batches, lines, large, stated, bombs, questions, followers, stalled or holders
+    #[arg(long)]
+    only: Vec<String>,
+    /// Further arguments of the nodes
+    #[arg(last = true)]
+    more: Vec<String>,
+}
+
+#[derive(Debug, Args)]
 struct UpgradeArgs {
     /// The program that runs at first, and in the end
     #[arg(long)]
@@ -188,6 +212,10 @@ fn main() -> anyhow::Result<ExitCode> {
             let toll = damage(&Damage { bucksaw, rounds, seed, only, keep })?;
             print!("{toll}");
             return Ok(if toll.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        What::Memory(MemoryArgs { limit, seconds, nodes, connections, only, more }) => {
+            let (limit, time) = (limit << 20, Duration::from_secs(seconds));
+            ("memory.csv", limit_memory(&Memory { bucksaw, limit, time, nodes, connections, only, more })?)
         }
         What::Joining { rate, reconnect, busy } => {
             let name = if busy.is_some() { "joining-busy.csv" } else { "joining.csv" };

@@ -179,7 +179,7 @@ impl Sums {
             let cpu = cpu_seconds(node.pid().context("it does not run")?)?;
             match node.role {
                 Role::Ingest => sums.ingest_cpu += cpu,
-                Role::Store => sums.store_cpu += cpu,
+                Role::Store | Role::Both => sums.store_cpu += cpu,
             }
             let answer = get(node.http(), "/metrics", ASK_MAX).with_context(|| node.name.clone())?;
             let metrics = Metrics::read(&String::from_utf8_lossy(&answer.body));

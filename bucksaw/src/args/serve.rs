@@ -93,6 +93,8 @@ pub(crate) struct ServeArgs {
     pub(crate) retention_bytes: Limit<ByteSize>,
 
     /// Size at which a segment of the queue is closed; less on a disk below 1.3 GB
+    ///
+    /// At most a 16th of the memory limit counts.
     #[arg(long, value_name = "SIZE", default_value = "16MB")]
     pub(crate) segment_max_bytes: ByteSize,
 
@@ -125,16 +127,24 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "CODEC", default_value = "columns")]
     pub(crate) store_codec: StoreCodec,
 
+    /// Memory that the node may use
+    ///
+    /// All its budgets follow from it, and no other flag raises one beyond its part. Left out, it is the least of what the
+    /// control groups (of a container or service), the address space and the machine allow. At least 128MB, and no more
+    /// than these allow; with less than 8GB some things are slower. See docs/operating.md.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory_limit: Option<ByteSize>,
+
     /// Memory for what queries have found and their readers have not yet read, all together
     ///
-    /// A query may hold as much of it as it leaves to the others. With less, queries go on in smaller steps and may
+    /// At most a 32nd of the memory limit counts. A query may hold as much of it as it leaves to the others. With less, queries go on in smaller steps and may
     /// search some parts twice.
     #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub(crate) query_memory_bytes: ByteSize,
 
     /// Memory for what was unpacked of stored blocks, so that the same hours are searched faster again
     ///
-    /// With 0 nothing is kept. Left out, it is an eighth of the memory that the node may use, at most 1GB.
+    /// With 0 nothing is kept. Left out, it is an eighth of the memory limit, at most 1GB; a 64th of a limit below 1GB.
     #[arg(long, value_name = "SIZE")]
     pub(crate) query_cache_bytes: Option<ByteSize>,
 
@@ -156,7 +166,8 @@ pub(crate) struct ServeArgs {
     /// Memory for all HTTP bodies that are being taken in
     ///
     /// When it is used up, bodies are not read until there is room, those that come slowly give way, and after 10s their
-    /// clients get 503. At least twice what one body may need counts: some 32MB.
+    /// clients get 503. At least twice what one body may need counts: some 32MB. At most a quarter of the memory limit
+    /// counts.
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     pub(crate) max_bodies_bytes: ByteSize,
 }

@@ -1,7 +1,12 @@
 //! All metrics of a node, in one registry. `docs/metrics.md` is made from it by a test.
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+use super::memory;
 
 /// What each part of the node counts with.
 pub(super) struct Metrics {
@@ -11,6 +16,36 @@ pub(super) struct Metrics {
     pub(super) sources: bucksaw_sources::Metrics,
     pub(super) api: bucksaw_api::Metrics,
     pub(super) cluster: bucksaw_cluster::Metrics,
+    pub(super) memory: Memory,
+}
+
+/// Memory of the process.
+pub(super) struct Memory {
+    /// What it may use.
+    pub(super) limit_bytes: Gauge,
+}
+
+/// Looks at the memory in use when metrics are asked for.
+#[derive(Debug)]
+struct Used;
+
+impl Collector for Used {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let used = ConstGauge::new(i64::try_from(memory::used().unwrap_or_default()).unwrap_or(i64::MAX));
+        let help = "Memory that the process uses and no file stands behind; 0 where that cannot be told";
+        let encoder = encoder.encode_descriptor("memory_used_bytes", help, None, used.metric_type())?;
+        used.encode(encoder)
+    }
+}
+
+impl Memory {
+    fn new(registry: &mut Registry) -> Self {
+        let limit_bytes = Gauge::default();
+        let help = "Memory that the node may use, from which all its budgets follow";
+        registry.register("memory_limit_bytes", help, limit_bytes.clone());
+        registry.register_collector(Box::new(Used));
+        Self { limit_bytes }
+    }
 }
 
 impl Metrics {
@@ -25,6 +60,7 @@ impl Metrics {
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
             cluster: bucksaw_cluster::Metrics::new(&mut registry),
+            memory: Memory::new(&mut registry),
         };
         (metrics, registry)
     }

@@ -9,6 +9,7 @@ mod data_dir;
 mod descriptors;
 mod disk;
 mod listen;
+mod memory;
 mod metrics;
 mod priority;
 mod settings;
@@ -48,6 +49,9 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     start_log(&args.log_level)?;
     settings::check(&args)?;
+    let limit = memory::limit(args.memory_limit)?;
+    let plan = memory::Plan::of(limit.bytes);
+    bucksaw_query::limit_automata(settings::bytes(plan.automata));
     let descriptor_limit = descriptors::raise_limit()?;
     let doors = Doors::real();
     let data_dir = DataDir::open(&doors, &args.data_dir)?;
@@ -55,16 +59,17 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let (metrics, registry) = Metrics::new();
     let roles = settings::roles(&args);
 
-    let net = runtime("net")?;
-    let http = runtime("http")?;
-    let inner = runtime("node")?;
+    metrics.memory.limit_bytes.set(i64::try_from(limit.bytes).unwrap_or(i64::MAX));
+    let net = runtime("net", &plan)?;
+    let http = runtime("http", &plan)?;
+    let inner = runtime("node", &plan)?;
     let modest = priority::modest()?;
     let listeners = Listeners::bind(&args, roles, &net, &http)?;
     let (network, reached_at) =
         inner.block_on(cluster::network(&args, &doors, descriptors::shares(descriptor_limit, 0).cluster))?;
 
     let sizes = disk::Sizes::of(&doors, data_dir.path());
-    let config = settings::queue(&args, sizes);
+    let config = settings::queue(&args, &plan, sizes);
     let (queue, found) = Queue::open(doors.clone(), &data_dir.path().join("queue"), config, metrics.queue)?;
     if found.segments > 0 || found.damaged > 0 {
         info!(
@@ -75,20 +80,25 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             "found records that wait for the store"
         );
     }
-    let shelf =
-        Shelf::open(doors.clone(), &data_dir.path().join("shelf"), settings::shelf(&args, sizes), metrics.shelf)?;
+    let shelf = Shelf::open(
+        doors.clone(),
+        &data_dir.path().join("shelf"),
+        settings::shelf(&args, &plan, sizes),
+        metrics.shelf,
+    )?;
     shelf.reconcile(&queue);
     let (queue, shelf) = (Arc::new(queue), Arc::new(shelf));
 
     let pool = cores::pool().context("cannot start the threads that search")?;
     let parts = (Arc::clone(&queue), Arc::clone(&shelf));
-    let engine = Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), settings::query(&args), metrics.query));
+    let engine =
+        Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), settings::query(&args, &plan), metrics.query));
     let mut addresses = listeners.addresses();
     listen::warn_of_exposed(&addresses);
     let shares = descriptors::shares(descriptor_limit, shelf.segments().len());
     let intake = Intake {
         queue: Arc::clone(&queue),
-        config: settings::sources(&args, shares, listen::http_in_words(&addresses)),
+        config: settings::sources(&args, &plan, shares, listen::http_in_words(&addresses)),
         doors: doors.clone(),
         metrics: metrics.sources,
         slots: Slots::new(shares.lines),
@@ -113,6 +123,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         roles: args.roles.iter().map(|role| role.name().to_owned()).collect(),
         addresses: addresses.clone(),
+        memory_limit_bytes: limit.bytes,
     };
     let copies = args.replication_factor as usize;
     let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
@@ -142,7 +153,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let repair = parts.repair().cloned();
     let restore = repair.clone().map(|repair| Arc::new(cluster::Restore(repair)) as Arc<dyn bucksaw_query::Repair>);
     let scatter = Scatter::new(serving, bucksaw_query::Patience::default(), restore);
-    let app = App::new(engine, doors.clone(), settings::api(&args, shares), metrics.api, info, registry);
+    let app = App::new(engine, doors.clone(), settings::api(&args, &plan, shares), metrics.api, info, registry);
     let app = app.restoring(repair).in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
     let (stop, stopping) = watch::channel(false);
     let served = serve(&net, &http, listeners, &intake, &app, &stopping);
@@ -192,11 +203,11 @@ fn start_log(level: &str) -> anyhow::Result<()> {
 }
 
 /// The network's threads do short work only; a few are enough, and idle ones cost nothing.
-fn runtime(name: &str) -> anyhow::Result<Runtime> {
+fn runtime(name: &str, plan: &memory::Plan) -> anyhow::Result<Runtime> {
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 8);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
-        .max_blocking_threads(128)
+        .max_blocking_threads(plan.blocking_threads)
         .thread_keep_alive(Duration::from_secs(5))
         .thread_name(name)
         .enable_all()

@@ -9,6 +9,7 @@ use bucksaw_segment::Codec;
 
 use super::descriptors::Shares;
 use super::disk::Sizes;
+use super::memory::Plan;
 use crate::args::{Role, ServeArgs, StoreCodec};
 
 /// Number of full segments whose text fits at least into the limit of `--retention-bytes`,
@@ -16,12 +17,6 @@ const RETAINED_SEGMENTS_MIN: u64 = 8;
 
 /// but no segment is made smaller than this for its sake.
 const RETAINED_SEGMENT_BYTES_MIN: u64 = 1 << 20;
-
-/// Opened blocks are kept in an eighth of the memory, at most in this, unless it is said otherwise.
-const OPENED_BYTES_MAX: u64 = 1 << 30;
-
-/// Bodies that are worked on at the same time, on however large a machine.
-const INGESTS_MAX: usize = 32;
 
 /// How long a node that is down is remembered when records are kept for ever.
 const REMEMBER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -57,9 +52,10 @@ pub(super) fn balance(args: &ServeArgs) -> bucksaw_node::balance::Config {
     }
 }
 
-pub(super) fn queue(args: &ServeArgs, sizes: Sizes) -> bucksaw_ingest::Config {
+pub(super) fn queue(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_ingest::Config {
     bucksaw_ingest::Config {
-        segment_bytes_max: args.segment_max_bytes.0.min(sizes.queue_segment),
+        segment_bytes_max: args.segment_max_bytes.0.min(plan.queue_segment).min(sizes.queue_segment),
+        unsynced_bytes_max: plan.unsynced,
         segment_age_max: args.segment_max_age,
         free_bytes_min: free_bytes_min(args, sizes),
         ..bucksaw_ingest::Config::default()
@@ -71,7 +67,7 @@ fn free_bytes_min(args: &ServeArgs, sizes: Sizes) -> u64 {
     args.min_free_bytes.map_or(sizes.reserve, |bytes| bytes.0)
 }
 
-pub(super) fn shelf(args: &ServeArgs, sizes: Sizes) -> bucksaw_store::Config {
+pub(super) fn shelf(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_store::Config {
     let default = bucksaw_store::Config::default();
     let (codec_quick, codec_final) = match args.store_codec {
         StoreCodec::Columns => (default.codec_quick, default.codec_final),
@@ -83,6 +79,10 @@ pub(super) fn shelf(args: &ServeArgs, sizes: Sizes) -> bucksaw_store::Config {
         codec_quick,
         codec_final,
         segment_bytes: segment_bytes(args).min(sizes.store_segment),
+        gather_bytes: plan.gather,
+        merge_bytes_max: plan.merge,
+        block_bytes: plan.block,
+        repair: bucksaw_store::repair::Config { window_bytes: plan.repair, ..default.repair },
         retention_age: args.retention_age.0,
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),
         trash_age: args.trash_age,
@@ -98,47 +98,48 @@ fn segment_bytes(args: &ServeArgs) -> u64 {
     args.store_segment_bytes.0.min(limit.unwrap_or(u64::MAX))
 }
 
-pub(super) fn query(args: &ServeArgs) -> bucksaw_query::Config {
+pub(super) fn query(args: &ServeArgs, plan: &Plan) -> bucksaw_query::Config {
     bucksaw_query::Config {
-        held_bytes_max: args.query_memory_bytes.0,
+        held_bytes_max: args.query_memory_bytes.0.min(plan.held),
+        scan_bytes_max: plan.scans,
         time_max: args.query_timeout.0.filter(|time| !time.is_zero()),
-        opened_bytes_max: args.query_cache_bytes.map_or_else(opened_bytes, |bytes| bytes.0),
+        opened_bytes_max: args.query_cache_bytes.map_or(plan.opened, |bytes| bytes.0),
         ..bucksaw_query::Config::default()
     }
 }
 
-/// What is kept of opened blocks by a node that is told nothing else.
-fn opened_bytes() -> u64 {
-    let mut system = sysinfo::System::new();
-    system.refresh_memory();
-    // A container may be given less than the machine has.
-    let memory = system.cgroup_limits().map_or(system.total_memory(), |limits| limits.total_memory);
-    OPENED_BYTES_MAX.min(memory / 8)
-}
-
-pub(super) fn sources(args: &ServeArgs, shares: Shares, http_address: Option<String>) -> bucksaw_sources::Config {
+pub(super) fn sources(
+    args: &ServeArgs,
+    plan: &Plan,
+    shares: Shares,
+    http_address: Option<String>,
+) -> bucksaw_sources::Config {
     let default = bucksaw_sources::Config::default();
     bucksaw_sources::Config {
         http_address,
         record_bytes_max: record_bytes_max(args),
-        connections_max: default.connections_max.min(shares.lines_each),
+        connections_max: plan.line_connections.min(shares.lines_each),
+        partial_bytes_max: bytes(plan.partial),
         ..default
     }
 }
 
-pub(super) fn api(args: &ServeArgs, shares: Shares) -> bucksaw_api::Config {
+pub(super) fn api(args: &ServeArgs, plan: &Plan, shares: Shares) -> bucksaw_api::Config {
     let default = bucksaw_api::Config::default();
     let reserved = default.reserved_connections_max.min(shares.http / 4);
-    let connections = default.connections_max.min(shares.http - reserved);
+    let connections = plan.http_connections.min(shares.http - reserved);
     bucksaw_api::Config {
         allowed_hosts: allowed_hosts(args),
         connections_max: connections,
         address_connections_max: default.address_connections_max.min(connections / 2),
         reserved_connections_max: reserved,
         record_bytes_max: record_bytes_max(args),
-        bodies_bytes_max: usize::try_from(args.max_bodies_bytes.0).unwrap_or(usize::MAX),
+        bodies_bytes_max: bytes(args.max_bodies_bytes.0.min(plan.bodies)),
         // More at a time are no faster, and the allocator keeps some memory for each thread.
-        ingests_max: (4 * cores()).min(INGESTS_MAX),
+        ingests_max: (4 * cores()).min(plan.ingests),
+        queries_max: plan.queries,
+        answers_max: plan.answers,
+        tails_max: plan.followers,
         ..default
     }
 }
@@ -150,7 +151,11 @@ fn allowed_hosts(args: &ServeArgs) -> Vec<String> {
 }
 
 fn record_bytes_max(args: &ServeArgs) -> usize {
-    usize::try_from(args.max_record_bytes.0).unwrap_or(usize::MAX)
+    bytes(args.max_record_bytes.0)
+}
+
+pub(super) fn bytes(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn cores() -> usize {

@@ -30,6 +30,8 @@ pub struct NodeInfo {
     pub roles: Vec<String>,
     /// The address of each listener, by its name: `http`, `fast`, …
     pub addresses: BTreeMap<String, String>,
+    /// Memory that it may use.
+    pub memory_limit_bytes: u64,
 }
 
 /// The state behind the handlers. Cheap to clone.

@@ -112,6 +112,9 @@ async fn show(
                 if pace.shows() {
                     tail::write(record, form, &mut out);
                 }
+                if out.len() >= tail::PIECE_BYTES {
+                    pieces.records_async(std::mem::take(&mut out).into()).await?;
+                }
             }
             if !out.is_empty() {
                 pieces.records_async(out.into()).await?;

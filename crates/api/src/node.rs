@@ -212,6 +212,7 @@ fn describe(app: &App) -> Value {
         "trash": trash(shelf),
         "load": load(queue),
         "disk_free_bytes": queue.free_bytes(),
+        "memory_limit_bytes": info.memory_limit_bytes,
         "damaged": app.engine.damaged(),
         "damaged_made_good": app.engine.made_good(),
         "segments_with_damaged_blocks": broken,

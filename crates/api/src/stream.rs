@@ -38,6 +38,9 @@ const ROOM: usize = PIECES / 2;
 /// stall cost more, for each has some pieces on its way.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
+/// Records of a follower are sent in slices of so many bytes at most.
+const SLICE_BYTES: usize = 64 << 10;
+
 /// A reader who takes nothing for so long has stalled, and is not prepared for any more.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
@@ -116,8 +119,14 @@ impl Pieces {
         }
     }
 
-    /// Sends records from the runtime.
-    pub(crate) async fn records_async(&self, bytes: Bytes) -> Result<(), Gone> {
+    /// Sends records of a follower from the runtime. What is long takes several places, so that a client that stalls holds
+    /// no more than a few pieces, however long the records are.
+    pub(crate) async fn records_async(&self, mut bytes: Bytes) -> Result<(), Gone> {
+        // A message is sent as a whole: its length stands before it.
+        while !matches!(self.form, Form::Messages { .. }) && bytes.len() > SLICE_BYTES {
+            let slice = Piece::Bytes(bytes.split_to(SLICE_BYTES));
+            self.sender.send(slice).await.map_err(|_| Gone)?;
+        }
         self.sender.send(self.records(bytes)).await.map_err(|_| Gone)
     }
 
@@ -281,6 +290,26 @@ mod tests {
         }
         runtime.block_on(client).unwrap();
         stalls
+    }
+
+    #[test]
+    fn long_records_of_a_follower_take_several_places() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let records: Bytes = (0..SLICE_BYTES * (PIECES + 1)).map(|at| at as u8).collect();
+        for form in [Form::Text, Form::Messages { raw: true }] {
+            let (pieces, response) = open(form, Cancel::default());
+            let given = records.clone();
+            let sent = runtime.spawn(async move { pieces.records_async(given).await.unwrap() });
+            let mut body = response.into_body();
+            let mut frames: Vec<Bytes> = Vec::new();
+            while let Some(frame) = runtime.block_on(body.frame()) {
+                frames.push(frame.unwrap().into_data().unwrap());
+            }
+            runtime.block_on(sent).unwrap();
+            assert!(frames.concat().ends_with(&records), "{form:?}");
+            let longest = frames.iter().map(Bytes::len).max();
+            assert_eq!(longest, Some(if form == Form::Text { SLICE_BYTES } else { records.len() }), "{form:?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::stream::{Form, Pieces, open};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A piece of the answer is sent when it has so many bytes: a follower that stalls holds a few pieces.
-const PIECE_BYTES: usize = 32 << 10;
+pub(crate) const PIECE_BYTES: usize = 32 << 10;
 
 /// What a follower was not shown is told so often.
 const TELL: Duration = Duration::from_millis(200);

@@ -26,6 +26,12 @@ impl BlockUnit {
         self.segment.footer().blocks.get(self.block).map(|entry| &entry.reach)
     }
 
+    /// Memory, in bytes, that a scan takes: the block as it lies in the file, and twice its text for what is unpacked.
+    pub(crate) fn scan_bytes(&self) -> u64 {
+        let entry = self.segment.footer().blocks.get(self.block);
+        entry.map_or(0, |entry| entry.packed_bytes().saturating_add(entry.reach.text_bytes.saturating_mul(2)))
+    }
+
     /// Hands over what may match. Returns bytes of text that were searched.
     pub(crate) fn scan(
         &self,

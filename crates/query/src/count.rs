@@ -146,7 +146,8 @@ pub(crate) fn run(
             && let Some((number, (unit, shared))) = units.next()
         {
             let (request, plan, cancel) = (Arc::clone(&request), Arc::clone(&plan), cancel.clone());
-            dispatch.launch(number, move || count_unit(&unit, &request, &plan, &cancel, grid, shared));
+            dispatch
+                .launch(number, unit.scan_bytes(), move || count_unit(&unit, &request, &plan, &cancel, grid, shared));
             in_flight += 1;
         }
         if in_flight == 0 {
@@ -382,7 +383,8 @@ impl Counting {
         {
             let (request, plan, cancel) = (Arc::clone(&self.request), Arc::clone(&self.plan), self.cancel.clone());
             let grid = self.total.grid;
-            self.dispatch.launch(self.begun, move || count_unit(&unit, &request, &plan, &cancel, grid, true));
+            let bytes = unit.scan_bytes();
+            self.dispatch.launch(self.begun, bytes, move || count_unit(&unit, &request, &plan, &cancel, grid, true));
             self.in_flight.insert(self.begun, bucket);
             self.begun += 1;
         }

@@ -39,15 +39,18 @@ impl<R: Send + 'static> Dispatch<R> {
         self.window
     }
 
-    pub(crate) fn launch(&self, number: usize, job: impl FnOnce() -> R + Send + 'static) {
+    /// Has a job done that takes so many bytes of memory while it is at work.
+    pub(crate) fn launch(&self, number: usize, bytes: u64, job: impl FnOnce() -> R + Send + 'static) {
         let answer = Answer { number, result: None, sender: self.sender.clone() };
         // From now on: a job that waits for a thread is waited for, too.
         let busy = self.engine.shelf.foreground().enter();
+        let room = Arc::clone(&self.engine.room);
         self.engine.pool.run(self.line, move || {
             // Whole, so that it is dropped here and not where it was made.
             let mut answer = answer;
             // Over before the answer is sent, which is dropped after it: who has the answer no longer waits.
             let _busy = busy;
+            let _taken = room.take(bytes);
             answer.result = Some(job());
         });
     }

@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::opened::Opened;
 use crate::pool::Pool;
 use crate::request::{Cancel, Request, RequestError};
+use crate::room::Room;
 use crate::search::Search;
 use crate::stats::Stats;
 use crate::tail::Tail;
@@ -35,6 +36,8 @@ pub struct Config {
     /// Memory, in bytes, for blocks that were opened and may be searched again; 0 keeps none. What a query has at work
     /// comes to it.
     pub opened_bytes_max: u64,
+    /// Memory, in bytes, for the blocks and frames that are being searched. Scans that need more wait for each other.
+    pub scan_bytes_max: u64,
     /// How long a query may take, not counting the time in which it waits for its reader; `None` for as long as it needs.
     /// Then it ends with what it has found, and its answer is partial.
     pub time_max: Option<Duration>,
@@ -47,6 +50,7 @@ impl Default for Config {
             tail_lag_bytes_max: 64 << 20,
             held_bytes_max: 128 << 20,
             opened_bytes_max: 512 << 20,
+            scan_bytes_max: u64::MAX,
             time_max: Some(Duration::from_secs(60)),
         }
     }
@@ -63,6 +67,7 @@ pub struct Engine {
     pub(crate) budget: Arc<Budget>,
     pub(crate) opened: Arc<Opened>,
     pub(crate) pieces: Pieces,
+    pub(crate) room: Arc<Room>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -84,8 +89,8 @@ impl Engine {
     ) -> Self {
         let budget = Budget::new(config.held_bytes_max, metrics.held_bytes.clone());
         let opened = metrics.opened(config.opened_bytes_max).into();
-        let pieces = Pieces::default();
-        Self { queue, shelf, pool, doors, config, metrics, budget, opened, pieces }
+        let (pieces, room) = (Pieces::default(), Arc::new(Room::new(config.scan_bytes_max)));
+        Self { queue, shelf, pool, doors, config, metrics, budget, opened, pieces, room }
     }
 
     /// Begins a search over what is there now.

@@ -32,6 +32,7 @@ mod opened;
 mod part;
 mod pool;
 mod request;
+mod room;
 mod search;
 mod spares;
 mod stats;
@@ -39,6 +40,7 @@ mod tail;
 mod unit;
 
 pub use bucksaw_scan::Level;
+pub use bucksaw_scan::{MEMORY_BYTES_MAX as AUTOMATA_BYTES_MAX, limit_memory as limit_automata};
 #[doc(hidden)]
 pub use cluster::read_anything;
 pub use cluster::{

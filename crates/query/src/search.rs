@@ -295,8 +295,9 @@ impl Search {
         let limit = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let (plan, cancel, pieces) = (Arc::clone(&self.plan), self.cancel.clone(), self.engine.pieces.clone());
         self.in_flight.insert(number, task.clone());
+        let bytes = task.unit.scan_bytes();
         self.dispatch
-            .launch(number, move || Part::find(&task.unit, &task.request, &plan, &cancel, limit, share, pieces));
+            .launch(number, bytes, move || Part::find(&task.unit, &task.request, &plan, &cancel, limit, share, pieces));
     }
 
     /// Up to where records may be handed out.

@@ -147,6 +147,10 @@ fn read(cursor: &mut Cursor, plan: &Plan, hits: &mut Hits, budget: &mut u64) -> 
     if view.end <= cursor.at {
         return true;
     }
+    // Each of many segments would give a frame else.
+    if *budget == 0 {
+        return false;
+    }
     let mut frames = view.frames(cursor.at);
     let mut bound: Option<(Labels, Bound)> = None;
     // What is broken cannot be walked from end to end; its whole frames can be read. Such a segment is closed and small.

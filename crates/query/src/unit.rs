@@ -29,6 +29,9 @@ pub(crate) enum Met<'a> {
 /// What is called for records.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(Met<'_>) -> ControlFlow<()>;
 
+/// What is read of a queue segment at a time, in bytes, frames of the greatest length aside.
+const FRAMES_BYTES: u64 = 512 << 10;
+
 /// Something to scan.
 #[derive(Clone, Debug)]
 pub(crate) enum Unit {
@@ -55,6 +58,14 @@ impl Unit {
     /// Bytes of its text.
     pub(crate) fn text_bytes(&self) -> u64 {
         self.reach().map_or(0, |reach| reach.text_bytes)
+    }
+
+    /// Memory, in bytes, that a scan of it takes, about: what is read, and what is unpacked of it.
+    pub(crate) fn scan_bytes(&self) -> u64 {
+        match self {
+            Self::Queue(view) => FRAMES_BYTES + view.reach.text_bytes.min(FRAMES_BYTES),
+            Self::Block(unit) => unit.scan_bytes(),
+        }
     }
 
     /// Hands over the chunks one after the other until the visitor has enough. What is damaged is named, and what is

@@ -48,8 +48,21 @@ const META_CACHE_BYTES: usize = 1 << 20;
 const CACHE_BYTES: usize = 8 << 20;
 
 /// Bytes of all caches of lazy DFAs of this module, of all queries of the process together. A search without a cache
-/// simulates the NFA.
-const CACHES_BYTES_MAX: usize = 128 << 20;
+/// simulates the NFA. A process-wide limit, because what it bounds is the memory of the process.
+static CACHES_BYTES_MAX: AtomicUsize = AtomicUsize::new(MEMORY_BYTES_MAX);
+
+/// The greatest limit, which holds unless [`limit_memory`] is called.
+pub const MEMORY_BYTES_MAX: usize = 128 << 20;
+
+/// Limits the memory that the searches of all queries of the process keep for states of automata, to at most
+/// [`MEMORY_BYTES_MAX`]. With less, large regexes are searched for more slowly. What is held already is not given back.
+pub fn limit_memory(bytes: usize) {
+    CACHES_BYTES_MAX.store(bytes.min(MEMORY_BYTES_MAX), Ordering::Relaxed);
+}
+
+fn caches_bytes_max() -> usize {
+    CACHES_BYTES_MAX.load(Ordering::Relaxed)
+}
 
 /// Texts that are simulated after a cache filled too quickly, before the DFA is tried again; twice as many each time.
 const PAUSE_TEXTS: u32 = 64;
@@ -69,7 +82,7 @@ pub(crate) struct Engine {
     idle: Mutex<Vec<Held>>,
 }
 
-/// A cache and its share of [`CACHES_BYTES_MAX`].
+/// A cache and its share of the memory of all caches.
 #[derive(Debug)]
 struct Held {
     cache: Box<Cache>,
@@ -81,7 +94,7 @@ struct Held {
 
 impl Held {
     fn new(dfa: &DFA) -> Option<Self> {
-        let room = |taken: usize| taken.checked_add(CACHE_BYTES).filter(|taken| *taken <= CACHES_BYTES_MAX);
+        let room = |taken: usize| taken.checked_add(CACHE_BYTES).filter(|taken| *taken <= caches_bytes_max());
         CACHES_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
         Some(Self { cache: Box::new(dfa.create_cache()), paused: 0, pause: PAUSE_TEXTS })
     }
@@ -162,7 +175,7 @@ impl Engine {
             found
         };
         // Where caches are scarce, each is free for others in between.
-        if CACHES_BYTES.load(Ordering::Relaxed) <= CACHES_BYTES_MAX / 2 || held.paused > 0 {
+        if CACHES_BYTES.load(Ordering::Relaxed) <= caches_bytes_max() / 2 || held.paused > 0 {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(held);
         }
         found
@@ -368,7 +381,7 @@ mod tests {
         text.extend_from_slice(b"17");
         for (at, engine) in engines.iter().enumerate() {
             assert_eq!(engine.is_match(&text, &Watch::never()), at == 1 || at == 17, "{at}");
-            assert!(CACHES_BYTES.load(Ordering::Relaxed) <= CACHES_BYTES_MAX);
+            assert!(CACHES_BYTES.load(Ordering::Relaxed) <= MEMORY_BYTES_MAX);
         }
     }
 

@@ -61,6 +61,7 @@ mod text;
 mod watch;
 
 pub use bound::{Bound, Found, Matcher};
+pub use engine::{MEMORY_BYTES_MAX, limit_memory};
 pub use error::CompileError;
 pub use level::Level;
 pub use plan::Plan;

@@ -12,7 +12,7 @@ use tracing::debug;
 
 use crate::gather::{input_error, merge_error};
 use crate::merge::{Merge, MergeError, Output};
-use crate::plan::{Candidate, Plan, plan};
+use crate::plan::{Bounds, Candidate, Plan, plan};
 use crate::shelf::{Draft, Shelf, StoreError};
 use crate::stored::Stored;
 use crate::unit::{Inputs, Unit};
@@ -51,7 +51,7 @@ impl Shelf {
         let segments = self.segments();
         let sound = segments.iter().filter(|segment| segment.broken_blocks() == 0 && !segment.reach().is_empty());
         let candidates: Vec<Candidate> = sound.map(|segment| self.candidate(segment)).collect();
-        let Plan { chosen, due_bytes } = plan(&candidates, self.config.segment_bytes, self.room_for_merging());
+        let Plan { chosen, due_bytes } = plan(&candidates, self.bounds());
         self.debt.set_due(due_bytes);
         let inputs: Vec<Arc<Stored>> =
             segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
@@ -146,6 +146,16 @@ impl Shelf {
         let Reach { low, high, text_bytes, .. } = *segment.reach();
         // The blocks of a smaller one are too small to stay as they are.
         let repack = segment.is_quick(self.config.quick()) && text_bytes >= self.config.full_block();
-        Candidate { id: segment.id(), low, high, text_bytes, file_bytes: segment.file_bytes(), repack }
+        let blocks = segment.footer().blocks.iter();
+        let open_bytes = blocks.map(|block| block.reach.text_bytes + block.packed_bytes()).max().unwrap_or(0);
+        Candidate { id: segment.id(), low, high, text_bytes, file_bytes: segment.file_bytes(), open_bytes, repack }
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            target_bytes: self.config.segment_bytes,
+            open_bytes_max: self.config.merge_bytes_max,
+            room_bytes: self.room_for_merging(),
+        }
     }
 }

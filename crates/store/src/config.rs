@@ -11,6 +11,10 @@ use crate::repair;
 pub struct Config {
     /// Bytes of text that are gathered into one segment, and that compaction aims at.
     pub segment_bytes: u64,
+    /// Bytes of text that are gathered at once, where that is less: frames whose times overlap are in memory together.
+    pub gather_bytes: u64,
+    /// Memory for the blocks that one merge has open at a time, in bytes. Segments that need more stay as they are.
+    pub merge_bytes_max: u64,
     /// Pending segments are gathered at this age even when they are few. They can be searched all the while, so there is
     /// no hurry but for `fast` records, which a power cut could take until then.
     pub gather_age: Duration,
@@ -46,6 +50,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             segment_bytes: 128 << 20,
+            gather_bytes: 128 << 20,
+            merge_bytes_max: u64::MAX,
             gather_age: Duration::from_secs(10),
             block_bytes: 16 << 20,
             codec_quick: Codec::Lz4,
@@ -66,6 +72,11 @@ impl Config {
     /// Bytes of text of a full block: no more than of a full segment.
     pub(crate) fn full_block(&self) -> u64 {
         self.block_bytes.min(self.segment_bytes)
+    }
+
+    /// Bytes of text that are gathered at once.
+    pub(crate) fn gathered(&self) -> u64 {
+        self.gather_bytes.min(self.segment_bytes)
     }
 
     /// The codec whose blocks are packed anew, if there is one.

@@ -37,7 +37,7 @@ impl Shelf {
     /// When what waits in a queue is worth being gathered.
     #[must_use]
     pub fn due(&self) -> Due {
-        Due { text_bytes: self.config.segment_bytes, age: self.config.gather_age }
+        Due { text_bytes: self.config.gathered(), age: self.config.gather_age }
     }
 
     /// Whether [`Self::gather`] would take something now. Costs next to nothing.
@@ -96,7 +96,7 @@ impl Shelf {
         // A client that waits is owed no less than one that asks.
         let turns =
             if backlog.awaited { self.gather_aside.begin_awaited() } else { self.gather_aside.begin(&is_pressed) };
-        let behind = backlog.text_bytes >= BEHIND_SEGMENTS * self.config.segment_bytes
+        let behind = backlog.text_bytes >= BEHIND_SEGMENTS * self.config.gathered()
             || backlog.oldest >= BEHIND_AGES * self.config.gather_age;
         let small = text_bytes < self.config.full_block();
         let quick = (backlog.awaited || behind || small) && !self.is_tight(text_bytes);

@@ -39,7 +39,7 @@ impl Shelf {
             merge_aside: aside(),
             repair_aside: aside(),
             debt: Debt::new(config.debt_bytes_max, metrics.debt_bytes.clone()),
-            batch: Batch::new(config.segment_bytes),
+            batch: Batch::new(config.gathered()),
             foreground,
             doors,
             dir: dir.to_owned(),

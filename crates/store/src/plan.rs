@@ -38,6 +38,8 @@ pub(crate) struct Candidate {
     pub(crate) text_bytes: u64,
     /// Bytes of its file. A merge needs about the bytes of its inputs while these are still there.
     pub(crate) file_bytes: u64,
+    /// Memory, in bytes, of its largest block while that is open.
+    pub(crate) open_bytes: u64,
     /// Whether it is worth to be packed anew, though it is merged with no other.
     pub(crate) repack: bool,
 }
@@ -52,21 +54,35 @@ pub(crate) struct Plan {
     pub(crate) due_bytes: u64,
 }
 
-/// Plans. `segments` are sorted by `low`. There is room for files of `room_bytes`: what takes more is neither chosen nor due,
-/// because it cannot be done.
-pub(crate) fn plan(segments: &[Candidate], target_bytes: u64, room_bytes: u64) -> Plan {
-    let deep = overlap(segments, room_bytes);
-    let (flat, due_bytes) = neighbours(segments, target_bytes, room_bytes);
+/// What a merge may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Bytes of text of a full segment.
+    pub(crate) target_bytes: u64,
+    /// Memory, in bytes, of the blocks that are open at a time: one of each segment.
+    pub(crate) open_bytes_max: u64,
+    /// Room on the disk, in bytes.
+    pub(crate) room_bytes: u64,
+}
+
+/// Plans. `segments` are sorted by `low`. One for which there is no room, or with a block that does not fit into memory by
+/// itself, is neither chosen nor due, because nothing can be done about it.
+pub(crate) fn plan(segments: &[Candidate], bounds: Bounds) -> Plan {
+    let fitting = segments.iter().filter(|segment| together(std::slice::from_ref(segment), bounds) == 1);
+    let fitting: Vec<Candidate> = fitting.copied().collect();
+    let segments = fitting.as_slice();
+    let deep = overlap(segments, bounds);
+    let (flat, due_bytes) = neighbours(segments, bounds);
     let of_deep = deep.iter().flatten().filter(|segment| !segment.repack).map(|segment| segment.text_bytes).sum();
-    let quick = segments.iter().filter(|segment| segment.repack && segment.file_bytes <= room_bytes);
+    let quick = segments.iter().filter(|segment| segment.repack);
     let due_bytes = due_bytes.max(of_deep) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
     let newest = quick.max_by_key(|segment| segment.high).map(|segment| vec![*segment]);
     let chosen = deep.or(flat).or(newest).unwrap_or_default();
     Plan { chosen: chosen.iter().map(|segment| segment.id).collect(), due_bytes }
 }
 
-/// Of the segments over the moment that most of them cover, the smallest tier, as much of it as there is room for.
-fn overlap(segments: &[Candidate], room_bytes: u64) -> Option<Vec<Candidate>> {
+/// Of the segments over the moment that most of them cover, the smallest tier, as much of it as one merge may read.
+fn overlap(segments: &[Candidate], bounds: Bounds) -> Option<Vec<Candidate>> {
     let mut open: Vec<Candidate> = Vec::new();
     let mut deepest: Vec<Candidate> = Vec::new();
     for segment in segments {
@@ -83,31 +99,35 @@ fn overlap(segments: &[Candidate], room_bytes: u64) -> Option<Vec<Candidate>> {
     (0..deepest.len()).find_map(|start| {
         let rest = deepest.get(start..)?;
         let largest = rest.first()?.text_bytes.saturating_mul(TIER);
-        let mut left = room_bytes;
-        let mut fits = |segment: &Candidate| {
-            let rest = left.checked_sub(segment.file_bytes);
-            left = rest.unwrap_or_default();
-            rest.is_some()
-        };
-        let alike = rest.iter().take(INPUTS_MAX).take_while(|segment| segment.text_bytes <= largest && fits(segment));
-        let alike = alike.count();
+        let most = together(rest, bounds);
+        let alike = rest.iter().take(most).take_while(|segment| segment.text_bytes <= largest).count();
         rest.get(..alike).filter(|tier| tier.len() >= RUN_MIN).map(<[Candidate]>::to_vec)
     })
 }
 
+/// How many of the first segments one merge may read: their blocks fit into memory, and what it writes onto the disk.
+fn together(segments: &[Candidate], bounds: Bounds) -> usize {
+    let (mut open, mut files) = (0_u64, 0_u64);
+    let fits = |segment: &&Candidate| {
+        open = open.saturating_add(segment.open_bytes);
+        files = files.saturating_add(segment.file_bytes);
+        open <= bounds.open_bytes_max && files <= bounds.room_bytes
+    };
+    segments.iter().take(INPUTS_MAX).take_while(fits).count()
+}
+
 /// The cheapest run of small neighbours, and the bytes of all that are in any and would not be packed anew without it.
-fn neighbours(segments: &[Candidate], target_bytes: u64, room_bytes: u64) -> (Option<Vec<Candidate>>, u64) {
+fn neighbours(segments: &[Candidate], bounds: Bounds) -> (Option<Vec<Candidate>>, u64) {
     let mut best: Option<(u64, &[Candidate])> = None;
     let (mut due_bytes, mut due_to) = (0, 0);
     for start in 0..segments.len() {
         let Some(rest) = segments.get(start..) else { break };
-        let (mut sum, mut largest, mut files) = (0, 0, 0);
+        let (mut sum, mut largest) = (0, 0);
         let mut longest = None;
-        for (at, segment) in rest.iter().enumerate().take(INPUTS_MAX) {
+        for (at, segment) in rest.iter().enumerate().take(together(rest, bounds)) {
             sum += segment.text_bytes;
-            files += segment.file_bytes;
             largest = largest.max(segment.text_bytes);
-            if sum > target_bytes || files > room_bytes {
+            if sum > bounds.target_bytes {
                 break;
             }
             if at + 1 >= RUN_MIN && largest <= sum - largest {
@@ -136,10 +156,16 @@ mod tests {
 
     const TARGET: u64 = 128 << 20;
 
+    /// A plan with memory without limit.
+    fn plan(segments: &[Candidate], target_bytes: u64, room_bytes: u64) -> Plan {
+        super::plan(segments, Bounds { target_bytes, open_bytes_max: u64::MAX, room_bytes })
+    }
+
     fn candidate(number: u64, low: u64, high: u64, text_bytes: u64) -> Candidate {
         let at = |ms| Id::first_at(Millis(ms));
         let id = Id::new(Millis(1), Producer::new(number), 0);
-        Candidate { id, low: at(low), high: at(high), text_bytes, file_bytes: text_bytes / 10, repack: false }
+        let (file_bytes, open_bytes) = (text_bytes / 10, text_bytes.min(1 << 20));
+        Candidate { id, low: at(low), high: at(high), text_bytes, file_bytes, open_bytes, repack: false }
     }
 
     /// Segments of `bytes` one after the other, `count` times, merged as planned. Returns how many are left and how many
@@ -222,6 +248,25 @@ mod tests {
         let mut mixed = small(9);
         mixed[5].text_bytes = TARGET;
         assert_eq!(plan(&mixed, TARGET, u64::MAX).due_bytes, 5_000);
+    }
+
+    #[test]
+    fn blocks_that_are_open_together_fit_into_memory() {
+        let deep: Vec<Candidate> = (0..20).map(|number| candidate(number, 0, 100, TARGET)).collect();
+        let flat: Vec<Candidate> = (0..20).map(|number| candidate(number, number * 9, number * 9, 2 << 20)).collect();
+        let chosen = |segments: &[Candidate], open_bytes_max| {
+            super::plan(segments, Bounds { target_bytes: TARGET, open_bytes_max, room_bytes: u64::MAX }).chosen.len()
+        };
+        for segments in [&deep, &flat] {
+            assert_eq!(chosen(segments, u64::MAX), 16);
+            assert_eq!(chosen(segments, 6 << 20), 6);
+            assert_eq!(chosen(segments, 3 << 20), 0, "so few are not worth it");
+        }
+        let mut mixed = flat.clone();
+        mixed[0].open_bytes = 40 << 20;
+        assert_eq!(chosen(&mixed, 32 << 20), 16, "the others are merged without it");
+        let quick = [Candidate { repack: true, ..deep[0] }];
+        assert_eq!((chosen(&quick, 1 << 20), chosen(&quick, 1 << 19)), (1, 0));
     }
 
     #[test]

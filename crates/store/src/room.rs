@@ -54,7 +54,7 @@ impl Shelf {
     /// Bytes of text to take from the queues at once.
     pub(crate) fn room_for_gathering(&self) -> u64 {
         // Half of the room, because the last segment that is taken goes beyond it.
-        self.config.segment_bytes.min(self.free_bytes() / 2).min(self.batch.bytes()).max(1)
+        self.config.gathered().min(self.free_bytes() / 2).min(self.batch.bytes()).max(1)
     }
 
     /// Bytes of files that may be merged at once.

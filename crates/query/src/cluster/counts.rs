@@ -24,8 +24,8 @@ const SHOW_EVERY: Duration = Duration::from_millis(100);
 /// Stretches of a mere count, which bound the ids that are kept at a time.
 const COUNT_BUCKETS: usize = 64;
 
-/// Memory for ids, in bytes, beyond which nodes that are ahead wait for the others.
-const AHEAD_BYTES_MAX: usize = 32 << 20;
+/// Of the memory of queries, the part for ids beyond which nodes that are ahead wait for the others.
+const AHEAD_PART: u64 = 4;
 
 #[derive(Default)]
 struct Lane {
@@ -43,6 +43,8 @@ struct Counts {
     total: Total,
     /// Stretches that all are past.
     passed: usize,
+    /// Memory for ids beyond which nodes that are ahead wait for the others.
+    ahead_bytes_max: usize,
 }
 
 impl Scatter {
@@ -73,7 +75,8 @@ impl Scatter {
         let grid = Grid::new(request, division);
         let total = Total::new(grid, self.serving.engine().budget.account().force(0));
         let lanes = sources.into_iter().map(|source| Lane { source, ..Lane::default() }).collect();
-        let mut counts = Counts { lanes, coverage, grid, total, passed: 0 };
+        let ahead_bytes_max = usize::try_from(self.engine().config.held_bytes_max / AHEAD_PART).unwrap_or(usize::MAX);
+        let mut counts = Counts { lanes, coverage, grid, total, passed: 0, ahead_bytes_max };
         let clock = &self.watch.clock;
         let mut shown = clock.uptime();
         while let Some((node, heard)) = counts.hear().await {
@@ -100,7 +103,7 @@ impl Counts {
         if self.lanes.iter().all(|lane| lane.source.is_none()) {
             return None;
         }
-        let crowded = self.total.seen_bytes() > AHEAD_BYTES_MAX;
+        let crowded = self.total.seen_bytes() > self.ahead_bytes_max;
         let (lanes, passed) = (&mut self.lanes, self.passed);
         let heard = poll_fn(|context| {
             for (node, lane) in lanes.iter_mut().enumerate() {

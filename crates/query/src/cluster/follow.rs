@@ -25,8 +25,8 @@ use super::source::{Heard, Source, senseless};
 use crate::request::Request;
 use crate::stats::Why;
 
-/// Ids that are remembered.
-const REMEMBERED: usize = 1 << 16;
+/// Of the memory of queries, a follower remembers an id for each so many bytes: 65,536 of 128 MB.
+const BYTES_PER_REMEMBERED: u64 = 2_048;
 
 /// A node that was lost is asked again so often.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
@@ -93,7 +93,8 @@ enum Event {
 impl Follow {
     pub(super) fn start(scatter: &Arc<Scatter>, request: &Request) -> Self {
         let question = Question::new(request).encode();
-        let (lanes, remembered, told) = (BTreeMap::new(), Remembered::default(), VecDeque::new());
+        let remembered = Remembered::new(scatter.engine().config.held_bytes_max / BYTES_PER_REMEMBERED);
+        let (lanes, told) = (BTreeMap::new(), VecDeque::new());
         let mut follow = Self { scatter: Arc::clone(scatter), question, lanes, look: None, remembered, told };
         follow.look_around(true);
         follow
@@ -197,13 +198,19 @@ impl Follow {
 }
 
 /// The ids that came last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Remembered {
+    most: usize,
     ids: BTreeSet<Id>,
     order: VecDeque<Id>,
 }
 
 impl Remembered {
+    /// Nothing yet, and so many ids at most.
+    fn new(most: u64) -> Self {
+        Self { most: usize::try_from(most).unwrap_or(usize::MAX), ids: BTreeSet::new(), order: VecDeque::new() }
+    }
+
     /// The records of a batch that did not come before.
     fn new_of(&mut self, batch: &Arc<Batch>) -> Vec<Stretch> {
         let mut new: Vec<Stretch> = Vec::new();
@@ -212,7 +219,7 @@ impl Remembered {
                 continue;
             }
             self.order.push_back(*id);
-            if self.order.len() > REMEMBERED
+            if self.order.len() > self.most
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.ids.remove(&oldest);

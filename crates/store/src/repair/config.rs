@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Config {
     /// Bytes of files that it reads and sends in a second, at most, over a window and the rest after it.
     pub bytes_per_second: u64,
+    /// Bytes of text that are compared and sent at a time, about: blocks whose times overlap are in memory together.
+    pub window_bytes: u64,
     /// When a pass has ended, the next one begins after so long.
     pub period: Duration,
     /// A store that is down, or has left, for so long is taken for lost. Shorter than a restart takes, each restart copies
@@ -23,6 +25,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             bytes_per_second: 32 << 20,
+            window_bytes: 32 << 20,
             period: Duration::from_secs(24 * 3600),
             lost_after: Duration::from_secs(60),
             margin: Duration::from_secs(10),

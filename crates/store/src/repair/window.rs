@@ -16,9 +16,6 @@ pub(crate) struct Window {
 /// Records of one window, about.
 const RECORDS_MAX: u64 = 1 << 18;
 
-/// Bytes of text of one window, about.
-pub(crate) const TEXT_BYTES_MAX: u64 = 32 << 20;
-
 /// A block, as far as windows go by it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
@@ -117,7 +114,7 @@ impl Shelf {
 
     /// The blocks on the shelf.
     pub(crate) fn extents(&self) -> Vec<Extent> {
-        let text_bytes_max = TEXT_BYTES_MAX.min(self.config.segment_bytes).max(1);
+        let text_bytes_max = self.config.repair.window_bytes.min(self.config.segment_bytes).max(1);
         let segments = self.segments();
         let blocks = segments.iter().flat_map(|segment| &segment.footer().blocks);
         let extent = |reach: &bucksaw_segment::Reach| {

@@ -1,0 +1,287 @@
+//! How much memory the node may use, and what each part of it may have of that.
+//!
+//! The limit is the least of what the control groups, the address space and the machine allow, or what `--memory-limit`
+//! says. All budgets follow from it, in [`Plan::of`]. On a machine with 8 GB or more they are at their greatest.
+//!
+//! Invariant: the parts of a plan, taken together, are within its limit.
+
+#[cfg(target_os = "linux")]
+mod allocator;
+mod cgroup;
+
+use std::path::Path;
+
+use anyhow::bail;
+use rustix::process::{Resource, getrlimit};
+use tracing::info;
+
+use crate::print::human_bytes;
+use crate::values::ByteSize;
+
+const KB: u64 = 1 << 10;
+const MB: u64 = 1 << 20;
+const GB: u64 = 1 << 30;
+
+/// A node does not start with less.
+pub(super) const LEAST: u64 = 128 * MB;
+
+/// From here on the memory of scans and merges is bounded by the number of threads alone.
+const AMPLE: u64 = 4 * GB;
+
+/// The program itself, its runtimes and stacks, the footers of stored segments, and what an allocator cannot give back.
+#[cfg(test)]
+const OWN: u64 = 18 * MB;
+
+/// One answer on its way to a reader who stalls; one follower.
+#[cfg(test)]
+const ANSWER: u64 = 2 * MB;
+#[cfg(test)]
+const FOLLOWER: u64 = 2 * MB;
+
+/// Listeners for lines, of which each has a budget for unfinished lines and one for unfinished frames.
+#[cfg(test)]
+const LINE_BUDGETS: u64 = 2 * 3;
+
+/// A block takes so many times its text while it is packed: the text twice, and its columns.
+#[cfg(test)]
+const PACKING: u64 = 4;
+
+/// Gathering, merging and repair may each pack a block.
+#[cfg(test)]
+const PACKERS: u64 = 3;
+
+/// The limit, and what sets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) bytes: u64,
+    /// Names it in a sentence: "the memory of the machine".
+    pub(super) from: String,
+}
+
+/// What each part of the node may have, in bytes unless its name says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// What queries have found and their readers have not read.
+    pub(super) held: u64,
+    /// Opened blocks that are kept.
+    pub(super) opened: u64,
+    /// Blocks and frames that are being searched.
+    pub(super) scans: u64,
+    /// States of automata.
+    pub(super) automata: u64,
+    /// HTTP bodies that are being taken in.
+    pub(super) bodies: u64,
+    /// Unfinished lines of one listener, and as much for unfinished frames.
+    pub(super) partial: u64,
+    /// Records that wait for a sync.
+    pub(super) unsynced: u64,
+    /// Text that is gathered at once.
+    pub(super) gather: u64,
+    /// The largest segment of the queue.
+    pub(super) queue_segment: u64,
+    /// Blocks that a merge has open.
+    pub(super) merge: u64,
+    /// Text that repair compares at a time.
+    pub(super) repair: u64,
+    /// Text of a block.
+    pub(super) block: u64,
+    /// How many queries are worked on.
+    pub(super) queries: usize,
+    /// How many answers are being read.
+    pub(super) answers: usize,
+    /// How many clients follow.
+    pub(super) followers: usize,
+    /// How many HTTP bodies are worked on.
+    pub(super) ingests: usize,
+    /// How many connections the HTTP listener may hold, and one listener for lines.
+    pub(super) http_connections: usize,
+    pub(super) line_connections: usize,
+    /// How many threads a runtime may have for work that waits.
+    pub(super) blocking_threads: usize,
+}
+
+impl Plan {
+    /// The parts of a limit. No limit below [`LEAST`] counts.
+    pub(super) fn of(limit: u64) -> Self {
+        let limit = limit.max(LEAST);
+        let part = |divisor: u64, most: u64| (limit / divisor).min(most);
+        let number = |each: u64, most: usize| usize::try_from(limit / each).unwrap_or(most).min(most);
+        let ample = |bytes: u64| if limit < AMPLE { bytes } else { u64::MAX };
+        Self {
+            held: part(32, 128 * MB),
+            opened: if limit < GB { limit / 64 } else { part(8, GB) },
+            scans: ample(limit / 16),
+            automata: part(16, 128 * MB),
+            bodies: part(4, 64 * MB),
+            partial: part(128, 64 * MB),
+            unsynced: part(64, 32 * MB),
+            gather: part(32, 128 * MB),
+            queue_segment: part(16, 16 * MB),
+            merge: ample(limit / 32),
+            repair: part(64, 32 * MB),
+            block: part(128, 16 * MB),
+            queries: number(32 * MB, 16),
+            answers: number(32 * MB, 64),
+            followers: number(32 * MB, 256),
+            ingests: number(8 * MB, 32),
+            http_connections: number(512 * KB, 8_192),
+            line_connections: number(128 * KB, 10_000),
+            blocking_threads: number(4 * MB, 128),
+        }
+    }
+
+    /// All parts together, in bytes; those without a limit as what a few threads need.
+    #[cfg(test)]
+    fn sum(&self) -> u64 {
+        let scans = self.scans.min(GB / 2);
+        let store = self.gather + self.queue_segment + self.merge.min(GB / 4) + self.repair;
+        OWN + self.held
+            + self.opened
+            + scans
+            + self.automata
+            + self.bodies
+            + self.partial * LINE_BUDGETS
+            + self.unsynced
+            + store
+            + self.block * PACKING * PACKERS
+            + self.answers as u64 * ANSWER
+            + self.followers as u64 * FOLLOWER
+    }
+}
+
+/// The limit that holds, given what `--memory-limit` says. Refuses one with which the node would not work or be killed.
+/// To be called first of all: the program may be started once more.
+pub(super) fn limit(told: Option<ByteSize>) -> anyhow::Result<Limit> {
+    let found = found();
+    let limit = decide(told.map(|size| size.0), found)?;
+    #[cfg(target_os = "linux")]
+    allocator::restart_for(limit.bytes);
+    info!(limit = %human_bytes(limit.bytes), from = limit.from, "memory");
+    Ok(limit)
+}
+
+fn decide(told: Option<u64>, found: Limit) -> anyhow::Result<Limit> {
+    let least = human_bytes(LEAST);
+    if found.bytes < LEAST {
+        bail!(
+            "{} allows {}, and a node needs at least {least}: raise the limit of the container or service",
+            found.from,
+            human_bytes(found.bytes)
+        );
+    }
+    match told {
+        None => Ok(found),
+        Some(told) if told < LEAST => {
+            bail!("--memory-limit is {}, and a node needs at least {least}: give it more", human_bytes(told))
+        }
+        Some(told) if told > found.bytes => bail!(
+            "--memory-limit is {}, and {} allows {}: the kernel would kill a node that uses more; lower --memory-limit, or leave it out",
+            human_bytes(told),
+            found.from,
+            human_bytes(found.bytes)
+        ),
+        Some(told) => Ok(Limit { bytes: told, from: "--memory-limit".to_owned() }),
+    }
+}
+
+/// The least limit that this process has.
+fn found() -> Limit {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    let machine = Limit { bytes: system.total_memory(), from: "the memory of the machine".to_owned() };
+    // Where a machine does not tell, there is as much as any plan makes use of.
+    let machine = if machine.bytes == 0 { Limit { bytes: 8 * GB, ..machine } } else { machine };
+    let text = |path: &str| read(Path::new(path)).unwrap_or_default();
+    let group = cgroup::limit(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"), read);
+    let group = group.map(|limit| Limit { bytes: limit.bytes, from: limit.file.display().to_string() });
+    let space = getrlimit(Resource::As).current;
+    let space = space.map(|bytes| Limit { bytes, from: "the limit of the address space (ulimit -v)".to_owned() });
+    [group, space]
+        .into_iter()
+        .flatten()
+        .fold(machine, |least, limit| if limit.bytes < least.bytes { limit } else { least })
+}
+
+/// Memory of the process that no file stands behind, in bytes; `None` where that cannot be told.
+pub(super) fn used() -> Option<u64> {
+    let status = read(Path::new("/proc/self/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * KB)
+}
+
+// The files of the kernel are those of no simulated machine.
+fn read(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn parts_are_within_the_limit() {
+        let check = |limit: u64| {
+            let plan = Plan::of(limit);
+            assert!(plan.sum() <= limit, "{limit}: {} of {plan:?}", plan.sum());
+            assert!(plan.queries > 1 && plan.answers > 1 && plan.block >= MB, "{limit}: {plan:?}");
+        };
+        (0..4_000).for_each(|step| check(LEAST + step * 3 * MB));
+        check(u64::MAX);
+        proptest!(|(limit in LEAST..64 * GB)| check(limit));
+    }
+
+    #[test]
+    fn a_large_machine_has_all_that_is_of_use() {
+        let api = bucksaw_api::Config::default();
+        let query = bucksaw_query::Config::default();
+        let (store, ingest) = (bucksaw_store::Config::default(), bucksaw_ingest::Config::default());
+        let sources = bucksaw_sources::Config::default();
+        for limit in [8 * GB, 9 * GB, 1 << 50] {
+            let plan = Plan::of(limit);
+            assert_eq!((plan.held, plan.opened, plan.scans), (query.held_bytes_max, GB, query.scan_bytes_max));
+            assert_eq!((plan.automata, plan.bodies), (bucksaw_scan_max(), api.bodies_bytes_max as u64));
+            assert_eq!((plan.partial, plan.unsynced), (sources.partial_bytes_max as u64, ingest.unsynced_bytes_max));
+            assert_eq!((plan.gather, plan.queue_segment), (store.gather_bytes, ingest.segment_bytes_max));
+            assert_eq!((plan.merge, plan.repair), (store.merge_bytes_max, store.repair.window_bytes));
+            assert_eq!(plan.block, store.block_bytes);
+            assert_eq!((plan.queries, plan.answers, plan.followers), (api.queries_max, api.answers_max, api.tails_max));
+            assert_eq!((plan.ingests, plan.http_connections), (api.ingests_max, api.connections_max));
+            assert_eq!((plan.line_connections, plan.blocking_threads), (sources.connections_max, 128));
+        }
+    }
+
+    fn bucksaw_scan_max() -> u64 {
+        bucksaw_query::AUTOMATA_BYTES_MAX as u64
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_kept_is_refused() {
+        let check = |told: Option<u64>, found: u64, want: Result<(u64, &str), &[&str]>| {
+            let found = Limit { bytes: found, from: "/a/memory.max".to_owned() };
+            match (decide(told, found), want) {
+                (Ok(limit), Ok((bytes, from))) => assert_eq!((limit.bytes, limit.from.as_str()), (bytes, from)),
+                (Err(error), Err(words)) => {
+                    let said = error.to_string();
+                    words.iter().for_each(|word| assert!(said.contains(word), "{word}: {said}"));
+                }
+                (got, want) => panic!("{told:?}: {got:?}, and not {want:?}"),
+            }
+        };
+        check(None, LEAST, Ok((LEAST, "/a/memory.max")));
+        check(None, LEAST - 1, Err(&["/a/memory.max allows", "needs at least 128"]));
+        check(None, 64 * MB, Err(&["64", "raise the limit"]));
+        check(Some(GB), 2 * GB, Ok((GB, "--memory-limit")));
+        check(Some(2 * GB), 2 * GB, Ok((2 * GB, "--memory-limit")));
+        check(Some(2 * GB + 1), 2 * GB, Err(&["--memory-limit", "/a/memory.max", "kill"]));
+        check(Some(64 * MB), 2 * GB, Err(&["--memory-limit is 64", "needs at least 128"]));
+        check(Some(GB), 64 * MB, Err(&["/a/memory.max allows 64"]));
+    }
+
+    #[test]
+    fn this_process_has_a_limit_and_uses_some() {
+        assert!(found().bytes > 0);
+        assert!(used().is_none_or(|bytes| bytes > 0));
+    }
+}

@@ -1,0 +1,202 @@
+//! Whether a node keeps within a memory limit: everything that takes memory at the same time, in a control group.
+//!
+//! Each node is in a group of its own, so a node that needs more than the limit is killed by the kernel, which ends the
+//! run. What was acknowledged is counted at the end.
+
+mod load;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use crate::cgroup::{Cgroup, Usage};
+use crate::fleet::{self, Common, Node, Role};
+use crate::http::get;
+use crate::watch::{Metrics, count};
+use load::{Corpus, Load};
+
+/// How often the groups are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long the queue may take to be empty, and copies to be restored, when the load has ended.
+const SETTLE_MAX: Duration = Duration::from_secs(600);
+
+/// How it is measured.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// The program.
+    pub bucksaw: PathBuf,
+    /// The limit of each node, in bytes.
+    pub limit: u64,
+    /// How long the load lasts.
+    pub time: Duration,
+    /// One node alone, or three that keep each record twice, of which one loses its disk.
+    pub nodes: usize,
+    /// Connections that hold an unfinished line.
+    pub connections: usize,
+    /// Only these kinds of clients; all when empty.
+    pub only: Vec<String>,
+    /// Further arguments of the nodes.
+    pub more: Vec<String>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+struct Figures {
+    accepted_mb: f64,
+    /// The most, of any node: anonymous memory, and all that counted.
+    rss_mb: f64,
+    used_mb: f64,
+    answers: u64,
+    refused: u64,
+    bombs: u64,
+    acknowledged: u64,
+    restored_s: f64,
+}
+
+/// Measures, and returns a table of comma-separated values.
+///
+/// # Errors
+/// When there are no control groups, when a node is killed, and when a record that was acknowledged is missing.
+pub fn limit_memory(memory: &Memory) -> anyhow::Result<String> {
+    let home = tempfile::tempdir().context("no temporary directory")?;
+    let copies = if memory.nodes > 1 { 2 } else { 1 };
+    let common = Common::new(&memory.bucksaw, home.path(), copies, false)?;
+    let (mut nodes, mut groups) = (Vec::new(), Vec::new());
+    for place in 0..memory.nodes {
+        let mut node = Node::new(&common, Role::Both, place + 1, place as u8)?;
+        let group = Cgroup::of_memory(&format!("memory-{}", place + 1), memory.limit, &common.minder)?;
+        node.cgroup = Some(group.procs());
+        if memory.nodes == 1 {
+            node.join = node.ip;
+        }
+        // The usual sizes: those for small runs would hide what large ones take.
+        node.segments = vec!["--segment-max-age".into(), "3s".into()];
+        node.more.clone_from(&memory.more);
+        nodes.push(node);
+        groups.push(group);
+    }
+    fleet::start(&mut nodes)?;
+    let corpus = Arc::new(Corpus::generate(&memory.bucksaw)?);
+    let at = nodes.iter().map(Node::http).zip(nodes.iter().map(Node::durable)).collect();
+    let load = Load::start(&corpus, at, memory.connections, &memory.only);
+    let mut figures = Figures::default();
+    let watched = watch(&mut nodes, &groups, memory.time, &mut figures, |_| false);
+    load.stop();
+    watched?;
+    let counts = load.finish();
+    // All that was taken reaches the shelf.
+    let settled = |nodes: &[Node]| nodes.iter().all(|node| told(node, "bucksaw_ingest_pending_bytes") == Some(0.0));
+    watch(&mut nodes, &groups, SETTLE_MAX, &mut figures, settled)?;
+    figures.accepted_mb = nodes.iter().filter_map(|node| told(node, "bucksaw_ingest_bytes_total")).sum::<f64>() / 1e6;
+    if memory.nodes > 1 {
+        figures.restored_s = restore(&mut nodes, &groups, &mut figures)?;
+    }
+    let first = nodes.first().context("no node")?;
+    for (writer, acknowledged) in &counts.writers {
+        let until = Instant::now() + Duration::from_secs(60);
+        let found = loop {
+            match count(first.http(), &format!("writer%3D{writer}"), 0) {
+                Some(found) => break found,
+                None if Instant::now() > until => bail!("{writer}: no complete answer"),
+                None => thread::sleep(LOOK),
+            }
+        };
+        if found != *acknowledged {
+            bail!("{writer}: {acknowledged} records were acknowledged, and {found} are found");
+        }
+        figures.acknowledged += acknowledged;
+    }
+    (figures.answers, figures.refused, figures.bombs) = (counts.answers, counts.refused, counts.bombs);
+    nodes.iter_mut().try_for_each(Node::stop)?;
+    Ok(table(memory, &figures))
+}
+
+/// Looks at the nodes until `done`, or for so long. `done` may say that it takes too long only by the time.
+fn watch(
+    nodes: &mut [Node],
+    groups: &[Cgroup],
+    time: Duration,
+    figures: &mut Figures,
+    done: impl Fn(&[Node]) -> bool,
+) -> anyhow::Result<()> {
+    let (started, mut told_at) = (Instant::now(), Instant::now());
+    while started.elapsed() < time && !done(nodes) {
+        for (node, group) in nodes.iter_mut().zip(groups) {
+            let usage = group.usage()?;
+            note(figures, &usage);
+            if told_at.elapsed() > Duration::from_secs(5) {
+                eprintln!(
+                    "{} at {:.0} s: {:.0} MB anonymous (at most {:.0}), {:.0} MB in all",
+                    node.name,
+                    started.elapsed().as_secs_f64(),
+                    usage.anonymous as f64 / 1e6,
+                    figures.rss_mb,
+                    usage.all as f64 / 1e6
+                );
+            }
+            if let Some(status) = node.ended() {
+                let log = std::fs::read_to_string(node.log()).unwrap_or_default();
+                let last = log.lines().rev().take(5).collect::<Vec<_>>().join("\n");
+                bail!(
+                    "{} ended after {:.0} s with {status}, {} killed by the kernel, {:.0} MB anonymous at most:\n{last}",
+                    node.name,
+                    started.elapsed().as_secs_f64(),
+                    usage.killed,
+                    figures.rss_mb
+                );
+            }
+        }
+        if told_at.elapsed() > Duration::from_secs(5) {
+            told_at = Instant::now();
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+fn note(figures: &mut Figures, usage: &Usage) {
+    figures.rss_mb = figures.rss_mb.max(usage.anonymous as f64 / 1e6);
+    figures.used_mb = figures.used_mb.max(usage.most as f64 / 1e6);
+}
+
+/// Takes the disk of the last node away, and waits until it has as many records as before. Returns the seconds.
+fn restore(nodes: &mut [Node], groups: &[Cgroup], figures: &mut Figures) -> anyhow::Result<f64> {
+    let held = |nodes: &[Node]| nodes.iter().filter_map(crate::copies::held_by).sum::<u64>();
+    let before = held(nodes);
+    let last = nodes.last_mut().context("no node")?;
+    last.empty()?;
+    last.begin()?;
+    last.wait_ready()?;
+    let started = Instant::now();
+    watch(nodes, groups, SETTLE_MAX, figures, |nodes| held(nodes) >= before)?;
+    let after = held(nodes);
+    if after < before {
+        bail!("the stores hold {after} records after a repair, and held {before} before");
+    }
+    Ok(started.elapsed().as_secs_f64())
+}
+
+fn told(node: &Node, metric: &str) -> Option<f64> {
+    let answer = get(node.http(), "/metrics", Duration::from_secs(10)).ok().filter(|answer| answer.status == 200)?;
+    Some(Metrics::read(&String::from_utf8_lossy(&answer.body)).sum(metric))
+}
+
+fn table(memory: &Memory, figures: &Figures) -> String {
+    let mut text = "limit_mb,nodes,seconds,accepted_mb,anonymous_mb,used_mb,answers,refused,bombs,\
+                    acknowledged,restored_s\n"
+        .to_owned();
+    let Figures { accepted_mb, rss_mb, used_mb, answers, refused, bombs, acknowledged, restored_s } = figures;
+    let (limit, seconds) = (memory.limit as f64 / 1e6, memory.time.as_secs());
+    let _ = writeln!(
+        text,
+        "{limit:.0},{},{seconds},{accepted_mb:.0},{rss_mb:.0},{used_mb:.0},{answers},{refused},{bombs},\
+         {acknowledged},{restored_s:.0}",
+        memory.nodes
+    );
+    text
+}

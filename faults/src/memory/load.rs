@@ -1,0 +1,411 @@
+//! What takes memory, all at the same time.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use flate2::{Compression, write::GzEncoder};
+
+use crate::http::call;
+
+/// Text that is sent again and again.
+const CORPUS_BYTES: u64 = 32 << 20;
+
+/// Text of an HTTP batch, and what a gzip bomb unpacks to.
+const BATCH_BYTES: usize = 2 << 20;
+const BOMB_BYTES: usize = 1 << 30;
+
+/// The greatest record that nodes take, with its LF, and how many of them there are in a batch.
+const RECORD_BYTES: usize = 1 << 20;
+const RECORDS: usize = 8;
+
+/// How long an answer may take to begin or go on.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Clients of each kind.
+const BATCHES: usize = 3;
+const LINES: usize = 4;
+const LARGE: usize = 4;
+const STATED: usize = 2;
+const FOLLOWERS: usize = 8;
+const STALLED: usize = 6;
+
+/// Questions, asked without a pause, each by a client of its own.
+const QUESTIONS: [&str; 8] = [
+    "count?q=",
+    "count?q=%2F%28%3Fi%29%28%5Ba-z%5D%7B20%7D%29%7B20%7D%2F",
+    "query?format=raw&limit=1000000&q=%22GET%22",
+    "query?format=raw&q=%2F%5B%5Eq%5D%7B0%2C300%7Dz%7B0%2C300%7Derror%2F&limit=100000",
+    "histogram?buckets=100&q=error",
+    "query?q=&limit=1000000",
+    "query?q=&limit=100000&order=asc",
+    "fields?q=",
+];
+
+/// Lines as a fleet writes them.
+pub(super) struct Corpus {
+    /// Of about [`BATCH_BYTES`] each, with the number of their lines.
+    batches: Vec<(Vec<u8>, u64)>,
+    bomb: Vec<u8>,
+}
+
+impl Corpus {
+    pub(super) fn generate(bucksaw: &Path) -> anyhow::Result<Self> {
+        let mut child = Command::new(bucksaw)
+            .args(["generate", "--rate", "0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot generate lines")?;
+        let mut text = Vec::new();
+        child.stdout.take().context("no pipe")?.take(CORPUS_BYTES).read_to_end(&mut text)?;
+        // It would write for ever.
+        let _ = child.kill();
+        child.wait()?;
+        let mut batches = Vec::new();
+        let mut batch = Vec::new();
+        let mut lines = 0;
+        for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+            batch.extend_from_slice(line);
+            lines += 1;
+            if batch.len() >= BATCH_BYTES {
+                batches.push((std::mem::take(&mut batch), std::mem::take(&mut lines)));
+            }
+        }
+        let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+        let zeros = vec![0; 1 << 20];
+        for _ in 0..BOMB_BYTES / zeros.len() {
+            bomb.write_all(&zeros)?;
+        }
+        Ok(Self { batches, bomb: bomb.finish()? })
+    }
+
+    fn batch(&self, number: usize) -> &(Vec<u8>, u64) {
+        &self.batches[number % self.batches.len()]
+    }
+}
+
+/// What the clients saw.
+#[derive(Default)]
+pub(super) struct Counts {
+    /// Of each writer, the records that were acknowledged.
+    pub(super) writers: Vec<(String, u64)>,
+    /// Answers that were read to their end.
+    pub(super) answers: u64,
+    /// Calls that were told to come again.
+    pub(super) refused: u64,
+    /// Bombs that were refused.
+    pub(super) bombs: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    answers: AtomicU64,
+    refused: AtomicU64,
+    bombs: AtomicU64,
+    writers: Mutex<Vec<(String, u64)>>,
+}
+
+/// Clients at work.
+pub(super) struct Load {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    /// Starts all clients, spread over the nodes' addresses for HTTP and for lines.
+    pub(super) fn start(
+        corpus: &Arc<Corpus>,
+        nodes: Vec<(SocketAddr, SocketAddr)>,
+        connections: usize,
+        only: &[String],
+    ) -> Self {
+        let mut load = Self { shared: Arc::default(), threads: Vec::new() };
+        let wants = |kind: &str| only.is_empty() || only.iter().any(|wanted| wanted == kind);
+        let count = |kind: &str, count: usize| if wants(kind) { count } else { 0 };
+        let at = |number: usize| nodes[number % nodes.len()];
+        for number in 0..count("batches", BATCHES) {
+            let (corpus, http) = (Arc::clone(corpus), at(number).0);
+            let packed = number == 0;
+            load.writer(format!("batch{number}"), move |shared, name| {
+                post(shared, http, name, packed, "text/plain", |turn| {
+                    let (text, lines) = corpus.batch(turn + number * 5);
+                    (text.clone(), *lines)
+                })
+            });
+        }
+        for number in 0..count("lines", LINES) {
+            let (corpus, lines) = (Arc::clone(corpus), at(number).1);
+            load.writer(format!("lines{number}"), move |shared, name| stream(shared, lines, name, &corpus));
+        }
+        for number in 0..count("large", LARGE) {
+            let http = at(number).0;
+            load.writer(format!("large{number}"), move |shared, name| {
+                post(shared, http, name, false, "text/plain", large_records)
+            });
+        }
+        for number in 0..count("stated", STATED) {
+            let http = at(number).0;
+            load.writer(format!("stated{number}"), move |shared, name| {
+                post(shared, http, name, false, "application/x-ndjson", stated_times)
+            });
+        }
+        let (bombs, http) = (Arc::clone(corpus), at(0).0);
+        if wants("bombs") {
+            load.client(move |shared| bomb(shared, http, &bombs.bomb));
+        }
+        for (number, question) in QUESTIONS.iter().enumerate().take(count("questions", QUESTIONS.len())) {
+            let http = at(number).0;
+            load.client(move |shared| ask(shared, http, question));
+        }
+        for number in 0..count("followers", FOLLOWERS) {
+            let http = at(number).0;
+            load.client(move |shared| follow(shared, http));
+        }
+        for number in 0..count("stalled", STALLED) {
+            let http = at(number).0;
+            load.client(move |shared| stall(shared, http));
+        }
+        let lines: Vec<SocketAddr> = (0..count("holders", connections)).map(|number| at(number).1).collect();
+        load.client(move |shared| hold(shared, &lines));
+        load
+    }
+
+    fn client(&mut self, work: impl FnOnce(&Shared) + Send + 'static) {
+        let shared = Arc::clone(&self.shared);
+        self.threads.push(thread::spawn(move || work(&shared)));
+    }
+
+    /// One whose records are counted at the end.
+    fn writer(&mut self, name: String, work: impl FnOnce(&Shared, &str) -> u64 + Send + 'static) {
+        self.client(move |shared| {
+            let acknowledged = work(shared, &name);
+            shared.writers.lock().unwrap_or_else(PoisonError::into_inner).push((name, acknowledged));
+        });
+    }
+
+    pub(super) fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until all clients have ended.
+    pub(super) fn finish(self) -> Counts {
+        for thread in self.threads {
+            // A client that failed is one that acknowledged nothing.
+            let _ = thread.join();
+        }
+        let shared = &self.shared;
+        let mut writers = std::mem::take(&mut *shared.writers.lock().unwrap_or_else(PoisonError::into_inner));
+        writers.sort();
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counts { writers, answers: of(&shared.answers), refused: of(&shared.refused), bombs: of(&shared.bombs) }
+    }
+}
+
+impl Shared {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Sends batches with keys, each until it is acknowledged. Returns how many records were.
+fn post(
+    shared: &Shared,
+    at: SocketAddr,
+    name: &str,
+    packed: bool,
+    kind: &str,
+    mut batch: impl FnMut(usize) -> (Vec<u8>, u64),
+) -> u64 {
+    let (mut acknowledged, run) = (0, millis());
+    let durability = if packed { "durable" } else { "fast" };
+    let target = format!("/api/v1/ingest?durability={durability}&label=writer={name}");
+    for turn in 0.. {
+        if shared.stopped() {
+            break;
+        }
+        let (text, records) = batch(turn);
+        let body = if packed { gzip(&text) } else { text };
+        let key = format!("{name}-{run}-{turn}");
+        let mut headers = vec![("Idempotency-Key", key.as_str()), ("Content-Type", kind)];
+        if packed {
+            headers.push(("Content-Encoding", "gzip"));
+        }
+        // One that was sent has to be settled, also at the end: nobody knows else whether it is there.
+        let until = Instant::now() + PATIENCE * 2;
+        loop {
+            match call(at, "POST", &target, &headers, &body, PATIENCE) {
+                Ok(answer) if answer.status == 200 => {
+                    acknowledged += records;
+                    break;
+                }
+                Ok(answer) if answer.status == 503 => drop(shared.refused.fetch_add(1, Ordering::Relaxed)),
+                _ => {}
+            }
+            if Instant::now() > until {
+                return acknowledged;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+    acknowledged
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    // Into memory, which does not fail.
+    let _ = packed.write_all(text);
+    packed.finish().unwrap_or_default()
+}
+
+/// Records of the greatest size, hardly alike.
+fn large_records(turn: usize) -> (Vec<u8>, u64) {
+    let mut state = turn as u64 + 1;
+    let mut text = Vec::with_capacity(RECORDS * RECORD_BYTES);
+    for _ in 0..RECORDS {
+        while text.len() % RECORD_BYTES != RECORD_BYTES - 1 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            text.push(b'a' + (state % 26) as u8);
+        }
+        text.push(b'\n');
+    }
+    (text, RECORDS as u64)
+}
+
+/// Short records that state their own times, over three seconds and in no order.
+fn stated_times(turn: usize) -> (Vec<u8>, u64) {
+    let (mut text, now) = (String::new(), millis());
+    let records = 20_000_u64;
+    for number in 0..records {
+        let at = now - (number * 7_919 + turn as u64 * 31) % 3_000;
+        text += &format!("{{\"ts\":{at},\"n\":{number}}}\n");
+    }
+    (text.into_bytes(), records)
+}
+
+/// Writes lines into a socket as fast as it takes them. Returns how many, when the node has read all of them.
+fn stream(shared: &Shared, at: SocketAddr, name: &str, corpus: &Corpus) -> u64 {
+    let Ok(mut socket) = TcpStream::connect(at) else { return 0 };
+    if socket.write_all(format!("#labels writer={name}\n").as_bytes()).is_err() {
+        return 0;
+    }
+    let mut sent = 0;
+    for turn in 0.. {
+        if shared.stopped() {
+            break;
+        }
+        let (text, lines) = corpus.batch(turn);
+        if socket.write_all(text).is_err() {
+            break;
+        }
+        sent += lines;
+    }
+    // The node closes its side when it has read everything.
+    let _ = socket.shutdown(std::net::Shutdown::Write);
+    let _ = socket.set_read_timeout(Some(PATIENCE));
+    let _ = drain(&mut socket);
+    sent
+}
+
+fn bomb(shared: &Shared, at: SocketAddr, packed: &[u8]) {
+    while !shared.stopped() {
+        let target = "/api/v1/ingest?label=writer=bomb";
+        let headers = [("Content-Encoding", "gzip")];
+        let answer = call(at, "POST", target, &headers, packed, PATIENCE);
+        // A node may close the connection without reading the rest.
+        if answer.map_or(true, |answer| answer.status != 200) {
+            shared.bombs.fetch_add(1, Ordering::Relaxed);
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
+}
+
+fn open(at: SocketAddr, target: &str) -> io::Result<TcpStream> {
+    let mut socket = TcpStream::connect(at)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let head = format!("GET /api/v1/{target} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n");
+    socket.write_all(head.as_bytes())?;
+    Ok(socket)
+}
+
+/// Reads to the end, and returns how many bytes there were.
+fn drain(socket: &mut TcpStream) -> io::Result<u64> {
+    io::copy(socket, &mut io::sink())
+}
+
+fn ask(shared: &Shared, at: SocketAddr, question: &str) {
+    while !shared.stopped() {
+        let mut status = [0; 12];
+        let asked = open(at, question).and_then(|mut socket| {
+            socket.read_exact(&mut status)?;
+            drain(&mut socket)
+        });
+        match status.get(9..) {
+            Some(b"200") if asked.is_ok() => drop(shared.answers.fetch_add(1, Ordering::Relaxed)),
+            _ => {
+                shared.refused.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(200));
+            }
+        }
+    }
+}
+
+fn follow(shared: &Shared, at: SocketAddr) {
+    while !shared.stopped() {
+        let Ok(mut socket) = open(at, "tail?q=") else { continue };
+        let _ = socket.set_read_timeout(Some(Duration::from_millis(200)));
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match socket.read(&mut buffer) {
+                Ok(0) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !shared.stopped() => {}
+                Err(_) => break,
+                Ok(_) if shared.stopped() => return,
+                Ok(_) => {}
+            }
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Asks for everything and reads nothing.
+fn stall(shared: &Shared, at: SocketAddr) {
+    while !shared.stopped() {
+        let socket = open(at, "query?q=");
+        let until = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < until && !shared.stopped() {
+            thread::sleep(Duration::from_millis(100));
+        }
+        drop(socket);
+    }
+}
+
+/// Holds an unfinished line in each connection, which grows to the greatest length.
+fn hold(shared: &Shared, at: &[SocketAddr]) {
+    let mut sockets: Vec<TcpStream> = at.iter().filter_map(|at| TcpStream::connect(at).ok()).collect();
+    let piece = vec![b'h'; 16 << 10];
+    for socket in &mut sockets {
+        let _ = socket.set_nonblocking(true);
+        let _ = socket.write_all(b"#labels writer=holder\n");
+    }
+    while !shared.stopped() {
+        for socket in &mut sockets {
+            // What the node does not take now it takes later.
+            let _ = socket.write(&piece);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn millis() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
