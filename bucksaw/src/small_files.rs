@@ -31,7 +31,7 @@ pub(crate) fn check(fs: &dyn Fs, dir: &Path, name: &str) -> Option<String> {
 pub(crate) fn mend(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<bool> {
     let path = dir.join(name);
     match Twice::read(fs, &path, BYTES_MAX)? {
-        Twice { file: Some(_), backup: Backup::Sound(kept) | Backup::Newer(kept) } => twice::write(fs, &path, &kept)?,
+        Twice { file: Some(_), backup: Backup::Sound(kept) | Backup::Newer(kept) } => twice::restore(fs, &path, &kept)?,
         Twice { file: Some(file), .. } if is_json(&file) => twice::write_backup(fs, &path, &file)?,
         _ => return Ok(false),
     }
@@ -60,12 +60,12 @@ mod tests {
     fn either_is_mended_by_the_other() {
         for path in ["/node.json", "/node.backup"] {
             let fs = written();
-            let bytes = fs.live_bytes(path).unwrap();
             fs.flip_bit(path, 9);
             assert!(check(&fs, Path::new("/"), "node.json").is_some(), "{path}");
             assert!(mend(&fs, Path::new("/"), "node.json").unwrap(), "{path}");
             assert_eq!(check(&fs, Path::new("/"), "node.json"), None, "{path}");
-            assert_eq!(fs.live_bytes(path).unwrap(), bytes, "{path}");
+            let mended = Twice { file: Some(FILE.to_vec()), backup: Backup::Sound(FILE.to_vec()) };
+            assert_eq!(Twice::read(&fs, Path::new("/node.json"), BYTES_MAX).unwrap(), mended, "{path}");
         }
     }
 

@@ -156,7 +156,7 @@ fn restored(doors: &Doors, bytes: Vec<u8>, backup: &Backup, file: &Path, dir: &P
     let shown = file.display();
     let (node, written) = match backup {
         Backup::Sound(kept) if *kept == bytes => return parse(&bytes, file, dir),
-        Backup::Newer(kept) => (parse(kept, &twice::backup_of(file), dir)?, twice::write(&*doors.fs, file, kept)),
+        Backup::Newer(kept) => (parse(kept, &twice::backup_of(file), dir)?, twice::restore(&*doors.fs, file, kept)),
         Backup::Sound(kept) => {
             let node = parse(kept, &twice::backup_of(file), dir)?;
             let aside = file.with_extension("json.damaged");
@@ -165,7 +165,7 @@ fn restored(doors: &Doors, bytes: Vec<u8>, backup: &Backup, file: &Path, dir: &P
             if let Err(error) = doors.fs.create(&aside).and_then(|copy| copy.append(&[&bytes])) {
                 debug!(%error, "no copy of the damaged file was made");
             }
-            (node, twice::write(&*doors.fs, file, kept))
+            (node, twice::restore(&*doors.fs, file, kept))
         }
         Backup::Damaged | Backup::Missing => {
             let node = parse(&bytes, file, dir)?;
@@ -272,11 +272,13 @@ mod tests {
             let fs = sim::Fs::new();
             let doors = doors(&fs);
             let id = DataDir::open(&doors, Path::new("/data")).unwrap().node();
-            let bytes = fs.live_bytes(path).unwrap();
-            for bit in 0..bytes.len() as u64 * 8 {
+            let file = Path::new("/data/node.json");
+            let written = fs.live_bytes("/data/node.json").unwrap();
+            for bit in 0..fs.live_bytes(path).unwrap().len() as u64 * 8 {
                 fs.flip_bit(path, bit);
                 assert_eq!(DataDir::open(&doors, Path::new("/data")).unwrap().node(), id, "bit {bit} of {path}");
-                assert_eq!(fs.live_bytes(path).unwrap(), bytes, "bit {bit} of {path}");
+                let mended = Twice { file: Some(written.clone()), backup: Backup::Sound(written.clone()) };
+                assert_eq!(Twice::read(&fs, file, FILE_BYTES_MAX).unwrap(), mended, "bit {bit} of {path}");
             }
         }
     }

@@ -49,10 +49,10 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     start_log(&args.log_level)?;
     settings::check(&args)?;
+    let descriptor_limit = descriptors::raise_limit()?;
     let limit = memory::limit(args.memory_limit)?;
     let plan = memory::Plan::of(limit.bytes);
     bucksaw_query::limit_automata(settings::bytes(plan.automata));
-    let descriptor_limit = descriptors::raise_limit()?;
     let doors = Doors::real();
     let data_dir = DataDir::open(&doors, &args.data_dir)?;
     descriptors::check(descriptor_limit, doors.fs.as_ref(), data_dir.path())?;

@@ -87,6 +87,14 @@ pub fn write(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(fs, path, &[bytes])
 }
 
+/// Writes the file anew from its sound backup.
+///
+/// # Errors
+/// What the file system says.
+pub fn restore(fs: &dyn Fs, path: &Path, kept: &[u8]) -> io::Result<()> {
+    replace(fs, path, &[kept])
+}
+
 /// Writes the backup of a file that has these bytes, or is about to have them.
 ///
 /// # Errors

@@ -42,7 +42,7 @@ fn only(dir: &Path, end: &str) -> PathBuf {
 
 /// A stopped node with one segment on its shelf, and that segment.
 fn stored(count: u64) -> (Node, PathBuf) {
-    let mut node = Node::start(&["--segment-max-age", "2s", "--segment-max-bytes", "64M"]);
+    let mut node = Node::start(&["--segment-max-age", "1h", "--segment-max-bytes", "64M"]);
     let text = lines(Config { format: Format::Text, size: None, seed: 8 }, count);
     node.post("/api/v1/ingest?durability=bulk", &[], &text).expect(200);
     node.wait_stored();
