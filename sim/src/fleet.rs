@@ -32,12 +32,16 @@ impl Fleet {
     /// The machines of a scenario, none of them up.
     pub(crate) fn build(world: &World, scenario: &Scenario, planted: Option<Mutation>) -> Self {
         let names: Vec<String> = (0..scenario.roles.len()).map(|number| format!("n{number}")).collect();
-        let join: Vec<String> = names.iter().map(|name| format!("{name}:7659")).collect();
+        // Those that come late are not known to the others before.
+        let join = |is_late: bool| -> Vec<String> {
+            let known = names.iter().enumerate().filter(|(at, _)| is_late || !scenario.late.contains(at));
+            known.map(|(_, name)| format!("{name}:7659")).collect()
+        };
         let machine = |(number, name): (usize, &String)| {
+            let join = join(scenario.late.contains(&number));
             // What is planted is to be found with nothing else that is odd.
             let mixes = scenario.mixes.filter(|_| planted.is_none());
-            let settings =
-                Settings { mixes, ..Settings::small(scenario.copies, scenario.reserve, join.clone(), planted) };
+            let settings = Settings { mixes, ..Settings::small(scenario.copies, scenario.reserve, join, planted) };
             let settings = if scenario.is_tight { settings.tight() } else { settings };
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
             let mut machine = Machine::new(world.add_node(name), number, roles, settings);

@@ -25,6 +25,7 @@ use bucksaw_record::{Id, Millis};
 use foca::Timer;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::awaited::Awaited;
 use crate::entry::Entry;
 use crate::gossip::Gossip;
 use crate::identity::Identity;
@@ -98,6 +99,7 @@ pub(crate) struct Given {
     pub(crate) members: watch::Sender<Arc<Vec<Member>>>,
     pub(crate) strangers: watch::Sender<Vec<Stranger>>,
     pub(crate) place: watch::Sender<Place>,
+    pub(crate) awaiting: watch::Sender<bool>,
     pub(crate) commands: mpsc::Sender<Command>,
 }
 
@@ -106,6 +108,7 @@ pub(crate) struct Actor {
     table: Table,
     gossip: Gossip,
     reach: Reach,
+    awaited: Awaited,
     timers: Timers<Alarm>,
     keep: Keep,
     /// This node, as it was last told.

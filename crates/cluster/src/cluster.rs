@@ -32,6 +32,7 @@ pub struct Cluster {
     members: watch::Sender<Arc<Vec<Member>>>,
     strangers: watch::Sender<Vec<Stranger>>,
     place: watch::Sender<Place>,
+    awaiting: watch::Sender<bool>,
     me: watch::Sender<Facts>,
     commands: mpsc::Sender<Command>,
 }
@@ -70,6 +71,7 @@ impl Cluster {
         let members = watch::Sender::new(Arc::default());
         let strangers = watch::Sender::new(Vec::new());
         let place = watch::Sender::new(Place::Looking);
+        let awaiting = watch::Sender::new(false);
         let me = watch::Sender::new(facts);
         let calls_max = config.calls_max;
         let given = Given {
@@ -82,6 +84,7 @@ impl Cluster {
             members: members.clone(),
             strangers: strangers.clone(),
             place: place.clone(),
+            awaiting: awaiting.clone(),
             commands: commands.clone(),
         };
         let actor = Actor::new(given)?;
@@ -89,7 +92,7 @@ impl Cluster {
         tasks.spawn(Box::pin(actor.run(received)));
         let answered = router.weak();
         tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router, metrics, calls_max)));
-        Ok(Arc::new(Self { doors, tasks, net, router: answered, members, strangers, place, me, commands }))
+        Ok(Arc::new(Self { doors, tasks, net, router: answered, members, strangers, place, awaiting, me, commands }))
     }
 
     /// All nodes that are known, this one among them, by id. Those that are down stay until they come back, said goodbye,
@@ -109,6 +112,13 @@ impl Cluster {
     #[must_use]
     pub fn strangers(&self) -> Vec<Stranger> {
         self.strangers.borrow().clone()
+    }
+
+    /// Whether there may be nodes of which this one has not heard: its data directory is new, a name of [`Config::join`] was
+    /// never reached, and neither was a node that knows them all.
+    #[must_use]
+    pub fn is_awaiting(&self) -> bool {
+        *self.awaiting.borrow()
     }
 
     /// Whether this node has its place. Until it is taken the node must accept nothing, for no other node knows of it.

@@ -20,6 +20,14 @@ pub(crate) struct Entry {
     /// That it is there, by foca, and as whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) live: Option<Live>,
+    /// That it may not have heard of all nodes yet. A node tells it of itself, in a list of all that it knows.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) awaiting: bool,
+}
+
+/// For fields that are left out where they say nothing.
+pub(crate) fn is_false(is: &bool) -> bool {
+    !is
 }
 
 /// A node that is not there.

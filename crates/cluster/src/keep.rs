@@ -1,7 +1,7 @@
 //! `members.json`: what a node knew of the others, so that it finds them when it starts again.
 //!
 //! ```text
-//!   {"format": 1, "incarnation": "<id>", "members": [{"facts": {…}, "gone": {…}}, …]}
+//!   {"format": 1, "incarnation": "<id>", "awaiting": true, "members": [{"facts": {…}, "gone": {…}}, …]}
 //! ```
 //! Without it a node needs `--join` to find the others, and does not know of those that are down with records that they alone
 //! have. So it is kept twice ([`doors::twice`](bucksaw_doors::twice)): what is damaged is taken from `members.backup`. It is
@@ -20,7 +20,7 @@ use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, is_false};
 use crate::table::MEMBERS_MAX;
 use crate::text;
 
@@ -41,6 +41,8 @@ pub(crate) struct Keep {
 pub(crate) struct Kept {
     /// The last incarnation of this node.
     pub(crate) incarnation: Id,
+    /// Whether there may be more, of which this node has not heard. Left out where it is false.
+    pub(crate) awaiting: bool,
     pub(crate) members: Vec<Entry>,
 }
 
@@ -49,6 +51,8 @@ struct Written<'a> {
     format: u32,
     #[serde(with = "text::id")]
     incarnation: Id,
+    #[serde(skip_serializing_if = "is_false")]
+    awaiting: bool,
     members: &'a [Entry],
 }
 
@@ -63,6 +67,8 @@ struct Read<'a> {
     format: u32,
     #[serde(with = "text::id")]
     incarnation: Id,
+    #[serde(default)]
+    awaiting: bool,
     #[serde(borrow)]
     members: Vec<&'a RawValue>,
 }
@@ -116,7 +122,8 @@ impl Keep {
     /// # Errors
     /// What the disk says; then what was kept before still is.
     pub(crate) fn write(&self, kept: &Kept) -> io::Result<()> {
-        let written = Written { format: FORMAT, incarnation: kept.incarnation, members: &kept.members };
+        let written =
+            Written { format: FORMAT, incarnation: kept.incarnation, awaiting: kept.awaiting, members: &kept.members };
         let mut bytes = serde_json::to_vec_pretty(&written)?;
         bytes.push(b'\n');
         twice::write(&*self.fs, &self.path, &bytes)
@@ -125,11 +132,11 @@ impl Keep {
 
 /// Nodes that make no sense are left out; that happens when a newer version wrote the file.
 fn parse(bytes: &[u8]) -> Option<Kept> {
-    let read: Read<'_> = serde_json::from_slice(bytes).ok()?;
-    let members = read.members.into_iter().take(MEMBERS_MAX);
+    let Read { format, incarnation, awaiting, members } = serde_json::from_slice(bytes).ok()?;
+    let members = members.into_iter().take(MEMBERS_MAX);
     let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
     let members = members.filter(Entry::is_sound).collect();
-    (read.format >= FORMAT).then_some(Kept { incarnation: read.incarnation, members })
+    (format >= FORMAT).then_some(Kept { incarnation, awaiting, members })
 }
 
 #[cfg(test)]
@@ -145,7 +152,8 @@ mod tests {
         let mut facts = Facts::new(Id::new(Millis(5), Producer::new(1), 0));
         facts.address = ([10, 0, 0, 1], 7_659).into();
         let gone = Some(Gone { how: How::Down, for_ms: 5_000 });
-        Kept { incarnation: Id::new(Millis(9), Producer::new(2), 0), members: vec![Entry { facts, gone, live: None }] }
+        let members = vec![Entry { facts, gone, live: None, awaiting: false }];
+        Kept { incarnation: Id::new(Millis(9), Producer::new(2), 0), awaiting: true, members }
     }
 
     fn keep() -> (sim::Fs, Keep) {
@@ -199,7 +207,8 @@ mod tests {
     fn a_list_of_a_version_without_backups_counts() {
         let (fs, keep) = keep();
         keep.write(&kept()).unwrap();
-        let newer = Kept { incarnation: Id::new(Millis(10), Producer::new(2), 0), members: Vec::new() };
+        let newer =
+            Kept { incarnation: Id::new(Millis(10), Producer::new(2), 0), awaiting: false, members: Vec::new() };
         let backup = fs.live_bytes("/data/members.backup").unwrap();
         keep.write(&newer).unwrap();
         fs.remove(Path::new("/data/members.backup")).unwrap();

@@ -81,14 +81,19 @@ fn entry() -> Entry {
         draining: true,
         ..Facts::new(id(1))
     };
-    Entry { facts, gone: None, live: Some(Live { incarnation: id(101), address: identity(1).address }) }
+    Entry {
+        facts,
+        gone: None,
+        live: Some(Live { incarnation: id(101), address: identity(1).address }),
+        awaiting: false,
+    }
 }
 
 fn entries() -> Vec<Entry> {
     let gone = |number: u8, how| {
         let identity = identity(number);
         let facts = Facts { incarnation: identity.incarnation, address: identity.address, ..Facts::new(identity.node) };
-        Entry { facts, gone: Some(Gone { how, for_ms: 5_000 }), live: None }
+        Entry { facts, gone: Some(Gone { how, for_ms: 5_000 }), live: None, awaiting: false }
     };
     vec![entry(), gone(2, How::Down), gone(3, How::Left), gone(4, How::Forgotten)]
 }
@@ -169,7 +174,7 @@ fn lists_are_what_they_were() {
 
 #[test]
 fn lists_on_disk_are_what_they_were() {
-    let kept = Kept { incarnation: id(7), members: entries() };
+    let kept = Kept { incarnation: id(7), awaiting: false, members: entries() };
     files().check("members", &written(&kept));
     let of_first = |kept: Kept| Kept { members: kept.members.into_iter().map(of_first).collect(), ..kept };
     for (list, want) in files().all("members").into_iter().zip(by_version(kept, of_first)) {
@@ -204,7 +209,7 @@ proptest! {
         }
         let list = bytes(exchange::write(&entries()).unwrap());
         prop_assert_eq!(read(&later(&list, seed).unwrap()).unwrap(), entries());
-        let kept = Kept { incarnation: id(7), members: entries() };
+        let kept = Kept { incarnation: id(7), awaiting: false, members: entries() };
         prop_assert_eq!(kept_in(&later(&written(&kept), seed).unwrap()), Some(kept));
     }
 

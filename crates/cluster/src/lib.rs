@@ -45,6 +45,7 @@
 //! ask, nor when an answer is complete.
 
 mod actor;
+mod awaited;
 mod cluster;
 mod codec;
 mod config;

@@ -1,5 +1,5 @@
 //! Whom to compare lists with, and when: those who are there now and then, those who are missing as well, and while nobody is
-//! there everyone who could be, again and again.
+//! there everyone who could be, again and again. A new node tries all names that it was given until it has reached them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -47,6 +47,8 @@ pub(crate) struct Reach {
     join_at: Duration,
     alone_at: Duration,
     wait: Duration,
+    names_at: Duration,
+    names_wait: Duration,
     under_way: BTreeSet<Goal>,
     warned: BTreeMap<String, Duration>,
 }
@@ -60,6 +62,8 @@ pub(crate) struct Due {
     pub(crate) join: bool,
     /// Everyone who could be there.
     pub(crate) alone: bool,
+    /// The names that were given and not reached, though somebody is there.
+    pub(crate) names: bool,
 }
 
 impl Reach {
@@ -70,13 +74,15 @@ impl Reach {
             join_at: Duration::ZERO,
             alone_at: Duration::ZERO,
             wait: ALONE[0],
+            names_at: Duration::ZERO,
+            names_wait: ALONE[0],
             under_way: BTreeSet::new(),
             warned: BTreeMap::new(),
         }
     }
 
     /// What is due now. `random` spreads it, so that nodes that were started together do not call together.
-    pub(crate) fn due(&mut self, alone: bool, now: Duration, random: u64) -> Due {
+    pub(crate) fn due(&mut self, alone: bool, awaiting: bool, now: Duration, random: u64) -> Due {
         let mut due = Due::default();
         let spread = |time: Duration| time.mul_f64(0.75 + (random % 1_024) as f64 / 2_048.0);
         if alone {
@@ -88,6 +94,11 @@ impl Reach {
             return due;
         }
         (self.alone_at, self.wait) = (now, ALONE[0]);
+        if awaiting && now >= self.names_at {
+            due.names = true;
+            self.names_at = now + spread(self.names_wait);
+            self.names_wait = (self.names_wait * 2).min(ALONE[1]);
+        }
         if now >= self.exchange_at {
             due.exchange = true;
             self.exchange_at = now + spread(self.exchange_period);
@@ -164,14 +175,25 @@ mod tests {
     fn who_is_alone_tries_soon_and_then_less_often_but_never_stops() {
         let mut reach = Reach::new(Duration::from_secs(5));
         let times = |reach: &mut Reach, from: u64, to: u64| {
-            (from..to).filter(|ms| reach.due(true, Duration::from_millis(*ms), 512).alone).count()
+            (from..to).filter(|ms| reach.due(true, true, Duration::from_millis(*ms), 512).alone).count()
         };
         assert_eq!(times(&mut reach, 0, 1_000), 3);
         // At 10, 11.6, 13.6, 15.6, 17.6 and 19.6 seconds.
         assert_eq!(times(&mut reach, 10_000, 20_000), 6);
         // Somebody was there; then nobody: at once again.
-        assert!(!reach.due(false, Duration::from_secs(30), 512).alone);
+        assert!(!reach.due(false, false, Duration::from_secs(30), 512).alone);
         assert_eq!(times(&mut reach, 30_000, 31_000), 3);
+    }
+
+    #[test]
+    fn names_are_tried_while_they_are_awaited() {
+        let mut reach = Reach::new(Duration::from_secs(5));
+        let times = |reach: &mut Reach, awaiting: bool, to: u64| {
+            (0..to).filter(|ms| reach.due(false, awaiting, Duration::from_millis(*ms), 512).names).count()
+        };
+        assert_eq!(times(&mut reach, false, 20_000), 0);
+        // At 0, 0.2, 0.6, 1.4 and 3 seconds, and then every two.
+        assert_eq!(times(&mut reach, true, 10_000), 8);
     }
 
     #[test]

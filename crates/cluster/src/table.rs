@@ -430,7 +430,7 @@ impl Node {
         };
         let live = self.live.filter(|_| gone.is_none());
         let live = live.map(|live| Live { incarnation: live.incarnation, address: live.address });
-        Entry { facts: Facts::clone(&self.facts), gone, live }
+        Entry { facts: Facts::clone(&self.facts), gone, live, awaiting: false }
     }
 }
 

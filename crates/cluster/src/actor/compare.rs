@@ -16,7 +16,7 @@ const TRY_MAX: usize = 4;
 impl Actor {
     /// All that is known, this node first.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        let mut entries = vec![self.own_entry()];
+        let mut entries = vec![Entry { awaiting: self.awaited.is_awaiting(), ..self.own_entry() }];
         entries.extend(self.table.entries(self.now()));
         entries
     }
@@ -37,8 +37,19 @@ impl Actor {
             // It is there, and was taken for dead; this lets it know, and it comes back under a new incarnation.
             self.gossip.announce(*peer);
         }
+        // A goodbye tells of the node alone.
+        let is_all = entries.first().is_some_and(|own| own.facts.node != me.node && !own.awaiting && !own.facts.left);
         self.hear(entries);
+        if is_all && self.awaited.heard_all() {
+            self.nothing_is_awaited();
+        }
         self.flush();
+    }
+
+    /// Has it written at once: after a crash it need not be found out again, which may be impossible then.
+    fn nothing_is_awaited(&mut self) {
+        (self.unsaved[0], self.saved) = (true, None);
+        self.save();
     }
 
     pub(super) fn hear(&mut self, entries: impl IntoIterator<Item = Entry>) {
@@ -65,7 +76,7 @@ impl Actor {
         let entropy = self.given.doors.entropy.clone();
         let entropy = entropy.as_ref();
         let alone = self.gossip.is_alone();
-        let due = self.reach.due(alone, self.now().uptime, entropy.next_u64());
+        let due = self.reach.due(alone, self.awaited.is_awaiting(), self.now().uptime, entropy.next_u64());
         let seen = self.gossip.seen();
         let is_live = |address: &SocketAddr| seen.iter().any(|seen| seen.identity.address == *address);
         let missing: Vec<SocketAddr> = self.table.missing().into_iter().map(|(_, address)| address).collect();
@@ -78,6 +89,10 @@ impl Actor {
             for identity in pick::some(entropy, self.gossip.down(), TRY_MAX) {
                 self.gossip.announce(identity);
             }
+        }
+        if due.names {
+            let names = self.awaited.names().cloned().collect();
+            goals.extend(pick::some(entropy, names, TRY_MAX).into_iter().map(Goal::Host));
         }
         if due.exchange {
             let me = self.gossip.me().address;
@@ -120,13 +135,21 @@ impl Actor {
         self.reach.done(goal);
         self.given.metrics.exchanges.inc();
         match (result, goal) {
-            (Ok(entries), _) => self.learn(entries),
+            (Ok(entries), goal) => {
+                self.learn(entries);
+                if let Goal::Host(host) = goal
+                    && self.awaited.reached(host)
+                {
+                    self.nothing_is_awaited();
+                }
+            }
             (Err(error), goal) => {
                 self.given.metrics.exchanges_failed.inc();
                 let time = self.now().uptime;
                 match goal {
                     Goal::Host(host) if self.reach.warns(host, time) => {
-                        tracing::warn!(host, %error, "the node to join was not reached: it is tried again");
+                        let awaiting = self.awaited.is_awaiting();
+                        tracing::warn!(host, %error, awaiting, "the node to join was not reached: it is tried again");
                     }
                     goal => tracing::debug!(?goal, %error, "lists could not be compared"),
                 }

@@ -64,7 +64,7 @@ impl Actor {
     pub(super) fn own_entry(&self) -> Entry {
         let me = self.gossip.me();
         let live = (!self.own.left).then_some(Live { incarnation: me.incarnation, address: me.address });
-        Entry { facts: Facts::clone(&self.own), gone: None, live }
+        Entry { facts: Facts::clone(&self.own), gone: None, live, awaiting: false }
     }
 
     /// Goes on in an incarnation after this one: somebody else at this address, or this node by a clock that ran ahead, was in

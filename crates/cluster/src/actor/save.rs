@@ -40,6 +40,10 @@ impl Actor {
     }
 
     pub(super) fn kept(&self) -> Kept {
-        Kept { incarnation: self.own.incarnation, members: self.table.entries(self.now()) }
+        Kept {
+            incarnation: self.own.incarnation,
+            awaiting: self.awaited.is_awaiting(),
+            members: self.table.entries(self.now()),
+        }
     }
 }

@@ -11,6 +11,7 @@ use bucksaw_record::Id;
 use super::own::after;
 use super::probe::Probes;
 use super::{Actor, Alarm, Given, now};
+use crate::awaited::Awaited;
 use crate::gossip::Gossip;
 use crate::identity::Identity;
 use crate::keep::Keep;
@@ -36,6 +37,8 @@ impl Actor {
             address: plain(given.net.address()),
         };
         let config = &given.config;
+        let knows = kept.as_ref().is_some_and(|kept| !kept.awaiting && !kept.members.is_empty());
+        let awaited = Awaited::new(&config.join, knows, given.awaiting.clone());
         let grace = config.suspect_time + 2 * config.probe_period;
         let times = Times { remember: config.remember, grace, twins: 3 * grace };
         let mut table = Table::new(me.node, times);
@@ -60,6 +63,7 @@ impl Actor {
             table,
             gossip,
             reach,
+            awaited,
             timers,
             keep,
             own: Arc::new(own),

@@ -32,7 +32,7 @@ fn largest() -> Entry {
         draining: false,
         left: false,
     };
-    Entry { facts, gone: None, live: Some(Live { incarnation: Id::MAX, address }) }
+    Entry { facts, gone: None, live: Some(Live { incarnation: Id::MAX, address }), awaiting: false }
 }
 
 #[test]

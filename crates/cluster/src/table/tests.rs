@@ -22,7 +22,7 @@ fn address(node: u64) -> SocketAddr {
 
 fn entry(node: u64, incarnation: u64, version: u64) -> Entry {
     let facts = Facts { incarnation: id(incarnation), version, address: address(node), ..Facts::new(id(node)) };
-    Entry { facts, gone: None, live: None }
+    Entry { facts, gone: None, live: None, awaiting: false }
 }
 
 fn gone(entry: Entry, how: How, seconds: u64) -> Entry {

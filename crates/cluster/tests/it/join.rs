@@ -392,10 +392,9 @@ fn a_damaged_list_does_not_keep_a_node_from_starting() {
     let mut town = Town::settled(9, 3);
     town.kill(1);
     let fs = town.nodes[1].node.fs();
-    for name in ["/data/members.json", "/data/members.backup"] {
-        fs.remove(Path::new(name)).unwrap();
-        fs.create(Path::new(name)).unwrap().append(&[b"{\"format\": 1, \"memb"]).unwrap();
-    }
+    fs.remove(Path::new("/data/members.json")).unwrap();
+    fs.remove(Path::new("/data/members.backup")).unwrap();
+    fs.create(Path::new("/data/members.json")).unwrap().append(&[b"{\"format\": 1, \"memb"]).unwrap();
     town.start(1);
     assert!(town.until(5, Town::all_alive), "{}", town.picture());
     assert!(town.nodes[1].node.fs().live_bytes("/data/members.json.damaged").is_some());
@@ -414,4 +413,60 @@ fn thirty_nodes_that_start_together_know_each_other_within_five_seconds() {
     assert!(sent(&town) - before < 30 * 10 * 20, "{} datagrams", sent(&town) - before);
     let failed: u64 = town.living().map(|number| town.metric(number, "cluster_exchanges_failed_total")).sum();
     assert!(failed < 60, "{failed} comparisons failed");
+}
+
+/// Nodes of which each is to join all.
+fn all_join_all(seed: u64, count: usize) -> Town {
+    let mut town = Town::new(seed, count);
+    let names: Vec<String> = (0..count).map(|number| format!("n{number}:7659")).collect();
+    town.nodes.iter_mut().for_each(|node| node.join.clone_from(&names));
+    town
+}
+
+#[test]
+fn new_nodes_await_those_that_they_have_not_reached() {
+    for seed in 0..4 {
+        let mut town = all_join_all(seed, 3);
+        [1, 2].into_iter().for_each(|number| town.start(number));
+        assert!(town.until(10, Town::all_alive), "seed {seed}: {}", town.picture());
+        town.world.run_for(seconds(60));
+        assert!([1, 2].into_iter().all(|number| town.cluster(number).is_awaiting()), "seed {seed}");
+        // It is so after a restart, too, when their lists have each other.
+        for number in [1, 2] {
+            town.kill(number);
+            town.start(number);
+            town.world.run_for(seconds(10));
+            assert!(town.cluster(number).is_awaiting(), "seed {seed}");
+        }
+        town.start(0);
+        let is_over = |town: &Town| town.living().all(|number| !town.cluster(number).is_awaiting());
+        assert!(town.until(10, is_over), "seed {seed}");
+        assert!(town.all_alive(), "seed {seed}: {}", town.picture());
+        town.world.run_for(seconds(1));
+        town.kill(0);
+        town.kill(1);
+        town.start(1);
+        assert!(!town.cluster(1).is_awaiting(), "seed {seed}: it is kept");
+    }
+}
+
+#[test]
+fn a_name_that_leads_nowhere_for_ever_keeps_no_node_of_a_cluster_waiting() {
+    let mut town = all_join_all(5, 3);
+    (0..3).for_each(|number| town.start(number));
+    let is_over = |town: &Town| town.living().all(|number| !town.cluster(number).is_awaiting());
+    assert!(town.until(10, |town| town.all_alive() && is_over(town)), "{}", town.picture());
+    town.kill(0);
+    // The disk of another one is replaced.
+    town.kill(1);
+    town.nodes[1].id = id(9);
+    town.nodes[1].node.set_disk(bucksaw_doors::sim::Fs::new());
+    town.start(1);
+    assert!(town.cluster(1).is_awaiting());
+    assert!(town.until(10, is_over));
+    let dead = id(0);
+    assert!(
+        town.cluster(1).members().iter().any(|member| member.facts.node == dead),
+        "it has heard of all others by then"
+    );
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bucksaw_cluster::{Cluster, Member, State};
@@ -22,7 +21,7 @@ pub trait Peers: Send + Sync + std::fmt::Debug {
     /// else; in an order that stays.
     fn others(&self) -> Vec<Peer>;
 
-    /// Whether others are there of which nothing was heard yet: then no answer is complete.
+    /// Whether others may be there of which nothing was heard yet: then no answer is complete.
     fn is_awaiting(&self) -> bool;
 
     /// In how many stores each record lies that no queue holds: the replication factor, or less while it is known to be
@@ -72,8 +71,8 @@ pub struct Gossiped {
     copies: usize,
     /// The uptime at which this was made.
     since: Duration,
-    /// Whether others are to be joined, and none has been heard of since the start.
-    awaiting: AtomicBool,
+    /// Whether there are others to join.
+    joins: bool,
 }
 
 /// For so long after a start what is known of other nodes may be what was known before it.
@@ -87,15 +86,15 @@ impl Gossiped {
     /// The nodes of a cluster that keeps so many copies of each record.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, clock: Arc<dyn Clock>, copies: usize) -> Self {
-        let (since, awaiting) = (clock.uptime(), AtomicBool::new(false));
-        Self { cluster, clock, copies, since, awaiting }
+        let since = clock.uptime();
+        Self { cluster, clock, copies, since, joins: false }
     }
 
-    /// The same, when there are others to join. As long as this node has heard of none of them it knows nothing of what they
-    /// hold, and says so.
+    /// The same, when there are others to join. As long as this node awaits some of them it knows nothing of what they hold,
+    /// and says so ([`Cluster::is_awaiting`]).
     #[must_use]
     pub fn joining(self) -> Self {
-        Self { awaiting: AtomicBool::new(true), ..self }
+        Self { joins: true, ..self }
     }
 
     /// Stores that are gone and need not come back.
@@ -155,11 +154,7 @@ impl Peers for Gossiped {
     }
 
     fn is_awaiting(&self) -> bool {
-        // Once is enough: who was forgotten since is not missed.
-        if self.awaiting.load(Ordering::Relaxed) && self.cluster.members().len() > 1 {
-            self.awaiting.store(false, Ordering::Relaxed);
-        }
-        self.awaiting.load(Ordering::Relaxed)
+        self.joins && self.cluster.is_awaiting()
     }
 
     fn copies(&self) -> usize {
