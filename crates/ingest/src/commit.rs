@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use bucksaw_doors::Shortage;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::append::Refusal;
 use crate::lane::Waiting;
@@ -58,13 +58,26 @@ impl Queue {
             group.into_iter().partition(|waiting| failed.iter().any(|segment| segment.id() == waiting.segment.id()));
         // The name says that the seal is there, so the seal is durable first.
         let is_kept = |segment: &&Arc<Segment>| failed.iter().all(|failed| failed.id() != segment.id());
-        closing.iter().filter(is_kept).for_each(|segment| self.rename_closed(segment));
+        let renamed = closing.iter().filter(is_kept).filter(|segment| self.rename_closed(segment)).count();
         self.durable.lock().waiting_bytes -= kept.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
         kept.into_iter().for_each(|waiting| (waiting.done)(Ok(())));
+        if renamed > 0 {
+            self.sync_names();
+        }
         if !failed.is_empty() {
             self.write_again(&failed, lost);
         }
         true
+    }
+
+    /// Makes names of closed segments durable. A power cut would bring back the name of a segment that is still written, and
+    /// with that name damage passes for an end that was not synced.
+    pub(crate) fn sync_names(&self) {
+        if let Err(error) = self.doors.fs.sync_dir(&self.dir)
+            && let Some(suppressed) = self.may_log(|errors| &errors.sync)
+        {
+            warn!(dir = %self.dir.display(), %error, suppressed, "cannot sync the queue's directory: the next segment does it");
+        }
     }
 
     fn sync(&self, segment: &Segment) -> std::io::Result<()> {

@@ -310,12 +310,14 @@ impl Queue {
         Ok(true)
     }
 
-    /// Gives a closed segment its name, unless a store was quicker.
-    pub(crate) fn rename_closed(&self, segment: &Segment) {
+    /// Gives a closed segment its name, unless a store was quicker; whether it did.
+    pub(crate) fn rename_closed(&self, segment: &Segment) -> bool {
         let state = segment.contents().state;
-        if matches!(state, State::Pending | State::Reserved) && self.of(&[segment.id()]).len() == 1 {
+        let is_due = matches!(state, State::Pending | State::Reserved) && self.of(&[segment.id()]).len() == 1;
+        if is_due {
             self.rename(segment, "pending");
         }
+        is_due
     }
 
     /// Says a segment's state in its file's name. The name helps a restart to do less; nothing rests on it.

@@ -159,8 +159,10 @@ impl Queue {
             }
             contents.reach = found.reach;
             contents.span = found.seal.as_ref().and_then(span_of);
-            // The name `pending` says that the file ends in its seal.
+            // The name `pending` says that the file ends in its seal, so the seal is durable first where that is promised.
+            let is_durable = Class::of(id) == Class::Durable;
             let extension = match (state, is_sealed) {
+                ("active", true) if is_durable && segment.file().sync().is_err() => None,
                 ("active", true) => Some("pending"),
                 ("pending", false) if contents.damage.is_empty() && Class::of(id) != Class::Unsealed => Some("active"),
                 _ => None,
@@ -168,7 +170,12 @@ impl Queue {
             if let Some(extension) = extension {
                 let path = contents.path.with_extension(extension);
                 match self.doors.fs.rename(&contents.path, &path) {
-                    Ok(()) => contents.path = path,
+                    Ok(()) => {
+                        contents.path = path;
+                        if is_durable {
+                            self.sync_names();
+                        }
+                    }
                     Err(error) => warn!(path = %contents.path.display(), %error, "cannot rename a queue segment"),
                 }
             }

@@ -533,6 +533,34 @@ fn of_synced_records_a_power_cut_takes_nothing_so_a_cut_file_is_damaged() {
 }
 
 #[test]
+fn a_closed_segment_of_synced_records_is_named_so_for_good() {
+    for how in [sim::Loss::All, sim::Loss::Torn, sim::Loss::None] {
+        // All names as they were when the power went, and the seal with them.
+        let (_, queue, recovery) = damaged(
+            Durability::Durable,
+            |machine, path| assert!(machine.fs.cut_file(path, 200)),
+            |machine| machine.fs.cut_power(how, 1),
+        );
+        assert_eq!((recovery.damaged, queue.damaged().len()), (1, 1), "{how:?}");
+    }
+    // The same where a crash came between the seal and the name.
+    let mut machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    ["one", "two"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Durable, line)));
+    queue.close();
+    drop(queue);
+    let path = Path::new(DIR).join(names(&machine).remove(0));
+    machine.fs.rename(&path, &path.with_extension("active")).unwrap();
+    machine.fs.sync_dir(Path::new(DIR)).unwrap();
+    machine.fs = machine.fs.kill();
+    drop(machine.open(Config::default()));
+    assert!(machine.fs.cut_file(&path, 200));
+    machine.fs = machine.fs.cut_power(sim::Loss::All, 1);
+    let (queue, recovery) = machine.open(Config::default());
+    assert_eq!((recovery.damaged, queue.damaged().len()), (1, 1));
+}
+
+#[test]
 fn damage_that_a_reader_meets_is_told_of_at_the_next_tick() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config::default());
