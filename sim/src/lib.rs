@@ -52,4 +52,5 @@ pub use scenario::Scenario;
 pub use trace::show;
 
 /// Seeds that failed once. They are run by `make test` for ever.
-pub const KEPT: &[u64] = &[154, 732, 1025, 1106, 1331, 1436, 1841, 20850, 20910, 22620, 22860, 23593, 24000, 24483];
+pub const KEPT: &[u64] =
+    &[154, 732, 1025, 1106, 1331, 1436, 1841, 3571, 4503, 20850, 20910, 22620, 22860, 23593, 24000, 24483];

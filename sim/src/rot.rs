@@ -29,7 +29,7 @@ const SHORT: Duration = Duration::from_secs(5);
 const MORE_MAX: usize = 3;
 
 /// More than a list of nodes has.
-const LIST_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const LIST_BYTES_MAX: u64 = 1 << 20;
 
 /// Damages files.
 pub(crate) struct Rot {
@@ -120,6 +120,7 @@ impl Rot {
             return None;
         }
         let path = if self.chance.percent(70) { list } else { backup_of(&list) };
+        tracing::debug!(machine = at, path = %path.display(), "a list of nodes goes bad");
         self.spoil(&disk, &path).then_some(Struck::Damaged(at))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bucksaw_doors::{Doors, File};
 use bucksaw_record::Id;
 use bucksaw_segment::health::{DAMAGED, SAVED};
-use bucksaw_segment::queue::{HEADER_LEN, Survey, Tail, examine, survey};
+use bucksaw_segment::queue::{HEADER_LEN, Survey, Tail, examine, read_header, survey};
 use bucksaw_segment::{Damage, OpenError, ReadError};
 use tracing::{error, info, warn};
 
@@ -210,8 +210,10 @@ impl Queue {
         let is_missing = !contents.untrusted && found.reach.records < contents.reach.records;
         if contents.damage.is_empty() {
             if !is_missing {
-                // At most declarations of streams are broken, and what they say is known.
-                if !found.damage.is_empty() {
+                // At most the header and declarations of streams are broken, and what they say is known. A store that is
+                // handed the segment gets both anew.
+                let has_header = read_header(&**segment.file(), &path).is_ok_and(|own| own == id);
+                if !found.damage.is_empty() || !has_header {
                     contents.places = Some(Arc::new(found.places));
                 }
                 return Ok(());

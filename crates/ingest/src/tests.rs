@@ -581,6 +581,24 @@ fn damage_that_a_reader_meets_is_told_of_at_the_next_tick() {
 }
 
 #[test]
+fn a_segment_whose_header_is_damaged_while_the_node_runs_is_handed_over_with_another() {
+    for byte in [0, 17] {
+        let machine = Machine::new();
+        let (queue, _) = machine.open(Config::default());
+        ["one", "two"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
+        machine.pass(&queue, Duration::from_secs(10));
+        let view = queue.segments().remove(0);
+        assert!(view.broken_places().is_none());
+        assert!(machine.fs.flip_bit(Path::new(DIR).join(names(&machine).remove(0)), byte * 8));
+        view.report_unreadable();
+        queue.tick();
+        let view = queue.segments().remove(0);
+        assert_eq!(view.broken_places().map(<[_]>::len), Some(2), "byte {byte}");
+        assert_eq!((queue.damaged().len(), lines(&queue).len()), (0, 2), "byte {byte}: nothing is missing");
+    }
+}
+
+#[test]
 fn a_segment_that_is_cut_while_the_node_runs_is_read_as_far_as_it_goes() {
     for (keep, left) in [(0, 0), (40, 0), (200, 1)] {
         let machine = Machine::new();

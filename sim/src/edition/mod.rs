@@ -16,11 +16,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_cluster::{Format, Formats, Version};
+use bucksaw_doors::twice::{Twice, backup_of};
 use bucksaw_doors::{Fs as _, Net, sim};
 use bucksaw_node::FORMATS;
 use bucksaw_versions::later;
 
 use crate::machine::DIR;
+use crate::rot::LIST_BYTES_MAX;
 
 /// A version of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +81,10 @@ impl Edition {
         let Some(bytes) = path.to_str().and_then(|path| fs.live_bytes(path)).filter(|_| self != Self::Present) else {
             return;
         };
+        // What was damaged meanwhile is not what this version kept: the backup has that, and stays.
+        if Twice::read(fs, &path, LIST_BYTES_MAX).is_ok_and(|kept| kept.damage().is_some()) {
+            return;
+        }
         let Some(grown) = later(&bytes, bytes.len() as u64) else { return };
         let text = String::from_utf8_lossy(&grown).replacen("\"format\":1", "\"format\":2", 1);
         let draft = path.with_extension("later");
@@ -93,6 +99,6 @@ impl Edition {
             return;
         }
         // Else it would count, and what the next version adds would never be read.
-        let _ = fs.remove(&bucksaw_doors::twice::backup_of(&path));
+        let _ = fs.remove(&backup_of(&path));
     }
 }
