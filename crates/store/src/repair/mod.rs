@@ -31,7 +31,7 @@
 //! of those that are lost this store can do without, if nothing was missing copies; what all stores say of that together
 //! decides whether answers can.
 //!
-//! Files of this store that were set aside as damaged are made good in the same way: see [`proof`].
+//! Files of this store that were set aside as damaged are made good in the same way: see `proof.rs`.
 //!
 //! What it does not do: nothing at rest is moved for balance, and copies that are too many stay.
 
