@@ -264,7 +264,7 @@ impl Queue {
         let Some(open) = inner.open.take() else { return };
         let segment = open.segment;
         if segment.end() <= HEADER_LEN as u64 {
-            let path = segment.contents().path.clone();
+            let path = Arc::clone(&segment.contents().path);
             lock(&self.segments).remove(&segment.id());
             let _ = self.doors.fs.remove(&path);
             return;
@@ -325,7 +325,7 @@ impl Queue {
         let mut contents = segment.contents();
         let path = contents.path.with_extension(extension);
         match self.doors.fs.rename(&contents.path, &path) {
-            Ok(()) => contents.path = path,
+            Ok(()) => contents.path = path.into(),
             Err(error) => {
                 if let Some(suppressed) = self.may_log(|errors| &errors.rename) {
                     warn!(path = %contents.path.display(), %error, suppressed, "cannot rename a queue segment");

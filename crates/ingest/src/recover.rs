@@ -148,7 +148,7 @@ impl Queue {
             let mut contents = segment.contents();
             contents.state = if state == "committed" { State::Committed } else { State::Pending };
             contents.committed_at = (state == "committed").then(|| self.doors.clock.uptime());
-            contents.streams = found.streams;
+            contents.streams = Arc::new(found.streams);
             if !found.damage.is_empty() || !found.harmless.is_empty() {
                 contents.places = Some(Arc::new(found.places));
             }
@@ -157,7 +157,7 @@ impl Queue {
                 recovery.segments += 1;
                 recovery.records += found.reach.records;
             }
-            contents.reach = found.reach;
+            contents.reach = Arc::new(found.reach);
             contents.span = found.seal.as_ref().and_then(span_of);
             // The name `pending` says that the file ends in its seal, so the seal is durable first where that is promised.
             let is_durable = Class::of(id) == Class::Durable;
@@ -171,7 +171,7 @@ impl Queue {
                 let path = contents.path.with_extension(extension);
                 match self.doors.fs.rename(&contents.path, &path) {
                     Ok(()) => {
-                        contents.path = path;
+                        contents.path = path.into();
                         if is_durable {
                             self.sync_names();
                         }
@@ -193,9 +193,9 @@ impl Queue {
         let Some(segment) = lock(&self.segments).get(&id).cloned() else { return Ok(()) };
         let (path, streams) = {
             let contents = segment.contents();
-            (contents.path.clone(), contents.streams.clone())
+            (Arc::clone(&contents.path), contents.streams.to_vec())
         };
-        let size = segment.file().size().map_err(|source| ReadError::Io { path: path.clone(), source })?;
+        let size = segment.file().size().map_err(|source| ReadError::Io { path: path.to_path_buf(), source })?;
         if size <= HEADER_LEN as u64 {
             error!(path = %path.display(), size, "a queue segment was cut, and nothing of it is left: it is set aside as damaged");
             self.quarantine(&segment);

@@ -71,9 +71,10 @@ pub struct Segment {
 
 pub(crate) struct Contents {
     pub(crate) state: State,
-    pub(crate) path: PathBuf,
-    pub(crate) streams: Vec<Labels>,
-    pub(crate) reach: Reach,
+    pub(crate) path: Arc<Path>,
+    /// The streams and the reach are shared with the views: each query takes a view of each segment.
+    pub(crate) streams: Arc<Vec<Labels>>,
+    pub(crate) reach: Arc<Reach>,
     /// Set after a crash when something lies broken between whole frames.
     pub(crate) damage: Vec<Damage>,
     /// The whole frames, when they do not simply follow each other.
@@ -105,9 +106,9 @@ impl Segment {
     pub(crate) fn new(id: Id, file: Arc<dyn File>, path: PathBuf, opened_at: Duration) -> Self {
         let contents = Contents {
             state: State::Active,
-            path,
-            streams: Vec::new(),
-            reach: Reach::default(),
+            path: path.into(),
+            streams: Arc::default(),
+            reach: Arc::default(),
             damage: Vec::new(),
             places: None,
             on_commit: Vec::new(),
@@ -164,10 +165,10 @@ impl Segment {
         View {
             id: self.id,
             file: Arc::clone(&self.file),
-            path: contents.path.clone(),
+            path: Arc::clone(&contents.path),
             end,
-            streams: contents.streams.clone(),
-            reach: contents.reach.clone(),
+            streams: Arc::clone(&contents.streams),
+            reach: Arc::clone(&contents.reach),
             damage: contents.damage.clone(),
             places: contents.places.clone(),
             suspect: Arc::clone(&self.suspect),
@@ -202,8 +203,10 @@ impl Segment {
     /// Makes a frame that is in the file readable.
     pub(crate) fn publish(&self, end: u64, rows: &Rows, text_bytes: usize, stream: Option<&Labels>) {
         let mut contents = self.contents();
-        contents.streams.extend(stream.cloned());
-        contents.reach.add(rows, text_bytes);
+        if let Some(stream) = stream {
+            Arc::make_mut(&mut contents.streams).push(stream.clone());
+        }
+        Arc::make_mut(&mut contents.reach).add(rows, text_bytes);
         drop(contents);
         self.end.store(end, Ordering::Release);
     }
@@ -220,12 +223,12 @@ pub struct View {
     /// The segment.
     pub id: Id,
     file: Arc<dyn File>,
-    path: PathBuf,
+    path: Arc<Path>,
     /// Where the last whole frame ends.
     pub end: u64,
-    streams: Vec<Labels>,
+    streams: Arc<Vec<Labels>>,
     /// What the records reach over, at the least.
-    pub reach: Reach,
+    pub reach: Arc<Reach>,
     /// What is broken in it, after a crash.
     pub damage: Vec<Damage>,
     places: Option<Arc<Vec<Place>>>,
@@ -237,7 +240,17 @@ impl View {
     #[must_use]
     pub fn of_survey(id: Id, file: Arc<dyn File>, path: PathBuf, survey: Survey) -> Self {
         let Survey { places, streams, reach, end, damage, .. } = survey;
-        Self { id, file, path, end, streams, reach, damage, places: Some(Arc::new(places)), suspect: Arc::default() }
+        Self {
+            id,
+            file,
+            path: path.into(),
+            end,
+            streams: Arc::new(streams),
+            reach: Arc::new(reach),
+            damage,
+            places: Some(Arc::new(places)),
+            suspect: Arc::default(),
+        }
     }
 
     /// Bytes of the file, from `at` on; fewer than `most` only at the end of the whole frames.
@@ -270,7 +283,7 @@ impl View {
     /// A walk over the frames from `from` on: [`HEADER_LEN`] for all, or where an earlier walk ended.
     #[must_use]
     pub fn frames(&self, from: u64) -> Frames {
-        Frames::new(Arc::clone(&self.file), self.path.clone(), self.id, from, self.end, self.streams.clone())
+        Frames::new(Arc::clone(&self.file), self.path.to_path_buf(), self.id, from, self.end, self.streams.to_vec())
     }
 
     /// Where the whole frames are, when something lies broken between them; else they follow each other.
@@ -285,8 +298,8 @@ impl View {
     /// [`ReadError`] when the frames cannot be read.
     pub fn places(&self) -> Result<(Vec<Place>, Vec<Labels>), ReadError> {
         match &self.places {
-            Some(places) => Ok((places.to_vec(), self.streams.clone())),
-            None => bucksaw_segment::queue::index(&self.file, &self.path, self.id, self.end, self.streams.clone()),
+            Some(places) => Ok((places.to_vec(), self.streams.to_vec())),
+            None => bucksaw_segment::queue::index(&self.file, &self.path, self.id, self.end, self.streams.to_vec()),
         }
     }
 }

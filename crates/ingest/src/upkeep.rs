@@ -69,7 +69,7 @@ impl Queue {
     }
 
     pub(crate) fn remove(&self, segment: &Segment) -> bool {
-        let path = segment.contents().path.clone();
+        let path = Arc::clone(&segment.contents().path);
         match self.doors.fs.remove(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 if let Some(suppressed) = self.may_log(|errors| &errors.remove) {
