@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::query::{Turn, turn};
-use crate::render;
+use crate::render::{self, Long};
 use crate::stream::{Form, Gone, PIECE_BYTES, Pieces};
 use crate::tail::{self, HEARTBEAT, Pace};
 
@@ -43,16 +43,15 @@ pub(crate) async fn write(mut answer: Answer, form: Form, pieces: &Pieces, turn:
         if records.is_empty() {
             break;
         }
-        let out = if form.is_raw() {
+        let sent = if form.is_raw() {
             records.iter().for_each(|stretch| stretch.show_runs(&mut |run| raw.push(run)));
-            raw.take()
+            let out = raw.take().into_iter().flat_map(|bytes| pieces.sliced(bytes));
+            turn.send_async(pieces, out).await
         } else {
-            objects(&records)
+            write_objects(&records, pieces, turn).await
         };
-        for piece in out {
-            if turn.send_async(pieces, piece).await.is_err() {
-                return;
-            }
+        if sent.is_err() {
+            return;
         }
     }
     let seconds = (clock.uptime() - started).as_secs_f64();
@@ -60,20 +59,26 @@ pub(crate) async fn write(mut answer: Answer, form: Form, pieces: &Pieces, turn:
     let _ = pieces.stats_async(&render::stats(&answer.stats(), seconds)).await;
 }
 
-fn objects(records: &[Stretch]) -> Vec<Bytes> {
-    let (mut pieces, mut out) = (Vec::new(), Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8));
+async fn write_objects(records: &[Stretch], pieces: &Pieces, turn: &mut Turn) -> Result<(), Gone> {
+    let fresh = || Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
+    let mut out = fresh();
     for record in records.iter().flat_map(Stretch::records) {
-        render::object(record, &mut out);
-        out.push(b'\n');
-        if out.len() >= PIECE_BYTES {
-            let next = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
-            pieces.push(std::mem::replace(&mut out, next).into());
+        let long = Long::of(record, b"", b"\n");
+        if long.is_none() {
+            render::object(record, &mut out);
+            out.push(b'\n');
+        }
+        if out.len() >= PIECE_BYTES || long.is_some() && !out.is_empty() {
+            turn.send_async(pieces, pieces.sliced(std::mem::replace(&mut out, fresh()).into())).await?;
+        }
+        if let Some(long) = long {
+            turn.send_async(pieces, pieces.long(long)).await?;
         }
     }
     if !out.is_empty() {
-        pieces.push(out.into());
+        turn.send_async(pieces, pieces.sliced(out.into())).await?;
     }
-    pieces
+    Ok(())
 }
 
 /// Shows new records as they come, until the client goes away.
@@ -109,11 +114,12 @@ async fn show(
             pace.fill();
             let mut out = Vec::new();
             for record in records.iter().flat_map(Stretch::records) {
-                if pace.shows() {
-                    tail::write(record, form, &mut out);
-                }
-                if out.len() >= tail::PIECE_BYTES {
+                let long = if pace.shows() { tail::write(record, form, &mut out) } else { None };
+                if out.len() >= tail::PIECE_BYTES || long.is_some() && !out.is_empty() {
                     pieces.records_async(std::mem::take(&mut out).into()).await?;
+                }
+                if let Some(long) = long {
+                    pieces.long_async(long).await?;
                 }
             }
             if !out.is_empty() {

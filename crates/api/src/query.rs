@@ -19,8 +19,8 @@ use crate::app::App;
 use crate::cluster;
 use crate::error::ApiError;
 use crate::params::Params;
-use crate::render;
-use crate::stream::{Form, Gone, PIECE_BYTES, Pieces, open};
+use crate::render::{self, Long};
+use crate::stream::{Form, Gone, PIECE_BYTES, Piece, Pieces, open};
 
 /// How long a query waits for its turn before the client is told to come again.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,22 +45,26 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// Sends records of a cluster, which wait by themselves where they are.
-    pub(crate) async fn send_async(&mut self, pieces: &Pieces, out: Bytes) -> Result<(), Gone> {
-        let Some(waiting) = pieces.try_records(out)? else { return Ok(()) };
-        self.permit = None;
-        waiting.send_async().await?;
-        self.permit = Arc::clone(&self.queries).acquire_owned().await.ok();
+    pub(crate) async fn send_async(&mut self, pieces: &Pieces, out: impl Iterator<Item = Piece>) -> Result<(), Gone> {
+        for piece in out {
+            let Some(waiting) = pieces.try_piece(piece)? else { continue };
+            self.permit = None;
+            waiting.send_async().await?;
+            self.permit = Arc::clone(&self.queries).acquire_owned().await.ok();
+        }
         Ok(())
     }
 
     /// Sends records, without a turn while that has to wait. On a thread that may wait.
-    fn send(&mut self, search: &mut Search, pieces: &Pieces, out: Bytes) -> Result<(), Gone> {
-        let Some(waiting) = pieces.try_records(out)? else { return Ok(()) };
-        self.permit = None;
-        waiting.send(&self.runtime, || search.let_go())?;
-        // The semaphore is never closed.
-        self.permit = self.runtime.block_on(Arc::clone(&self.queries).acquire_owned()).ok();
-        Ok(())
+    fn send(&mut self, search: &mut Search, pieces: &Pieces, mut out: impl Iterator<Item = Piece>) -> Result<(), Gone> {
+        out.try_for_each(|piece| {
+            let Some(waiting) = pieces.try_piece(piece)? else { return Ok(()) };
+            self.permit = None;
+            waiting.send(&self.runtime, || search.let_go())?;
+            // The semaphore is never closed.
+            self.permit = self.runtime.block_on(Arc::clone(&self.queries).acquire_owned()).ok();
+            Ok(())
+        })
     }
 }
 
@@ -125,6 +129,7 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
 fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, seconds: impl Fn() -> f64) {
     let mut raw = render::Raw::default();
     loop {
+        let mut long = None;
         let (shown, out) = if form.is_raw() {
             (search.show_runs(&mut |run| raw.push(run)), raw.take())
         } else {
@@ -132,19 +137,23 @@ fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, secon
             // thread.
             let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
             let shown = search.show_batch(&mut |record| {
+                long = Long::of(record, b"", b"\n");
+                if long.is_some() {
+                    return ControlFlow::Break(());
+                }
                 render::object(record, &mut out);
                 out.push(b'\n');
                 if out.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
-            (shown, vec![out.into()])
+            (shown, if out.is_empty() { Vec::new() } else { vec![out.into()] })
         };
         if shown == 0 {
             break;
         }
-        for piece in out {
-            if turn.send(&mut search, pieces, piece).is_err() {
-                return;
-            }
+        let out = out.into_iter().flat_map(|bytes| pieces.sliced(bytes));
+        let out = out.chain(long.into_iter().flat_map(|long| pieces.long(long)));
+        if turn.send(&mut search, pieces, out).is_err() {
+            return;
         }
     }
     if !search.is_cancelled() {

@@ -1,14 +1,31 @@
 //! Records and stats as bytes.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{Histogram, Level, Missing, RecordRef, Run, Stats};
+use bucksaw_query::{Histogram, Level, Missing, Record, RecordRef, Run, Stats};
 use bucksaw_record::{Id, Marks, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 /// `{"id","time","labels":{},"line"}`; bytes that are not UTF-8 stand in `line_base64`. What is marked says so.
 pub(crate) fn object(record: RecordRef<'_>, out: &mut Vec<u8>) {
+    let line = str::from_utf8(record.text).ok();
+    begin(record, line.is_some(), out);
+    match line {
+        Some(line) => string(out, line),
+        None => {
+            out.push(b'"');
+            out.extend_from_slice(BASE64_STANDARD.encode(record.text).as_bytes());
+            out.push(b'"');
+        }
+    }
+    out.push(b'}');
+}
+
+/// An object up to its line.
+fn begin(record: RecordRef<'_>, is_text: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"id\":\"");
     out.extend_from_slice(record.id.to_string().as_bytes());
     out.extend_from_slice(b"\",\"time\":\"");
@@ -28,18 +45,87 @@ pub(crate) fn object(record: RecordRef<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(format!(",\"{name}\":true").as_bytes());
         }
     }
-    match str::from_utf8(record.text) {
-        Ok(line) => {
-            out.extend_from_slice(b",\"line\":");
-            string(out, line);
-        }
-        Err(_) => {
-            out.extend_from_slice(b",\"line_base64\":\"");
-            out.extend_from_slice(BASE64_STANDARD.encode(record.text).as_bytes());
-            out.push(b'"');
-        }
+    out.extend_from_slice(if is_text { b",\"line\":" } else { b",\"line_base64\":" });
+}
+
+/// Longer lines are rendered in pieces.
+const WHOLE_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of a long line that are rendered at a time: a multiple of three, so that base64 has no padding in between.
+const STEP_BYTES: usize = 9 << 10;
+
+/// A piece of a long record is complete when it has so many bytes.
+const LONG_PIECE_BYTES: usize = 64 << 10;
+
+/// A record with a long line as an object, in pieces. As a whole it can take six times the bytes of its line, and a stream
+/// holds several pieces for a reader who stalls.
+#[derive(Clone, Debug)]
+pub(crate) struct Long {
+    record: Arc<Record>,
+    is_text: bool,
+    /// Where the rest of the line begins; `None` before the first piece.
+    at: Option<usize>,
+    before: &'static [u8],
+    /// What stands behind the object; empty when it was rendered.
+    after: &'static [u8],
+}
+
+impl Long {
+    /// `None` when the line is short. `before` and `after`, which is not empty, stand around the object.
+    pub(crate) fn of(record: RecordRef<'_>, before: &'static [u8], after: &'static [u8]) -> Option<Self> {
+        let is_long = record.text.len() > WHOLE_BYTES_MAX;
+        let is_text = is_long && str::from_utf8(record.text).is_ok();
+        is_long.then(|| Self { record: Arc::new(record.to_record()), is_text, at: None, before, after })
     }
-    out.push(b'}');
+
+    /// Bytes of all pieces that are left.
+    pub(crate) fn bytes(&self) -> usize {
+        self.clone().map(|piece| piece.len()).sum()
+    }
+
+    /// Renders the next bytes of the line, and returns how many.
+    fn step(&self, at: usize, out: &mut Vec<u8>) -> usize {
+        let rest = self.record.text.get(at..).unwrap_or_default();
+        let step = rest.get(..STEP_BYTES).unwrap_or(rest);
+        if !self.is_text {
+            out.extend_from_slice(BASE64_STANDARD.encode(step).as_bytes());
+            return step.len();
+        }
+        // A character that does not end within the step belongs to the next.
+        let whole = step.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let begin = out.len();
+        string(out, whole);
+        // Without the quotes.
+        out.pop();
+        out.remove(begin);
+        whole.len()
+    }
+}
+
+impl Iterator for Long {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.after.is_empty() {
+            return None;
+        }
+        let mut out = Vec::new();
+        let mut at = self.at.unwrap_or_else(|| {
+            out.extend_from_slice(self.before);
+            begin(self.record.as_ref().as_ref(), self.is_text, &mut out);
+            out.push(b'"');
+            0
+        });
+        while at < self.record.text.len() && out.len() < LONG_PIECE_BYTES {
+            at += self.step(at, &mut out).max(1);
+        }
+        self.at = Some(at);
+        if at >= self.record.text.len() {
+            out.extend_from_slice(b"\"}");
+            out.extend_from_slice(std::mem::take(&mut self.after));
+        }
+        Some(out)
+    }
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {
@@ -131,4 +217,39 @@ pub(crate) fn buckets(histogram: &Histogram) -> Vec<Value> {
         object
     };
     histogram.buckets.iter().map(bucket).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_record::{Labels, Millis, Producer};
+
+    use super::*;
+
+    fn record(text: Vec<u8>) -> Record {
+        let id = Id::new(Millis(1_700_000_000_000), Producer::new(7), 3);
+        let labels = Labels::parse("app=a").unwrap();
+        Record { id, nanos: 5, marks: Marks::CUT, labels, text, stored: false }
+    }
+
+    #[test]
+    fn a_long_record_in_pieces_is_the_same_object() {
+        let mut letters = "ä\"\\\0x\u{1F600}\n".repeat(50_000).into_bytes();
+        let zeros = vec![0; 1 << 20];
+        let other = (0..100_001_u32).map(|at| (at * 7) as u8).collect();
+        letters.truncate(letters.len() - 1);
+        for text in [letters, zeros, other, vec![b'x'; WHOLE_BYTES_MAX + 1]] {
+            let record = record(text);
+            let mut whole = b"data: ".to_vec();
+            object(record.as_ref(), &mut whole);
+            whole.extend_from_slice(b"\n\n");
+            let long = Long::of(record.as_ref(), b"data: ", b"\n\n").unwrap();
+            let bytes = long.bytes();
+            let pieces: Vec<Vec<u8>> = long.collect();
+            let most = pieces.iter().map(Vec::len).max().unwrap();
+            assert!(most < LONG_PIECE_BYTES + 6 * STEP_BYTES + 1_000, "{most}");
+            assert_eq!(bytes, whole.len());
+            assert!(pieces.concat() == whole, "pieces and whole differ");
+        }
+        assert!(Long::of(record(vec![b'x'; WHOLE_BYTES_MAX]).as_ref(), b"", b"\n").is_none());
+    }
 }

@@ -26,6 +26,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::error::ApiError;
+use crate::render::Long;
 
 /// Pieces between the maker and the network.
 const PIECES: usize = 8;
@@ -38,7 +39,7 @@ const ROOM: usize = PIECES / 2;
 /// stall cost more, for each has some pieces on its way.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
-/// Records of a follower are sent in slices of so many bytes at most.
+/// What is longer is sent in slices of so many bytes, so that a client that stalls holds no more than a few of them.
 const SLICE_BYTES: usize = 64 << 10;
 
 /// A reader who takes nothing for so long has stalled, and is not prepared for any more.
@@ -97,7 +98,7 @@ pub(crate) struct Pieces {
 
 /// What goes through the channel: one place in it, however it is sent.
 #[derive(Debug)]
-enum Piece {
+pub(crate) enum Piece {
     Bytes(Bytes),
     /// A message of this kind. Its content may be shared with what was found, so it is sent behind the message's head and
     /// not copied.
@@ -112,22 +113,56 @@ pub(crate) struct Gone;
 impl Pieces {
     /// Sends records that were written in the stream's form; `Some` when that has to wait for a slow client.
     pub(crate) fn try_records(&self, bytes: Bytes) -> Result<Option<Waiting<'_>>, Gone> {
-        match self.sender.try_send(self.records(bytes)) {
+        self.try_piece(self.records(bytes))
+    }
+
+    /// Sends a piece; `Some` when that has to wait for a slow client.
+    pub(crate) fn try_piece(&self, piece: Piece) -> Result<Option<Waiting<'_>>, Gone> {
+        match self.sender.try_send(piece) {
             Ok(()) => Ok(None),
             Err(TrySendError::Full(piece)) => Ok(Some(Waiting { pieces: self, piece })),
             Err(TrySendError::Closed(_)) => Err(Gone),
         }
     }
 
-    /// Sends records of a follower from the runtime. What is long takes several places, so that a client that stalls holds
-    /// no more than a few pieces, however long the records are.
-    pub(crate) async fn records_async(&self, mut bytes: Bytes) -> Result<(), Gone> {
-        // A message is sent as a whole: its length stands before it.
-        while !matches!(self.form, Form::Messages { .. }) && bytes.len() > SLICE_BYTES {
-            let slice = Piece::Bytes(bytes.split_to(SLICE_BYTES));
-            self.sender.send(slice).await.map_err(|_| Gone)?;
+    /// Sends records from the runtime.
+    pub(crate) async fn records_async(&self, bytes: Bytes) -> Result<(), Gone> {
+        for piece in self.sliced(bytes) {
+            self.sender.send(piece).await.map_err(|_| Gone)?;
         }
-        self.sender.send(self.records(bytes)).await.map_err(|_| Gone)
+        Ok(())
+    }
+
+    /// Sends a long record from the runtime.
+    pub(crate) async fn long_async(&self, long: Long) -> Result<(), Gone> {
+        for piece in self.long(long) {
+            self.sender.send(piece).await.map_err(|_| Gone)?;
+        }
+        Ok(())
+    }
+
+    /// Records that were written in the stream's form. What is longer than a piece takes several places.
+    pub(crate) fn sliced(&self, bytes: Bytes) -> impl Iterator<Item = Piece> + use<> {
+        let (mut rest, mut whole) = (bytes, None);
+        if rest.len() <= PIECE_BYTES + PIECE_BYTES / 8 {
+            whole = Some(self.records(std::mem::take(&mut rest)));
+        } else if let Form::Messages { raw } = self.form {
+            // The length of a message stands before it, so its content may come in slices.
+            whole = Some(Piece::Bytes(head(kind(raw), rest.len())));
+        }
+        whole.into_iter().chain(std::iter::from_fn(move || {
+            let slice = rest.split_to(rest.len().min(SLICE_BYTES));
+            (!slice.is_empty()).then_some(Piece::Bytes(slice))
+        }))
+    }
+
+    /// The pieces of a long record.
+    pub(crate) fn long(&self, long: Long) -> impl Iterator<Item = Piece> + use<> {
+        let head = match self.form {
+            Form::Messages { raw } => Some(Piece::Bytes(head(kind(raw), long.bytes()))),
+            _ => None,
+        };
+        head.into_iter().chain(long.map(|bytes| Piece::Bytes(bytes.into())))
     }
 
     /// A notice from the runtime, where the form has a place for it.
@@ -173,7 +208,7 @@ impl Pieces {
 
     fn records(&self, bytes: Bytes) -> Piece {
         match self.form {
-            Form::Messages { raw } => Piece::Message(if raw { 1 } else { 2 }, bytes),
+            Form::Messages { raw } => Piece::Message(kind(raw), bytes),
             _ => Piece::Bytes(bytes),
         }
     }
@@ -209,9 +244,14 @@ fn wrap(stats: &serde_json::Value) -> String {
     serde_json::json!({ "stats": stats }).to_string()
 }
 
+/// The kind of a message of records.
+fn kind(raw: bool) -> u8 {
+    if raw { 1 } else { 2 }
+}
+
 /// What stands before the content of a message.
-fn head(kind: u8, content: &[u8]) -> Bytes {
-    let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
+fn head(kind: u8, content_bytes: usize) -> Bytes {
+    let length = u32::try_from(content_bytes).unwrap_or(u32::MAX);
     let [a, b, c, d] = length.to_le_bytes();
     Bytes::copy_from_slice(&[kind, a, b, c, d])
 }
@@ -250,7 +290,7 @@ impl hyper::body::Body for Received {
         self.receiver.poll_recv(context).map(|piece| {
             Some(Ok(match piece? {
                 Piece::Bytes(bytes) => Frame::data(bytes),
-                Piece::Message(kind, content) => Frame::data(head(kind, self.content.insert(content))),
+                Piece::Message(kind, content) => Frame::data(head(kind, self.content.insert(content).len())),
                 Piece::Trailers(trailers) => Frame::trailers(trailers),
             }))
         })
@@ -295,7 +335,7 @@ mod tests {
     #[test]
     fn long_records_of_a_follower_take_several_places() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let records: Bytes = (0..SLICE_BYTES * (PIECES + 1)).map(|at| at as u8).collect();
+        let records: Bytes = (0..SLICE_BYTES * (PIECES + 1) + 7).map(|at| at as u8).collect();
         for form in [Form::Text, Form::Messages { raw: true }] {
             let (pieces, response) = open(form, Cancel::default());
             let given = records.clone();
@@ -306,9 +346,10 @@ mod tests {
                 frames.push(frame.unwrap().into_data().unwrap());
             }
             runtime.block_on(sent).unwrap();
-            assert!(frames.concat().ends_with(&records), "{form:?}");
             let longest = frames.iter().map(Bytes::len).max();
-            assert_eq!(longest, Some(if form == Form::Text { SLICE_BYTES } else { records.len() }), "{form:?}");
+            assert_eq!(longest, Some(SLICE_BYTES), "{form:?}");
+            let head = if form == Form::Text { Bytes::new() } else { head(1, records.len()) };
+            assert_eq!(frames.concat(), [&head[..], &records].concat(), "{form:?}");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::cluster;
 use crate::error::ApiError;
 use crate::params::Params;
-use crate::render;
+use crate::render::{self, Long};
 use crate::stream::{Form, Pieces, open};
 
 /// How often a follower looks for new records: half of the time from accepted to seen, at the most.
@@ -149,14 +149,16 @@ async fn send(
     }
     pace.fill();
     let mut out = Vec::new();
-    let mut show = |record: RecordRef<'_>, out: &mut Vec<u8>| {
-        if pace.shows() {
-            write(record, form, out);
-        }
+    let mut show = |record: RecordRef<'_>, out: &mut Vec<u8>| match pace.shows() {
+        true => write(record, form, out),
+        false => None,
     };
-    while tailed.show(|record| show(record, &mut out)).is_some() {
-        if out.len() >= PIECE_BYTES {
+    while let Some(long) = tailed.show(|record| show(record, &mut out)) {
+        if out.len() >= PIECE_BYTES || long.is_some() && !out.is_empty() {
             pieces.records_async(std::mem::take(&mut out).into()).await?;
+        }
+        if let Some(long) = long {
+            pieces.long_async(long).await?;
         }
     }
     if out.is_empty() && beat && form == Form::Events {
@@ -171,15 +173,22 @@ async fn send(
     }
 }
 
-pub(crate) fn write(record: RecordRef<'_>, form: Form, out: &mut Vec<u8>) {
-    match form {
-        Form::Events => {
-            out.extend_from_slice(b"data: ");
-            render::object(record, out);
+/// Writes a record, or returns it when it is long and is to be rendered in pieces.
+pub(crate) fn write(record: RecordRef<'_>, form: Form, out: &mut Vec<u8>) -> Option<Long> {
+    let (before, after): (&[u8], &[u8]) = match form {
+        form if form.is_raw() => {
+            out.extend_from_slice(record.text);
             out.push(b'\n');
+            return None;
         }
-        form if form.is_raw() => out.extend_from_slice(record.text),
-        _ => render::object(record, out),
+        Form::Events => (b"data: ", b"\n\n"),
+        _ => (b"", b"\n"),
+    };
+    let long = Long::of(record, before, after);
+    if long.is_none() {
+        out.extend_from_slice(before);
+        render::object(record, out);
+        out.extend_from_slice(after);
     }
-    out.push(b'\n');
+    long
 }
