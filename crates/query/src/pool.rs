@@ -57,7 +57,7 @@ struct Jobs {
     waiting: VecDeque<(Line, VecDeque<Job>)>,
     /// How many jobs of each line are at work; lines without any are left out.
     running: HashMap<Line, usize>,
-    /// The pool's threads that wait for a job.
+    /// The pool's threads that wait for a job, or have not begun.
     idle: usize,
     /// Extra threads at work, and those that may have ended.
     extra: usize,
@@ -123,7 +123,9 @@ impl Pool {
     pub fn start(threads: usize, begun: impl Fn(usize) + Send + Sync + 'static) -> std::io::Result<Self> {
         let begun: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(begun);
         let threads = threads.max(1);
-        let shared = Arc::new(Shared { threads, begun: Some(Arc::clone(&begun)), ..Shared::default() });
+        // A thread that has not begun will be free: no extra thread is started in its place.
+        let jobs = Mutex::new(Jobs { idle: threads, ..Jobs::default() });
+        let shared = Arc::new(Shared { jobs, threads, begun: Some(Arc::clone(&begun)), ..Shared::default() });
         let threads: std::io::Result<Vec<_>> = (0..threads)
             .map(|number| {
                 let (shared, begun) = (Arc::clone(&shared), Arc::clone(&begun));
@@ -176,6 +178,7 @@ impl Pool {
 impl Shared {
     fn work(self: &Arc<Self>) {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.idle -= 1;
         loop {
             let (line, job) = loop {
                 if let Some(job) = jobs.pop() {
@@ -330,6 +333,23 @@ mod tests {
         drop(closed);
         drop((pool, started));
         assert_eq!(jobs + starts.iter().count(), 12, "all jobs are worked off");
+    }
+
+    #[test]
+    fn a_thread_that_has_not_begun_gets_no_extra_thread_beside_it() {
+        let gate = Arc::new(std::sync::RwLock::new(()));
+        let closed = gate.write().unwrap();
+        let waits = Arc::clone(&gate);
+        let pool = Pool::start(1, move |_| drop(waits.read())).unwrap();
+        let (send, receive) = mpsc::channel();
+        let line = pool.line();
+        for number in 0..3 {
+            let send = send.clone();
+            pool.run(line, move || send.send(number).unwrap());
+        }
+        assert_eq!(pool.shared.jobs.lock().unwrap().extra, 0);
+        drop((closed, send));
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]

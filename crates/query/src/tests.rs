@@ -43,7 +43,7 @@ impl Node {
     }
 
     fn on(fs: sim::Fs) -> Self {
-        Self::with(fs, Config::default(), 1)
+        Self::with(fs, Config { tail_lag_bytes_max: 2_000, ..Config::default() }, 1)
     }
 
     /// A node whose queries share so many bytes, with units so many times as large as else.
@@ -67,7 +67,6 @@ impl Node {
         let metrics = store::Metrics::new(&mut registry);
         let shelf = Shelf::open(doors.clone(), Path::new("/shelf"), small, metrics).unwrap();
         let metrics = Metrics::new(&mut registry);
-        let config = Config { tail_lag_bytes_max: 2_000, ..config };
         let engine = Engine::new(Arc::new(queue), Arc::new(shelf), pool, doors, config, metrics);
         Self { fs, clock, engine: Arc::new(engine), next: 0, all: BTreeMap::new() }
     }
@@ -437,6 +436,20 @@ fn followers_see_what_is_accepted_once() {
     assert!(tail.poll().skipped_bytes > 2_000);
     node.put("after");
     assert_eq!(followed(&mut tail).len(), 1);
+}
+
+#[test]
+fn a_poll_of_many_segments_reads_no_more_than_its_budget() {
+    // No memory is left: 65,536 bytes a poll.
+    let mut node = Node::with_memory(0, 100);
+    let mut tail = node.engine.tail(&Expr::parse(b"line").unwrap()).unwrap();
+    for at in 0..8 {
+        // Each in a segment of its own.
+        node.put(&format!("line {at} {}", "x".repeat(40_000)));
+    }
+    assert_eq!(node.engine.queue().readable().len(), 8);
+    let polls: Vec<(usize, bool)> = (0..4).map(|_| (followed(&mut tail).len(), tail.has_more())).collect();
+    assert_eq!(polls, [(2, true), (2, true), (2, true), (2, false)]);
 }
 
 #[test]

@@ -199,7 +199,8 @@ fn node_id(number: usize) -> Id {
 }
 
 fn node() -> Node {
-    Node::scanning(sim::Fs::new(), Config::default(), 1, Pool::inline())
+    let config = Config { tail_lag_bytes_max: 2_000, ..Config::default() };
+    Node::scanning(sim::Fs::new(), config, 1, Pool::inline())
 }
 
 impl Cluster {
