@@ -144,7 +144,8 @@ pub(crate) struct ServeArgs {
 
     /// Memory for what was unpacked of stored blocks, so that the same hours are searched faster again
     ///
-    /// With 0 nothing is kept. Left out, it is an eighth of the memory limit, at most 1GB; a 64th of a limit below 1GB.
+    /// With 0 nothing is kept. At most an eighth of the memory limit counts, a 64th of one below 1GB. Left out,
+    /// it is that, at most 1GB.
     #[arg(long, value_name = "SIZE")]
     pub(crate) query_cache_bytes: Option<ByteSize>,
 

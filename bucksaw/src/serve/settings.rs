@@ -103,7 +103,7 @@ pub(super) fn query(args: &ServeArgs, plan: &Plan) -> bucksaw_query::Config {
         held_bytes_max: args.query_memory_bytes.0.min(plan.held),
         scan_bytes_max: plan.scans,
         time_max: args.query_timeout.0.filter(|time| !time.is_zero()),
-        opened_bytes_max: args.query_cache_bytes.map_or(plan.opened, |bytes| bytes.0),
+        opened_bytes_max: args.query_cache_bytes.map_or(plan.opened, |bytes| bytes.0.min(plan.opened_max)),
         ..bucksaw_query::Config::default()
     }
 }
@@ -160,4 +160,35 @@ pub(super) fn bytes(bytes: u64) -> usize {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::values::ByteSize;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    #[test]
+    fn the_cache_keeps_within_its_part_whatever_is_asked_for() {
+        let (small, large) = (Plan::of(128 << 20), Plan::of(64 << 30));
+        let check = |asked: Option<u64>, plan: &Plan, want: u64| {
+            let mut args = Program::try_parse_from(["serve"]).unwrap().args;
+            args.query_cache_bytes = asked.map(ByteSize);
+            assert_eq!(query(&args, plan).opened_bytes_max, want, "{asked:?}");
+        };
+        check(None, &small, 2 << 20);
+        check(Some(4 << 30), &small, 2 << 20);
+        check(Some(1 << 20), &small, 1 << 20);
+        check(Some(0), &small, 0);
+        check(None, &large, 1 << 30);
+        check(Some(4 << 30), &large, 4 << 30);
+        check(Some(20 << 30), &large, 8 << 30);
+    }
 }

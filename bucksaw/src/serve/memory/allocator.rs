@@ -8,7 +8,9 @@
 //!
 //! Another C library does not read the variables, and nothing changes.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 
 use tracing::debug;
 
@@ -29,7 +31,13 @@ pub(super) fn restart_for(limit: u64) {
     }
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| "bucksaw".into());
-    let mut command = std::process::Command::new("/proc/self/exe");
-    let error = command.arg0(name).args(arguments).envs(SETTINGS).exec();
+    let arguments: Vec<OsString> = arguments.collect();
+    let again = |program: &Path| {
+        let mut command = std::process::Command::new(program);
+        command.arg0(&name).args(arguments.clone()).envs(SETTINGS).exec()
+    };
+    // By its path, so that the process keeps its name in `ps`. A program that was removed is still there as the second.
+    let _ = std::env::current_exe().map(|path| again(&path));
+    let error = again(Path::new("/proc/self/exe"));
     debug!(%error, "cannot start again with settings of the allocator: it keeps more memory");
 }

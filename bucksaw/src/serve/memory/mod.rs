@@ -32,9 +32,9 @@ const AMPLE: u64 = 4 * GB;
 #[cfg(test)]
 const OWN: u64 = 18 * MB;
 
-/// One answer on its way to a reader who stalls; one follower.
+/// One answer on its way to a reader who stalls (eight pieces that wait, and one that is rendered); one follower.
 #[cfg(test)]
-const ANSWER: u64 = 2 * MB;
+const ANSWER: u64 = 5 * MB / 2;
 #[cfg(test)]
 const FOLLOWER: u64 = 2 * MB;
 
@@ -63,8 +63,9 @@ pub(super) struct Limit {
 pub(super) struct Plan {
     /// What queries have found and their readers have not read.
     pub(super) held: u64,
-    /// Opened blocks that are kept.
+    /// Opened blocks that are kept, and as many as `--query-cache-bytes` may ask for.
     pub(super) opened: u64,
+    pub(super) opened_max: u64,
     /// Blocks and frames that are being searched.
     pub(super) scans: u64,
     /// States of automata.
@@ -107,9 +108,11 @@ impl Plan {
         let part = |divisor: u64, most: u64| (limit / divisor).min(most);
         let number = |each: u64, most: usize| usize::try_from(limit / each).unwrap_or(most).min(most);
         let ample = |bytes: u64| if limit < AMPLE { bytes } else { u64::MAX };
+        let opened_max = limit / if limit < GB { 64 } else { 8 };
         Self {
             held: part(32, 128 * MB),
-            opened: if limit < GB { limit / 64 } else { part(8, GB) },
+            opened: opened_max.min(GB),
+            opened_max,
             scans: ample(limit / 16),
             automata: part(16, 128 * MB),
             bodies: part(4, 64 * MB),
@@ -136,7 +139,7 @@ impl Plan {
         let scans = self.scans.min(GB / 2);
         let store = self.gather + self.queue_segment + self.merge.min(GB / 4) + self.repair;
         OWN + self.held
-            + self.opened
+            + self.opened_max
             + scans
             + self.automata
             + self.bodies
