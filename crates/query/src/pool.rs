@@ -347,8 +347,9 @@ mod tests {
             let send = send.clone();
             pool.run(line, move || send.send(number).unwrap());
         }
-        assert_eq!(pool.shared.jobs.lock().unwrap().extra, 0);
+        let extra = pool.shared.jobs.lock().unwrap().extra;
         drop((closed, send));
+        assert_eq!(extra, 0);
         assert_eq!(receive.iter().collect::<Vec<_>>(), [0, 1, 2]);
     }
 
