@@ -61,7 +61,7 @@ pub(super) struct Limit {
 /// What each part of the node may have, in bytes unless its name says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// What queries have found and their readers have not read.
+    /// What queries have found and their readers have not read, as much as `--query-memory-bytes` may ask for.
     pub(super) held: u64,
     /// Opened blocks that are kept, and as many as `--query-cache-bytes` may ask for.
     pub(super) opened: u64,
@@ -70,7 +70,7 @@ pub(super) struct Plan {
     pub(super) scans: u64,
     /// States of automata.
     pub(super) automata: u64,
-    /// HTTP bodies that are being taken in.
+    /// HTTP bodies that are being taken in, as much as `--max-bodies-bytes` may ask for.
     pub(super) bodies: u64,
     /// Unfinished lines of one listener, and as much for unfinished frames.
     pub(super) partial: u64,
@@ -78,7 +78,7 @@ pub(super) struct Plan {
     pub(super) unsynced: u64,
     /// Text that is gathered at once.
     pub(super) gather: u64,
-    /// The largest segment of the queue.
+    /// A segment of the queue, as much as `--segment-max-bytes` may ask for.
     pub(super) queue_segment: u64,
     /// Blocks that a merge has open.
     pub(super) merge: u64,
@@ -110,16 +110,16 @@ impl Plan {
         let ample = |bytes: u64| if limit < AMPLE { bytes } else { u64::MAX };
         let opened_max = limit / if limit < GB { 64 } else { 8 };
         Self {
-            held: part(32, 128 * MB),
+            held: limit / 32,
             opened: opened_max.min(GB),
             opened_max,
             scans: ample(limit / 16),
             automata: part(16, 128 * MB),
-            bodies: part(4, 64 * MB),
+            bodies: limit / 4,
             partial: part(128, 64 * MB),
             unsynced: part(64, 32 * MB),
             gather: part(32, 128 * MB),
-            queue_segment: part(16, 16 * MB),
+            queue_segment: limit / 16,
             merge: ample(limit / 32),
             repair: part(64, 32 * MB),
             block: part(128, 16 * MB),
@@ -243,10 +243,13 @@ mod tests {
         let sources = bucksaw_sources::Config::default();
         for limit in [8 * GB, 9 * GB, 1 << 50] {
             let plan = Plan::of(limit);
-            assert_eq!((plan.held, plan.opened, plan.scans), (query.held_bytes_max, GB, query.scan_bytes_max));
-            assert_eq!((plan.automata, plan.bodies), (bucksaw_scan_max(), api.bodies_bytes_max as u64));
+            assert_eq!((plan.opened, plan.scans), (GB, query.scan_bytes_max));
+            // Flags may ask for more than their defaults.
+            assert!(plan.held >= 2 * query.held_bytes_max && plan.bodies >= 2 * api.bodies_bytes_max as u64);
+            assert!(plan.queue_segment >= 2 * ingest.segment_bytes_max);
+            assert_eq!(plan.automata, bucksaw_scan_max());
             assert_eq!((plan.partial, plan.unsynced), (sources.partial_bytes_max as u64, ingest.unsynced_bytes_max));
-            assert_eq!((plan.gather, plan.queue_segment), (store.gather_bytes, ingest.segment_bytes_max));
+            assert_eq!(plan.gather, store.gather_bytes);
             assert_eq!((plan.merge, plan.repair), (store.merge_bytes_max, store.repair.window_bytes));
             assert_eq!(plan.block, store.block_bytes);
             assert_eq!((plan.queries, plan.answers, plan.followers), (api.queries_max, api.answers_max, api.tails_max));
