@@ -25,8 +25,11 @@ use super::source::{Heard, Source, senseless};
 use crate::request::Request;
 use crate::stats::Why;
 
-/// Of the memory of queries, a follower remembers an id for each so many bytes: 65,536 of 128 MB.
+/// A follower remembers an id for each 2 KiB of the memory of queries, between these: 1 to 4 MB of ids. With fewer, records
+/// that two nodes accepted would be shown twice under little load.
 const BYTES_PER_REMEMBERED: u64 = 2_048;
+const REMEMBERED_MIN: u64 = 16_384;
+const REMEMBERED_MAX: u64 = 65_536;
 
 /// A node that was lost is asked again so often.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
@@ -93,7 +96,8 @@ enum Event {
 impl Follow {
     pub(super) fn start(scatter: &Arc<Scatter>, request: &Request) -> Self {
         let question = Question::new(request).encode();
-        let remembered = Remembered::new(scatter.engine().config.held_bytes_max / BYTES_PER_REMEMBERED);
+        let remembered = scatter.engine().config.held_bytes_max / BYTES_PER_REMEMBERED;
+        let remembered = Remembered::new(remembered.clamp(REMEMBERED_MIN, REMEMBERED_MAX));
         let (lanes, told) = (BTreeMap::new(), VecDeque::new());
         let mut follow = Self { scatter: Arc::clone(scatter), question, lanes, look: None, remembered, told };
         follow.look_around(true);
@@ -206,7 +210,7 @@ struct Remembered {
 }
 
 impl Remembered {
-    /// Nothing yet, and so many ids at most.
+    /// Nothing yet, and at most this number of ids.
     fn new(most: u64) -> Self {
         Self { most: usize::try_from(most).unwrap_or(usize::MAX), ids: BTreeSet::new(), order: VecDeque::new() }
     }
