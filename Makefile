@@ -86,7 +86,7 @@ kills: setup ## kill -9 of real processes, one node and three: ROUNDS=… each; 
 	./target/release/bucksaw-faults kill --rounds $(or $(ROUNDS),1000) --seed $(or $(SEED),1)
 	./target/release/bucksaw-faults kill --rounds $(or $(ROUNDS),1000) --nodes 3 --seed $(or $(SEED),1)
 
-damage: setup ## one damaged file each in so many data directories: ROUNDS=…; see docs/faults.md
+damage: setup ## one damaged file in each of many data directories: ROUNDS=…; see docs/faults.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-faults
 	./target/release/bucksaw-faults damage --rounds $(or $(ROUNDS),10000) --seed $(or $(SEED),1)
 

@@ -32,7 +32,7 @@ impl Cgroup {
         Self::make(name, "cpu", &old, &new, minder)
     }
 
-    /// A group whose processes have so many bytes of memory, all together, and no swap.
+    /// A group whose processes have `bytes` of memory, all together, and no swap.
     pub(crate) fn of_memory(name: &str, bytes: u64, minder: &Minder) -> anyhow::Result<Self> {
         let old = [("memory.limit_in_bytes", bytes.to_string())];
         let new = [("memory.max", bytes.to_string())];

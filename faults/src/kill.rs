@@ -56,7 +56,7 @@ pub struct Kill {
     pub nodes: usize,
     /// Decides who is killed, and when.
     pub seed: u64,
-    /// A control each so many rounds.
+    /// Rounds from one control to the next.
     pub control_every: usize,
     /// A line is called acknowledged that was never sent: the test of the whole.
     pub lose_a_line: bool,

@@ -157,6 +157,6 @@ async fn append(queue: &Queue, batch: Append, syncs_keys: bool) -> Result<(), Re
     if durability == Durability::Bulk {
         queue.flush_bulk();
     }
-    told.await.unwrap_or(Err(Refusal::Io("nobody said".to_owned())))?;
+    told.await.unwrap_or(Err(Refusal::Io("no answer came".to_owned())))?;
     if syncs_keys && durability != Durability::Fast { queue.sync_keys() } else { Ok(()) }
 }

@@ -27,13 +27,13 @@ const TRIES: usize = 4;
 /// A batch with a key is sent so many times at most.
 const KEYED_TRIES: usize = 5;
 
-/// Of a hundred batches with a key so many have one that another batch has, too.
+/// Of a hundred batches with a key, the number whose key another batch has, too.
 const REUSED_PERCENT: usize = 30;
 
-/// Of a hundred tries of such a batch so many are of the other.
+/// Of a hundred tries of such a batch, the number that are of the other.
 const OTHER_PERCENT: usize = 40;
 
-/// Of a hundred tries so many are answered only after the next was begun.
+/// Of a hundred tries, the number that are answered only after the next was begun.
 const AT_ONCE_PERCENT: usize = 20;
 
 /// Of a hundred mutated tries so many are.

@@ -207,7 +207,7 @@ impl<'a> Trouble<'a> {
         self.rot(fleet);
     }
 
-    /// Lets a file go bad, or descriptors run out.
+    /// Damages a file, or exhausts descriptors.
     fn rot(&mut self, fleet: &mut Fleet) {
         let Some(rot) = &mut self.rot else { return };
         match rot.strike(fleet, self.ledger, self.world.now()) {

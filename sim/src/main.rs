@@ -35,7 +35,7 @@ struct Args {
     /// Five nodes, and nothing goes wrong: to measure the speed.
     #[arg(long)]
     calm: bool,
-    /// Lets nothing go wrong but this, and often: kill or power.
+    /// The only fault, and a frequent one: kill or power.
     #[arg(long)]
     only: Option<String>,
     /// Plants something that is wrong, by its name; `all` for one after the other, each until it is found.

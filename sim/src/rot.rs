@@ -59,7 +59,7 @@ impl Rot {
         self.chance.percent(60)
     }
 
-    /// Lets something go bad, mostly.
+    /// Damages something, mostly.
     pub(crate) fn strike(&mut self, fleet: &Fleet, ledger: &Ledger, now: Duration) -> Option<Struck> {
         if !self.chance.percent(OFTEN) {
             return None;

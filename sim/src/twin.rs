@@ -95,7 +95,7 @@ impl Bench {
                 }
             }
             for at in 0..=COPY {
-                // A node that has not taken its place serves nobody.
+                // A node that has not taken its place serves no client.
                 if self.place(at) == Some(Place::Taken) && self.chance.percent(50) {
                     let asked = Question::drawn(&self.world, &self.fleet, &self.ledger, at, &self.chance);
                     self.questions.extend(asked);

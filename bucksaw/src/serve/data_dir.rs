@@ -75,7 +75,7 @@ impl DataDir {
             Twice::read(&**fs, &file, FILE_BYTES_MAX).with_context(|| format!("cannot read {}", file.display()))?;
         let node = match kept {
             Twice { file: Some(bytes), backup } => restored(doors, bytes, &backup, &file, path)?,
-            // Whoever moves the file away wants a new id.
+            // The file is moved away by an operator who wants a new id.
             Twice { file: None, .. } => {
                 let now = Millis(doors.clock.unix_ms());
                 let id = Id::new(now, Producer::drawn(doors.entropy.next_u64()), 0);

@@ -54,7 +54,7 @@ const WHOLE_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a long line that are rendered at a time: a multiple of three, so that base64 has no padding in between.
 const STEP_BYTES: usize = 9 << 10;
 
-/// A piece of a long record is complete when it has so many bytes.
+/// Bytes from which on a piece of a long record is complete.
 const LONG_PIECE_BYTES: usize = 64 << 10;
 
 /// A record with a long line as an object, in pieces. As a whole it can take six times the bytes of its line, and a stream

@@ -39,7 +39,7 @@ const ROOM: usize = PIECES / 2;
 /// stall cost more, for each has some pieces on its way.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
-/// What is longer is sent in slices of so many bytes, so that a client that stalls holds no more than a few of them.
+/// Bytes of a slice: what is longer is sent in slices, so that a client that stalls holds no more than a few of them.
 const SLICE_BYTES: usize = 64 << 10;
 
 /// A reader who takes nothing for so long has stalled, and is not prepared for any more.

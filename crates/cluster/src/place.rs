@@ -83,7 +83,7 @@ pub(crate) enum Answers {
     /// A process of this node.
     Node(Id),
     /// No process listens there.
-    Nobody,
+    None,
     /// None did in time, or it said nothing of itself.
     Unknown,
 }
@@ -94,7 +94,7 @@ impl Answers {
     pub(crate) fn lack(self, identity: Identity) -> bool {
         match self {
             Self::Node(node) => node != identity.node,
-            Self::Nobody => true,
+            Self::None => true,
             Self::Unknown => false,
         }
     }
@@ -137,7 +137,7 @@ pub(crate) async fn probe(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, address: S
     match one(tasks, net, address, &[], PROBE_MAX).await {
         // The first of a list is about the node itself.
         Ok(list) => list.first().map_or(Answers::Unknown, |own| Answers::Node(own.facts.node)),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Answers::Nobody,
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Answers::None,
         Err(_) => Answers::Unknown,
     }
 }

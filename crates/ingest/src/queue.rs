@@ -454,7 +454,7 @@ impl Queue {
             if broken {
                 self.quarantined(&segment);
             }
-            // Nobody knows which of its frames stores have: those who wait send theirs again.
+            // It is not known which of its frames stores have: clients that wait send theirs again.
             let kept = || match broken {
                 true => Err(Refusal::Io("the segment was damaged before stores had all of it".to_owned())),
                 false => Ok(()),

@@ -57,7 +57,7 @@ impl Queue {
         self.room.full.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes from the room that there was when the disk was last looked at; looks again when it is used up.
+    /// Takes `bytes` from the room that there was when the disk was last looked at; looks again when it is used up.
     /// Returns whether there is room.
     pub(crate) fn take_room(&self, bytes: u64) -> bool {
         let take = |room: u64| room.checked_sub(bytes);

@@ -39,7 +39,7 @@ impl<R: Send + 'static> Dispatch<R> {
         self.window
     }
 
-    /// Has a job done that takes so many bytes of memory while it is at work.
+    /// Has a job done that takes `bytes` of memory while it is at work.
     pub(crate) fn launch(&self, number: usize, bytes: u64, job: impl FnOnce() -> R + Send + 'static) {
         let answer = Answer { number, result: None, sender: self.sender.clone() };
         // From now on: a job that waits for a thread is waited for, too.

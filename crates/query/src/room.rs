@@ -30,7 +30,7 @@ impl Room {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for so many bytes, which are given back when the result is dropped. A thread takes them once at a time.
+    /// Waits for `bytes`, which are given back when the result is dropped. A thread takes them once at a time.
     pub(crate) fn take(&self, bytes: u64) -> Taken<'_> {
         let bytes = bytes.min(self.bytes_max);
         let mut state = self.state();

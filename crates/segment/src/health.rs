@@ -31,7 +31,7 @@ impl Loss {
     /// Records may be lost, and nothing tells how many.
     pub const UNKNOWN: Self = Self { records: 0, is_open: true };
 
-    /// So many records are lost, and no more.
+    /// The number of records that are lost, which is known.
     #[must_use]
     pub fn of(records: u64) -> Self {
         Self { records, is_open: false }

@@ -1,7 +1,7 @@
 //! How much is written at once, by the room on the disk.
 //!
-//! What is gathered and merged is written before what it was made of can be removed, so it has to fit beside it. Nobody
-//! knows in advance how small it becomes. So a gathering takes half of the room, as if its text could not be packed, and
+//! What is gathered and merged is written before what it was made of can be removed, so it has to fit beside it. How
+//! small it becomes is not known in advance. So a gathering takes half of the room, as if its text could not be packed, and
 //! half as much again after each one that did not fit: until one fits, if it is of a single segment of the queue. Merges
 //! take what is beyond the reserve, or a quarter of the room, which leaves gathering the rest: the queue has to become
 //! smaller before the shelf is put in order.
@@ -29,13 +29,13 @@ impl Batch {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// A gathering of so many bytes was stored. The next may be a little larger: one that is too large is written in vain.
+    /// A gathering of `text_bytes` was stored. The next may be a little larger: one that is too large is written in vain.
     pub(crate) fn grow(&self, text_bytes: u64) {
         let proven = text_bytes.max(self.bytes());
         self.now.store(proven.saturating_add(proven.div_ceil(8)).min(self.most), Ordering::Relaxed);
     }
 
-    /// There was no room for a gathering of so many bytes.
+    /// There was no room for a gathering of `text_bytes`.
     pub(crate) fn shrink(&self, text_bytes: u64) {
         self.now.store((text_bytes.min(self.bytes()) / 2).max(1), Ordering::Relaxed);
     }
@@ -63,7 +63,7 @@ impl Shelf {
         (free.saturating_sub(reserve) / 2).max(free / 4)
     }
 
-    /// Whether so many bytes of text, packed quickly, might not fit: then there is time to pack them well.
+    /// Whether `text_bytes`, packed quickly, might not fit: then there is time to pack them well.
     pub(crate) fn is_tight(&self, text_bytes: u64) -> bool {
         self.free_bytes() < self.config.free_bytes_min.max(text_bytes).saturating_mul(2)
     }

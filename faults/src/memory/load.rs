@@ -238,7 +238,7 @@ fn post(
         if packed {
             headers.push(("Content-Encoding", "gzip"));
         }
-        // One that was sent has to be settled, also at the end: nobody knows else whether it is there.
+        // One that was sent has to be settled, also at the end: else it is not known whether it is there.
         let until = Instant::now() + PATIENCE * 2;
         loop {
             match call(at, "POST", &target, &headers, &body, PATIENCE) {

@@ -22,7 +22,7 @@ const AMPLE: u64 = 1 << 30;
 const SETTINGS: [(&str, &str); 3] =
     [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "131072"), ("MALLOC_TRIM_THRESHOLD_", "131072")];
 
-/// Starts the program once more if the limit asks for it and nobody has set the variables. Returns where it goes on as it
+/// Starts the program once more if the limit asks for it and the variables are not set. Returns where it goes on as it
 /// is. To be called before there are threads and locks.
 pub(super) fn restart_for(limit: u64) {
     let is_set = |name: &str| std::env::var_os(name).is_some();

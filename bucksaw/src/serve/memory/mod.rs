@@ -42,7 +42,7 @@ const FOLLOWER: u64 = 2 * MB;
 #[cfg(test)]
 const LINE_BUDGETS: u64 = 2 * 3;
 
-/// A block takes so many times its text while it is packed: the text twice, and its columns.
+/// Memory of a block while it is packed, in multiples of its text: the text twice, and its columns.
 #[cfg(test)]
 const PACKING: u64 = 4;
 

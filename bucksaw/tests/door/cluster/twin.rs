@@ -74,7 +74,7 @@ fn while_a_node_runs_twice_no_answer_is_complete() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("copy");
     copy(third.dir(), &dir);
-    // Like a machine of which an image is taken: it stands still, and says nothing to whoever looks for it.
+    // Like a machine of which an image is taken: it stands still and answers no probe.
     signal(third, Signal::STOP);
     let twin = Node::start_in(&dir, &["--replication-factor", "2", "--join", first.address("cluster")]);
     signal(third, Signal::CONT);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A file system of its own; gone when this is dropped. Whoever uses it has to end before.
+/// A file system of its own; gone when this is dropped. Processes that use it have to end before.
 pub(crate) struct Mounted {
     home: TempDir,
 }

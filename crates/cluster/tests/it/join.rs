@@ -197,21 +197,21 @@ fn a_copied_data_directory_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_node_takes_its_place_in_bounded_time_whoever_is_there() {
+fn a_node_takes_its_place_in_bounded_time_with_or_without_others() {
     let mut town = Town::settled(11, 3);
     // The others do not answer: one is down, one stands still.
     town.kill(0);
     town.kill(1);
     town.nodes[2].node.kill();
     town.start(2);
-    assert!(town.until(1, |town| town.cluster(2).place() == Place::Taken), "nobody listens there");
+    assert!(town.until(1, |town| town.cluster(2).place() == Place::Taken), "no process listens there");
     town.start(1);
     assert!(town.until(2, |town| town.cluster(1).place() == Place::Taken), "one is enough");
     town.kill(2);
     town.world.network().part(&town.nodes(&[2]), &town.nodes(&[0, 1]));
     town.start(2);
     assert_eq!(town.cluster(2).place(), Place::Looking);
-    assert!(town.until(8, |town| town.cluster(2).place() == Place::Taken), "nobody can be reached");
+    assert!(town.until(8, |town| town.cluster(2).place() == Place::Taken), "no node can be reached");
 }
 
 #[test]

@@ -31,7 +31,7 @@ const MAGIC: [u8; 8] = *b"BSWKEYS1";
 const ENTRY_LEN: usize = 40;
 const LAST: u64 = 1 << 63;
 
-/// A file may have so many entries, and twice as many as are remembered.
+/// The least number of entries at which a file is written anew; it may have twice as many as are remembered.
 const ENTRIES_MIN: usize = 1 << 16;
 
 /// Entries that are read or written at a time.

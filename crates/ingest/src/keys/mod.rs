@@ -348,7 +348,8 @@ impl Memory {
     }
 }
 
-/// The time that a key carries, unless it is too far from now: a key must not put records where nobody looks for them.
+/// The time that a key carries, unless it is too far from now: a key must not put records at times at which they are not
+/// looked for.
 fn stated(at: Millis, now: Millis) -> Option<Millis> {
     let (_, is_ahead) = at.not_ahead_of(now);
     (!is_ahead && at >= now.minus(STATED_AGE_MAX_MS)).then_some(at)

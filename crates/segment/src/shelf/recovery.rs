@@ -236,7 +236,7 @@ mod tests {
         (0..length as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
     }
 
-    /// The entry of a block of plain columns and so many bytes.
+    /// The entry of a block of plain columns with this number of bytes.
     fn entry(length: usize, crc: u32) -> BlockEntry {
         let column = |packed_len| ColumnEntry { codec: 0, packed_len, raw_len: packed_len };
         let (rows, text) = (column(length as u32 / 3), column((length - length / 3) as u32));

@@ -30,7 +30,7 @@ const BYTES_MAX: usize = 4 << 10;
 pub(crate) struct Question {
     /// The start of the store to which `begin` belongs; 0 when it is not known.
     pub(crate) boot: u64,
-    /// So many passes are to be begun.
+    /// The number of passes that are to be begun.
     pub(crate) begin: u64,
     /// The time about which it is asked, without its end.
     pub(crate) from_ms: u64,

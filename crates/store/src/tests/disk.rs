@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Lines that cannot be packed, so many of so many bytes.
+/// Takes `lines` lines of `bytes` bytes that cannot be packed.
 fn put_noise(machine: &mut Machine, lines: usize, bytes: usize) {
     let dice = sim::Entropy::seeded(11);
     for _ in 0..lines {
