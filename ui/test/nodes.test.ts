@@ -89,6 +89,10 @@ describe("what is wrong with a node", () => {
       ["It is stopping.", "The node at h:1 has the same id: a data directory was copied. Stop one of them."],
     ],
     [{ apart: "speaks version 1.9" }, ["It speaks version 1.9."]],
+    [
+      { retention_suspended_clock_ahead_seconds: 691_200, retention_suspended_left_seconds: 3_600 },
+      ["It removes nothing by age: its clock jumped 8 d 0 h ahead. Set it right, or retention goes on in 1 h 0 min."],
+    ],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 29 } }, []],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 90 } }, ["Records have waited for the stores for 1 min."]],
   ])("%j", (given, want) => expect(troubles(node("n", given), (time) => `<${time}>`)).toEqual(want));

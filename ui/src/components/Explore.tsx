@@ -39,7 +39,7 @@ import { Notice } from "./Notice.tsx";
 import { RangePicker } from "./RangePicker.tsx";
 import { RecordList } from "./RecordList.tsx";
 import { RecordPanel } from "./RecordPanel.tsx";
-import { ListFoot, Said, TailNotices } from "./Said.tsx";
+import { ListFoot, Said, TailNotices, Trashed } from "./Said.tsx";
 import { SearchBox } from "./SearchBox.tsx";
 import { SelectionTools } from "./SelectionTools.tsx";
 
@@ -239,6 +239,7 @@ export function Explore() {
               </p>
             </Notice>
           ) : undefined}
+          <Trashed stats={found.stats ?? counted.stats} />
           {lost && found.count > 0 ? (
             <Notice kind="bad">
               <p>

@@ -4,6 +4,7 @@ import { type AnswerState, ROWS_MAX } from "../state/answer.ts";
 import type { CountsState } from "../state/counts.ts";
 import { answer, tail } from "../state/session.ts";
 import { TAIL_ROWS_MAX, type TailState } from "../state/tail.ts";
+import type { Stats } from "../worker/messages.ts";
 import { Button } from "./controls.tsx";
 import styles from "./Explore.module.css";
 import { Notice } from "./Notice.tsx";
@@ -131,4 +132,18 @@ export function ListFoot({ following, found, followed, rows }: FootProps) {
     );
   }
   return rows > 0 && found.status === "ready" ? <p>That is all.</p> : undefined;
+}
+
+/** What retention removed, and can still be taken back. */
+export function Trashed({ stats }: { stats: Stats | undefined }) {
+  const segments = stats?.trashed_segments ?? 0;
+  if (segments === 0) return undefined;
+  return (
+    <Notice kind="calm">
+      <p>
+        {plural(segments, "segment")} with {plural(stats?.trashed_records ?? 0, "record")} of about this time{" "}
+        {segments === 1 ? "is" : "are"} in the trash and not shown: retention removed {segments === 1 ? "it" : "them"}.
+      </p>
+    </Notice>
+  );
 }

@@ -160,7 +160,15 @@ function Compared({ node, utc }: { node: NodeFacts; utc: boolean }) {
 
 function Damage({ node }: { node: NodeFacts }) {
   if (node.damaged === undefined) return undefined;
-  if (damage(node) === 0) return <p className={styles.whole}>Nothing is damaged: its answers are whole.</p>;
+  const good = node.damaged_made_good?.length ?? 0;
+  if (damage(node) === 0) {
+    if (good === 0) return <p className={styles.whole}>Nothing is damaged: its answers are whole.</p>;
+    return (
+      <p className={styles.whole}>
+        Its answers are whole: other stores keep all records of {plural(good, "damaged file")}, which may be deleted.
+      </p>
+    );
+  }
   const broken = node.segments_with_damaged_blocks ?? 0;
   return (
     <div className={styles.missing} role="alert">

@@ -62,6 +62,13 @@ export function troubles(node: NodeFacts, when: (time: string) => string = (time
   if (node.apart !== undefined) {
     found.push(`It ${node.apart}.`);
   }
+  const ahead = node.retention_suspended_clock_ahead_seconds;
+  if (ahead !== undefined) {
+    const left = duration(node.retention_suspended_left_seconds ?? 0);
+    found.push(
+      `It removes nothing by age: its clock jumped ${duration(ahead)} ahead. Set it right, or retention goes on in ${left}.`,
+    );
+  }
   const waits = node.queue.oldest_pending_seconds ?? 0;
   if (waits > WAITS_MAX_SECONDS) {
     found.push(`Records have waited for the stores for ${duration(waits)}.`);

@@ -36,6 +36,11 @@ export interface NodeFacts {
   };
   disk_free_bytes: number;
   damaged?: string[];
+  /** Damaged files whose records are all kept by other stores. */
+  damaged_made_good?: string[];
+  /** By how much the clock jumped ahead, and for how long retention by age is suspended because of it. */
+  retention_suspended_clock_ahead_seconds?: number;
+  retention_suspended_left_seconds?: number;
   segments_with_damaged_blocks?: number;
   /** How a store gets on with restoring copies that are missing. Missing where each record is kept once. */
   repair?: RepairFacts;

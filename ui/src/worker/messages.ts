@@ -31,6 +31,9 @@ export interface Stats {
   nodes_missing?: MissingNode[];
   partial: boolean;
   partial_reasons: string[];
+  /** Segments in the trash that reach into the time of the answer, and their records; not in answers of older nodes. */
+  trashed_segments?: number;
+  trashed_records?: number;
 }
 
 /** A node that did not answer, or not to the end. */
