@@ -29,8 +29,8 @@
 //!
 //! A node is its id, its address and its *incarnation*, which is higher at each start. The highest takes the place of the
 //! others: a restart or a move needs nobody's consent. A node that was wrongly taken for dead goes on under the next one. Two
-//! live nodes with one id, which only a copied data directory brings about, are told of: [`Member::also_at`] from the first
-//! moment, so that no answer counts as complete, and [`Member::twin`] when it is no node that has just moved. A node that starts
+//! live nodes have one id only when a data directory was copied. [`Member::also_at`] names both from the first moment, so that
+//! no answer counts as complete, and [`Member::twin`] when neither is a node that has just moved. A node that starts
 //! while another process runs with its id is refused ([`Cluster::place`]).
 //!
 //! Invariants:

@@ -15,7 +15,7 @@
 //! ([`Member::also_at`](crate::Member::also_at)).
 //!
 //! A node that hears of two processes with one id probes them, too: after a restart at another port the earlier one is not
-//! there any more, which foca finds out only seconds later. A list that was asked for meanwhile is told when that is settled.
+//! there any more, which foca finds out only seconds later. A node answers a request for its list only after that is settled.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -46,10 +46,10 @@ const ASKED_MAX: usize = 32;
 /// Addresses at which a twin is looked for.
 pub(crate) const PROBED_MAX: usize = 8;
 
-/// Two processes that claim one id are probed again after so long, when it is not known whether both are there.
+/// The time between two probes of processes that claim one id, while it is not known whether both are there.
 pub(crate) const PROBE_AGAIN: Duration = Duration::from_secs(5);
 
-/// Nodes that are told of this one before it takes its place. Larger clusters hear of it by gossip.
+/// The most nodes to which this one introduces itself before it takes its place. Gossip reaches the others.
 pub(crate) const TOLD_MAX: usize = 64;
 
 /// Whether a node has taken its place.
@@ -65,7 +65,7 @@ pub enum Place {
     Refused(SocketAddr),
 }
 
-/// What was found before anything was told.
+/// The result of the search for another process, which sends no facts of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Twin(SocketAddr),

@@ -62,7 +62,7 @@ pub(crate) struct Due {
     pub(crate) join: bool,
     /// Everyone who could be there.
     pub(crate) alone: bool,
-    /// The names that were given and not reached, though somebody is there.
+    /// The configured names that this node has not reached yet.
     pub(crate) names: bool,
 }
 

@@ -380,8 +380,8 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
     }
 }
 
-#[test]
-fn damage_is_told_of_kept_and_not_merged() {
+/// A store with eight segments, whose third has a block that cannot be read.
+fn with_a_damaged_block() -> Machine {
     let mut machine = Machine::start(sim::Fs::new(), config());
     for round in 0..8 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
@@ -390,6 +390,13 @@ fn damage_is_told_of_kept_and_not_merged() {
     let segments = machine.shelf.segments();
     let block = &segments[2].footer().blocks[0];
     machine.fs.spoil(segments[2].reader().path(), block.at..block.at + block.packed_bytes() + 1);
+    machine
+}
+
+#[test]
+fn damage_is_told_of_kept_and_not_merged() {
+    let mut machine = with_a_damaged_block();
+    let segments = machine.shelf.segments();
     let last = segments[7].reader().path().to_owned();
     // Both footers.
     let block = &segments[7].footer().blocks[0];
@@ -410,15 +417,7 @@ fn damage_is_told_of_kept_and_not_merged() {
 
 #[test]
 fn damage_that_a_merge_meets_is_counted_at_once() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
-    for round in 0..8 {
-        machine.put(Durability::Fast, &format!("round {round}"), 0);
-        machine.gather_all();
-    }
-    let segments = machine.shelf.segments();
-    let block = &segments[2].footer().blocks[0];
-    machine.fs.spoil(segments[2].reader().path(), block.at..block.at + block.packed_bytes() + 1);
-    let machine = Machine::start(machine.fs.clone(), config());
+    let machine = Machine::start(with_a_damaged_block().fs.clone(), config());
     machine.shelf.compact(&|| false).unwrap_err();
     assert_eq!(machine.shelf.metrics.damaged.get(), 1);
 }

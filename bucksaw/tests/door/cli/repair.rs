@@ -1,4 +1,4 @@
-//! `verify --repair`: what nothing is lost of is whole again, what is lost is told, and nothing is removed.
+//! `verify --repair` mends files that lost no record, reports records that are lost, and removes no file.
 
 use std::fs;
 use std::path::{Path, PathBuf};

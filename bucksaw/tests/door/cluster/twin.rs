@@ -83,7 +83,7 @@ fn while_a_node_runs_twice_no_answer_is_complete() {
     let node = id(third);
     for asked in [first, second, third, &twin] {
         let words = format!("node {node} runs twice, at ");
-        wait_until("it is told", || counted(asked).1.contains(&words));
+        wait_until("answers name both addresses", || counted(asked).1.contains(&words));
         let (partial, reasons) = counted(asked);
         assert_eq!(partial, true, "{reasons}");
         for one in [third, &twin] {

@@ -1,4 +1,4 @@
-//! What retention took by mistake is told of, and can be taken back.
+//! Answers and `status` report segments that retention removed by mistake, and an operator can restore them.
 
 use std::fs;
 

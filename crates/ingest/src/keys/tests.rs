@@ -89,7 +89,7 @@ fn a_retry_has_the_ids_of_the_first_try() {
     let other = taken(&queue, "b", &["one", "two", "three"]);
     assert!(first.iter().zip(&other).all(|(one, other)| one.producer() != other.producer()));
     machine.clock.advance(Duration::from_millis(KEY_AGE_MAX_MS));
-    // Both times of a batch whose key was forgotten are told apart by their producers, too: counts go by these.
+    // A batch that is stored twice because its key was forgotten has two producers: counts compare producers and numbers.
     let again = taken(&queue, "a", &["one", "two", "three"]);
     assert!(first.iter().zip(&again).all(|(one, other)| one.producer() != other.producer()));
     assert_eq!(lock(&queue.keys).known.batches.len(), 2, "the other is a day old, and no older");

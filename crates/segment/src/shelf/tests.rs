@@ -9,13 +9,13 @@ use crate::{BlockBuilder, Codec, ReadError, Rows};
 
 const ID: Id = Id::from_bits(77);
 
-fn file(bytes: &[u8]) -> Arc<dyn File> {
+pub(super) fn file(bytes: &[u8]) -> Arc<dyn File> {
     let file = sim::Fs::new().create(Path::new("s")).unwrap();
     file.append(&[bytes]).unwrap();
     file
 }
 
-fn bytes_of(file: &Arc<dyn File>) -> Vec<u8> {
+pub(super) fn bytes_of(file: &Arc<dyn File>) -> Vec<u8> {
     let mut bytes = vec![0; file.size().unwrap() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();
     bytes

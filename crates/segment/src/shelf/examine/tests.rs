@@ -1,26 +1,14 @@
 use std::collections::BTreeSet;
 
-use bucksaw_doors::{Fs as _, sim};
 use proptest::prelude::*;
 
 use super::*;
+use crate::shelf::tests::{bytes_of, file};
 use crate::shelf::{HEADER_LEN, Merge};
 use crate::{BlockBuilder, Codec, Rows};
 
 const ID: Id = Id::from_bits(77);
 const KEY: Millis = Millis(30);
-
-fn file(bytes: &[u8]) -> Arc<dyn File> {
-    let file = sim::Fs::new().create(Path::new("s")).unwrap();
-    file.append(&[bytes]).unwrap();
-    file
-}
-
-fn bytes_of(file: &Arc<dyn File>) -> Vec<u8> {
-    let mut bytes = vec![0; file.size().unwrap() as usize];
-    file.read_exact_at(0, &mut bytes).unwrap();
-    bytes
-}
 
 /// Blocks of each codec, of several sizes and streams, one of a batch with a key.
 fn segment() -> Vec<u8> {
