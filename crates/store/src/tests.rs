@@ -395,7 +395,7 @@ fn with_a_damaged_block() -> Machine {
 
 #[test]
 fn damage_is_told_of_kept_and_not_merged() {
-    let mut machine = with_a_damaged_block();
+    let machine = with_a_damaged_block();
     let segments = machine.shelf.segments();
     let last = segments[7].reader().path().to_owned();
     // Both footers.
