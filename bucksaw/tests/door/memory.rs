@@ -1,10 +1,12 @@
 //! The memory limit: found in nested control groups, shown, and refused when a node would not work with it.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::node::{bucksaw, serve};
+use crate::node::{Node, bucksaw, serve};
+use crate::wait::wait_until;
 
 /// Two control groups for memory, one in the other; the outer one has the limit. Removed when this is dropped.
 struct Groups {
@@ -81,4 +83,60 @@ fn the_limit_of_an_outer_group_holds_and_is_shown() {
     node.ask_to_stop();
     let (ended, _, rest) = node.end();
     assert!(ended.success(), "{rest}");
+}
+
+/// Records of control characters, of which JSON has six for each.
+const LONG_RECORDS: usize = 9;
+
+#[test]
+fn answers_of_one_document_that_nobody_reads_stay_within_the_limit() {
+    let node = Node::start(&["--memory-limit", "128MB", "--segment-max-age", "200ms"]);
+    let long = "\u{1}".repeat(1 << 20) + "\n";
+    node.post("/api/v1/ingest?label=app=long", &[], long.repeat(LONG_RECORDS).as_bytes()).expect(200);
+    let named = |at: usize| format!("{{\"{}{at}\":\"x\",\"short{at}\":1}}\n", "n".repeat(100_000));
+    for part in 0..20 {
+        let body: String = (0..50).map(|at| named(part * 50 + at)).collect();
+        node.post("/api/v1/ingest?label=app=named", &[], body.as_bytes()).expect(200);
+    }
+    let found = node.get("/api/v1/query?q=app%3Dlong&limit=5").expect(200).objects();
+    let middle = found[4]["id"].as_str().unwrap().to_owned();
+    let around = || {
+        let answer = node.get(&format!("/api/v1/context?id={middle}")).expect(200);
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        let answer = answer.json();
+        let records = answer["records"].as_array().unwrap();
+        assert!(records.iter().all(|record| record["line"] == long.trim_end_matches('\n')));
+        assert_eq!((records.len(), answer["stats"]["matched"].as_u64()), (LONG_RECORDS, Some(9)));
+        assert_eq!(records[4]["id"], middle.as_str());
+    };
+    around();
+    let fields = node.get("/api/v1/fields").expect(200).json();
+    let names: Vec<&str> = fields["fields"].as_array().unwrap().iter().map(|at| at["name"].as_str().unwrap()).collect();
+    let longest = names.iter().map(|name| name.len()).max();
+    assert!(names.len() > 100 && longest < Some(300), "{} names, of up to {longest:?} bytes", names.len());
+    for (target, times) in [
+        (format!("/api/v1/context?id={middle}"), 12),
+        ("/api/v1/fields".to_owned(), 12),
+        ("/api/v1/histogram?from=1h&buckets=10000&by=level".to_owned(), 40),
+    ] {
+        let ask = |_| {
+            let mut stalled = node.connect("http");
+            stalled.write_all(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).unwrap();
+            stalled
+        };
+        let stalled: Vec<_> = (0..times).map(ask).collect();
+        let mut most = 0.0_f64;
+        wait_until("all that can be are begun", || {
+            most = most.max(node.metric("bucksaw_memory_used_bytes"));
+            stalled.iter().all(|stream| stream.peek(&mut [0; 1]).is_ok_and(|bytes| bytes > 0))
+        });
+        for _ in 0..20 {
+            most = most.max(node.metric("bucksaw_memory_used_bytes"));
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        assert!(most < f64::from(96 << 20), "{target}: {most}");
+        drop(stalled);
+        wait_until("their places are free", || node.get(&target).status == 200);
+    }
+    around();
 }

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use bucksaw_doors::Clock;
-use bucksaw_query::{Answer, Follow, Followed, RequestError, Stats, Stretch};
+use bucksaw_query::{Answer, Follow, Followed, GatheredContext, RequestError, Stats, Stretch};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::query::{Turn, turn};
-use crate::render::{self, Long};
+use crate::render::{self, Objects};
 use crate::stream::{Form, Gone, PIECE_BYTES, Pieces};
 use crate::tail::{self, HEARTBEAT, Pace};
 
@@ -33,7 +33,7 @@ pub(crate) async fn answer<T>(
 /// Writes records as they come.
 pub(crate) async fn write(mut answer: Answer, form: Form, pieces: &Pieces, turn: &mut Turn, clock: &dyn Clock) {
     let started = clock.uptime();
-    let mut raw = render::Raw::default();
+    let (mut raw, mut lines) = (render::Raw::default(), Objects::LINES);
     loop {
         let records = tokio::select! {
             biased;
@@ -48,7 +48,7 @@ pub(crate) async fn write(mut answer: Answer, form: Form, pieces: &Pieces, turn:
             let out = raw.take().into_iter().flat_map(|bytes| pieces.sliced(bytes));
             turn.send_async(pieces, out).await
         } else {
-            write_objects(&records, pieces, turn).await
+            write_objects(&records, &mut lines, pieces, turn).await
         };
         if sent.is_err() {
             return;
@@ -59,26 +59,48 @@ pub(crate) async fn write(mut answer: Answer, form: Form, pieces: &Pieces, turn:
     let _ = pieces.stats_async(&render::stats(&answer.stats(), seconds)).await;
 }
 
-async fn write_objects(records: &[Stretch], pieces: &Pieces, turn: &mut Turn) -> Result<(), Gone> {
+/// Writes the records around one.
+pub(crate) async fn write_context(
+    mut context: GatheredContext,
+    pieces: &Pieces,
+    turn: &mut Turn,
+    seconds: impl Fn() -> f64,
+) {
+    let mut list = Objects::LIST;
+    loop {
+        let records = tokio::select! {
+            biased;
+            () = pieces.gone() => return,
+            records = context.next() => records,
+        };
+        // Without its end the document is not whole.
+        let Ok(records) = records else { return };
+        if records.is_empty() {
+            break;
+        }
+        if write_objects(&records, &mut list, pieces, turn).await.is_err() {
+            return;
+        }
+    }
+    // When this cannot be sent nobody is there to read it.
+    let _ = pieces.stats_async(&render::stats(context.stats(), seconds())).await;
+}
+
+async fn write_objects(
+    records: &[Stretch],
+    objects: &mut Objects,
+    pieces: &Pieces,
+    turn: &mut Turn,
+) -> Result<(), Gone> {
     let fresh = || Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
     let mut out = fresh();
     for record in records.iter().flat_map(Stretch::records) {
-        let long = Long::of(record, b"", b"\n");
-        if long.is_none() {
-            render::object(record, &mut out);
-            out.push(b'\n');
-        }
-        if out.len() >= PIECE_BYTES || long.is_some() && !out.is_empty() {
-            turn.send_async(pieces, pieces.sliced(std::mem::replace(&mut out, fresh()).into())).await?;
-        }
-        if let Some(long) = long {
-            turn.send_async(pieces, pieces.long(long)).await?;
+        let long = objects.write(record, &mut out);
+        if out.len() >= PIECE_BYTES || long.is_some() {
+            turn.send_async(pieces, pieces.objects(std::mem::replace(&mut out, fresh()), long)).await?;
         }
     }
-    if !out.is_empty() {
-        turn.send_async(pieces, pieces.sliced(out.into())).await?;
-    }
-    Ok(())
+    turn.send_async(pieces, pieces.objects(out, None)).await
 }
 
 /// Shows new records as they come, until the client goes away.

@@ -9,6 +9,7 @@ mod admission;
 mod app;
 mod cluster;
 mod config;
+mod context;
 mod copies;
 mod error;
 mod guard;

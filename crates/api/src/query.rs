@@ -1,4 +1,4 @@
-//! Questions: query, count, histogram, fields, context.
+//! Questions: query, count, histogram, fields.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
-use bucksaw_query::{Cancel, Division, Engine, Histogram, Order, Record, RequestError, Search, Stats};
+use bucksaw_query::{Cancel, Division, Engine, Fields, Histogram, Order, RecordRef, RequestError, Search, Stats};
 use bucksaw_record::Id;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::cluster;
 use crate::error::ApiError;
 use crate::params::Params;
-use crate::render::{self, Long};
+use crate::render::{self, Long, Objects};
 use crate::stream::{Form, Gone, PIECE_BYTES, Piece, Pieces, open};
 
 /// How long a query waits for its turn before the client is told to come again.
@@ -44,6 +44,12 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// Waits for it.
+    pub(crate) async fn wait(app: &App) -> Result<Self, ApiError> {
+        let permit = Some(turn(app).await?);
+        Ok(Self { queries: Arc::clone(&app.queries), permit, runtime: Handle::current() })
+    }
+
     /// Sends records of a cluster, which wait by themselves where they are.
     pub(crate) async fn send_async(&mut self, pieces: &Pieces, out: impl Iterator<Item = Piece>) -> Result<(), Gone> {
         for piece in out {
@@ -55,12 +61,18 @@ impl Turn {
         Ok(())
     }
 
-    /// Sends records, without a turn while that has to wait. On a thread that may wait.
-    fn send(&mut self, search: &mut Search, pieces: &Pieces, mut out: impl Iterator<Item = Piece>) -> Result<(), Gone> {
+    /// Sends records, without a turn while that has to wait. On a thread that may wait. `let_go` is called when the client
+    /// stalls.
+    pub(crate) fn send(
+        &mut self,
+        pieces: &Pieces,
+        mut out: impl Iterator<Item = Piece>,
+        mut let_go: impl FnMut(),
+    ) -> Result<(), Gone> {
         out.try_for_each(|piece| {
             let Some(waiting) = pieces.try_piece(piece)? else { return Ok(()) };
             self.permit = None;
-            waiting.send(&self.runtime, || search.let_go())?;
+            waiting.send(&self.runtime, &mut let_go)?;
             // The semaphore is never closed.
             self.permit = self.runtime.block_on(Arc::clone(&self.queries).acquire_owned()).ok();
             Ok(())
@@ -68,28 +80,61 @@ impl Turn {
     }
 }
 
+/// A place among the answers that are being read, which may be long.
+pub(crate) fn place(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
+    let place = Arc::clone(&app.answers).try_acquire_owned();
+    place.map_err(|_| ApiError::busy("too many answers are being read: try again"))
+}
+
+/// Runs work on a thread of its own; cancels it when the client goes away meanwhile.
+pub(crate) async fn work<T: Send + 'static>(
+    cancel: &Cancel,
+    work: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
+) -> Result<T, ApiError> {
+    struct CancelOnDrop(Option<Cancel>);
+    impl Drop for CancelOnDrop {
+        fn drop(&mut self) {
+            self.0.iter().for_each(Cancel::cancel);
+        }
+    }
+    let mut guard = CancelOnDrop(Some(cancel.clone()));
+    let worked = tokio::task::spawn_blocking(work).await;
+    guard.0 = None;
+    Ok(worked.map_err(|_| ApiError::internal())??)
+}
+
 /// Runs an answer on a thread of its own, and returns it with its stats; cancels it when the client goes away.
 async fn answer<T: Send + 'static>(
     app: &App,
-    work: impl FnOnce(&Arc<Engine>, &Cancel) -> Result<(T, Stats), RequestError> + Send + 'static,
+    ask: impl FnOnce(&Arc<Engine>, &Cancel) -> Result<(T, Stats), RequestError> + Send + 'static,
 ) -> Result<(T, Value), ApiError> {
-    struct CancelOnDrop(Cancel);
-    impl Drop for CancelOnDrop {
-        fn drop(&mut self) {
-            self.0.cancel();
-        }
-    }
     let permit = turn(app).await?;
-    let guard = CancelOnDrop(Cancel::default());
-    let (engine, cancel) = (Arc::clone(&app.engine), guard.0.clone());
+    let (engine, cancel) = (Arc::clone(&app.engine), Cancel::default());
     let started = app.doors.clock.uptime();
-    let worked = tokio::task::spawn_blocking(move || {
+    let asked = cancel.clone();
+    let asking = move || {
         let _permit = permit;
-        work(&engine, &cancel)
-    });
-    let (answer, stats) = worked.await.map_err(|_| ApiError::internal())??;
+        ask(&engine, &asked)
+    };
+    let (answer, stats) = work(&cancel, asking).await?;
     let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
     Ok((answer, render::stats(&stats, seconds)))
+}
+
+/// Sends a document. One of several pieces, which its reader may leave waiting, takes a place among the answers.
+fn send(app: &App, mut document: impl Iterator<Item = Vec<u8>> + Send + 'static) -> Result<Response, ApiError> {
+    let first = document.next().unwrap_or_default();
+    let Some(second) = document.next() else {
+        return Ok(([(header::CONTENT_TYPE, "application/json")], first).into_response());
+    };
+    let open_answer = place(app)?;
+    let (pieces, response) = open(Form::Json, Cancel::default());
+    tokio::spawn(async move {
+        let _open_answer = open_answer;
+        // When this cannot be sent nobody is there to read it.
+        let _ = pieces.document([first, second].into_iter().chain(document)).await;
+    });
+    Ok(response)
 }
 
 pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
@@ -99,11 +144,8 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
         Form::Events => Form::Ndjson,
         form => form,
     };
-    let Ok(open_answer) = Arc::clone(&app.answers).try_acquire_owned() else {
-        return Err(ApiError::busy("too many answers are being read: try again"));
-    };
-    let permit = Some(turn(&app).await?);
-    let mut turn = Turn { queries: Arc::clone(&app.queries), permit, runtime: Handle::current() };
+    let open_answer = place(&app)?;
+    let mut turn = Turn::wait(&app).await?;
     let cancel = Cancel::default();
     if let Some(scatter) = app.scatter() {
         let answer = scatter.search(&request)?;
@@ -127,32 +169,20 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
 }
 
 fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, seconds: impl Fn() -> f64) {
-    let mut raw = render::Raw::default();
+    let (mut raw, mut lines) = (render::Raw::default(), Objects::LINES);
     loop {
-        let mut long = None;
-        let (shown, out) = if form.is_raw() {
-            (search.show_runs(&mut |run| raw.push(run)), raw.take())
+        let (shown, sent) = if form.is_raw() {
+            let shown = search.show_runs(&mut |run| raw.push(run));
+            let out = raw.take().into_iter().flat_map(|bytes| pieces.sliced(bytes));
+            (shown, turn.send(pieces, out, || search.let_go()))
         } else {
-            // With room for the record that makes it whole. All have one size: for each, the allocator keeps some for each
-            // thread.
-            let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
-            let shown = search.show_batch(&mut |record| {
-                long = Long::of(record, b"", b"\n");
-                if long.is_some() {
-                    return ControlFlow::Break(());
-                }
-                render::object(record, &mut out);
-                out.push(b'\n');
-                if out.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
-            (shown, if out.is_empty() { Vec::new() } else { vec![out.into()] })
+            let (shown, out, long) = objects(&mut lines, |see| search.show_batch(see));
+            (shown, turn.send(pieces, pieces.objects(out, long), || search.let_go()))
         };
         if shown == 0 {
             break;
         }
-        let out = out.into_iter().flat_map(|bytes| pieces.sliced(bytes));
-        let out = out.chain(long.into_iter().flat_map(|long| pieces.long(long)));
-        if turn.send(&mut search, pieces, out).is_err() {
+        if sent.is_err() {
             return;
         }
     }
@@ -160,6 +190,21 @@ fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, secon
         // When this cannot be sent nobody is there to read it.
         let _ = pieces.stats(&render::stats(search.stats(), seconds()));
     }
+}
+
+/// The next records as objects: what `show` returns, their bytes, and the last when it is long.
+pub(crate) fn objects<T>(
+    objects: &mut Objects,
+    show: impl FnOnce(&mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) -> T,
+) -> (T, Vec<u8>, Option<Long>) {
+    let mut long = None;
+    // With room for the record that makes it whole. All have one size: for each, the allocator keeps some for each thread.
+    let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
+    let shown = show(&mut |record| {
+        long = objects.write(record, &mut out);
+        if long.is_some() || out.len() >= PIECE_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    (shown, out, long)
 }
 
 pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
@@ -207,11 +252,9 @@ pub(crate) async fn histogram(
                 answer(&app, count).await?
             }
         };
-        return Ok(Json(json!({ "buckets": render::buckets(&histogram), "stats": stats })).into_response());
+        return send(&app, document(histogram, &stats));
     }
-    let Ok(open_answer) = Arc::clone(&app.answers).try_acquire_owned() else {
-        return Err(ApiError::busy("too many answers are being read: try again"));
-    };
+    let open_answer = place(&app)?;
     app.engine.check(&request.expr)?;
     let permit = turn(&app).await?;
     let cancel = Cancel::default();
@@ -230,7 +273,7 @@ pub(crate) async fn histogram(
             if let Ok((histogram, stats)) = counted {
                 let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
                 // When this cannot be sent nobody is there to read it.
-                let _ = pieces.records_async(filled(&histogram, &stats, seconds)).await;
+                let _ = pieces.document(document(histogram, &render::stats(&stats, seconds))).await;
             }
         });
         return Ok(response);
@@ -244,10 +287,9 @@ pub(crate) async fn histogram(
         drop(permit);
         if let Ok((histogram, stats)) = counted {
             let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
-            if let Ok(Some(waiting)) = pieces.try_records(filled(&histogram, &stats, seconds)) {
-                // When this cannot be sent nobody is there to read it.
-                let _ = waiting.send(&Handle::current(), || {});
-            }
+            let last = document(histogram, &render::stats(&stats, seconds));
+            // When this cannot be sent nobody is there to read it.
+            let _ = Handle::current().block_on(pieces.document(last));
         }
     });
     Ok(response)
@@ -256,58 +298,28 @@ pub(crate) async fn histogram(
 /// Shows a histogram that is being filled.
 fn see(pieces: &Pieces, histogram: &Histogram, progress: f64) {
     if histogram.buckets.len() <= FILLING_BUCKETS_MAX {
-        let object = json!({ "progress": progress, "buckets": render::buckets(histogram) });
+        let buckets: Vec<Value> = histogram.buckets.iter().map(render::bucket).collect();
+        let object = json!({ "progress": progress, "buckets": buckets });
         // To a slow reader this is not sent: what comes after it says more.
         let _ = pieces.try_records(Bytes::from(format!("{object}\n")));
     }
 }
 
-/// The last line of a histogram that was filled.
-fn filled(histogram: &Histogram, stats: &Stats, seconds: f64) -> Bytes {
-    let object = json!({ "buckets": render::buckets(histogram), "stats": render::stats(stats, seconds) });
-    Bytes::from(format!("{object}\n"))
+/// A histogram, and the last line of one that was filled.
+fn document(histogram: Histogram, stats: &Value) -> impl Iterator<Item = Vec<u8>> + use<> {
+    let buckets = histogram.buckets.into_iter().map(|bucket| render::bucket(&bucket));
+    render::document("buckets", buckets, render::end_list(stats))
 }
 
-pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     params.only(&["q", "from", "to"])?;
     let request = params.request(app.now(), Order::Descending)?;
-    let (fields, stats) = match app.scatter() {
+    let (found, stats) = match app.scatter() {
         Some(scatter) => cluster::answer(&app, scatter.fields(request)).await?,
         None => answer(&app, move |engine, cancel| engine.fields(request, cancel.clone())).await?,
     };
-    let list: Vec<Value> = fields
-        .fields
-        .iter()
-        .map(|field| {
-            let values: Vec<Value> = field
-                .values
-                .iter()
-                .map(|(value, count)| json!({ "value": String::from_utf8_lossy(value), "count": count }))
-                .collect();
-            let kind = if field.label { "label" } else { "field" };
-            json!({ "name": field.name, "kind": kind, "records": field.records, "distinct": field.distinct, "values": values })
-        })
-        .collect();
-    let (records, sampled) = (fields.records, fields.sampled);
-    Ok(Json(json!({ "fields": list, "records": records, "sampled": sampled, "stats": stats })))
-}
-
-pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
-    const AROUND_MAX: u64 = 1_000;
-    params.only(&["id", "before", "after"])?;
-    let id = params.id("id")?.ok_or_else(|| ApiError::bad("parameter `id` is missing: the id of a record"))?;
-    let around = |name| Ok::<u64, ApiError>(params.number(name)?.unwrap_or(10).min(AROUND_MAX));
-    let (before, after) = (around("before")?, around("after")?);
-    let (records, stats) = match app.scatter() {
-        Some(scatter) => cluster::answer(&app, scatter.context(id, before, after)).await?,
-        None => answer(&app, move |engine, cancel| engine.context(id, before, after, cancel)).await?,
-    };
-    let records: Vec<Value> = records.iter().map(as_value).collect();
-    Ok(Json(json!({ "records": records, "stats": stats })))
-}
-
-fn as_value(record: &Record) -> Value {
-    let mut out = Vec::new();
-    render::object(record.as_ref(), &mut out);
-    serde_json::from_slice(&out).unwrap_or_default()
+    let Fields { records, sampled, fields } = found;
+    let end = format!("],\"records\":{records},\"sampled\":{sampled},\"stats\":{stats}}}\n").into_bytes();
+    let fields = fields.into_iter().map(|field| render::field(&field));
+    send(&app, render::document("fields", fields, end))
 }

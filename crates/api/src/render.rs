@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{Histogram, Level, Missing, Record, RecordRef, Run, Stats};
+use bucksaw_query::{Bucket, FieldValues, Level, Missing, Record, RecordRef, Run, Stats};
 use bucksaw_record::{Id, Marks, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -128,6 +128,59 @@ impl Iterator for Long {
     }
 }
 
+/// Writes objects one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Objects {
+    /// What stands before the next of them, and before each further one.
+    before: &'static [u8],
+    between: &'static [u8],
+}
+
+impl Objects {
+    /// An object a line.
+    pub(crate) const LINES: Self = Self { before: b"", between: b"" };
+
+    /// The items of a list.
+    pub(crate) const LIST: Self = Self { before: b"", between: b"," };
+
+    /// Writes the next record, or returns it when it is long and is to be rendered in pieces.
+    pub(crate) fn write(&mut self, record: RecordRef<'_>, out: &mut Vec<u8>) -> Option<Long> {
+        let before = std::mem::replace(&mut self.before, self.between);
+        let long = Long::of(record, before, b"\n");
+        if long.is_none() {
+            out.extend_from_slice(before);
+            object(record, out);
+            out.push(b'\n');
+        }
+        long
+    }
+}
+
+/// Begins a document with a list.
+pub(crate) fn begin_list(name: &str) -> Vec<u8> {
+    format!("{{\"{name}\":[").into_bytes()
+}
+
+/// Ends a document with a list.
+pub(crate) fn end_list(stats: &Value) -> Vec<u8> {
+    format!("],\"stats\":{stats}}}\n").into_bytes()
+}
+
+/// A document with a list, in pieces: each item is rendered when its turn comes. `end` stands behind the last.
+pub(crate) fn document(name: &str, items: impl Iterator<Item = Value>, end: Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
+    let items = items.enumerate().map(|(at, item)| if at == 0 { item.to_string() } else { format!(",{item}") });
+    let mut parts = [begin_list(name)].into_iter().chain(items.map(String::into_bytes)).chain([end]);
+    std::iter::from_fn(move || {
+        let mut out = Vec::new();
+        while out.len() < WHOLE_BYTES_MAX
+            && let Some(part) = parts.next()
+        {
+            out.extend_from_slice(&part);
+        }
+        (!out.is_empty()).then_some(out)
+    })
+}
+
 fn string(out: &mut Vec<u8>, text: &str) {
     // Writing to memory cannot fail.
     let _ = serde_json::to_writer(out, text);
@@ -205,18 +258,23 @@ fn missing(missing: &Missing) -> Value {
     json!({ "node": missing.node, "address": missing.address, "why": missing.why.word(), "message": missing.to_string() })
 }
 
-/// The stretches of a histogram; of levels those that were found.
-pub(crate) fn buckets(histogram: &Histogram) -> Vec<Value> {
-    let bucket = |bucket: &bucksaw_query::Bucket| {
-        let at = |time| time::format_rfc3339(time, 0);
-        let mut object = json!({ "from": at(bucket.from), "to": at(bucket.to), "count": bucket.count });
-        if let Some(levels) = bucket.levels {
-            let found = Level::ALL.iter().zip(levels).filter(|(_, count)| *count > 0);
-            object["levels"] = found.map(|(level, count)| (level.name().to_owned(), Value::from(count))).collect();
-        }
-        object
-    };
-    histogram.buckets.iter().map(bucket).collect()
+/// A stretch of a histogram; of levels those that were found.
+pub(crate) fn bucket(bucket: &Bucket) -> Value {
+    let at = |time| time::format_rfc3339(time, 0);
+    let mut object = json!({ "from": at(bucket.from), "to": at(bucket.to), "count": bucket.count });
+    if let Some(levels) = bucket.levels {
+        let found = Level::ALL.iter().zip(levels).filter(|(_, count)| *count > 0);
+        object["levels"] = found.map(|(level, count)| (level.name().to_owned(), Value::from(count))).collect();
+    }
+    object
+}
+
+/// A field with its values.
+pub(crate) fn field(field: &FieldValues) -> Value {
+    let value = |(value, count): &(Vec<u8>, u64)| json!({ "value": String::from_utf8_lossy(value), "count": count });
+    let values: Vec<Value> = field.values.iter().map(value).collect();
+    let kind = if field.label { "label" } else { "field" };
+    json!({ "name": field.name, "kind": kind, "records": field.records, "distinct": field.distinct, "values": values })
 }
 
 #[cfg(test)]
@@ -251,5 +309,23 @@ mod tests {
             assert!(pieces.concat() == whole, "pieces and whole differ");
         }
         assert!(Long::of(record(vec![b'x'; WHOLE_BYTES_MAX]).as_ref(), b"", b"\n").is_none());
+    }
+
+    #[test]
+    fn documents_come_in_pieces() {
+        let check = |items: &[Value], most_pieces: usize| {
+            let pieces: Vec<Vec<u8>> =
+                document("all", items.iter().cloned(), end_list(&json!({ "matched": 1 }))).collect();
+            let longest = items.iter().map(|item| item.to_string().len()).max().unwrap_or_default();
+            assert!(pieces.iter().all(|piece| piece.len() <= WHOLE_BYTES_MAX + longest + 50));
+            assert!((1..=most_pieces).contains(&pieces.len()), "{}", pieces.len());
+            let whole: Value = serde_json::from_slice(&pieces.concat()).unwrap();
+            assert_eq!(whole, json!({ "all": items, "stats": { "matched": 1 } }));
+        };
+        check(&[], 1);
+        check(&[json!(5)], 1);
+        check(&vec![json!({ "x": "\0" }); 10], 1);
+        check(&vec![json!({ "x": "\0".repeat(5_000) }); 40], 41);
+        check(&vec![json!("abc"); 100_000], 40);
     }
 }

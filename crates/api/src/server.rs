@@ -21,7 +21,7 @@ use crate::admission::{Admission, Admitted, Limits};
 use crate::app::App;
 use crate::guard::Guard;
 use crate::metrics::{ByCrowded, Metrics};
-use crate::{admission, guard, history, ingest, node, page, query, socket, tail};
+use crate::{admission, context, guard, history, ingest, node, page, query, socket, tail};
 
 /// How long requests that run have to come to their end when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -165,7 +165,7 @@ fn router(app: App) -> Router {
         .route("/api/v1/count", get(query::count).post(query::count))
         .route("/api/v1/histogram", get(query::histogram).post(query::histogram))
         .route("/api/v1/fields", get(query::fields).post(query::fields))
-        .route("/api/v1/context", get(query::context))
+        .route("/api/v1/context", get(context::context))
         .route("/api/v1/cluster", get(node::cluster))
         .route("/api/v1/forget", post(node::forget))
         .route("/api/v1/history", get(history::history))

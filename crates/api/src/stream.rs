@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::error::ApiError;
-use crate::render::Long;
+use crate::render::{self, Long};
 
 /// Pieces between the maker and the network.
 const PIECES: usize = 8;
@@ -49,9 +49,13 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Ndjson,
+    /// One document, of which the maker writes all.
+    Json,
     Text,
     Events,
-    Messages { raw: bool },
+    Messages {
+        raw: bool,
+    },
 }
 
 impl Form {
@@ -77,6 +81,7 @@ impl Form {
     fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Ndjson => "application/x-ndjson",
+            Self::Json => "application/json",
             Self::Text => "text/plain; charset=utf-8",
             Self::Events => "text/event-stream",
             Self::Messages { .. } => "application/x-bucksaw-stream",
@@ -165,6 +170,12 @@ impl Pieces {
         head.into_iter().chain(long.map(|bytes| Piece::Bytes(bytes.into())))
     }
 
+    /// Objects that were written in the stream's form, and a long one behind them.
+    pub(crate) fn objects(&self, bytes: Vec<u8>, long: Option<Long>) -> impl Iterator<Item = Piece> + use<> {
+        let bytes = (!bytes.is_empty()).then(|| self.sliced(bytes.into()));
+        bytes.into_iter().flatten().chain(long.map(|long| self.long(long)).into_iter().flatten())
+    }
+
     /// A notice from the runtime, where the form has a place for it.
     pub(crate) async fn notice(&self, object: &serde_json::Value) -> Result<(), Gone> {
         let text = object.to_string();
@@ -172,9 +183,17 @@ impl Pieces {
             Form::Messages { .. } => Piece::Message(5, text.into()),
             Form::Ndjson => Piece::Bytes(format!("{text}\n").into()),
             Form::Events => Piece::Bytes(format!("event: notice\ndata: {text}\n\n").into()),
-            Form::Text => return Ok(()),
+            Form::Text | Form::Json => return Ok(()),
         };
         self.sender.send(piece).await.map_err(|_| Gone)
+    }
+
+    /// Sends the bytes of a document from the runtime.
+    pub(crate) async fn document(&self, document: impl Iterator<Item = Vec<u8>>) -> Result<(), Gone> {
+        for bytes in document {
+            self.sender.send(Piece::Bytes(bytes.into())).await.map_err(|_| Gone)?;
+        }
+        Ok(())
     }
 
     /// Ends a whole answer.
@@ -198,6 +217,8 @@ impl Pieces {
                 Piece::Trailers(trailers)
             }
             Form::Ndjson | Form::Events => Piece::Bytes(format!("{}\n", wrap(stats)).into()),
+            // It ends the list, which has begun.
+            Form::Json => Piece::Bytes(render::end_list(stats).into()),
         }
     }
 

@@ -10,9 +10,10 @@ use bucksaw_scan::Plan;
 use bucksaw_store::Shelf;
 
 use crate::budget::Budget;
+use crate::context::Context;
 use crate::count::{self, Division, Histogram};
 use crate::fields::Fields;
-use crate::hits::{Pieces, Record};
+use crate::hits::Pieces;
 use crate::metrics::Metrics;
 use crate::opened::Opened;
 use crate::pool::Pool;
@@ -149,7 +150,8 @@ impl Engine {
         crate::fields::run(self, request, cancel)
     }
 
-    /// The record `id` and those around it in its stream, oldest first.
+    /// Begins an answer with the record `id` and those around it in its stream, oldest first: as many on either side as are
+    /// wanted and have 4 MB together.
     ///
     /// # Errors
     /// [`RequestError::NoRecord`] when there is none.
@@ -159,8 +161,8 @@ impl Engine {
         before: u64,
         after: u64,
         cancel: &Cancel,
-    ) -> Result<(Vec<Record>, Stats), RequestError> {
-        crate::context::run(self, id, before, after, cancel)
+    ) -> Result<Context, RequestError> {
+        Context::start(self, id, before, after, cancel)
     }
 
     /// Follows the records that are accepted from now on.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bucksaw_scan::fields;
 
+use crate::budget::Share;
 use crate::engine::Engine;
 use crate::hits::RecordRef;
 use crate::request::{Cancel, Order, Request, RequestError};
@@ -20,11 +21,18 @@ const VALUES_MAX: usize = 20;
 /// Different values that are counted for each field. A field with more (an id) has no common values to speak of.
 const COUNTED_MAX: usize = 2_000;
 
-/// Bytes of the different values of all fields together that are counted: nobody looks at so many.
-const COUNTED_BYTES_MAX: usize = 4 << 20;
+/// Bytes of the different names and values of all fields together that are counted: nobody looks at so many.
+const COUNTED_BYTES_MAX: u64 = 4 << 20;
 
-/// Memory that a value takes besides its bytes, about.
+/// The same as a part of the memory of queries: with little, fewer are counted.
+const COUNTED_PART: u64 = 8;
+
+/// Memory that a value takes besides its bytes, about, and a field besides its name.
 const VALUE_COST_BYTES: usize = 64;
+const FIELD_COST_BYTES: usize = 256;
+
+/// Bytes of a name; a field with a longer one is passed over.
+const NAME_BYTES_MAX: usize = 256;
 
 /// Fields of one record that are looked at.
 const RECORD_FIELDS_MAX: usize = 200;
@@ -95,7 +103,7 @@ impl Tally {
 pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Result<(Fields, Stats), RequestError> {
     let request = newest(engine, request);
     let mut search = engine.search(request.clone(), cancel)?;
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered::new(engine);
     let mut count = |record: RecordRef<'_>| {
         gathered.add(record);
         ControlFlow::Continue(())
@@ -117,25 +125,27 @@ pub(crate) fn newest(engine: &Engine, request: Request) -> Request {
 pub(crate) struct Gathered {
     tallies: BTreeMap<(bool, String), Tally>,
     room: usize,
-}
-
-impl Default for Gathered {
-    fn default() -> Self {
-        Self { tallies: BTreeMap::new(), room: COUNTED_BYTES_MAX }
-    }
+    /// Of the memory of queries, what the fields may take, in any case.
+    _share: Share,
 }
 
 impl Gathered {
+    pub(crate) fn new(engine: &Engine) -> Self {
+        let bytes = (engine.config.held_bytes_max / COUNTED_PART).min(COUNTED_BYTES_MAX);
+        let room = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Self { tallies: BTreeMap::new(), room, _share: engine.budget.account().force(bytes) }
+    }
+
     pub(crate) fn add(&mut self, record: RecordRef<'_>) {
         for (name, value) in record.labels.iter() {
-            if let Some(tally) = tally(&mut self.tallies, true, name) {
+            if let Some(tally) = tally(&mut self.tallies, true, name, &mut self.room) {
                 tally.add(value.as_bytes(), &mut self.room);
             }
         }
         fields::each(record.text, RECORD_FIELDS_MAX, &mut |name, value| {
             // A label of the same name hides the field, as it does in an expression.
             if record.labels.get(name).is_none()
-                && let Some(tally) = tally(&mut self.tallies, false, name)
+                && let Some(tally) = tally(&mut self.tallies, false, name, &mut self.room)
             {
                 tally.add(&value, &mut self.room);
             }
@@ -152,11 +162,24 @@ impl Gathered {
     }
 }
 
-/// The tally of a field; `None` when there are so many fields that no new one is begun.
-fn tally<'a>(tallies: &'a mut BTreeMap<(bool, String), Tally>, label: bool, name: &str) -> Option<&'a mut Tally> {
-    let key = (label, name.to_owned());
-    if tallies.len() >= FIELDS_MAX * 5 && !tallies.contains_key(&key) {
+/// The tally of a field; `None` when its name is too long, and when there are so many fields, or is so little `room`, that no
+/// new one is begun.
+fn tally<'a>(
+    tallies: &'a mut BTreeMap<(bool, String), Tally>,
+    label: bool,
+    name: &str,
+    room: &mut usize,
+) -> Option<&'a mut Tally> {
+    if name.len() > NAME_BYTES_MAX {
         return None;
+    }
+    let key = (label, name.to_owned());
+    if !tallies.contains_key(&key) {
+        let left = room.checked_sub(name.len() + FIELD_COST_BYTES)?;
+        if tallies.len() >= FIELDS_MAX * 5 {
+            return None;
+        }
+        *room = left;
     }
     Some(tallies.entry(key).or_default())
 }

@@ -44,8 +44,10 @@ pub use bucksaw_scan::{MEMORY_BYTES_MAX as AUTOMATA_BYTES_MAX, limit_memory as l
 #[doc(hidden)]
 pub use cluster::read_anything;
 pub use cluster::{
-    Answer, Follow, Followed, Gossiped, Patience, Peer, Peers, Repair, Scatter, Serving, Stretch, made_good,
+    Answer, Follow, Followed, GatheredContext, Gossiped, Patience, Peer, Peers, Repair, Scatter, Serving, Stretch,
+    made_good,
 };
+pub use context::Context;
 pub use count::{Bucket, Division, Histogram};
 pub use engine::{Config, Engine};
 pub use fields::{FieldValues, Fields};

@@ -396,6 +396,11 @@ impl Search {
         Task { request: Arc::new(before), ..task }
     }
 
+    /// Ends it where it is, as if it had come to its end: others that share its [`Cancel`] go on.
+    pub(crate) fn end(mut self) {
+        self.finish();
+    }
+
     fn finish(&mut self) {
         if std::mem::replace(&mut self.told, true) {
             return;

@@ -370,7 +370,7 @@ fn an_answer_ends_at_the_time_limit_and_says_so() {
         }
     }
     assert_eq!((found, search.stats().is_partial()), (5_000, false));
-    assert!(!node.engine.context(*node.all.keys().next().unwrap(), 1, 1, &Cancel::default()).unwrap().1.is_partial());
+    assert!(!around(&node.engine, *node.all.keys().next().unwrap(), 1, 1).unwrap().1.is_partial());
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn context_stays_in_the_stream() {
             node.gather();
         }
     }
-    let (records, _) = node.engine.context(middle, 2, 3, &Cancel::default()).unwrap();
+    let (records, _) = around(&node.engine, middle, 2, 3).unwrap();
     let lines: Vec<_> = records.iter().map(|record| String::from_utf8_lossy(&record.text).into_owned()).collect();
     assert_eq!(lines, ["web 8", "web 9", "web 10", "web 11", "web 12", "web 13"]);
     let nothing = Id::from_bits(5);
@@ -546,10 +546,105 @@ fn some_is_searched_ahead_of_a_slow_reader() {
 fn context_of_long_records_is_cut() {
     let mut node = Node::new();
     let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();
-    let (records, stats) = node.engine.context(ids[6], 10, 10, &Cancel::default()).unwrap();
+    let (records, stats) = around(&node.engine, ids[6], 10, 10).unwrap();
     let found: Vec<Id> = records.iter().map(|record| record.id).collect();
     assert_eq!(found, ids[2..=10], "four megabytes before it, and four behind");
     assert_eq!(stats.matched, 9);
+}
+
+#[test]
+fn context_holds_no_more_than_queries_may() {
+    let mut node = Node::with_memory(4 << 20, 16);
+    let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();
+    let mut context = node.engine.context(ids[6], 10, 10, &Cancel::default()).unwrap();
+    let (mut found, mut most) = (Vec::new(), 0);
+    let mut see = |record: RecordRef<'_>| {
+        found.push(record.id);
+        ControlFlow::Break(())
+    };
+    while context.show_batch(&mut see).unwrap() > 0 {
+        most = most.max(node.engine.budget.held());
+        // A reader who stalls is searched for again.
+        if context.stats().matched % 3 == 0 {
+            context.let_go();
+            assert_eq!(node.engine.budget.held(), 0);
+        }
+    }
+    assert_eq!(found, ids[2..=10]);
+    assert!(most <= 4 << 20, "{most}");
+}
+
+#[test]
+fn what_comes_between_is_not_in_the_context() {
+    let mut node = Node::new();
+    let ids: Vec<Id> = (0..9)
+        .map(|at| {
+            node.pass(10);
+            node.put(&format!("line {at}"))
+        })
+        .collect();
+    let mut context = node.engine.context(ids[5], 3, 2, &Cancel::default()).unwrap();
+    for id in [ids[1], ids[3], ids[5]] {
+        let between = Id::new(Millis(id.at().0 + 5), Producer::new(77), 0);
+        node.put_as(between, &node.all[&id].0.to_string(), b"late");
+    }
+    let mut found = Vec::new();
+    let mut keep = |record: RecordRef<'_>| {
+        found.push(String::from_utf8_lossy(record.text).into_owned());
+        ControlFlow::Continue(())
+    };
+    while context.show_batch(&mut keep).unwrap() > 0 {}
+    // Behind the record the new one is the next.
+    assert_eq!(found, ["line 2", "line 3", "line 4", "line 5", "late", "line 6"]);
+    assert_eq!(context.stats().matched, 6);
+
+    let cancel = Cancel::default();
+    let mut context = node.engine.context(ids[5], 3, 2, &cancel).unwrap();
+    cancel.cancel();
+    assert!(matches!(context.show_batch(&mut |_| ControlFlow::Continue(())), Err(RequestError::Cancelled)));
+}
+
+#[test]
+fn fields_of_many_names_and_values_stay_within_the_memory() {
+    let mut node = Node::with_memory(1 << 20, 64);
+    for at in 0..400 {
+        let many: String = (0..50).map(|of| format!("{at:0>200}x{of}={} ", "v".repeat(200))).collect();
+        node.put(&format!("level=info {}=1 {many}", "n".repeat(300)));
+    }
+    let mut gathered = crate::fields::Gathered::new(&node.engine);
+    let held = node.engine.budget.held();
+    assert_eq!(held, (1 << 20) / 8);
+    let (fields, _) = node.engine.fields(all(""), Cancel::default()).unwrap();
+    let bytes =
+        |field: &FieldValues| field.name.len() + field.values.iter().map(|(value, _)| value.len()).sum::<usize>();
+    let taken: usize = fields.fields.iter().map(bytes).sum();
+    assert!((50_000..=held as usize).contains(&taken), "{taken}");
+    let level = fields.fields.iter().find(|field| field.name == "level").unwrap();
+    assert_eq!((level.records, level.distinct), (400, Some(1)));
+    let first = fields.fields.iter().map(|field| field.name.len()).max();
+    assert!(first <= Some(256), "{first:?}");
+    node.all.iter().for_each(|(id, (labels, text))| {
+        gathered.add(RecordRef { id: *id, nanos: 0, marks: 0, labels, text, stored: false });
+    });
+    drop(gathered);
+    assert_eq!(node.engine.budget.held(), 0);
+}
+
+/// The records around one.
+pub(crate) fn around(
+    engine: &Arc<Engine>,
+    id: Id,
+    before: u64,
+    after: u64,
+) -> Result<(Vec<Record>, Stats), RequestError> {
+    let mut context = engine.context(id, before, after, &Cancel::default())?;
+    let mut records = Vec::new();
+    let mut keep = |record: RecordRef<'_>| {
+        records.push(record.to_record());
+        ControlFlow::Continue(())
+    };
+    while context.show_batch(&mut keep)? > 0 {}
+    Ok((records, context.stats().clone()))
 }
 
 /// Waits until the pool has done all jobs.

@@ -291,6 +291,11 @@ impl Stretch {
         self.to - self.from
     }
 
+    /// The records one by one, each as a stretch.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
+        (self.from..self.to).map(|at| Self::new(&self.batch, at, at + 1))
+    }
+
     /// Bytes of the records, an LF behind each.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -20,6 +20,7 @@
 mod answer;
 mod batch;
 mod cells;
+mod context;
 mod counts;
 mod coverage;
 mod follow;
@@ -41,16 +42,15 @@ use bucksaw_record::{Expr, Id, Millis};
 
 pub use answer::Answer;
 pub use batch::Stretch;
+pub use context::GatheredContext;
 pub use follow::{Follow, Followed};
 pub use made_good::made_good;
 pub use peers::{Gossiped, Peer, Peers};
 pub use serve::Serving;
 pub use source::Patience;
 
-use crate::context::{self, Side};
 use crate::engine::Engine;
 use crate::fields::{self, Fields, Gathered};
-use crate::hits::Record;
 use crate::request::{Request, RequestError};
 use crate::stats::{Nodes, Stats};
 use coverage::Coverage;
@@ -120,7 +120,7 @@ impl Scatter {
     pub async fn fields(self: &Arc<Self>, request: Request) -> Result<(Fields, Stats), RequestError> {
         let request = fields::newest(self.engine(), request);
         let mut answer = self.search(&request)?;
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::new(self.engine());
         loop {
             let records = answer.next().await;
             if records.is_empty() {
@@ -135,57 +135,13 @@ impl Scatter {
         }
     }
 
-    /// The record `id` and those around it in its stream, oldest first.
+    /// Begins an answer with the record `id` and those around it in its stream, oldest first, as [`Engine::context`] does.
     ///
     /// # Errors
     /// [`RequestError::NoRecord`] when there is none; [`RequestError::NotAllAnswered`] when a node may have it that did not
     /// answer.
-    pub async fn context(
-        self: &Arc<Self>,
-        id: Id,
-        before: u64,
-        after: u64,
-    ) -> Result<(Vec<Record>, Stats), RequestError> {
-        let mut stats: Option<Stats> = None;
-        let record = self.side(&context::one(id), &mut stats).await?.into_iter().next();
-        let Some(record) = record else {
-            return Err(match stats.filter(Stats::is_partial) {
-                Some(stats) => RequestError::NotAllAnswered(id, stats.partial_reasons().join("; ")),
-                None => RequestError::NoRecord(id),
-            });
-        };
-        let stream = record.labels.clone();
-        let mut records = match before {
-            0 => Vec::new(),
-            before => self.side(&context::older(id, &stream, before), &mut stats).await?,
-        };
-        records.reverse();
-        records.push(record);
-        if after > 0 {
-            records.extend(self.side(&context::newer(id, &stream, after), &mut stats).await?);
-        }
-        Ok((records, stats.unwrap_or_default()))
-    }
-
-    async fn side(self: &Arc<Self>, request: &Request, stats: &mut Option<Stats>) -> Result<Vec<Record>, RequestError> {
-        let mut answer = self.search(request)?;
-        let mut side = Side::default();
-        loop {
-            let records = answer.next().await;
-            records.iter().flat_map(Stretch::records).for_each(|record| side.keep(record));
-            if records.is_empty() || side.is_full() {
-                break;
-            }
-        }
-        let found = side.records.len() as u64;
-        match stats {
-            Some(stats) => {
-                stats.add(&answer.stats());
-                stats.matched += found;
-            }
-            none => *none = Some(Stats { matched: found, ..answer.stats() }),
-        }
-        Ok(side.records)
+    pub async fn context(self: &Arc<Self>, id: Id, before: u64, after: u64) -> Result<GatheredContext, RequestError> {
+        GatheredContext::start(self, id, before, after).await
     }
 
     /// Follows the records that are accepted from now on, by any node.

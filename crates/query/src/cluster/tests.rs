@@ -16,6 +16,7 @@ use super::message::{Kind, message};
 use super::*;
 use crate::count::{Division, Histogram};
 use crate::engine::Config;
+use crate::hits::{Record, RecordRef};
 use crate::pool::Pool;
 use crate::request::{Cancel, Order};
 use crate::stats::Why;
@@ -325,7 +326,7 @@ async fn whichever_node_is_asked_the_answer_is_that_of_all() {
         let (fields, _) = scatter.fields(request("")).await.unwrap();
         let level = fields.fields.iter().find(|field| field.name == "level").unwrap();
         assert_eq!((fields.records, fields.sampled, level.values.clone()), (60, false, vec![(b"info".to_vec(), 60)]));
-        let (records, stats) = scatter.context(id(30), 3, 2).await.unwrap();
+        let (records, stats) = around(scatter, id(30), 3, 2).await.unwrap();
         assert_eq!(records.iter().map(|record| record.id).collect::<Vec<_>>(), (27..33).map(id).collect::<Vec<_>>());
         assert_eq!((stats.matched, stats.nodes.answered), (6, 3));
         assert!(matches!(scatter.context(id(99), 3, 2).await, Err(RequestError::NoRecord(_))));
@@ -641,12 +642,25 @@ proptest! {
             let (own, _) = single.engine.fields(request.clone(), Cancel::default()).unwrap();
             assert_eq!(format!("{fields:?}"), format!("{own:?}"));
             if let Some((middle, _)) = want.get(want.len() / 2) {
-                let (around, _) = scatter.context(*middle, 3, 4).await.unwrap();
-                let (own, _) = single.engine.context(*middle, 3, 4, &Cancel::default()).unwrap();
+                let (around, _) = around(scatter, *middle, 3, 4).await.unwrap();
+                let (own, _) = crate::tests::around(&single.engine, *middle, 3, 4).unwrap();
                 let ids = |records: &[Record]| records.iter().map(|record| record.id).collect::<Vec<_>>();
                 assert_eq!(ids(&around), ids(&own));
             }
         });
+    }
+}
+
+/// The records around one.
+async fn around(scatter: &Arc<Scatter>, id: Id, before: u64, after: u64) -> Result<(Vec<Record>, Stats), RequestError> {
+    let mut context = scatter.context(id, before, after).await?;
+    let mut records = Vec::new();
+    loop {
+        let found = context.next().await?;
+        if found.is_empty() {
+            return Ok((records, context.stats().clone()));
+        }
+        records.extend(found.iter().flat_map(Stretch::records).map(RecordRef::to_record));
     }
 }
 
