@@ -161,6 +161,8 @@ pub(crate) struct ServeArgs {
     pub(crate) log_level: String,
 
     /// Length at which a line is cut into several records
+    ///
+    /// At most 16MB, and a 128th of the memory limit: a node with less memory does not start.
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     pub(crate) max_record_bytes: ByteSize,
 

@@ -51,7 +51,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     settings::check(&args)?;
     let descriptor_limit = descriptors::raise_limit()?;
     let limit = memory::limit(args.memory_limit)?;
-    let plan = memory::Plan::of(limit.bytes);
+    let plan = memory::Plan::of(limit.bytes).with_records_of(args.max_record_bytes.0, &limit)?;
     bucksaw_query::limit_automata(settings::bytes(plan.automata));
     let doors = Doors::real();
     let data_dir = DataDir::open(&doors, &args.data_dir)?;

@@ -56,6 +56,8 @@ pub(super) fn queue(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_inge
     bucksaw_ingest::Config {
         segment_bytes_max: args.segment_max_bytes.0.min(plan.queue_segment).min(sizes.queue_segment),
         unsynced_bytes_max: plan.unsynced,
+        keys_max: plan.keys,
+        key_sections_max: plan.sections,
         segment_age_max: args.segment_max_age,
         free_bytes_min: free_bytes_min(args, sizes),
         ..bucksaw_ingest::Config::default()

@@ -60,6 +60,8 @@ fn too_little_memory_is_refused_with_the_limit_that_was_found() {
     };
     check(&mut serve(dir.path(), ["--memory-limit", "64MB"]), &["--memory-limit is 64", "at least 128"]);
     check(&mut serve(dir.path(), ["--memory-limit", "9000TB"]), &["--memory-limit is", "lower --memory-limit"]);
+    let records = ["--memory-limit", "256MB", "--max-record-bytes", "3MB"];
+    check(&mut serve(dir.path(), records), &["--max-record-bytes is 3", "at most 2.0 MB", "give the node 384"]);
     let Some(groups) = Groups::new("small", 100 << 20) else { return };
     let outer = groups.outer.display().to_string();
     check(&mut groups.run(&serve(dir.path(), [""; 0])), &[&outer, "allows 100", "at least 128"]);

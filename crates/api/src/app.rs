@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::history::History;
-use crate::ingest::{Budget, KeySync, Unpacker};
+use crate::ingest::{Budget, KeySync};
 use crate::metrics::Metrics;
 use crate::node;
 
@@ -75,8 +75,8 @@ impl App {
         info: NodeInfo,
         registry: Registry,
     ) -> Self {
-        let most = Unpacker::most_of_one(config.record_bytes_max);
-        let bodies = Budget::new(config.bodies_bytes_max, most, config.bodies_wait_max, metrics.clone());
+        let bodies =
+            Budget::new(config.bodies_bytes_max, config.body_bytes_max(), config.bodies_wait_max, metrics.clone());
         Self {
             engine,
             scatter: None,

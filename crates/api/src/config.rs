@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::ingest::Unpacker;
+
 /// Settings of the HTTP surface.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -56,5 +58,13 @@ impl Default for Config {
             answers_max: 64,
             tails_max: 256,
         }
+    }
+}
+
+impl Config {
+    /// Memory that one body may need, in bytes. One that is packed by snappy may need more: it is worked on as a whole.
+    #[must_use]
+    pub fn body_bytes_max(&self) -> usize {
+        Unpacker::most_of_one(self.record_bytes_max)
     }
 }

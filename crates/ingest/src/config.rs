@@ -23,6 +23,12 @@ pub struct Config {
     pub free_bytes_min: u64,
     /// `durable` records that wait for their sync are held in memory, at most this many bytes.
     pub unsynced_bytes_max: u64,
+    /// How many idempotency keys are remembered, for a day at most: in some 80 bytes each. Of more the oldest are forgotten,
+    /// and a retry of their batches may be new records.
+    pub keys_max: usize,
+    /// How many sections behind the first of their batch are remembered, of all batches together: in some 96 bytes each. A
+    /// section has up to 1 MiB of text.
+    pub key_sections_max: usize,
 }
 
 impl Default for Config {
@@ -35,6 +41,8 @@ impl Default for Config {
             shared_grace: Duration::from_secs(30),
             free_bytes_min: 0,
             unsynced_bytes_max: 32 << 20,
+            keys_max: 900_000,
+            key_sections_max: 1 << 18,
         }
     }
 }

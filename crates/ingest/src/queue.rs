@@ -108,7 +108,7 @@ impl Due {
 
 impl Queue {
     pub(crate) fn empty(doors: Doors, dir: PathBuf, config: Config, metrics: Metrics) -> Self {
-        let keys = Mutex::new(Keys::new(doors.clone(), dir.clone()));
+        let keys = Mutex::new(Keys::new(doors.clone(), dir.clone(), &config));
         let fast = (0..config.fast_lanes.max(1)).map(|_| Lane::new(Durability::Fast)).collect();
         Self {
             doors,

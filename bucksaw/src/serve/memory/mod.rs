@@ -32,11 +32,24 @@ const AMPLE: u64 = 4 * GB;
 #[cfg(test)]
 const OWN: u64 = 18 * MB;
 
-/// One answer on its way to a reader who stalls (eight pieces that wait, and one that is rendered); one follower.
-#[cfg(test)]
+/// One answer on its way to a reader who stalls (eight pieces that wait, and one that is rendered), and one follower, with
+/// records of at most [`USUAL_RECORD`].
 const ANSWER: u64 = 5 * MB / 2;
-#[cfg(test)]
 const FOLLOWER: u64 = 2 * MB;
+
+/// An answer and a follower may hold this number of records of the greatest length.
+const RECORDS_HELD: u64 = 2;
+const USUAL_RECORD: u64 = MB;
+
+/// The part of the limit that a record may be. All that holds some records has a multiple of it.
+const RECORD_PART: u64 = 128;
+
+/// Two bodies with records of [`USUAL_RECORD`]: less does not count.
+const BODIES_LEAST: u64 = 65 * MB / 2;
+
+/// An idempotency key that is remembered, with its part of the tables while they grow, and a further section of its batch.
+const KEY: u64 = 80;
+const SECTION: u64 = 96;
 
 /// Listeners for lines, of which each has a budget for unfinished lines and one for unfinished frames.
 #[cfg(test)]
@@ -76,6 +89,11 @@ pub(super) struct Plan {
     pub(super) partial: u64,
     /// Records that wait for a sync.
     pub(super) unsynced: u64,
+    /// The longest record, as much as `--max-record-bytes` may ask for.
+    pub(super) record: u64,
+    /// How many idempotency keys are remembered, and how many sections of their batches behind the first.
+    pub(super) keys: usize,
+    pub(super) sections: usize,
     /// Text that is gathered at once.
     pub(super) gather: u64,
     /// A segment of the queue, as much as `--segment-max-bytes` may ask for.
@@ -114,10 +132,13 @@ impl Plan {
             opened: opened_max.min(GB),
             opened_max,
             scans: ample(limit / 16),
-            automata: part(16, 128 * MB),
-            bodies: limit / 4,
+            automata: part(32, 128 * MB),
+            bodies: (limit / 4).max(BODIES_LEAST),
             partial: part(128, 64 * MB),
             unsynced: part(64, 32 * MB),
+            record: part(RECORD_PART, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64),
+            keys: number(64 * KEY, 900_000),
+            sections: number(256 * SECTION, 1 << 18),
             gather: part(32, 128 * MB),
             queue_segment: limit / 16,
             merge: ample(limit / 32),
@@ -133,11 +154,41 @@ impl Plan {
         }
     }
 
-    /// All parts together, in bytes; those without a limit as what a few threads need.
+    /// The same with records of at most this length, in bytes: of longer ones fewer answers and followers have room.
+    ///
+    /// # Errors
+    /// There is too little memory for such records.
+    pub(super) fn with_records_of(self, bytes: u64, limit: &Limit) -> anyhow::Result<Self> {
+        if bytes > self.record {
+            bail!(
+                "--max-record-bytes is {}, and the memory limit of {} ({}) has room for records of at most {}: lower \
+                 --max-record-bytes, or give the node {}",
+                human_bytes(bytes),
+                human_bytes(limit.bytes),
+                limit.from,
+                human_bytes(self.record),
+                human_bytes(bytes.saturating_mul(RECORD_PART)),
+            );
+        }
+        let fewer = |number: usize, each: u64| {
+            let parts = (each + Self::more_of(bytes)).div_ceil(KB);
+            number.saturating_mul(usize::try_from(each / KB).unwrap_or(1))
+                / usize::try_from(parts).unwrap_or(usize::MAX)
+        };
+        Ok(Self { answers: fewer(self.answers, ANSWER), followers: fewer(self.followers, FOLLOWER), ..self })
+    }
+
+    /// What an answer or a follower takes more with records of this length.
+    fn more_of(record_bytes: u64) -> u64 {
+        record_bytes.saturating_sub(USUAL_RECORD) * RECORDS_HELD
+    }
+
+    /// All parts together with records of this length, in bytes; those without a limit as what a few threads need.
     #[cfg(test)]
-    fn sum(&self) -> u64 {
+    fn sum(&self, record_bytes: u64) -> u64 {
         let scans = self.scans.min(GB / 2);
         let store = self.gather + self.queue_segment + self.merge.min(GB / 4) + self.repair;
+        let more = Self::more_of(record_bytes);
         OWN + self.held
             + self.opened_max
             + scans
@@ -145,10 +196,12 @@ impl Plan {
             + self.bodies
             + self.partial * LINE_BUDGETS
             + self.unsynced
+            + self.keys as u64 * KEY
+            + self.sections as u64 * SECTION
             + store
             + self.block * PACKING * PACKERS
-            + self.answers as u64 * ANSWER
-            + self.followers as u64 * FOLLOWER
+            + self.answers as u64 * (ANSWER + more)
+            + self.followers as u64 * (FOLLOWER + more)
     }
 }
 
@@ -227,8 +280,17 @@ mod tests {
     fn parts_are_within_the_limit() {
         let check = |limit: u64| {
             let plan = Plan::of(limit);
-            assert!(plan.sum() <= limit, "{limit}: {} of {plan:?}", plan.sum());
-            assert!(plan.queries > 1 && plan.answers > 1 && plan.block >= MB, "{limit}: {plan:?}");
+            assert!(plan.block >= MB && plan.record >= USUAL_RECORD && plan.keys > 10_000, "{limit}: {plan:?}");
+            let from = Limit { bytes: limit, from: "a test".to_owned() };
+            for record in [1, USUAL_RECORD, plan.record / 2, plan.record] {
+                let plan = plan.with_records_of(record, &from).unwrap();
+                assert!(plan.sum(record) <= limit, "{limit}: {} of {plan:?}", plan.sum(record));
+                assert!(plan.queries > 1 && plan.answers > 1 && plan.followers > 1, "{limit}: {plan:?}");
+            }
+            // What unfinished lines may have has room for one, and so has what two bodies may.
+            assert!(plan.record <= plan.partial);
+            let body = bucksaw_api::Config { record_bytes_max: plan.record as usize, ..bucksaw_api::Config::default() };
+            assert!(2 * body.body_bytes_max() as u64 <= plan.bodies, "{limit}: {plan:?}");
         };
         (0..4_000).for_each(|step| check(LEAST + step * 3 * MB));
         check(u64::MAX);
@@ -250,12 +312,36 @@ mod tests {
             assert_eq!(plan.automata, bucksaw_scan_max());
             assert_eq!((plan.partial, plan.unsynced), (sources.partial_bytes_max as u64, ingest.unsynced_bytes_max));
             assert_eq!(plan.gather, store.gather_bytes);
+            assert_eq!(plan.record, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64);
+            assert_eq!((plan.keys, plan.sections), (ingest.keys_max, ingest.key_sections_max));
             assert_eq!((plan.merge, plan.repair), (store.merge_bytes_max, store.repair.window_bytes));
             assert_eq!(plan.block, store.block_bytes);
             assert_eq!((plan.queries, plan.answers, plan.followers), (api.queries_max, api.answers_max, api.tails_max));
             assert_eq!((plan.ingests, plan.http_connections), (api.ingests_max, api.connections_max));
             assert_eq!((plan.line_connections, plan.blocking_threads), (sources.connections_max, 128));
         }
+    }
+
+    #[test]
+    fn records_that_are_too_long_are_refused() {
+        let check = |limit: u64, record: u64, want: Result<(usize, usize), &[&str]>| {
+            let from = Limit { bytes: limit, from: "/a/memory.max".to_owned() };
+            match (Plan::of(limit).with_records_of(record, &from), want) {
+                (Ok(plan), Ok(want)) => assert_eq!((plan.answers, plan.followers), want, "{limit} {record}"),
+                (Err(error), Err(words)) => {
+                    let said = error.to_string();
+                    words.iter().for_each(|word| assert!(said.contains(word), "{word}: {said}"));
+                }
+                (got, want) => panic!("{limit} {record}: {got:?}, and not {want:?}"),
+            }
+        };
+        check(128 * MB, MB, Ok((4, 4)));
+        check(128 * MB, MB + 1, Err(&["128.0 MB (/a/memory.max)", "at most 1.0 MB"]));
+        check(128 * MB, 16 * MB, Err(&["--max-record-bytes is 16.0 MB", "at most 1.0 MB", "give the node 2.0 GB"]));
+        check(GB, 8 * MB, Ok((4, 4)));
+        check(GB, 16 * MB, Err(&["at most 8.0 MB"]));
+        check(8 * GB, MB, Ok((64, 256)));
+        check(8 * GB, 16 * MB, Ok((4, 16)));
     }
 
     fn bucksaw_scan_max() -> u64 {

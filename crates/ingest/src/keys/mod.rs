@@ -25,6 +25,7 @@ use bucksaw_record::{Id, Millis, Producer, key_time};
 use twox_hash::XxHash3_64;
 
 use crate::append::Refusal;
+use crate::config::Config;
 use crate::queue::{Queue, lock};
 use log::{Entry, Log};
 
@@ -34,13 +35,6 @@ const KEY_AGE_MAX_MS: u64 = 24 * 3_600_000;
 /// How long ago the time that a key carries may be, in milliseconds: a week. Long enough for a client that keeps batches while
 /// it reaches no node, and too short for a number that only looks like a time to be taken for one.
 const STATED_AGE_MAX_MS: u64 = 7 * KEY_AGE_MAX_MS;
-
-/// How many keys are remembered. With the tables some 64 MB at most.
-const KEYS_MAX: usize = 900_000;
-
-/// How many sections behind the first of their batch are remembered, of all batches together: of 256 GiB of text, in some 25 MB
-/// at most.
-const MORE_SECTIONS_MAX: usize = 1 << 18;
 
 /// A batch with a key, while it comes in.
 #[derive(Debug)]
@@ -186,8 +180,10 @@ enum Failed {
     Io(std::io::Error),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Memory {
+    keys_max: usize,
+    sections_max: usize,
     batches: HashMap<u64, Known>,
     /// The producers of the sections behind the first, of batches that have more than one.
     more: HashMap<u64, Vec<Producer>>,
@@ -216,8 +212,9 @@ enum Fits {
 }
 
 impl Keys {
-    pub(crate) fn new(doors: Doors, dir: std::path::PathBuf) -> Self {
-        Self { log: Log::new(doors, dir), known: Memory::default() }
+    /// Nothing is known yet.
+    pub(crate) fn new(doors: Doors, dir: std::path::PathBuf, config: &Config) -> Self {
+        Self { log: Log::new(doors, dir), known: Memory::new(config.keys_max, config.key_sections_max) }
     }
 
     /// The time of a batch that begins.
@@ -249,6 +246,12 @@ impl Keys {
 }
 
 impl Memory {
+    /// For so many keys, and sections behind the first.
+    fn new(keys_max: usize, sections_max: usize) -> Self {
+        let (batches, more, order) = (HashMap::new(), HashMap::new(), VecDeque::new());
+        Self { keys_max, sections_max, batches, more, order, more_sections: 0 }
+    }
+
     fn fits(&self, entry: &Entry) -> Fits {
         let Some(known) = self.batches.get(&entry.key) else {
             return if entry.number == 0 { Fits::New } else { Fits::Late };
@@ -306,7 +309,7 @@ impl Memory {
 
     fn forget(&mut self, now: Millis) {
         while let Some((seen, key)) = self.order.front().copied() {
-            let is_too_much = self.order.len() > KEYS_MAX || self.more_sections > MORE_SECTIONS_MAX;
+            let is_too_much = self.order.len() > self.keys_max || self.more_sections > self.sections_max;
             if !is_too_much && now.0.saturating_sub(seen.0) <= KEY_AGE_MAX_MS {
                 break;
             }

@@ -26,12 +26,16 @@ impl Machine {
     }
 
     fn open(&self) -> Queue {
+        self.open_with(Config::default())
+    }
+
+    fn open_with(&self, config: Config) -> Queue {
         // No two runs draw the same ids.
         self.clock.advance(Duration::from_nanos(1));
         let entropy = sim::Entropy::seeded(self.clock.uptime().as_nanos() as u64);
         let clock = Arc::clone(&self.clock) as _;
         let doors = Doors { fs: Arc::new(self.fs.clone()), clock, entropy: Arc::new(entropy) };
-        Queue::open(doors, Path::new(DIR), Config::default(), Metrics::new(&mut Registry::default())).unwrap().0
+        Queue::open(doors, Path::new(DIR), config, Metrics::new(&mut Registry::default())).unwrap().0
     }
 
     fn key_files(&self) -> Vec<String> {
@@ -246,8 +250,28 @@ fn a_damaged_entry_costs_its_batch_alone() {
 }
 
 #[test]
+fn no_more_keys_are_remembered_than_are_configured() {
+    let machine = Machine::new();
+    let queue = machine.open_with(Config { keys_max: 2, ..Config::default() });
+    let firsts = ["a", "b", "c"].map(|key| {
+        machine.clock.advance(Duration::from_secs(1));
+        taken(&queue, key, &["one"])
+    });
+    assert_eq!(reused(&queue, "c", &["two"]), 0);
+    assert_eq!([taken(&queue, "b", &["one"]), taken(&queue, "c", &["one"])], firsts[1..]);
+    machine.clock.advance(Duration::from_secs(1));
+    assert_ne!(taken(&queue, "a", &["one"]), firsts[0], "the oldest is forgotten");
+    drop(queue);
+    let queue = machine.open_with(Config { keys_max: 2, ..Config::default() });
+    assert_eq!(taken(&queue, "c", &["one"]), firsts[2]);
+    assert_ne!(taken(&queue, "b", &["one"]), firsts[1]);
+}
+
+#[test]
 fn what_is_remembered_is_bounded_and_so_is_its_file() {
-    let mut memory = Memory::default();
+    const KEYS_MAX: usize = 900;
+    const MORE_SECTIONS_MAX: usize = 300;
+    let mut memory = Memory::new(KEYS_MAX, MORE_SECTIONS_MAX);
     let entry = |key, number, seen| Entry {
         key,
         number,
