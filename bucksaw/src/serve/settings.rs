@@ -56,6 +56,7 @@ pub(super) fn queue(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_inge
     bucksaw_ingest::Config {
         segment_bytes_max: args.segment_max_bytes.0.min(plan.queue_segment).min(sizes.queue_segment),
         unsynced_bytes_max: plan.unsynced,
+        index_bytes_max: plan.queue_index,
         keys_max: plan.keys,
         key_sections_max: plan.sections,
         segment_age_max: args.segment_max_age,

@@ -100,6 +100,9 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
             troubles.push("is there, and does not tell how it is: it is slow, or was paused".to_owned());
         }
         (_, Some("disk full")) => troubles.push("accepts nothing: its disk is full".to_owned()),
+        (_, Some("queue full")) => {
+            troubles.push("accepts nothing: too many segments wait in its queue for a store".to_owned());
+        }
         (_, Some("stopping")) => troubles.push("is stopping".to_owned()),
         _ => {}
     }
@@ -187,6 +190,7 @@ mod tests {
                     {"id": "b", "member": "suspect", "since": "T", "state": "ready", "queue_oldest_pending_seconds": 90.0},
                     {"id": "c", "member": "alive", "state": "silent", "twin": "h:2"},
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
+                    {"id": "dd", "member": "alive", "state": "queue full"},
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
                         "segments_rebuilt": 2, "damaged_made_good": ["y"]},
                     {"id": "f", "state": "ready", "apart": "speaks version 1.9",
@@ -197,7 +201,7 @@ mod tests {
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "6 nodes, 16 things to see to:",
+                "7 nodes, 17 things to see to:",
                 "- 1 of 3 stores is there: until 2 more come, nothing is gathered, and records stay where they were taken in \
                  and are found there",
                 "- a (a:1) is down since T: what it alone holds is missing from answers",
@@ -207,6 +211,7 @@ mod tests {
                 "- c has its id in common with the node at h:2: a data directory was copied; stop one of them",
                 "- d:1 accepts nothing: its disk is full",
                 "- d:1 has damaged files: answers over their time are partial; see 'bucksaw verify'",
+                "- dd accepts nothing: too many segments wait in its queue for a store",
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",

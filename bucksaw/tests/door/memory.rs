@@ -142,3 +142,29 @@ fn answers_of_one_document_that_nobody_reads_stay_within_the_limit() {
     }
     around();
 }
+
+#[test]
+fn a_queue_of_too_many_segments_accepts_nothing_more_and_loses_nothing() {
+    let arguments = ["--memory-limit", "128MB", "--segment-max-bytes", "4kB"];
+    let mut node = Node::start(&[&arguments[..], &["--roles", "ingest"]].concat());
+    let batch = "a line of a queue that no store takes\n".repeat(120);
+    let mut batches = 0;
+    let refused = loop {
+        let answer = node.post("/api/v1/ingest", &[], batch.as_bytes());
+        if answer.status != 200 {
+            break answer.expect(503);
+        }
+        batches += 1;
+        assert!(batches < 5_000, "{} bytes", node.metric("bucksaw_ingest_index_bytes"));
+    };
+    assert!(batches > 500 && refused.text().contains("too many segments wait in the queue"), "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    let ready = node.get("/-/ready").expect(503).text();
+    assert!(ready.starts_with("queue full"), "{ready}");
+    assert_eq!(node.status()["state"], "queue full");
+    assert_eq!(node.count("queue"), batches * 120);
+    // A store takes them, and it goes on.
+    node.restart_with(&arguments);
+    wait_until("it accepts", || node.post("/api/v1/ingest", &[], batch.as_bytes()).status == 200);
+    assert_eq!(node.count("queue"), (batches + 1) * 120);
+}

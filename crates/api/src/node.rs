@@ -181,10 +181,11 @@ fn describe(app: &App) -> Value {
     let sum = |of: fn(&bucksaw_store::Stored) -> u64| segments.iter().map(|segment| of(segment)).sum::<u64>();
     let span = |at: Option<bucksaw_record::Id>| moment(at.map(bucksaw_record::Id::at));
     let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
-    let state = match (app.is_ready(), queue.is_full()) {
-        (false, _) => "stopping",
-        (true, true) => "disk full",
-        (true, false) => "ready",
+    let state = match app.is_ready() {
+        false => "stopping",
+        true if queue.is_full() => "disk full",
+        true if queue.is_crowded() => "queue full",
+        true => "ready",
     };
     let info = &app.info;
     let stored_bytes = sum(bucksaw_store::Stored::file_bytes);
@@ -248,6 +249,8 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
         refused("stopping\n")
     } else if app.queue().is_full() {
         refused("disk full: nothing is accepted until there is room; queries are answered\n")
+    } else if app.queue().is_crowded() {
+        refused("queue full: nothing is accepted until a store takes some of it; queries are answered\n")
     } else {
         (StatusCode::OK, "ready\n").into_response()
     }

@@ -103,6 +103,9 @@ pub enum Refusal {
     /// The disk is full, or nearly. Comes right by itself when there is room.
     #[error("the disk is full: free some space, or lower --retention-bytes")]
     Full,
+    /// Too many segments wait for stores. Comes right by itself when they take some.
+    #[error("too many segments wait in the queue: no store takes them, or too slowly")]
+    Crowded,
     /// Too much waits for a sync already. Try again soon.
     #[error("the disk does not keep up: too much waits to be synced")]
     Busy,
@@ -123,6 +126,6 @@ impl Refusal {
     /// Whether the same records may be accepted later.
     #[must_use]
     pub fn passes(&self) -> bool {
-        matches!(self, Self::Full | Self::Busy)
+        matches!(self, Self::Full | Self::Crowded | Self::Busy)
     }
 }

@@ -23,6 +23,9 @@ pub struct Config {
     pub free_bytes_min: u64,
     /// `durable` records that wait for their sync are held in memory, at most this many bytes.
     pub unsynced_bytes_max: u64,
+    /// Memory for what is known of each segment, in bytes: some 1.4 KB each, and more with many streams. When they take more,
+    /// nothing is accepted until stores have taken some; from half of it on, segments are closed by their size alone.
+    pub index_bytes_max: u64,
     /// How many idempotency keys are remembered, for a day at most: in some 80 bytes each. Of more the oldest are forgotten,
     /// and a retry of their batches may be new records.
     pub keys_max: usize,
@@ -41,6 +44,7 @@ impl Default for Config {
             shared_grace: Duration::from_secs(30),
             free_bytes_min: 0,
             unsynced_bytes_max: 32 << 20,
+            index_bytes_max: 128 << 20,
             keys_max: 900_000,
             key_sections_max: 1 << 18,
         }

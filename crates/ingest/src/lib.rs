@@ -29,6 +29,7 @@ mod boot;
 mod class;
 mod commit;
 mod config;
+mod crowd;
 pub mod guide;
 pub mod handover;
 mod keys;

@@ -59,6 +59,7 @@ pub struct Metrics {
     pub(crate) sync_seconds: Histogram,
     pub(crate) free_bytes: Gauge,
     pub(crate) full: Gauge,
+    pub(crate) index_bytes: Gauge,
     pub(crate) load_level: Gauge,
     pub(crate) refusing: Gauge,
     pub(crate) sent_elsewhere: Family<ByHow, Counter>,
@@ -87,6 +88,7 @@ impl Metrics {
             sync_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
             free_bytes: Gauge::default(),
             full: Gauge::default(),
+            index_bytes: Gauge::default(),
             load_level: Gauge::default(),
             refusing: Gauge::default(),
             sent_elsewhere: Family::default(),
@@ -132,6 +134,7 @@ impl Metrics {
             "Clients that were told of other nodes for the load, or for a stop, by how",
             all.sent_elsewhere,
         );
+        ingest.register("index_bytes", "Memory for what is known of the segments of the queue", all.index_bytes);
         registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);
         registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.full);
         for how in How::ALL {

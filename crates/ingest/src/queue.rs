@@ -17,6 +17,7 @@ use crate::append::{Durability, Records, Refusal};
 use crate::boot;
 use crate::class::Class;
 use crate::config::Config;
+use crate::crowd::Crowd;
 use crate::guide::Guide;
 use crate::keys::Keys;
 use crate::lane::{Inner, Lane, Open, Waiting, record_header};
@@ -41,6 +42,7 @@ pub struct Queue {
     pub(crate) damaged: Mutex<Vec<SetAside>>,
     pub(crate) keys: Mutex<Keys>,
     pub(crate) room: Room,
+    pub(crate) crowd: Crowd,
     /// Rung when a segment has become pending, or was flushed.
     pub(crate) pended: Notify,
     /// Whether other nodes take from it.
@@ -69,6 +71,7 @@ pub(crate) struct Errors {
     pub(crate) read: Repeats,
     pub(crate) aside: Repeats,
     boot: Repeats,
+    pub(crate) crowded: Repeats,
 }
 
 /// What waits for a store.
@@ -123,6 +126,7 @@ impl Queue {
             damaged: Mutex::default(),
             keys,
             room: Room::default(),
+            crowd: Crowd::default(),
             pended: Notify::new(),
             shared: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -167,7 +171,10 @@ impl Queue {
         if self.closed.load(Ordering::Acquire) {
             return Err(Refusal::Closed);
         }
-        if self.is_full() || !self.take_room((records.sides.len() + records.text_bytes()) as u64) {
+        if let Some(refusal) = self.refuses() {
+            return Err(refusal);
+        }
+        if !self.take_room((records.sides.len() + records.text_bytes()) as u64) {
             return Err(Refusal::Full);
         }
         let header = record_header(records);
@@ -354,7 +361,7 @@ impl Queue {
     /// Whether what waits is worth being taken.
     pub(crate) fn is_due(&self, due: Due, backlog: &Backlog) -> bool {
         // On a full disk all that waits is due: what a store makes of it is smaller.
-        let pressed = self.closed.load(Ordering::Acquire) || self.is_full();
+        let pressed = self.closed.load(Ordering::Acquire) || self.refuses().is_some();
         due.is_met(backlog) || (backlog.segments > 0 && pressed)
     }
 
@@ -364,16 +371,16 @@ impl Queue {
         self.appends.load(Ordering::Acquire)
     }
 
-    /// Refuses, and counts, what comes while the disk is full: for those who have not begun to read it.
+    /// Refuses, and counts, what comes while the disk is full or too many segments wait: for those who have not begun to read
+    /// it.
     ///
     /// # Errors
-    /// [`Refusal::Full`].
+    /// [`Refusal::Full`], [`Refusal::Crowded`].
     pub fn check_room(&self) -> Result<(), Refusal> {
-        if self.is_full() {
+        self.refuses().map_or(Ok(()), |refusal| {
             self.metrics.refused.inc();
-            return Err(Refusal::Full);
-        }
-        Ok(())
+            Err(refusal)
+        })
     }
 
     /// Room on the disk, when it was last looked at.

@@ -13,6 +13,7 @@ use tracing::{error, info, warn};
 use crate::boot;
 use crate::class::Class;
 use crate::config::Config;
+use crate::crowd::stream_bytes;
 use crate::metrics::Metrics;
 use crate::quarantine::span_of;
 use crate::queue::{Queue, lock};
@@ -148,6 +149,7 @@ impl Queue {
             let mut contents = segment.contents();
             contents.state = if state == "committed" { State::Committed } else { State::Pending };
             contents.committed_at = (state == "committed").then(|| self.doors.clock.uptime());
+            contents.stream_bytes = found.streams.iter().map(stream_bytes).sum();
             contents.streams = Arc::new(found.streams);
             if !found.damage.is_empty() || !found.harmless.is_empty() {
                 contents.places = Some(Arc::new(found.places));

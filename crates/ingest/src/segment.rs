@@ -11,6 +11,7 @@ use bucksaw_segment::queue::{Frames, HEADER_LEN, Place, Survey};
 use bucksaw_segment::{Damage, Reach, ReadError, Rows};
 
 use crate::Refusal;
+use crate::crowd::stream_bytes;
 
 /// What is being done with a segment. The first word of each is its name on disk, in metrics and in `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,6 +75,8 @@ pub(crate) struct Contents {
     pub(crate) path: Arc<Path>,
     /// The streams and the reach are shared with the views: each query takes a view of each segment.
     pub(crate) streams: Arc<Vec<Labels>>,
+    /// Memory that the streams take, about.
+    pub(crate) stream_bytes: u64,
     pub(crate) reach: Arc<Reach>,
     /// Set after a crash when something lies broken between whole frames.
     pub(crate) damage: Vec<Damage>,
@@ -108,6 +111,7 @@ impl Segment {
             state: State::Active,
             path: path.into(),
             streams: Arc::default(),
+            stream_bytes: 0,
             reach: Arc::default(),
             damage: Vec::new(),
             places: None,
@@ -204,6 +208,7 @@ impl Segment {
     pub(crate) fn publish(&self, end: u64, rows: &Rows, text_bytes: usize, stream: Option<&Labels>) {
         let mut contents = self.contents();
         if let Some(stream) = stream {
+            contents.stream_bytes += stream_bytes(stream);
             Arc::make_mut(&mut contents.streams).push(stream.clone());
         }
         Arc::make_mut(&mut contents.reach).add(rows, text_bytes);

@@ -633,3 +633,68 @@ fn bulk_is_not_acknowledged_from_a_damaged_segment() {
     queue.commit(&[view.id]);
     told.iter().for_each(|told| assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_))))));
 }
+
+#[test]
+fn segments_that_no_store_takes_are_bounded() {
+    let machine = Machine::new();
+    let config = || Config { index_bytes_max: 20 * 1_500, segment_bytes_max: 600, ..Config::default() };
+    let (queue, _) = machine.open(config());
+    let pass = || machine.pass(&queue, Duration::from_secs(4));
+    let mut put = Vec::new();
+    for at in 0..200 {
+        put.push(format!("line {at}"));
+        machine.put(&queue, Durability::Fast, &put[at]);
+        pass();
+        if queue.readable().len() == 12 {
+            break;
+        }
+    }
+    // Half of the memory is taken: they are closed when they are large enough, and no longer for their age.
+    assert!(queue.readable().len() == 12 && (15..40).contains(&put.len()), "{} {}", queue.readable().len(), put.len());
+    let long = "x".repeat(400);
+    while !queue.is_crowded() {
+        machine.put(&queue, Durability::Fast, &long);
+        put.push(long.clone());
+        pass();
+    }
+    assert!((18..22).contains(&queue.readable().len()), "{}", queue.readable().len());
+    let refused = machine.try_put(&queue, Durability::Durable, "refused").err();
+    assert_eq!((refused, queue.check_room().err()), (Some(Refusal::Crowded), Some(Refusal::Crowded)));
+    assert!(queue.is_due(Due { text_bytes: u64::MAX, age: Duration::MAX }, &queue.backlog()));
+    assert_eq!(lines(&queue), put);
+    // So it is after a restart.
+    drop(queue);
+    let (queue, _) = machine.open(config());
+    queue.tick();
+    assert!(queue.is_crowded());
+    let ids: Vec<Id> = queue.reserve(2_000).iter().map(|view| view.id).collect();
+    queue.commit(&ids);
+    machine.pass(&queue, Duration::from_secs(11));
+    machine.pass(&queue, Duration::from_secs(1));
+    assert!(!queue.is_crowded());
+    machine.put(&queue, Durability::Durable, "again");
+}
+
+#[test]
+fn streams_of_segments_count() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config { index_bytes_max: 100_000, ..Config::default() });
+    let mut streams = 0;
+    while !queue.is_crowded() {
+        let labels = Labels::new([("pod", "p".repeat(200)), ("number", streams.to_string())]).unwrap();
+        let records = Records {
+            source: Source::Tcp,
+            labels: &labels,
+            first: Id::new(Millis(5), Producer::new(1), streams),
+            count: 1,
+            accepted: Millis(5),
+            flags: 0,
+            sides: &[],
+            text: &[b"x\n"],
+        };
+        queue.append(Durability::Fast, &records, |_| {}).unwrap();
+        streams += 1;
+        machine.pass(&queue, Duration::from_millis(1));
+    }
+    assert!((150..300).contains(&streams), "{streams}");
+}

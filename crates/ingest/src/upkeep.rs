@@ -24,7 +24,7 @@ impl Queue {
         for lane in self.lanes() {
             let mut inner = lane.lock();
             let age = inner.open.as_ref().map(|open| now.saturating_sub(open.segment.opened_at()));
-            if age.is_some_and(|age| age >= self.config.segment_age_max) {
+            if age.is_some_and(|age| age >= self.config.segment_age_max) && !self.spares_segments() {
                 self.seal(&mut inner);
             }
         }
@@ -33,6 +33,7 @@ impl Queue {
         self.inspect_suspects(&segments);
         segments.retain(|segment| !self.goes(segment, now, grace));
         self.look_at_disk();
+        self.look_at_crowd(&segments);
         self.note_boot();
         self.report(&segments);
     }
@@ -55,7 +56,7 @@ impl Queue {
 
     fn grace(&self) -> Duration {
         let (usual, shared) = (self.config.committed_grace, self.config.shared_grace);
-        match (self.shared.load(Ordering::Relaxed), self.is_full()) {
+        match (self.shared.load(Ordering::Relaxed), self.refuses().is_some()) {
             (false, false) => usual,
             (false, true) => usual.min(GRACE_WHEN_FULL),
             (true, false) => usual.max(shared),

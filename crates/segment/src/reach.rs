@@ -103,6 +103,12 @@ impl Reach {
         })
     }
 
+    /// How many producers are kept.
+    #[must_use]
+    pub fn producers(&self) -> usize {
+        self.producers.as_ref().map_or(0, BTreeMap::len)
+    }
+
     /// Whether a record of this producer may be among them.
     #[must_use]
     pub fn may_hold(&self, producer: Producer) -> bool {

@@ -89,7 +89,7 @@ pub(crate) async fn run(feed: &mut Feed<'_>, shared: &Arc<Shared>, labels: Label
                 break;
             }
             // Where it is not the disk that is full, others wait for one sync.
-            feed.pause(if shared.intake.queue.is_full() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
+            feed.pause(if shared.is_full() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
         } else {
             taken = lines.burst(feed);
             tokio::task::yield_now().await;

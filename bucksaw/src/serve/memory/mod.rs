@@ -96,6 +96,8 @@ pub(super) struct Plan {
     pub(super) sections: usize,
     /// Text that is gathered at once.
     pub(super) gather: u64,
+    /// What is known of each segment of the queue.
+    pub(super) queue_index: u64,
     /// A segment of the queue, as much as `--segment-max-bytes` may ask for.
     pub(super) queue_segment: u64,
     /// Blocks that a merge has open.
@@ -132,7 +134,7 @@ impl Plan {
             opened: opened_max.min(GB),
             opened_max,
             scans: ample(limit / 16),
-            automata: part(32, 128 * MB),
+            automata: part(48, 128 * MB),
             bodies: (limit / 4).max(BODIES_LEAST),
             partial: part(128, 64 * MB),
             unsynced: part(64, 32 * MB),
@@ -140,6 +142,7 @@ impl Plan {
             keys: number(64 * KEY, 900_000),
             sections: number(256 * SECTION, 1 << 18),
             gather: part(32, 128 * MB),
+            queue_index: part(64, 128 * MB),
             queue_segment: limit / 16,
             merge: ample(limit / 32),
             repair: part(64, 32 * MB),
@@ -196,6 +199,7 @@ impl Plan {
             + self.bodies
             + self.partial * LINE_BUDGETS
             + self.unsynced
+            + self.queue_index
             + self.keys as u64 * KEY
             + self.sections as u64 * SECTION
             + store
@@ -313,6 +317,7 @@ mod tests {
             assert_eq!((plan.partial, plan.unsynced), (sources.partial_bytes_max as u64, ingest.unsynced_bytes_max));
             assert_eq!(plan.gather, store.gather_bytes);
             assert_eq!(plan.record, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64);
+            assert_eq!(plan.queue_index, ingest.index_bytes_max);
             assert_eq!((plan.keys, plan.sections), (ingest.keys_max, ingest.key_sections_max));
             assert_eq!((plan.merge, plan.repair), (store.merge_bytes_max, store.repair.window_bytes));
             assert_eq!(plan.block, store.block_bytes);

@@ -1,0 +1,92 @@
+//! Whether too many segments wait: what is known of each stays in memory.
+//!
+//! That is 1.4 KB for a segment of one stream. Without a store, and with little coming in, each lane would close one every
+//! few seconds, for days. So from half of the memory on segments are closed by their size alone; and when all of it is
+//! taken, nothing is accepted until stores have taken some.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bucksaw_record::Labels;
+use tracing::{error, warn};
+
+use crate::append::Refusal;
+use crate::queue::Queue;
+use crate::segment::{Contents, Segment};
+
+/// What a segment takes besides its streams, its producers and its frames, in bytes; measured.
+const SEGMENT_BYTES: u64 = 1_400;
+
+/// What a stream takes besides the text of its labels, and each label besides its own: both the label and, while the
+/// segment is active, its number.
+const STREAM_BYTES: u64 = 160;
+const LABEL_BYTES: u64 = 64;
+
+/// What a producer takes, and a frame whose place is kept.
+const PRODUCER_BYTES: u64 = 48;
+const PLACE_BYTES: u64 = 48;
+
+/// How much of the memory is taken.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    /// Half of it.
+    is_half: AtomicBool,
+    is_full: AtomicBool,
+}
+
+impl Queue {
+    /// Whether nothing is accepted because too many segments wait for stores.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.crowd.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Why nothing is accepted now, if that is so.
+    pub(crate) fn refuses(&self) -> Option<Refusal> {
+        if self.is_crowded() { Some(Refusal::Crowded) } else { self.is_full().then_some(Refusal::Full) }
+    }
+
+    /// Whether segments are closed by their size alone.
+    pub(crate) fn spares_segments(&self) -> bool {
+        self.crowd.is_half.load(Ordering::Relaxed)
+    }
+
+    /// Looks how much memory the segments take.
+    pub(crate) fn look_at_crowd(&self, segments: &[Arc<Segment>]) {
+        let bytes: u64 = segments.iter().map(|segment| bytes_of(&segment.contents())).sum();
+        self.metrics.index_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let max = self.config.index_bytes_max;
+        self.crowd.is_half.store(bytes > max / 2, Ordering::Relaxed);
+        // A little less is wanted to begin again than to go on, so that the state does not flutter.
+        let was = self.is_crowded();
+        let is = bytes > if was { max - max / 8 } else { max };
+        if self.crowd.is_full.swap(is, Ordering::Relaxed) == is {
+            return;
+        }
+        let segments = segments.len();
+        if !is {
+            warn!(segments, "stores have taken segments of the queue: accepting records again");
+        } else if let Some(suppressed) = self.may_log(|errors| &errors.crowded) {
+            error!(
+                segments,
+                bytes,
+                max,
+                suppressed,
+                "too many segments wait in the queue: nothing is accepted until a store takes some"
+            );
+        }
+    }
+}
+
+/// Memory for what is known of a segment.
+fn bytes_of(contents: &Contents) -> u64 {
+    let producers = contents.reach.producers() as u64 * PRODUCER_BYTES;
+    let places = contents.places.as_ref().map_or(0, |places| places.len()) as u64 * PLACE_BYTES;
+    SEGMENT_BYTES + contents.stream_bytes + producers + places
+}
+
+/// Memory for a stream of a segment.
+pub(crate) fn stream_bytes(labels: &Labels) -> u64 {
+    let label = |(name, value): (&str, &str)| LABEL_BYTES + (name.len() + value.len()) as u64;
+    STREAM_BYTES + labels.iter().map(label).sum::<u64>()
+}
