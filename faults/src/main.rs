@@ -167,7 +167,7 @@ struct MemoryArgs {
     /// Connections that hold an unfinished line
     #[arg(long, default_value_t = 200)]
     connections: usize,
-    /// Only clients of this kind: batches, lines, large, stated, bombs, questions, followers, stalled or holders
+    /// Only clients of this kind: batches, lines, large, stated, bombs, questions, contexts, followers, stalled or holders
     #[arg(long)]
     only: Vec<String>,
     /// Further arguments of the nodes

@@ -35,6 +35,10 @@ const LARGE: usize = 4;
 const STATED: usize = 2;
 const FOLLOWERS: usize = 8;
 const STALLED: usize = 6;
+const CONTEXTS: usize = 6;
+
+/// Every so many of the records of the greatest size are of control characters: as JSON, six times as long.
+const CONTROLS_EVERY: usize = 4;
 
 /// Questions, asked without a pause, each by a client of its own.
 const QUESTIONS: [&str; 8] = [
@@ -173,6 +177,10 @@ impl Load {
             let http = at(number).0;
             load.client(move |shared| stall(shared, http));
         }
+        for number in 0..count("contexts", CONTEXTS) {
+            let http = at(number).0;
+            load.client(move |shared| context(shared, http, number % 2 == 0));
+        }
         let lines: Vec<SocketAddr> = (0..count("holders", connections)).map(|number| at(number).1).collect();
         load.client(move |shared| hold(shared, &lines));
         load
@@ -265,16 +273,19 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     packed.finish().unwrap_or_default()
 }
 
-/// Records of the greatest size, hardly alike.
+/// Records of the greatest size, hardly alike, and some of control characters.
 fn large_records(turn: usize) -> (Vec<u8>, u64) {
     let mut state = turn as u64 + 1;
     let mut text = Vec::with_capacity(RECORDS * RECORD_BYTES);
-    for _ in 0..RECORDS {
+    for record in 0..RECORDS {
+        let first = if record % CONTROLS_EVERY == 0 { 1 } else { b'a' };
+        // A tab and a line end would be shorter in JSON, or a record's end.
+        let letters = if first == 1 { 8 } else { 26 };
         while text.len() % RECORD_BYTES != RECORD_BYTES - 1 {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            text.push(b'a' + (state % 26) as u8);
+            text.push(first + (state % letters) as u8);
         }
         text.push(b'\n');
     }
@@ -344,17 +355,21 @@ fn drain(socket: &mut TcpStream) -> io::Result<u64> {
 
 fn ask(shared: &Shared, at: SocketAddr, question: &str) {
     while !shared.stopped() {
-        let mut status = [0; 12];
-        let asked = open(at, question).and_then(|mut socket| {
-            socket.read_exact(&mut status)?;
-            drain(&mut socket)
-        });
-        match status.get(9..) {
-            Some(b"200") if asked.is_ok() => drop(shared.answers.fetch_add(1, Ordering::Relaxed)),
-            _ => {
-                shared.refused.fetch_add(1, Ordering::Relaxed);
-                thread::sleep(Duration::from_millis(200));
-            }
+        ask_once(shared, at, question);
+    }
+}
+
+fn ask_once(shared: &Shared, at: SocketAddr, question: &str) {
+    let mut status = [0; 12];
+    let asked = open(at, question).and_then(|mut socket| {
+        socket.read_exact(&mut status)?;
+        drain(&mut socket)
+    });
+    match status.get(9..) {
+        Some(b"200") if asked.is_ok() => drop(shared.answers.fetch_add(1, Ordering::Relaxed)),
+        _ => {
+            shared.refused.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(200));
         }
     }
 }
@@ -377,16 +392,36 @@ fn follow(shared: &Shared, at: SocketAddr) {
     }
 }
 
+/// Asks for the newest of the records of the greatest size and for those around it, again and again. Every other client reads
+/// nothing of the answer for a while.
+fn context(shared: &Shared, at: SocketAddr, reads: bool) {
+    while !shared.stopped() {
+        let newest = "/api/v1/query?q=writer%3Dlarge0&limit=1&order=desc";
+        let found = call(at, "GET", newest, &[], b"", PATIENCE).ok().filter(|answer| answer.status == 200);
+        // `{"id":"…"` is how an object begins.
+        let id = found.and_then(|answer| Some(str::from_utf8(answer.body.get(7..33)?).ok()?.to_owned()));
+        match id {
+            Some(id) if reads => ask_once(shared, at, &format!("context?before=20&after=20&id={id}")),
+            Some(id) => stall_once(shared, at, &format!("context?before=20&after=20&id={id}")),
+            None => thread::sleep(Duration::from_millis(200)),
+        }
+    }
+}
+
 /// Asks for everything and reads nothing.
 fn stall(shared: &Shared, at: SocketAddr) {
     while !shared.stopped() {
-        let socket = open(at, "query?q=");
-        let until = Instant::now() + Duration::from_secs(20);
-        while Instant::now() < until && !shared.stopped() {
-            thread::sleep(Duration::from_millis(100));
-        }
-        drop(socket);
+        stall_once(shared, at, "query?q=");
     }
+}
+
+fn stall_once(shared: &Shared, at: SocketAddr, question: &str) {
+    let socket = open(at, question);
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until && !shared.stopped() {
+        thread::sleep(Duration::from_millis(100));
+    }
+    drop(socket);
 }
 
 /// Holds an unfinished line in each connection, which grows to the greatest length.
