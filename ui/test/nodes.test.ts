@@ -84,6 +84,7 @@ describe("what is wrong with a node", () => {
     [{ member: "left", state: "left" }, []],
     [{ state: "silent" }, ["It is there, and does not tell how it is: it is slow, or was paused."]],
     [{ state: "disk full" }, ["It accepts nothing: its disk is full."]],
+    [{ state: "halted", halted: "no descriptor is left" }, ["It accepts nothing: no descriptor is left."]],
     [
       { state: "stopping", twin: "h:1" },
       ["It is stopping.", "The node at h:1 has the same id: a data directory was copied. Stop one of them."],

@@ -100,9 +100,7 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
             troubles.push("is there, and does not tell how it is: it is slow, or was paused".to_owned());
         }
         (_, Some("disk full")) => troubles.push("accepts nothing: its disk is full".to_owned()),
-        (_, Some("queue full")) => {
-            troubles.push("accepts nothing: too many segments wait in its queue for a store".to_owned());
-        }
+        (_, Some("halted")) => troubles.push(format!("accepts nothing: {}", text(node, "halted").unwrap_or_default())),
         (_, Some("stopping")) => troubles.push("is stopping".to_owned()),
         _ => {}
     }
@@ -190,9 +188,9 @@ mod tests {
                     {"id": "b", "member": "suspect", "since": "T", "state": "ready", "queue_oldest_pending_seconds": 90.0},
                     {"id": "c", "member": "alive", "state": "silent", "twin": "h:2"},
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
-                    {"id": "dd", "member": "alive", "state": "queue full"},
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
                         "segments_rebuilt": 2, "damaged_made_good": ["y"]},
+                    {"id": "g", "state": "halted", "halted": "no file descriptor is left"},
                     {"id": "f", "state": "ready", "apart": "speaks version 1.9",
                         "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_left_seconds": 86_388},
                 ],
@@ -216,6 +214,7 @@ mod tests {
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",
                 "- e has files with damage that was rebuilt, and no record is missing: check its disk",
+                "- g accepts nothing: no file descriptor is left",
                 "- f speaks version 1.9",
                 "- f removes nothing by age: its clock jumped 8d0h ahead; set it right, or retention goes on in 1d0h",
                 "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member",

@@ -9,6 +9,7 @@ mod mounted;
 mod refused;
 mod small;
 mod strangers;
+mod unwritable;
 
 use std::fs;
 use std::path::{Path, PathBuf};

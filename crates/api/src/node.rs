@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_cluster::{ForgetError, Held, Member, Stranger, Version};
 use bucksaw_doors::Body;
+use bucksaw_ingest::Halt;
 use bucksaw_query::made_good;
 use bucksaw_record::{Millis, time};
 use futures_util::future::join_all;
@@ -181,11 +182,12 @@ fn describe(app: &App) -> Value {
     let sum = |of: fn(&bucksaw_store::Stored) -> u64| segments.iter().map(|segment| of(segment)).sum::<u64>();
     let span = |at: Option<bucksaw_record::Id>| moment(at.map(bucksaw_record::Id::at));
     let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
-    let state = match app.is_ready() {
-        false => "stopping",
-        true if queue.is_full() => "disk full",
-        true if queue.is_crowded() => "queue full",
-        true => "ready",
+    let halt = queue.halt();
+    let state = match (app.is_ready(), &halt) {
+        (false, _) => "stopping",
+        (true, Some(Halt::Full)) => "disk full",
+        (true, Some(_)) => "halted",
+        (true, None) => "ready",
     };
     let info = &app.info;
     let stored_bytes = sum(bucksaw_store::Stored::file_bytes);
@@ -219,6 +221,9 @@ fn describe(app: &App) -> Value {
         "segments_with_damaged_blocks": broken,
         "segments_rebuilt": segments.iter().filter(|segment| segment.is_mended()).count(),
     });
+    if let Some(halt) = halt {
+        told["halted"] = halt.to_string().into();
+    }
     if let Some(suspension) = shelf.suspension() {
         told["retention_suspended"] = json!({
             "clock_ahead_seconds": suspension.ahead.as_secs(),
@@ -233,6 +238,7 @@ fn describe(app: &App) -> Value {
 }
 
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
+    app.queue().report_halt();
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &app.registry).map_err(|_| ApiError::internal())?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -244,15 +250,16 @@ pub(crate) async fn healthy() -> &'static str {
 }
 
 pub(crate) async fn ready(State(app): State<App>) -> Response {
-    let refused = |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    let refused = |why: String| (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     if !app.is_ready() {
-        refused("stopping\n")
-    } else if app.queue().is_full() {
-        refused("disk full: nothing is accepted until there is room; queries are answered\n")
-    } else if app.queue().is_crowded() {
-        refused("queue full: nothing is accepted until a store takes some of it; queries are answered\n")
-    } else {
-        (StatusCode::OK, "ready\n").into_response()
+        return refused("stopping\n".to_owned());
+    }
+    match app.queue().halt() {
+        Some(Halt::Full) => {
+            refused("disk full: nothing is accepted until there is room; queries are answered\n".to_owned())
+        }
+        Some(halt) => refused(format!("halted: {halt}; nothing is accepted until then, queries are answered\n")),
+        None => (StatusCode::OK, "ready\n").into_response(),
     }
 }
 

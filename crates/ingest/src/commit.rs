@@ -9,13 +9,14 @@
 
 use std::sync::Arc;
 
-use bucksaw_doors::Shortage;
 use tracing::{error, warn};
 
 use crate::append::Refusal;
 use crate::lane::Waiting;
 use crate::queue::Queue;
+use crate::room::Halt;
 use crate::segment::Segment;
+use crate::stall::Begun;
 
 /// How many files are tried for a record before its client is told that it cannot be kept.
 const TRIES_MAX: u32 = 3;
@@ -35,6 +36,7 @@ impl Queue {
         if group.is_empty() && closing.is_empty() {
             return false;
         }
+        let _begun = Begun::now(&self.stall.commit, self.doors.clock.uptime());
         let mut segments: Vec<Arc<Segment>> = Vec::new();
         for segment in group.iter().map(|waiting| &waiting.segment).chain(&closing) {
             if segments.iter().all(|other| other.id() != segment.id()) {
@@ -47,8 +49,8 @@ impl Queue {
                 if let Some(suppressed) = self.may_log(|errors| &errors.sync) {
                     error!(segment = %segment.id(), %error, suppressed, "cannot sync a queue segment: its records are written again elsewhere");
                 }
-                if Shortage::is_space(&error) {
-                    self.note_no_room();
+                if Halt::of(&error) == Halt::Full {
+                    self.note_failure(Halt::Full);
                 }
                 self.metrics.sync_failed.inc();
                 failed.push(segment);
@@ -111,7 +113,11 @@ impl Queue {
             waiting.tries += 1;
             let written = match waiting.tries {
                 ..=TRIES_MAX => self.write(&mut inner, &waiting.labels, waiting.header, &[&waiting.body]),
-                _ => Err(Refusal::Io("the disk fails to sync".to_owned())),
+                _ => {
+                    let halt = Halt::Failing("the disk fails to sync".to_owned());
+                    self.note_failure(halt.clone());
+                    Err(halt.into())
+                }
             };
             match written {
                 Ok((segment, header)) => inner.waiting.push(Waiting { segment, header, ..waiting }),

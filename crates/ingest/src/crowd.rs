@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_record::Labels;
-use tracing::{error, warn};
 
-use crate::append::Refusal;
 use crate::queue::Queue;
 use crate::segment::{Contents, Segment};
 
@@ -35,15 +33,9 @@ pub(crate) struct Crowd {
 }
 
 impl Queue {
-    /// Whether nothing is accepted because too many segments wait for stores.
-    #[must_use]
-    pub fn is_crowded(&self) -> bool {
+    /// Whether too many segments wait for stores.
+    pub(crate) fn is_crowded(&self) -> bool {
         self.crowd.is_full.load(Ordering::Relaxed)
-    }
-
-    /// Why nothing is accepted now, if that is so.
-    pub(crate) fn refuses(&self) -> Option<Refusal> {
-        if self.is_crowded() { Some(Refusal::Crowded) } else { self.is_full().then_some(Refusal::Full) }
     }
 
     /// Whether segments are closed by their size alone.
@@ -60,21 +52,7 @@ impl Queue {
         // A little less is wanted to begin again than to go on, so that the state does not flutter.
         let was = self.is_crowded();
         let is = bytes > if was { max - max / 8 } else { max };
-        if self.crowd.is_full.swap(is, Ordering::Relaxed) == is {
-            return;
-        }
-        let segments = segments.len();
-        if !is {
-            warn!(segments, "stores have taken segments of the queue: accepting records again");
-        } else if let Some(suppressed) = self.may_log(|errors| &errors.crowded) {
-            error!(
-                segments,
-                bytes,
-                max,
-                suppressed,
-                "too many segments wait in the queue: nothing is accepted until a store takes some"
-            );
-        }
+        self.crowd.is_full.store(is, Ordering::Relaxed);
     }
 }
 

@@ -231,7 +231,7 @@ impl Handover {
 
     fn waits(&self, due: Due) -> Waits {
         let backlog = self.queue.backlog();
-        Waits { due: self.queue.is_due(due, &backlog), full: self.queue.refuses().is_some(), ..Waits::from(backlog) }
+        Waits { due: self.queue.is_due(due, &backlog), full: self.queue.is_halted(), ..Waits::from(backlog) }
     }
 
     /// Answers [`TAKE`]. What cannot be sent whole is given back at once.

@@ -42,6 +42,7 @@ mod recover;
 mod reserve;
 mod room;
 mod segment;
+mod stall;
 mod upkeep;
 
 pub use append::{Durability, Records, Refusal, Source};
@@ -51,6 +52,7 @@ pub use metrics::{BySource, Metrics};
 pub use quarantine::SetAside;
 pub use queue::{Backlog, Due, Queue};
 pub use recover::Recovery;
+pub use room::Halt;
 pub use segment::{Segment, State, View};
 
 #[cfg(test)]

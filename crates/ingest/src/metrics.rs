@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 
 use crate::append::Source;
 use crate::guide::How;
+use crate::room::Halt;
 use crate::segment::State;
 
 /// The state of files that were set aside.
@@ -33,6 +34,13 @@ pub(crate) struct ByState {
 pub(crate) struct ByHow {
     /// `suggested`, `refused` or `let_go`.
     pub(crate) how: &'static str,
+}
+
+/// The label `why`.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ByWhy {
+    /// What keeps records from being accepted.
+    pub(crate) why: &'static str,
 }
 
 /// Counters and gauges of the queue.
@@ -60,6 +68,7 @@ pub struct Metrics {
     pub(crate) free_bytes: Gauge,
     pub(crate) full: Gauge,
     pub(crate) index_bytes: Gauge,
+    pub(crate) halted: Family<ByWhy, Gauge>,
     pub(crate) load_level: Gauge,
     pub(crate) refusing: Gauge,
     pub(crate) sent_elsewhere: Family<ByHow, Counter>,
@@ -89,6 +98,7 @@ impl Metrics {
             free_bytes: Gauge::default(),
             full: Gauge::default(),
             index_bytes: Gauge::default(),
+            halted: Family::default(),
             load_level: Gauge::default(),
             refusing: Gauge::default(),
             sent_elsewhere: Family::default(),
@@ -135,8 +145,12 @@ impl Metrics {
             all.sent_elsewhere,
         );
         ingest.register("index_bytes", "Memory for what is known of the segments of the queue", all.index_bytes);
+        ingest.register("halted", "1 while nothing is accepted, by why", all.halted);
         registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);
         registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.full);
+        for why in Halt::NAMES {
+            drop(metrics.halted.get_or_create(&ByWhy { why }));
+        }
         for how in How::ALL {
             drop(metrics.sent_elsewhere.get_or_create(&ByHow { how: how.name() }));
         }

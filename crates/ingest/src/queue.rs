@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, Repeats, Shortage};
+use bucksaw_doors::{Doors, Repeats};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::Header;
 use bucksaw_segment::queue::{HEADER_LEN, Seal};
 use tokio::sync::Notify;
-use tracing::{error, warn};
+use tracing::warn;
 
 use crate::append::{Durability, Records, Refusal};
 use crate::boot;
@@ -23,8 +23,9 @@ use crate::keys::Keys;
 use crate::lane::{Inner, Lane, Open, Waiting, record_header};
 use crate::metrics::{BySource, Metrics};
 use crate::quarantine::SetAside;
-use crate::room::Room;
+use crate::room::{Halt, Room};
 use crate::segment::{Done, Segment, State, View};
+use crate::stall::Stall;
 
 /// The queue of one node. Shared by all who append, read and consume.
 pub struct Queue {
@@ -43,6 +44,7 @@ pub struct Queue {
     pub(crate) keys: Mutex<Keys>,
     pub(crate) room: Room,
     pub(crate) crowd: Crowd,
+    pub(crate) stall: Stall,
     /// Rung when a segment has become pending, or was flushed.
     pub(crate) pended: Notify,
     /// Whether other nodes take from it.
@@ -62,7 +64,6 @@ impl std::fmt::Debug for Queue {
 /// Errors that occur again at each try. Each is logged at most once a minute.
 #[derive(Debug, Default)]
 pub(crate) struct Errors {
-    append: Repeats,
     cut: Repeats,
     seal: Repeats,
     rename: Repeats,
@@ -71,7 +72,6 @@ pub(crate) struct Errors {
     pub(crate) read: Repeats,
     pub(crate) aside: Repeats,
     boot: Repeats,
-    pub(crate) crowded: Repeats,
 }
 
 /// What waits for a store.
@@ -127,6 +127,7 @@ impl Queue {
             keys,
             room: Room::default(),
             crowd: Crowd::default(),
+            stall: Stall::default(),
             pended: Notify::new(),
             shared: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -171,12 +172,7 @@ impl Queue {
         if self.closed.load(Ordering::Acquire) {
             return Err(Refusal::Closed);
         }
-        if let Some(refusal) = self.refuses() {
-            return Err(refusal);
-        }
-        if !self.take_room((records.sides.len() + records.text_bytes()) as u64) {
-            return Err(Refusal::Full);
-        }
+        self.take_room((records.sides.len() + records.text_bytes()) as u64)?;
         let header = record_header(records);
         if records.sides.len() + records.text_bytes() > Header::BODY_BYTES_MAX {
             return Err(Refusal::Io("the records are too large for one frame".to_owned()));
@@ -227,10 +223,14 @@ impl Queue {
                 // A part of the frame may be in the file. Cut it away; where that fails too, the file is closed here:
                 // readers and the store stop at the end that was published.
                 let (segment, end) = (Arc::clone(&open.segment), open.end);
-                if let Err(error) = segment.file().truncate(end) {
-                    if let Some(suppressed) = self.may_log(|errors| &errors.cut) {
-                        warn!(segment = %segment.id(), %error, suppressed, "cannot cut a torn frame away; the segment is closed");
-                    }
+                let cut = segment.file().truncate(end);
+                if let Err(error) = &cut
+                    && let Some(suppressed) = self.may_log(|errors| &errors.cut)
+                {
+                    warn!(segment = %segment.id(), %error, suppressed, "cannot cut a torn frame away; the segment is closed");
+                }
+                // The place on the disk may be what fails: the next append is to another file.
+                if cut.is_err() || matches!(Halt::of(&error), Halt::Failing(_)) {
                     self.seal(inner);
                 }
                 Err(self.refusal(&error))
@@ -239,18 +239,9 @@ impl Queue {
     }
 
     pub(crate) fn refusal(&self, error: &std::io::Error) -> Refusal {
-        match Shortage::of(error) {
-            Some(Shortage::Space) => {
-                self.note_no_room();
-                Refusal::Full
-            }
-            _ => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.append) {
-                    error!(%error, suppressed, dir = %self.dir.display(), "cannot append to the queue");
-                }
-                Refusal::Io(error.to_string())
-            }
-        }
+        let halt = Halt::of(error);
+        self.note_failure(halt.clone());
+        halt.into()
     }
 
     fn open_segment(&self, class: Class) -> std::io::Result<Open> {
@@ -361,7 +352,7 @@ impl Queue {
     /// Whether what waits is worth being taken.
     pub(crate) fn is_due(&self, due: Due, backlog: &Backlog) -> bool {
         // On a full disk all that waits is due: what a store makes of it is smaller.
-        let pressed = self.closed.load(Ordering::Acquire) || self.refuses().is_some();
+        let pressed = self.closed.load(Ordering::Acquire) || self.is_halted();
         due.is_met(backlog) || (backlog.segments > 0 && pressed)
     }
 
@@ -371,16 +362,14 @@ impl Queue {
         self.appends.load(Ordering::Acquire)
     }
 
-    /// Refuses, and counts, what comes while the disk is full or too many segments wait: for those who have not begun to read
-    /// it.
+    /// Refuses, and counts, what comes while nothing is accepted: for those who have not begun to read it.
     ///
     /// # Errors
-    /// [`Refusal::Full`], [`Refusal::Crowded`].
-    pub fn check_room(&self) -> Result<(), Refusal> {
-        self.refuses().map_or(Ok(()), |refusal| {
-            self.metrics.refused.inc();
-            Err(refusal)
-        })
+    /// What an append would give.
+    pub fn check_halt(&self) -> Result<(), Refusal> {
+        let Some(halt) = self.refusing() else { return Ok(()) };
+        self.metrics.refused.inc();
+        Err(halt.into())
     }
 
     /// Room on the disk, when it was last looked at.

@@ -1,20 +1,25 @@
-//! Whether there is room for more records.
+//! Whether records are accepted: whether there is room on the disk and in memory, and whether the operating system writes.
 //!
-//! Two signs say that there is none: the file system tells of less room than is to be kept free, or the operating system
-//! refused to write for want of room. The second is needed besides the first: quotas, inodes and full directories do not
-//! show in the figures of a file system. After such a refusal a small file is written now and then, and nothing else is
-//! accepted until that succeeds.
+//! Two signs halt the queue: the file system reports less room than is to be kept free, or the operating system failed to
+//! make, to write or to sync a file. The second is needed besides the first: quotas, inodes, full directories, descriptors, a
+//! file system that is read-only and a disk that fails do not show in the figures of a file system. After such a failure a
+//! small file is written once a second, and nothing else is accepted until that succeeds.
+//!
+//! A file that could not be written is not appended to again, so what holds for the small file holds for the next append.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, Repeats};
+use bucksaw_doors::{Doors, Repeats, Shortage};
 use tracing::{error, warn};
 
-use crate::queue::Queue;
+use crate::append::Refusal;
+use crate::metrics::ByWhy;
+use crate::queue::{Queue, lock};
 
 /// How often it is tried to write while the operating system refuses to.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
@@ -25,65 +30,172 @@ const PROBE_BYTES: usize = 64 << 10;
 /// The file that is written then, and removed.
 const PROBE: &str = "probe";
 
-/// What is known of the room on the disk.
+/// Why nothing is accepted. Each reason ends by itself, when its cause does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Halt {
+    /// The disk is full, or nearly.
+    Full,
+    /// The process or the machine has no file descriptor left for a file.
+    Descriptors,
+    /// The operating system fails to write or to sync, for this reason.
+    Failing(String),
+    /// A write or a sync has not returned for [`Queue::STALL_MAX`].
+    Stalled,
+    /// Too many segments wait for stores.
+    Crowded,
+}
+
+impl Halt {
+    /// All values of [`Self::name`].
+    pub(crate) const NAMES: [&str; 5] = ["disk_full", "descriptors", "failing", "stalled", "queue_full"];
+
+    /// The reason that an error of the operating system gives.
+    pub(crate) fn of(error: &io::Error) -> Self {
+        match Shortage::of(error) {
+            Some(Shortage::Space) => Self::Full,
+            Some(Shortage::Descriptors) => Self::Descriptors,
+            None => Self::Failing(error.to_string()),
+        }
+    }
+
+    /// The name in metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        let [full, descriptors, failing, stalled, crowded] = Self::NAMES;
+        match self {
+            Self::Full => full,
+            Self::Descriptors => descriptors,
+            Self::Failing(_) => failing,
+            Self::Stalled => stalled,
+            Self::Crowded => crowded,
+        }
+    }
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("the disk is full"),
+            Self::Descriptors => f.write_str("no file descriptor is left: raise the limit of open files"),
+            Self::Failing(why) => write!(f, "the queue's files cannot be written: {why}"),
+            Self::Stalled => {
+                write!(f, "the disk has not answered for {} s", Queue::STALL_MAX.as_secs())
+            }
+            Self::Crowded => f.write_str("too many segments wait in the queue for a store"),
+        }
+    }
+}
+
+impl From<Halt> for Refusal {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Full => Self::Full,
+            Halt::Crowded => Self::Crowded,
+            Halt::Failing(why) => Self::Io(why),
+            halt => Self::Io(halt.to_string()),
+        }
+    }
+}
+
+/// What is known of the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
+    /// Why nothing is accepted, as the last look found.
+    halt: Mutex<Option<Halt>>,
+    /// Whether there is such a reason, and whether it is [`Halt::Full`]: for those who ask for each chunk.
+    halted: AtomicBool,
     full: AtomicBool,
     /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
     bytes: AtomicU64,
-    /// The uptime of the last refusal by the operating system; `None` when it writes.
-    refused: Mutex<Option<Duration>>,
+    /// The last failure of the operating system; `None` when it writes.
+    failed: Mutex<Option<Failed>>,
     logged: Logged,
+}
+
+#[derive(Clone, Debug)]
+struct Failed {
+    /// The uptime of the failure, or of the last try since.
+    at: Duration,
+    why: Halt,
 }
 
 /// The state changes often while the store makes room and clients take it again.
 #[derive(Debug, Default)]
 struct Logged {
-    repeats: Repeats,
-    /// Whether the last line said that the disk is full.
-    full: AtomicBool,
-}
-
-impl Room {
-    fn refused(&self) -> MutexGuard<'_, Option<Duration>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    full: Repeats,
+    others: Repeats,
+    /// Whether the last line said that nothing is accepted.
+    halted: AtomicBool,
 }
 
 impl Queue {
+    /// Why nothing is accepted; `None` while records are accepted.
+    #[must_use]
+    pub fn halt(&self) -> Option<Halt> {
+        self.refusing().or_else(|| self.is_stalled().then_some(Halt::Stalled))
+    }
+
+    /// Whether every append is refused until the disk is better.
+    #[must_use]
+    pub fn is_halted(&self) -> bool {
+        self.room.halted.load(Ordering::Relaxed)
+    }
+
     /// Whether nothing is accepted because the disk is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.room.full.load(Ordering::Relaxed)
     }
 
+    /// Why every append is refused; `None` when none is.
+    pub(crate) fn refusing(&self) -> Option<Halt> {
+        if self.is_halted() { lock(&self.room.halt).clone() } else { None }
+    }
+
     /// Takes `bytes` from the room that there was when the disk was last looked at; looks again when it is used up.
-    /// Returns whether there is room.
-    pub(crate) fn take_room(&self, bytes: u64) -> bool {
+    ///
+    /// # Errors
+    /// Why nothing is accepted.
+    pub(crate) fn take_room(&self, bytes: u64) -> Result<(), Halt> {
+        if let Some(halt) = self.refusing() {
+            return Err(halt);
+        }
         let take = |room: u64| room.checked_sub(bytes);
         if self.room.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
             self.look_at_disk();
         }
-        !self.is_full()
+        self.refusing().map_or(Ok(()), Err)
     }
 
-    /// The operating system refused to write for want of room, whatever the file system tells of it.
-    pub(crate) fn note_no_room(&self) {
-        *self.room.refused() = Some(self.doors.clock.uptime());
+    /// The operating system failed to write, whatever the file system reports of its room.
+    pub(crate) fn note_failure(&self, why: Halt) {
+        *lock(&self.room.failed) = Some(Failed { at: self.doors.clock.uptime(), why });
         self.look_at_disk();
     }
 
-    /// Looks how much room there is.
+    /// Looks how much room there is, and whether the operating system writes again after a failure.
     pub(crate) fn look_at_disk(&self) {
         let space = self.doors.fs.space(&self.dir).ok();
         let min = self.config.free_bytes_min;
         // A little more room is wanted to begin again than to go on, so that the state does not flutter.
         let wanted = if self.is_full() { min + min / 8 } else { min };
         let short = space.is_some_and(|space| space.free_bytes < wanted);
-        let full = short || self.is_refused() && !self.can_write();
+        let halt = match self.failure() {
+            _ if short => Some(Halt::Full),
+            None if self.is_crowded() => Some(Halt::Crowded),
+            failure => failure,
+        };
         let free_bytes = space.map(|space| space.free_bytes);
-        if self.room.full.swap(full, Ordering::Relaxed) != full {
-            self.log_room(full, free_bytes.unwrap_or_default());
+        let full = halt == Some(Halt::Full);
+        let is_new = {
+            let mut known = lock(&self.room.halt);
+            self.room.full.store(full, Ordering::Relaxed);
+            self.room.halted.store(halt.is_some(), Ordering::Relaxed);
+            std::mem::replace(&mut *known, halt.clone()) != halt
+        };
+        if is_new {
+            self.log_halt(halt.as_ref(), free_bytes.unwrap_or_default());
         }
         self.metrics.full.set(i64::from(full));
         let Some(free_bytes) = free_bytes else { return };
@@ -91,52 +203,75 @@ impl Queue {
         self.metrics.free_bytes.set(i64::try_from(free_bytes).unwrap_or(i64::MAX));
     }
 
-    fn is_refused(&self) -> bool {
-        self.room.refused().is_some()
+    /// Sets the metrics of what keeps records from being accepted. To be called also when they are asked for: the tick may
+    /// be what the disk holds up.
+    pub fn report_halt(&self) {
+        let halt = self.halt();
+        for why in Halt::NAMES {
+            let is_so = halt.as_ref().is_some_and(|halt| halt.name() == why);
+            self.metrics.halted.get_or_create(&ByWhy { why }).set(i64::from(is_so));
+        }
     }
 
-    /// Whether the operating system writes again after a refusal.
-    fn can_write(&self) -> bool {
+    /// The last failure of the operating system, unless it writes again. It is tried once a second.
+    fn failure(&self) -> Option<Halt> {
         let now = self.doors.clock.uptime();
         {
-            let mut refused = self.room.refused();
-            if refused.is_some_and(|at| now.saturating_sub(at) < PROBE_EVERY) {
-                return false;
+            let mut failed = lock(&self.room.failed);
+            let failed = failed.as_mut()?;
+            if now.saturating_sub(failed.at) < PROBE_EVERY {
+                return Some(failed.why.clone());
             }
-            *refused = Some(now);
+            failed.at = now;
         }
-        if probe(&self.doors, &self.dir).is_err() {
-            return false;
+        let why = probe(&self.doors, &self.dir).err().map(|error| Halt::of(&error));
+        let mut failed = lock(&self.room.failed);
+        match (why, failed.as_mut()) {
+            (Some(why), Some(failed)) => failed.why = why,
+            // An append may have failed meanwhile.
+            (None, Some(Failed { at, .. })) if *at == now => *failed = None,
+            _ => {}
         }
-        self.room.refused().take_if(|at| *at == now);
-        true
+        failed.as_ref().map(|failed| failed.why.clone())
     }
 
-    fn log_room(&self, full: bool, free_bytes: u64) {
-        let Logged { repeats, full: told } = &self.room.logged;
-        if full {
-            if let Some(suppressed) = repeats.pass(self.doors.clock.uptime()) {
-                let wanted_bytes = self.config.free_bytes_min;
-                error!(
-                    free_bytes,
-                    wanted_bytes, suppressed, "the disk is full: nothing is accepted until there is room"
-                );
-                told.store(true, Ordering::Relaxed);
+    fn log_halt(&self, halt: Option<&Halt>, free_bytes: u64) {
+        let Logged { full, others, halted } = &self.room.logged;
+        let now = self.doors.clock.uptime();
+        match halt {
+            Some(Halt::Full) => {
+                if let Some(suppressed) = full.pass(now) {
+                    let wanted_bytes = self.config.free_bytes_min;
+                    error!(
+                        free_bytes,
+                        wanted_bytes, suppressed, "the disk is full: nothing is accepted until there is room"
+                    );
+                    halted.store(true, Ordering::Relaxed);
+                }
             }
-        } else if told.swap(false, Ordering::Relaxed) {
-            warn!(free_bytes, "there is room on the disk again: accepting records");
+            Some(halt) => {
+                if let Some(suppressed) = others.pass(now) {
+                    error!(%halt, suppressed, dir = %self.dir.display(), "nothing is accepted until that ends");
+                    halted.store(true, Ordering::Relaxed);
+                }
+            }
+            None if halted.swap(false, Ordering::Relaxed) => {
+                warn!(free_bytes, "accepting records again");
+            }
+            None => {}
         }
     }
 }
 
-/// Writes and removes a small file.
+/// Writes, syncs and removes a small file.
 fn probe(doors: &Doors, dir: &Path) -> io::Result<()> {
     let path = dir.join(PROBE);
     match doors.fs.remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let written = doors.fs.create(&path)?.append(&[&[0; PROBE_BYTES]]);
+    let file = doors.fs.create(&path)?;
+    let written = file.append(&[&[0; PROBE_BYTES]]).and_then(|()| file.sync());
     doors.fs.remove(&path)?;
     written
 }

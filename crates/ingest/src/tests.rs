@@ -8,6 +8,8 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 
 use super::*;
+use crate::metrics::ByWhy;
+use crate::stall::Begun;
 
 const DIR: &str = "/q";
 
@@ -302,7 +304,7 @@ fn a_queue_that_can_make_no_file_refuses_is_read_and_recovers() {
     for _ in 0..5 {
         machine.pass(&queue, Duration::from_secs(2));
         assert_eq!(machine.try_put(&queue, Durability::Durable, "refused").err(), Some(Refusal::Full));
-        assert!(queue.is_full() && queue.check_room().is_err());
+        assert!(queue.is_full() && queue.check_halt().is_err());
         assert_eq!(lines(&queue), ["kept"]);
     }
     assert_eq!(queue.metrics().refused(), 10);
@@ -334,6 +336,99 @@ fn a_full_disk_is_known_from_the_start_and_what_waits_is_due() {
     queue.commit(&ids);
     machine.pass(&queue, Duration::from_secs(1));
     assert_eq!(names(&machine), Vec::<String>::new(), "a full disk is not full for the sake of what is stored");
+}
+
+/// Refuses with this reason until the cause is over, and then accepts by itself.
+fn halts_and_recovers(machine: &Machine, queue: &Queue, want: &Halt, over: impl FnOnce()) {
+    let before = lines(queue);
+    assert_eq!(queue.halt(), None);
+    for durability in [Durability::Durable, Durability::Fast] {
+        assert_eq!(machine.try_put(queue, durability, "refused").err(), Some(want.clone().into()));
+        assert_eq!((queue.halt(), queue.is_full()), (Some(want.clone()), false));
+        assert!(queue.check_halt().is_err());
+        machine.pass(queue, Duration::from_secs(2));
+    }
+    assert_eq!(queue.metrics().halted.get_or_create(&ByWhy { why: want.name() }).get(), 1);
+    over();
+    machine.pass(queue, Duration::from_secs(1));
+    assert_eq!(queue.halt(), None);
+    assert_eq!(queue.metrics().halted.get_or_create(&ByWhy { why: want.name() }).get(), 0);
+    machine.put(queue, Durability::Fast, "again");
+    assert_eq!(lines(queue), [before, vec!["again".to_owned()]].concat());
+    assert!(!names(machine).contains(&"probe".to_owned()));
+}
+
+#[test]
+fn a_queue_without_descriptors_says_so_until_there_are_some() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    machine.put(&queue, Durability::Fast, "kept");
+    machine.pass(&queue, Duration::from_secs(3));
+    machine.fs.limit_handles(Some(machine.fs.handles()));
+    halts_and_recovers(&machine, &queue, &Halt::Descriptors, || machine.fs.limit_handles(None));
+}
+
+#[test]
+fn a_queue_on_a_read_only_file_system_says_so_until_it_is_writable() {
+    for is_open in [false, true] {
+        let machine = Machine::new();
+        let (queue, _) = machine.open(Config::default());
+        machine.put(&queue, Durability::Fast, "kept");
+        if !is_open {
+            machine.pass(&queue, Duration::from_secs(3));
+        }
+        machine.fs.make_read_only(true);
+        let error = machine.fs.create(Path::new("/q/x")).unwrap_err();
+        halts_and_recovers(&machine, &queue, &Halt::Failing(error.to_string()), || machine.fs.make_read_only(false));
+    }
+}
+
+#[test]
+fn a_disk_that_fails_to_sync_halts_the_queue_until_it_syncs() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    let told = machine.put(&queue, Durability::Durable, "x");
+    machine.fs.fail_some_syncs(1.0, 1);
+    while queue.commit_group() {}
+    assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_)))));
+    machine.pass(&queue, Duration::from_secs(2));
+    assert!(matches!(queue.halt(), Some(Halt::Failing(_))) && queue.check_halt().is_err());
+    machine.fs.fail_some_syncs(0.0, 1);
+    machine.pass(&queue, Duration::from_secs(2));
+    assert_eq!(queue.halt(), None);
+    let told = machine.put(&queue, Durability::Durable, "y");
+    queue.commit_group();
+    assert_eq!(told.try_recv(), Ok(Ok(())));
+}
+
+#[test]
+fn a_file_that_fails_is_not_appended_to_again() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    machine.put(&queue, Durability::Fast, "kept");
+    let name = names(&machine).into_iter().find(|name| name.ends_with(".active")).unwrap();
+    machine.fs.fail_writes_of(name.split_once('.').unwrap().0, true);
+    assert!(machine.try_put(&queue, Durability::Fast, "refused").is_err());
+    machine.pass(&queue, Duration::from_secs(1));
+    machine.put(&queue, Durability::Fast, "again");
+    assert_eq!((queue.segments().len(), lines(&queue)), (2, vec!["kept".to_owned(), "again".to_owned()]));
+}
+
+#[test]
+fn work_that_does_not_end_is_a_reason_not_to_be_ready() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    for at in [&queue.stall.tick, &queue.stall.commit] {
+        let begun = Begun::now(at, machine.clock.uptime());
+        machine.clock.advance(Queue::STALL_MAX);
+        assert_eq!(queue.halt(), None);
+        machine.clock.advance(Duration::from_millis(1));
+        assert_eq!((queue.halt(), queue.is_halted()), (Some(Halt::Stalled), false));
+        queue.report_halt();
+        assert_eq!(queue.metrics().halted.get_or_create(&ByWhy { why: "stalled" }).get(), 1);
+        drop(begun);
+        assert_eq!(queue.halt(), None);
+    }
 }
 
 #[test]
@@ -659,7 +754,7 @@ fn segments_that_no_store_takes_are_bounded() {
     }
     assert!((18..22).contains(&queue.readable().len()), "{}", queue.readable().len());
     let refused = machine.try_put(&queue, Durability::Durable, "refused").err();
-    assert_eq!((refused, queue.check_room().err()), (Some(Refusal::Crowded), Some(Refusal::Crowded)));
+    assert_eq!((refused, queue.check_halt().err()), (Some(Refusal::Crowded), Some(Refusal::Crowded)));
     assert!(queue.is_due(Due { text_bytes: u64::MAX, age: Duration::MAX }, &queue.backlog()));
     assert_eq!(lines(&queue), put);
     // So it is after a restart.

@@ -11,6 +11,7 @@ use tracing::warn;
 use crate::metrics::{ByState, DAMAGED};
 use crate::queue::{Queue, lock};
 use crate::segment::{Segment, State};
+use crate::stall::Begun;
 
 /// How long a committed segment stays readable while the disk is full: whoever reads it has it open, and its room is
 /// wanted.
@@ -21,6 +22,7 @@ impl Queue {
     /// room on the disk. To be called some ten times a second.
     pub fn tick(&self) {
         let now = self.doors.clock.uptime();
+        let _begun = Begun::now(&self.stall.tick, now);
         for lane in self.lanes() {
             let mut inner = lane.lock();
             let age = inner.open.as_ref().map(|open| now.saturating_sub(open.segment.opened_at()));
@@ -32,8 +34,8 @@ impl Queue {
         let mut segments = self.readable();
         self.inspect_suspects(&segments);
         segments.retain(|segment| !self.goes(segment, now, grace));
-        self.look_at_disk();
         self.look_at_crowd(&segments);
+        self.look_at_disk();
         self.note_boot();
         self.report(&segments);
     }
@@ -56,7 +58,7 @@ impl Queue {
 
     fn grace(&self) -> Duration {
         let (usual, shared) = (self.config.committed_grace, self.config.shared_grace);
-        match (self.shared.load(Ordering::Relaxed), self.refuses().is_some()) {
+        match (self.shared.load(Ordering::Relaxed), self.is_halted()) {
             (false, false) => usual,
             (false, true) => usual.min(GRACE_WHEN_FULL),
             (true, false) => usual.max(shared),
@@ -87,6 +89,7 @@ impl Queue {
 
     fn report(&self, segments: &[Arc<Segment>]) {
         let backlog = self.backlog_of(segments);
+        self.report_halt();
         self.metrics.report_ratio();
         self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
         self.metrics.oldest_pending_seconds.set(backlog.oldest.as_secs_f64());

@@ -88,8 +88,8 @@ pub(crate) async fn run(feed: &mut Feed<'_>, shared: &Arc<Shared>, labels: Label
             if feed.is_spent().await {
                 break;
             }
-            // Where it is not the disk that is full, others wait for one sync.
-            feed.pause(if shared.is_full() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
+            // Where the queue is not halted, others wait for one sync.
+            feed.pause(if shared.intake.queue.is_halted() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
         } else {
             taken = lines.burst(feed);
             tokio::task::yield_now().await;

@@ -107,14 +107,9 @@ impl Shared {
         self.is_hopeless() || self.holding.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the queue takes nothing for want of room, on the disk or for segments.
-    pub(crate) fn is_full(&self) -> bool {
-        self.intake.queue.is_full() || self.intake.queue.is_crowded()
-    }
-
     /// Whether nothing will be taken before a node that stops is gone.
     pub(crate) fn is_hopeless(&self) -> bool {
-        self.is_full() || self.hopeless.load(Ordering::Relaxed)
+        self.intake.queue.is_halted() || self.hopeless.load(Ordering::Relaxed)
     }
 
     /// A connection gave up after the stop.

@@ -53,8 +53,8 @@ export function troubles(node: NodeFacts, when: (time: string) => string = (time
     found.push("It is there, and does not tell how it is: it is slow, or was paused.");
   } else if (node.state === "disk full") {
     found.push("It accepts nothing: its disk is full.");
-  } else if (node.state === "queue full") {
-    found.push("It accepts nothing: too many segments wait in its queue for a store.");
+  } else if (node.state === "halted") {
+    found.push(`It accepts nothing: ${node.halted ?? "it does not say why"}.`);
   } else if (node.state === "stopping") {
     found.push("It is stopping.");
   }

@@ -8,6 +8,8 @@ export interface NodeFacts {
   roles: string[];
   /** What it says of itself, `silent`, or as `member`. */
   state: string;
+  /** Why it accepts nothing. Missing while it accepts records. */
+  halted?: string;
   /** How the asked node sees it. Missing where there is no cluster. */
   member?: "alive" | "suspect" | "down" | "left";
   /** Since when it is seen so. */

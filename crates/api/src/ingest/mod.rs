@@ -74,7 +74,7 @@ async fn take(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Resu
     let durability: Durability = params.text("durability")?.unwrap_or("fast").parse().map_err(ApiError::bad)?;
     let kind = kind_of(&headers)?;
     let labels = labels_of(&params)?;
-    app.queue().check_room()?;
+    app.queue().check_halt()?;
     let numbers = match key_of(&headers)? {
         Some(key) => Numbers::Keyed(Batch::new(key, &about(kind, &labels))),
         None => Numbers::Next(Id::new(app.now(), Producer::drawn(app.doors.entropy.next_u64()), 0)),

@@ -44,9 +44,12 @@ pub(super) struct Faults {
     pub(super) failing_share: Option<(f64, Entropy)>,
     pub(super) capacity: Option<u64>,
     pub(super) unreadable: BTreeSet<String>,
+    pub(super) unwritable: BTreeSet<String>,
     pub(super) handles_max: Option<usize>,
     /// Whether directories have no room for another name.
     pub(super) names_full: bool,
+    /// Whether the file system is read-only.
+    pub(super) read_only: bool,
     /// Bytes that may still be written before writes fail, whatever room there is.
     pub(super) quota: Option<u64>,
 }
@@ -55,6 +58,12 @@ impl Faults {
     /// To be asked before anything is changed.
     fn check_power(&self) -> io::Result<()> {
         if self.halted { Err(io::Error::other("power is cut")) } else { Ok(()) }
+    }
+
+    /// To be asked before anything is changed that a read-only file system does not change.
+    fn check_change(&self) -> io::Result<()> {
+        self.check_power()?;
+        if self.read_only { Err(Errno::ROFS.into()) } else { Ok(()) }
     }
 
     /// Counts a sync, which is where the power may go.
@@ -149,7 +158,7 @@ impl Disk {
     }
 
     pub(super) fn create(&mut self, path: &Path) -> io::Result<NodeId> {
-        self.faults.check_power()?;
+        self.faults.check_change()?;
         if self.names.get(path).is_some() || self.dirs.contains(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -178,7 +187,7 @@ impl Disk {
     }
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        self.faults.check_power()?;
+        self.faults.check_change()?;
         self.used.set(None);
         let node = self.find(from)?;
         self.check_dir(to.parent())?;
@@ -194,7 +203,7 @@ impl Disk {
     }
 
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
-        self.faults.check_power()?;
+        self.faults.check_change()?;
         self.used.set(None);
         let node = self.find(path)?;
         self.names.remove(path, node);
@@ -208,7 +217,7 @@ impl Disk {
     }
 
     pub(super) fn create_dir_all(&mut self, dir: &Path) -> io::Result<()> {
-        self.faults.check_power()?;
+        self.faults.check_change()?;
         if dir.ancestors().any(|dir| self.names.get(dir).is_some()) {
             return Err(io::ErrorKind::NotADirectory.into());
         }
@@ -234,7 +243,10 @@ impl Disk {
     }
 
     pub(super) fn append(&mut self, id: NodeId, bytes: &[u8]) -> io::Result<()> {
-        self.faults.check_power()?;
+        self.faults.check_change()?;
+        if self.is_among(id, &self.faults.unwritable) {
+            return Err(Errno::IO.into());
+        }
         let free = if self.faults.capacity.is_some() { self.space().free_bytes } else { u64::MAX };
         if let Some(left) = &mut self.faults.quota {
             *left = left.checked_sub(bytes.len() as u64).ok_or(Errno::DQUOT)?;
@@ -245,7 +257,7 @@ impl Disk {
     }
 
     pub(super) fn read(&self, id: NodeId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.is_unreadable(id) {
+        if self.is_among(id, &self.faults.unreadable) {
             return Err(Errno::IO.into());
         }
         let live = self.node(id)?.live();
@@ -254,7 +266,7 @@ impl Disk {
     }
 
     pub(super) fn truncate(&mut self, id: NodeId, size: u64) -> io::Result<()> {
-        self.faults.check_power()?;
+        self.faults.check_change()?;
         let size = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge)?;
         self.node_mut(id)?.resize(size);
         Ok(())
@@ -311,9 +323,9 @@ impl Disk {
         }
     }
 
-    fn is_unreadable(&self, id: NodeId) -> bool {
-        let bad = |path: &str| self.faults.unreadable.iter().any(|part| path.contains(part));
-        !self.faults.unreadable.is_empty()
-            && self.names.iter().any(|(path, node)| node == id && bad(&path.to_string_lossy()))
+    /// Whether the file's path contains one of these texts.
+    fn is_among(&self, id: NodeId, parts: &BTreeSet<String>) -> bool {
+        let bad = |path: &str| parts.iter().any(|part| path.contains(part));
+        !parts.is_empty() && self.names.iter().any(|(path, node)| node == id && bad(&path.to_string_lossy()))
     }
 }

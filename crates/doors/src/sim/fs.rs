@@ -1,5 +1,6 @@
 //! The simulated file system: the door itself, and the knobs by which a test makes it fail.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -103,6 +104,12 @@ impl Fs {
         self.0.disk().faults.names_full = full;
     }
 
+    /// Makes the file system read-only, as a kernel does after an error of the disk, or writable again: files and names
+    /// cannot be changed, and each try fails with `EROFS`.
+    pub fn make_read_only(&self, on: bool) {
+        self.0.disk().faults.read_only = on;
+    }
+
     /// Sets how many bytes may still be appended, to all files together; `None`, as at the start, is no limit. A larger
     /// append writes nothing and fails with `EDQUOT`: a quota, of which the figures of a file system say nothing.
     pub fn limit_writes(&self, bytes: Option<u64>) {
@@ -111,12 +118,12 @@ impl Fs {
 
     /// Makes reads fail with `EIO`, or no longer, where the file's present path contains this text.
     pub fn fail_reads_of(&self, path_contains: &str, on: bool) {
-        let unreadable = &mut self.0.disk().faults.unreadable;
-        if on {
-            unreadable.insert(path_contains.to_owned());
-        } else {
-            unreadable.remove(path_contains);
-        }
+        set(&mut self.0.disk().faults.unreadable, path_contains, on);
+    }
+
+    /// Makes appends fail with `EIO`, or no longer, where the file's present path contains this text.
+    pub fn fail_writes_of(&self, path_contains: &str, on: bool) {
+        set(&mut self.0.disk().faults.unwritable, path_contains, on);
     }
 
     /// Flips a bit of a file, as a medium does that goes bad: in what is read now and in what is found after a power
@@ -176,6 +183,14 @@ impl Fs {
         let disk = self.0.disk();
         let node = disk.find(path.as_ref()).and_then(|id| disk.node(id)).ok()?;
         Some(node.live().to_vec())
+    }
+}
+
+fn set(parts: &mut BTreeSet<String>, part: &str, on: bool) {
+    if on {
+        parts.insert(part.to_owned());
+    } else {
+        parts.remove(part);
     }
 }
 

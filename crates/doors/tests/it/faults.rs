@@ -113,6 +113,29 @@ fn full_directories_take_no_new_name_and_give_names_up() -> io::Result<()> {
 }
 
 #[test]
+fn a_read_only_file_system_is_read_and_changes_nothing() -> io::Result<()> {
+    let fs = sim::Fs::new();
+    let file = fs.create(path(A))?;
+    file.append(&[b"1"])?;
+    fs.make_read_only(true);
+    let refused = [
+        fs.create(path(B)).map(drop),
+        file.append(&[b"2"]),
+        file.truncate(0),
+        fs.rename(path(A), path(B)),
+        fs.remove(path(A)),
+        fs.create_dir_all(path("/d")),
+    ];
+    for refused in refused {
+        assert_eq!(kind(refused), Some(ErrorKind::ReadOnlyFilesystem));
+    }
+    assert_eq!(fs.live_bytes(A), Some(b"1".to_vec()));
+    fs.make_read_only(false);
+    file.append(&[b"2"])?;
+    fs.remove(path(A))
+}
+
+#[test]
 fn a_full_disk_takes_what_fits() -> io::Result<()> {
     let fs = sim::Fs::new();
     let free = |fs: &sim::Fs| fs.space(path("/")).map(|space| space.free_bytes);

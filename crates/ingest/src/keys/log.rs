@@ -21,7 +21,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_doors::{Doors, File};
+use bucksaw_doors::{Doors, File, Shortage};
 use bucksaw_record::{Id, Millis, Producer};
 use tracing::warn;
 
@@ -124,8 +124,8 @@ impl Log {
         }
         let Some(open) = &mut self.open else { return Err(io::ErrorKind::Other.into()) };
         if let Err(error) = open.file.append(&[&entry.encode(open.id)]) {
-            // A part of it may be there, and entries have their places.
-            if open.file.truncate(open.end()).is_err() {
+            // A part of it may be there, and entries have their places. The place on the disk may be what fails.
+            if open.file.truncate(open.end()).is_err() || Shortage::of(&error).is_none() {
                 self.give_up();
             }
             return Err(error);

@@ -91,8 +91,8 @@ impl Queue {
     /// # Errors
     /// [`Refusal::Reused`] when the key was used with another body, else what keeps the key from being remembered.
     pub fn number(&self, batch: &mut Batch, section: &[&[u8]], is_last: bool) -> Result<Id, Refusal> {
-        if let Some(refusal) = self.refuses() {
-            return Err(refusal);
+        if let Some(halt) = self.refusing() {
+            return Err(halt.into());
         }
         let now = Millis(self.doors.clock.unix_ms());
         let content = batch.content_with(section);

@@ -130,7 +130,7 @@ impl Balance {
             waits_longer: waiting > self.waiting,
             free_bytes: queue.free_bytes(),
             free_bytes_min: queue.free_bytes_min(),
-            full: queue.is_full() || queue.is_crowded(),
+            full: queue.is_halted(),
         };
         (self.refused, self.waiting) = (refused, waiting);
         sample

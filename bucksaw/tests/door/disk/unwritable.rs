@@ -1,0 +1,39 @@
+//! The queue's directory takes no file: the node says so, is read, and comes right by itself.
+
+use std::fs;
+use std::io::Write as _;
+
+use crate::node::Node;
+use crate::wait::wait_until;
+
+const HALTED: &str = "bucksaw_ingest_halted{why=\"failing\"}";
+
+#[test]
+fn while_no_file_can_be_made_it_is_not_ready() {
+    let mut node = Node::start(&["--segment-max-age", "100ms"]);
+    node.post("/api/v1/ingest?durability=bulk", &[], b"kept\n").expect(200);
+    node.wait_stored();
+    let (queue, away) = (node.dir().join("queue"), node.dir().join("queue.away"));
+    // A directory that is gone fails for root, too.
+    fs::rename(&queue, &away).unwrap();
+    for _ in 0..3 {
+        let answer = node.post("/api/v1/ingest", &[], b"refused\n").expect(503);
+        assert!(answer.header("retry-after").is_some(), "{}", answer.text());
+        let ready = node.get("/-/ready").expect(503).text();
+        assert!(ready.contains("cannot be written") && ready.contains("No such file"), "{ready}");
+        assert_eq!((node.metric(HALTED), node.count("kept")), (1.0, 1));
+        let status = node.status();
+        assert_eq!(status["state"], "halted");
+        assert!(status["halted"].as_str().unwrap().contains("No such file"), "{status}");
+    }
+    // What comes by TCP is not read, and not lost.
+    let mut tcp = node.connect("fast");
+    tcp.write_all(b"held back\n").unwrap();
+    fs::rename(&away, &queue).unwrap();
+    wait_until("it is ready", || node.get("/-/ready").status == 200);
+    assert_eq!((node.metric(HALTED), node.status()["state"].as_str()), (0.0, Some("ready")));
+    node.post("/api/v1/ingest", &[], b"again\n").expect(200);
+    wait_until("what was held back is there", || node.count("held") == 1);
+    assert_eq!((node.count("again"), node.count("refused")), (1, 0));
+    assert!(node.terminate().success(), "{}", node.log());
+}

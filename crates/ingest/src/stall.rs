@@ -1,0 +1,50 @@
+//! Whether the disk answers: how long the work that is under way has taken.
+//!
+//! A write or a sync that hangs reports no error, and whoever waits for it cannot say so. So the tick and the group commit
+//! note when they began, and others compare that with the time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::queue::Queue;
+
+/// When the tick and the group commit that are under way began, by the uptime in milliseconds and one more; 0 when none is.
+#[derive(Debug, Default)]
+pub(crate) struct Stall {
+    pub(crate) tick: AtomicU64,
+    pub(crate) commit: AtomicU64,
+}
+
+/// Work that is under way until this is dropped.
+pub(crate) struct Begun<'a>(&'a AtomicU64);
+
+impl<'a> Begun<'a> {
+    pub(crate) fn now(at: &'a AtomicU64, uptime: Duration) -> Self {
+        at.store(millis(uptime).saturating_add(1), Ordering::Relaxed);
+        Self(at)
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Queue {
+    /// A disk that has not finished a write or a sync within this counts as one that does not answer.
+    pub const STALL_MAX: Duration = Duration::from_secs(10);
+
+    /// Whether the disk does not answer. An append that hangs holds up the tick, which wants the same lane.
+    pub(crate) fn is_stalled(&self) -> bool {
+        let now = millis(self.doors.clock.uptime());
+        [&self.stall.tick, &self.stall.commit].into_iter().any(|at| {
+            let began = at.load(Ordering::Relaxed).checked_sub(1);
+            began.is_some_and(|began| now.saturating_sub(began) > millis(Self::STALL_MAX))
+        })
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
