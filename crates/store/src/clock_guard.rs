@@ -3,6 +3,7 @@
 //! A wall clock that is days ahead makes every record look expired. So retention compares the wall clock with the time
 //! that has passed by the monotonic clock, and after a restart with the last trusted wall time, which is kept in
 //! `clock.json`. The trusted time rises only while the two agree, so a clock that is wrong at each start stays untrusted.
+//! A damaged digit could put that time far ahead, where no jump is found any more. So the file has a backup with a checksum.
 //!
 //! Rule: a wall clock that is more than [`JUMP_MAX`] ahead of what is expected is trusted only after it has run steadily
 //! for as long as it jumped, at most [`HOLD_MAX`]. A machine that was off for eight days so expires records a day after its
@@ -13,7 +14,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bucksaw_doors::replace;
+use bucksaw_doors::twice::{self, Backup, Twice};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
@@ -134,11 +135,10 @@ impl Shelf {
     pub(crate) fn start_clock(&self) {
         let arrived = || self.segments().iter().map(|segment| segment.reach().accepted).max();
         let kept = self.read_clock().unwrap_or_else(|error| {
-            if error.kind() != io::ErrorKind::NotFound {
-                warn!(%error, "cannot read the last trusted time: the newest arrival on the shelf is taken for it");
-            }
-            arrived().unwrap_or(self.now())
+            warn!(%error, "cannot read the last trusted time: the newest arrival on the shelf is taken for it");
+            None
         });
+        let kept = kept.unwrap_or_else(|| arrived().unwrap_or(self.now()));
         *lock(&self.clock) = ClockGuard::new(kept, self.doors.clock.uptime());
         *lock(&self.clock_kept) = Millis(0);
     }
@@ -175,12 +175,20 @@ impl Shelf {
         self.dir.join("clock.json")
     }
 
-    fn read_clock(&self) -> io::Result<Millis> {
-        let file = self.doors.fs.open(&self.clock_file())?;
-        let mut bytes = vec![0; usize::try_from(file.size()?.min(FILE_BYTES_MAX)).unwrap_or_default()];
-        file.read_exact_at(0, &mut bytes)?;
+    /// The time that was kept; `None` where none was. What is damaged is written anew when retention is looked at.
+    fn read_clock(&self) -> io::Result<Option<Millis>> {
+        let path = self.clock_file();
+        let found = Twice::read(&*self.doors.fs, &path, FILE_BYTES_MAX)?;
+        if let Some(damage) = found.damage() {
+            warn!(path = %path.display(), damage, "the file of the last trusted time, or its backup, was damaged");
+        }
+        let bytes = match found {
+            Twice { backup: Backup::Sound(kept) | Backup::Newer(kept), .. } => kept,
+            Twice { file: Some(file), .. } => file,
+            Twice { file: None, .. } => return Ok(None),
+        };
         let Kept { trusted_ms } = serde_json::from_slice(&bytes)?;
-        Ok(Millis(trusted_ms))
+        Ok(Some(Millis(trusted_ms)))
     }
 
     /// Writes the trusted time, now and then. A write that fails is tried again: an older time only suspends for longer.
@@ -199,8 +207,9 @@ impl Shelf {
     }
 
     fn write_clock(&self, trusted: Millis) -> io::Result<()> {
-        let kept = serde_json::to_vec(&Kept { trusted_ms: trusted.0 })?;
-        replace(self.doors.fs.as_ref(), &self.clock_file(), &[&kept, b"\n"])
+        let mut kept = serde_json::to_vec(&Kept { trusted_ms: trusted.0 })?;
+        kept.push(b'\n');
+        twice::write(&*self.doors.fs, &self.clock_file(), &kept)
     }
 }
 

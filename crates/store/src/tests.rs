@@ -7,9 +7,11 @@ use bucksaw_doors::{Clock as _, Doors, Fs as _, sim};
 use bucksaw_ingest::{self as ingest, Durability, Queue, Records, Source};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{Chunk, Sides};
+use bucksaw_versions::{Kept, later};
 use prometheus_client::registry::Registry;
 
 use super::*;
+use crate::shelf::lock;
 
 mod aside;
 mod disk;
@@ -364,6 +366,7 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
         let fs = machine.fs.clone();
         if forgets {
             fs.remove(Path::new("/d/shelf/clock.json")).unwrap();
+            fs.remove(Path::new("/d/shelf/clock.backup")).unwrap();
         }
         let config = Config { segment_bytes: 2_000, block_bytes: 300, ..Config::default() };
         let clock = Arc::new(sim::Clock::at(1_700_000_000_000 + 8 * 24 * 3_600_000));
@@ -378,6 +381,51 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
             assert_eq!(shelf.segments().len(), 0, "a day later");
         }
     }
+}
+
+#[test]
+fn no_flipped_bit_changes_the_trusted_time() {
+    let now = 1_700_000_000_000;
+    for path in ["/d/shelf/clock.json", "/d/shelf/clock.backup"] {
+        let machine = Machine::start(sim::Fs::new(), config());
+        machine.shelf.retain(&machine.queue);
+        let kept = || machine.fs.live_bytes("/d/shelf/clock.json").unwrap();
+        let (trusted, bits) = (kept(), machine.fs.live_bytes(path).unwrap().len() as u64 * 8);
+        for bit in 0..bits {
+            assert!(machine.fs.flip_bit(path, bit));
+            machine.shelf.start_clock();
+            assert!(lock(&machine.shelf.clock).trusted().0.abs_diff(now) < 60_000, "bit {bit} of {path}");
+            machine.shelf.retain(&machine.queue);
+            assert_eq!(kept(), trusted, "bit {bit} of {path} is mended");
+        }
+    }
+}
+
+#[test]
+fn the_trusted_time_is_kept_as_each_version_kept_it() {
+    let files = Kept::new(env!("CARGO_MANIFEST_DIR"), 1);
+    let machine = Machine::start(sim::Fs::new(), config());
+    machine.shelf.retain(&machine.queue);
+    let (file, backup) = ("/d/shelf/clock.json", "/d/shelf/clock.backup");
+    let written = |path: &str| machine.fs.live_bytes(path).unwrap();
+    let trusted = lock(&machine.shelf.clock).trusted();
+    files.check("clock", &written(file));
+    files.check("clock-backup", &written(backup));
+    let read = |file_bytes: Option<&[u8]>, backup_bytes: Option<&[u8]>| {
+        for (path, bytes) in [(file, file_bytes), (backup, backup_bytes)] {
+            machine.fs.remove(Path::new(path)).ok();
+            if let Some(bytes) = bytes {
+                machine.fs.create(Path::new(path)).unwrap().append(&[bytes]).unwrap();
+            }
+        }
+        // Of an empty shelf the wall clock is taken where nothing is kept.
+        machine.clock.advance(Duration::from_secs(3_600));
+        machine.shelf.start_clock();
+        assert_eq!(lock(&machine.shelf.clock).trusted(), trusted);
+    };
+    files.all("clock").iter().for_each(|kept| read(Some(kept), None));
+    files.all("clock-backup").iter().for_each(|kept| read(None, Some(kept)));
+    (0..20).for_each(|seed| read(Some(&later(&files.all("clock")[0], seed).unwrap()), None));
 }
 
 /// A store with eight segments, whose third has a block that cannot be read.
