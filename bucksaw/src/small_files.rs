@@ -1,5 +1,6 @@
 //! The small files of a data directory, as `bucksaw verify` looks at them and mends them.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -7,7 +8,58 @@ use bucksaw_doors::Fs;
 use bucksaw_doors::twice::{self, Backup, Twice};
 
 /// Files that have a backup beside them.
-pub(crate) const KEPT_TWICE: [&str; 2] = ["node.json", "members.json"];
+pub(crate) const KEPT_TWICE: [&str; 3] = ["node.json", "members.json", "shelf/clock.json"];
+
+/// A file of which there is one copy, that costs nothing: a node writes it anew at its start.
+pub(crate) struct Plain {
+    /// Its path in the data directory.
+    pub(crate) name: &'static str,
+    is_sound: fn(&[u8]) -> bool,
+    /// What follows from its damage, as it goes on after its name.
+    costs: &'static str,
+}
+
+/// These files.
+pub(crate) const PLAIN: [Plain; 2] = [
+    Plain {
+        name: "addresses.json",
+        is_sound: |bytes| serde_json::from_slice::<BTreeMap<String, String>>(bytes).is_ok(),
+        costs: "cannot be read: what looks there for the node's addresses does not find it",
+    },
+    Plain {
+        name: "queue/boot",
+        is_sound: bucksaw_ingest::mend::is_boot,
+        costs: "cannot be read: at the next start a queue segment without its end counts as cut by a power cut",
+    },
+];
+
+impl Plain {
+    /// What is wrong with it, with its name. No record is missing because of it.
+    pub(crate) fn check(&self, fs: &dyn Fs, dir: &Path) -> Option<String> {
+        let Self { name, is_sound, costs } = self;
+        match read(fs, &dir.join(name)) {
+            Ok(bytes) if is_sound(&bytes) => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Ok(_) => Some(format!("{name} {costs} (no record is missing)")),
+            Err(error) => Some(format!("{name} {costs}: {error} (no record is missing)")),
+        }
+    }
+
+    /// Removes it, so that the next start writes it anew.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn mend(&self, fs: &dyn Fs, dir: &Path) -> io::Result<bool> {
+        fs.remove(&dir.join(self.name)).map(|()| true)
+    }
+}
+
+fn read(fs: &dyn Fs, path: &Path) -> io::Result<Vec<u8>> {
+    let file = fs.open(path)?;
+    let mut bytes = vec![0; file.size()?.min(BYTES_MAX) as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
 
 /// More than any of these files has.
 const BYTES_MAX: u64 = 4 << 20;
@@ -67,6 +119,32 @@ mod tests {
             let mended = Twice { file: Some(FILE.to_vec()), backup: Backup::Sound(FILE.to_vec()) };
             assert_eq!(Twice::read(&fs, Path::new("/node.json"), BYTES_MAX).unwrap(), mended, "{path}");
         }
+    }
+
+    #[test]
+    fn files_without_a_backup_are_named_where_they_cannot_be_read() {
+        let sound = [&b"{\"http\":\"h:1\"}\n"[..], b"0123456789abcdef0123456789abcdef\n"];
+        // What a crash leaves of the second one is its beginning.
+        let broken = [[&b"{\"http\":1}"[..], b"{\"ht", b"\xff"], [b"0123456789Abcdef", b"\0\0", b"x"]];
+        for ((file, sound), broken) in PLAIN.iter().zip(sound).zip(broken) {
+            let check = |bytes: &[u8]| {
+                let fs = sim::Fs::new();
+                fs.create_dir_all(Path::new("/queue")).unwrap();
+                fs.create(&Path::new("/").join(file.name)).unwrap().append(&[bytes]).unwrap();
+                let said = file.check(&fs, Path::new("/"));
+                if said.is_some() {
+                    assert!(file.mend(&fs, Path::new("/")).unwrap());
+                    assert_eq!(file.check(&fs, Path::new("/")), None);
+                }
+                said
+            };
+            assert_eq!(check(sound), None, "{}", file.name);
+            for bytes in broken {
+                let said = check(bytes).unwrap();
+                assert!(said.starts_with(file.name) && said.contains("no record is missing"), "{said}");
+            }
+        }
+        assert!((PLAIN[1].is_sound)(b"") && (PLAIN[1].is_sound)(b"0123"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `bucksaw verify`: checks every segment of a data directory, and with `--repair` mends what can be mended.
+//! `bucksaw verify`: checks every file of a data directory, and with `--repair` mends what can be mended.
 //!
 //! Without `--repair` it changes nothing and may run beside a node that uses the directory: what is being written is checked
 //! as far as it goes, and a file that goes away meanwhile was merged or has expired. A repair takes the directory's lock.
@@ -7,7 +7,8 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use bucksaw_doors::{Doors, Lock};
+use bucksaw_doors::{Doors, Fs, Lock};
+use bucksaw_ingest::KeyNotes;
 use bucksaw_segment::health::{Aside, Checked, Mended};
 use bucksaw_segment::{Health, Loss, ReadError};
 
@@ -26,7 +27,14 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     let _lock = if args.repair { Some(lock(&doors, dir)?) } else { None };
     let loss = Loss::default();
     let mut tally = Tally { doors, repair: args.repair, segments: 0, records: 0, damaged: 0, mended: 0, loss };
-    small_files::KEPT_TWICE.into_iter().try_for_each(|name| tally.take_small(dir, name))?;
+    for name in small_files::KEPT_TWICE {
+        let wrong = small_files::check(&*tally.doors.fs, dir, name);
+        tally.take_small(name, wrong, |fs| small_files::mend(fs, dir, name))?;
+    }
+    for file in small_files::PLAIN {
+        let wrong = file.check(&*tally.doors.fs, dir);
+        tally.take_small(file.name, wrong, |fs| file.mend(fs, dir))?;
+    }
     for part in ["queue", "shelf", "shelf/trash"] {
         let mut names = match tally.doors.fs.list(&dir.join(part)) {
             Ok(names) => names,
@@ -35,6 +43,7 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
         };
         names.sort_unstable();
         for name in names {
+            tally.take_keys(part, &name, dir)?;
             tally.take(part, &name, check(&tally.doors, dir, part, &name))?;
         }
     }
@@ -79,11 +88,16 @@ struct Tally {
 }
 
 impl Tally {
-    fn take_small(&mut self, dir: &Path, name: &str) -> anyhow::Result<()> {
-        let fs = &*self.doors.fs;
-        let Some(wrong) = small_files::check(fs, dir, name) else { return Ok(()) };
+    /// Takes a small file, with what is wrong with it.
+    fn take_small(
+        &mut self,
+        name: &str,
+        wrong: Option<String>,
+        mend: impl FnOnce(&dyn Fs) -> io::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let Some(wrong) = wrong else { return Ok(()) };
         say(&wrong)?;
-        let mended = if self.repair { small_files::mend(fs, dir, name) } else { Ok(false) };
+        let mended = if self.repair { mend(&*self.doors.fs) } else { Ok(false) };
         match mended {
             Ok(true) => {
                 self.mended += 1;
@@ -91,6 +105,36 @@ impl Tally {
             }
             Ok(false) => {}
             Err(error) => say(&format!("{name}: is left as it is: {error}"))?,
+        }
+        self.damaged += 1;
+        Ok(())
+    }
+
+    /// Takes a file of idempotency keys; any other is left to [`Self::take`].
+    fn take_keys(&mut self, part: &str, name: &str, dir: &Path) -> anyhow::Result<()> {
+        if part != "queue" {
+            return Ok(());
+        }
+        let file = format!("{part}/{name}");
+        let wrong = match bucksaw_ingest::mend::check_keys(&self.doors, &dir.join(&file)) {
+            Ok(Some(KeyNotes { damaged_at: Some(at), damaged: 0, .. })) => {
+                format!(
+                    "{file}: byte {at}: the header is damaged, and every batch key can be read (no record is missing)"
+                )
+            }
+            Ok(Some(KeyNotes { damaged_at: Some(at), damaged, sound })) => format!(
+                "{file}: byte {at}: {damaged} of {} notes of batch keys are damaged: a retry of such a batch may be stored \
+                 as new records (no record is missing)",
+                damaged + sound
+            ),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                format!("{file}: {error}: a retry of a batch with a key may be stored as new records")
+            }
+            Ok(_) | Err(_) => return Ok(()),
+        };
+        say(&wrong)?;
+        if self.repair {
+            say(&format!("{file}: is left as it is: a node replaces it with the next batch that has a key"))?;
         }
         self.damaged += 1;
         Ok(())

@@ -6,7 +6,7 @@
 //! ```
 //! The claim: the records answered are a subset of those stored; if it is a proper one, each answer, `status`, metrics and
 //! `verify` say so; the damaged file is still there; the process does not panic. A node that refuses to start names the
-//! file, and has changed nothing.
+//! file, and has changed nothing. `verify` names the file, whatever the damage costs, where the file shows it (`visible`).
 //!
 //! One loss cannot be told from what a crash leaves: a queue segment that was open and is cut at its end. It is counted by
 //! itself.
@@ -15,6 +15,7 @@ mod ask;
 mod change;
 mod stock;
 mod toll;
+mod visible;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,6 +35,10 @@ use change::Change;
 use stock::Stock;
 pub use toll::Toll;
 use toll::{Fate, Trial};
+use visible::is_visible;
+
+/// Files of idempotency keys.
+const KEYS: &str = "queue/*.keys";
 
 /// Metrics are counted anew each second, and after a merge that failed in ten.
 const TELL_MAX: Duration = Duration::from_secs(12);
@@ -123,7 +128,8 @@ fn places(stocks: &[Stock], only: &[String]) -> anyhow::Result<BTreeMap<String, 
 fn kind(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let dir = path.parent().map(|dir| dir.display().to_string()).filter(|dir| !dir.is_empty());
-    let is_segment = dir.is_some() && !name.ends_with(".json") && name.contains('.');
+    let is_small = name.ends_with(".json") || name.ends_with(".backup");
+    let is_segment = dir.is_some() && !is_small && name.contains('.');
     let name = match name.rsplit_once('.') {
         Some((_, state)) if is_segment => format!("*.{state}"),
         _ => name,
@@ -149,6 +155,13 @@ impl Patient<'_> {
         let (is_sound, said) = ask::verify(&self.options.bucksaw, &self.node.dir)?;
         let mut trial = Trial { fate: Fate::Whole, is_verified: !is_sound, wrong: Vec::new() };
         trial.check(!said.contains("panicked"), || format!("verify panicked: {said}"));
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        if is_visible(self.kind, self.change.is_cut(), &damaged) {
+            trial.check(!is_sound, || format!("SILENT: verify does not see it: {said}"));
+            // Of a file and its backup the file is named.
+            let named = name.replace(".backup", ".json");
+            trial.check(said.contains(&*named), || format!("verify does not name {named}: {said}"));
+        }
         let before = files(&self.node.dir)?;
         let again = random.below(AGAIN_ONE_IN) == 0;
         for run in 0..1 + usize::from(again) {
@@ -206,11 +219,27 @@ impl Patient<'_> {
             trial.fate = trial.fate.max(Fate::Told);
             self.check_told(run, damaged, trial)?;
         }
+        if self.kind == KEYS && trial.is_verified {
+            self.check_keys(run, damaged, trial)?;
+        }
         if self.stock.is_partial {
             let said = ask::status(&self.options.bucksaw, at)?;
             trial.check(!said.contains("all well"), || format!("run {run}: status says that all is well: {said}"));
         }
         self.node.kill();
+        Ok(())
+    }
+
+    /// No record is missing, but a retry may be stored twice: status and metrics have to say so, unless it is the header of the
+    /// file that is damaged.
+    fn check_keys(&self, run: usize, damaged: &[u8], trial: &mut Trial) -> anyhow::Result<()> {
+        if visible::is_header_alone(damaged, &fs::read(self.stock.dir.join(self.path))?) {
+            return Ok(());
+        }
+        let at = self.node.http();
+        let status = ask::status(&self.options.bucksaw, at)?;
+        trial.check(status.contains("of batch keys"), || format!("run {run}: SILENT: status: {status}"));
+        trial.check(ask::metrics_name_keys(at)?, || format!("run {run}: SILENT: metrics do not count keys"));
         Ok(())
     }
 
@@ -290,5 +319,7 @@ mod tests {
         check("node.json", "node.json");
         check("node.backup", "node.backup");
         check("shelf/clock.json", "shelf/clock.json");
+        check("shelf/clock.backup", "shelf/clock.backup");
+        check("queue/01.keys", KEYS);
     }
 }

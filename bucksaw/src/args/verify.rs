@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Check every segment of a data directory
+/// Check every file of a data directory
 ///
 /// Prints what is damaged, and whether records are lost by it. Exits with 1 if anything is damaged. Changes nothing
 /// without `--repair`.

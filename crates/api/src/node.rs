@@ -221,6 +221,10 @@ fn describe(app: &App) -> Value {
         "segments_with_damaged_blocks": broken,
         "segments_rebuilt": segments.iter().filter(|segment| segment.is_mended()).count(),
     });
+    let damaged_keys = queue.damaged_keys();
+    if damaged_keys > 0 {
+        told["damaged_keys"] = damaged_keys.into();
+    }
     if let Some(halt) = halt {
         told["halted"] = halt.to_string().into();
     }

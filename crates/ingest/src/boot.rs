@@ -12,6 +12,9 @@ use tracing::debug;
 
 const NAME: &str = "boot";
 
+/// The hexadecimal digits that it begins with.
+const DIGITS: usize = 32;
+
 /// More than the file has.
 const BYTES_MAX: u64 = 64;
 
@@ -37,6 +40,12 @@ fn text(boot: u128) -> String {
     format!("{boot:032x}\n")
 }
 
+/// Whether these bytes are those of the file, or how a crash leaves it: their beginning.
+pub(crate) fn is_sound(bytes: &[u8]) -> bool {
+    let (digits, end) = bytes.split_at(bytes.len().min(DIGITS));
+    digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) && (end.is_empty() || end == b"\n")
+}
+
 fn read(doors: &Doors, dir: &Path) -> io::Result<String> {
     let file = doors.fs.open(&dir.join(NAME))?;
     let mut bytes = vec![0; file.size()?.min(BYTES_MAX) as usize];
@@ -52,4 +61,40 @@ fn write(doors: &Doors, dir: &Path, text: &str) -> io::Result<()> {
         _ => {}
     }
     doors.fs.create(&path)?.append(&[text.as_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_doors::{Fs as _, sim};
+    use bucksaw_versions::Kept;
+
+    use super::*;
+
+    #[test]
+    fn the_file_is_what_it_was() {
+        let files = Kept::new(env!("CARGO_MANIFEST_DIR"), 1);
+        let boot = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
+        files.check("boot", text(boot).as_bytes());
+        for kept in files.all("boot") {
+            let fs = sim::Fs::new();
+            fs.create(Path::new("/boot")).unwrap().append(&[&kept]).unwrap();
+            let (clock, entropy) = (sim::Clock::at(0), sim::Entropy::seeded(1));
+            let doors = Doors {
+                fs: std::sync::Arc::new(fs),
+                clock: std::sync::Arc::new(clock),
+                entropy: std::sync::Arc::new(entropy),
+            };
+            assert_eq!(read(&doors, Path::new("/")).unwrap(), text(boot));
+            assert!(is_sound(&kept));
+        }
+    }
+
+    #[test]
+    fn only_its_beginning_passes_for_it() {
+        let whole = text(0xabc);
+        (0..=whole.len()).for_each(|end| assert!(is_sound(&whole.as_bytes()[..end])));
+        for other in ["g", "A", "0123\n", &whole.replace('\n', "0"), &format!("{whole}\n")] {
+            assert!(!is_sound(other.as_bytes()), "{other:?}");
+        }
+    }
 }

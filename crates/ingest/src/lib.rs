@@ -47,7 +47,7 @@ mod upkeep;
 
 pub use append::{Durability, Records, Refusal, Source};
 pub use config::Config;
-pub use keys::Batch;
+pub use keys::{Batch, KeyNotes};
 pub use metrics::{BySource, Metrics};
 pub use quarantine::SetAside;
 pub use queue::{Backlog, Due, Queue};

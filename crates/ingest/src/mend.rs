@@ -9,6 +9,7 @@
 //! Y has an id of its own, so no stored segment names it as its source: it is gathered whatever of X was gathered before.
 //! Records that are stored already are answered once.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,8 +19,9 @@ use bucksaw_segment::health::{Aside, Checked, DAMAGED, Health, Loss, Mended, SAV
 use bucksaw_segment::queue::{HEADER_LEN, Survey, Tail, rewrite, survey};
 use bucksaw_segment::{Damage, ReadError};
 
-use crate::boot;
 use crate::class::Class;
+use crate::keys::KeyNotes;
+use crate::{boot, keys};
 
 /// A file of the queue that was checked.
 #[derive(Debug)]
@@ -92,6 +94,21 @@ pub fn check(doors: &Doors, path: &Path) -> Result<Option<CheckedSegment>, ReadE
         Err(error) => return Err(error),
     }
     Ok(Some(checked))
+}
+
+/// Checks a file of idempotency keys in the queue's directory, as a node that starts reads it. `None` when it is none. It is
+/// not mended: a node writes its keys anew, and what cannot be read is nowhere else.
+///
+/// # Errors
+/// What the operating system says.
+pub fn check_keys(doors: &Doors, path: &Path) -> io::Result<Option<KeyNotes>> {
+    keys::check(doors, path, boot::may_have_lost_writes(doors, path.parent().unwrap_or(Path::new("."))))
+}
+
+/// Whether a node understands these bytes of the file `boot`, or takes them for a file that a crash left unfinished.
+#[must_use]
+pub fn is_boot(bytes: &[u8]) -> bool {
+    boot::is_sound(bytes)
 }
 
 impl FileState {

@@ -66,6 +66,7 @@ pub struct Metrics {
     pub(crate) sync_failed: Counter,
     pub(crate) sync_seconds: Histogram,
     pub(crate) free_bytes: Gauge,
+    pub(crate) damaged_keys: Gauge,
     pub(crate) full: Gauge,
     pub(crate) index_bytes: Gauge,
     pub(crate) halted: Family<ByWhy, Gauge>,
@@ -96,6 +97,7 @@ impl Metrics {
             sync_failed: Counter::default(),
             sync_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
             free_bytes: Gauge::default(),
+            damaged_keys: Gauge::default(),
             full: Gauge::default(),
             index_bytes: Gauge::default(),
             halted: Family::default(),
@@ -137,6 +139,8 @@ impl Metrics {
             all.sync_failed,
         );
         ingest.register("sync_seconds", "Time that a group commit took", all.sync_seconds);
+        let damaged_keys = "Notes of idempotency keys that could not be read; for a day, or until the next start";
+        ingest.register("damaged_keys", damaged_keys, all.damaged_keys);
         ingest.register("load_level", "0 at ease, 1 busy, 2 very busy, 3 overloaded", all.load_level);
         ingest.register("refusing", "1 while new connections may be refused for the load", all.refusing);
         ingest.register(

@@ -50,7 +50,7 @@ impl Queue {
         names.sort_unstable();
         let last = Last { may_have_lost_writes: boot::may_have_lost_writes(&doors, dir) };
         let queue = Self::empty(doors, dir.to_owned(), config, metrics);
-        queue.recall_keys(&names);
+        queue.recall_keys(&names, last.may_have_lost_writes);
         let mut recovery = Recovery::default();
         for name in names {
             // Files with other names were not made by us, and are left alone.

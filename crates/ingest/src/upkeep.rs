@@ -90,6 +90,7 @@ impl Queue {
     fn report(&self, segments: &[Arc<Segment>]) {
         let backlog = self.backlog_of(segments);
         self.report_halt();
+        self.metrics.damaged_keys.set(i64::try_from(self.damaged_keys()).unwrap_or(i64::MAX));
         self.metrics.report_ratio();
         self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
         self.metrics.oldest_pending_seconds.set(backlog.oldest.as_secs_f64());

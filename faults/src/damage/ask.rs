@@ -87,6 +87,14 @@ pub(crate) fn metrics_tell(at: SocketAddr) -> io::Result<bool> {
     Ok(text.lines().any(is_some))
 }
 
+/// Whether metrics report notes of idempotency keys that cannot be read.
+pub(crate) fn metrics_name_keys(at: SocketAddr) -> io::Result<bool> {
+    let answer = get(at, "/metrics", ASK_MAX)?;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let mut lines = text.lines();
+    Ok(lines.any(|line| line.strip_prefix("bucksaw_ingest_damaged_keys ").is_some_and(|value| value != "0")))
+}
+
 /// What `bucksaw status` prints.
 pub(crate) fn status(program: &Path, at: SocketAddr) -> anyhow::Result<String> {
     let (_, said) = run(program, &["status", "--addr", &url(at)])?;

@@ -1,7 +1,7 @@
 //! Data directories to be damaged, made by nodes that then were killed.
 //!
 //! Together they have every kind of file that a node keeps: queue segments of each promise that are open, closed and
-//! committed, shelf segments packed in each way, also in the trash, and the small files.
+//! committed, shelf segments packed in each way, also in the trash, files of idempotency keys, and the small files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -203,10 +203,13 @@ fn post(node: &Alone, promise: &str, name: &str, first: u64, count: u64, hour: u
         }
     }
     let kind = if hour == 0 { "text/plain" } else { "application/x-ndjson" };
+    // It carries no time, so what a retry gets rests on what the node remembers of it.
+    let key = format!("{name} {promise} {first}");
+    let headers: &[_] = &[("Content-Type", kind), ("Idempotency-Key", &key)];
     let in_vain = promise == "bulk" && hour == 0 && name == "waiting";
     let patience = if in_vain { IN_VAIN } else { MAKE_MAX };
     let target = format!("/api/v1/ingest?durability={promise}");
-    match call(node.http(), "POST", &target, &[("Content-Type", kind)], body.as_bytes(), patience) {
+    match call(node.http(), "POST", &target, headers, body.as_bytes(), patience) {
         Ok(answer) if answer.status == 200 => Ok(()),
         Ok(answer) => bail!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body)),
         Err(_) if in_vain => Ok(()),

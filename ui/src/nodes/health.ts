@@ -71,6 +71,11 @@ export function troubles(node: NodeFacts, when: (time: string) => string = (time
       `It removes nothing by age: its clock jumped ${duration(ahead)} ahead. Set it right, or retention goes on in ${left}.`,
     );
   }
+  if ((node.damaged_keys ?? 0) > 0) {
+    found.push(
+      `It could not read ${plural(node.damaged_keys ?? 0, "note")} of batch keys: a retry of such a batch may be stored as new records.`,
+    );
+  }
   const waits = node.queue.oldest_pending_seconds ?? 0;
   if (waits > WAITS_MAX_SECONDS) {
     found.push(`Records have waited for the stores for ${duration(waits)}.`);

@@ -43,6 +43,8 @@ export interface NodeFacts {
   /** By how much the clock jumped ahead, and for how long retention by age is suspended because of it. */
   retention_suspended_clock_ahead_seconds?: number;
   retention_suspended_left_seconds?: number;
+  /** Notes of idempotency keys that could not be read. */
+  damaged_keys?: number;
   segments_with_damaged_blocks?: number;
   /** How a store gets on with restoring copies that are missing. Missing where each record is kept once. */
   repair?: RepairFacts;

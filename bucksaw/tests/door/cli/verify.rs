@@ -106,6 +106,48 @@ fn a_flipped_bit_is_found_wherever_it_is() {
 }
 
 #[test]
+fn small_files_are_checked_and_mended() {
+    let mut node = Node::start(&["--segment-max-age", "200ms"]);
+    let key = [("Idempotency-Key", "a key without a time")];
+    node.post("/api/v1/ingest", &key, b"a line\n").expect(200);
+    wait_until("the clock is kept", || node.dir().join("shelf/clock.json").exists());
+    node.wait_stored();
+    assert!(node.terminate().success());
+    let keys = files(&node.dir().join("queue"), "keys").pop().unwrap();
+    let keys = format!("queue/{}", keys.file_name().unwrap().to_str().unwrap());
+    let mend = |dir: &Path| bucksaw(["verify".as_ref(), "--repair".as_ref(), dir]).output().unwrap().status.code();
+    let check = |dir: &Path, name: &str, left: i32| {
+        assert_eq!(verify(dir).0, Some(0));
+        let path = dir.join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[10] ^= 0x80;
+        fs::write(&path, &bytes).unwrap();
+        let (code, out, err) = verify(dir);
+        assert_eq!((code, &*err), (Some(1), ""), "{name}: {out}");
+        let named = name.replace(".backup", ".json");
+        assert!(out.starts_with(&named) && out.contains("no record is missing"), "{name}: {out}");
+        assert!(out.ends_with(", 1 damaged\n"), "{name}: {out}");
+        assert_eq!(mend(dir), Some(left), "{name}");
+    };
+    for (name, left) in [("addresses.json", 0), ("shelf/clock.json", 0), ("shelf/clock.backup", 0), (&keys, 1)] {
+        check(node.dir(), name, left);
+    }
+    let (_, out, _) = verify(node.dir());
+    assert!(out.contains("1 of 1 notes of batch keys are damaged"), "{out}");
+    // The node that runs on it says so, too.
+    node.restart();
+    assert_eq!(node.metric("bucksaw_ingest_damaged_keys"), 1.0);
+    assert_eq!(node.status()["damaged_keys"], 1);
+    assert!(node.log().contains("a file of batch keys is damaged"), "{}", node.log());
+    let said = node.cli(&["status"]).stdout;
+    assert!(String::from_utf8_lossy(&said).contains("could not read 1 note of batch keys"));
+    node.post("/api/v1/ingest", &key, b"a line\n").expect(200);
+    assert!(node.terminate().success());
+    // The damaged file is replaced.
+    check(node.dir(), "queue/boot", 0);
+}
+
+#[test]
 fn other_directories_are_told() {
     let dir = tempfile::tempdir().unwrap();
     for dir in [dir.path().to_owned(), dir.path().join("missing")] {

@@ -15,10 +15,10 @@
 //! before it are removed. The same is done when most of a file is forgotten, and after a failed sync: what was written since
 //! the last success may be lost, and is in memory.
 //!
-//! Entries that cannot be read are passed over and told of in the log: their keys are forgotten.
+//! Entries that cannot be read are passed over: their keys are forgotten, which the log, a metric and `status` report.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bucksaw_doors::{Doors, File, Shortage};
@@ -26,15 +26,16 @@ use bucksaw_record::{Id, Millis, Producer};
 use tracing::warn;
 
 use super::Memory;
+use super::scan::scan;
 
-const MAGIC: [u8; 8] = *b"BSWKEYS1";
-const ENTRY_LEN: usize = 40;
+pub(super) const MAGIC: [u8; 8] = *b"BSWKEYS1";
+pub(super) const ENTRY_LEN: usize = 40;
 const LAST: u64 = 1 << 63;
 
 /// The least number of entries at which a file is written anew; it may have twice as many as are remembered.
 const ENTRIES_MIN: usize = 1 << 16;
 
-/// Entries that are read or written at a time.
+/// Entries that are written at a time.
 const ENTRIES_AT_ONCE: usize = 4 << 10;
 
 /// A section of a batch.
@@ -91,26 +92,32 @@ impl Log {
         self.synced
     }
 
-    /// Reads what earlier runs wrote; to be called once, at the start.
-    pub(super) fn read(&mut self, names: &[String], each: &mut dyn FnMut(&Entry)) {
+    /// Reads what earlier runs wrote; to be called once, at the start. Gives how many notes cannot be read; a file of which
+    /// nothing can be read counts as one.
+    pub(super) fn read(&mut self, names: &[String], may_have_lost_writes: bool, each: &mut dyn FnMut(&Entry)) -> u64 {
+        let mut damaged = 0;
         for name in names {
             let Some(id) = name.strip_suffix(".keys").and_then(|id| id.parse::<Id>().ok()) else { continue };
             let path = self.dir.join(name);
-            match read(&self.doors, &path, id, each) {
-                Ok(unreadable) => {
-                    if unreadable > 0 {
-                        warn!(path = %path.display(), unreadable, "notes of batch keys cannot be read: a retry of such a batch may be stored as new records");
+            let found = self.doors.fs.open(&path).and_then(|file| scan(&*file, id, may_have_lost_writes, each));
+            match found {
+                Ok(found) => {
+                    if let Some(at) = found.damaged_at {
+                        warn!(path = %path.display(), at, unreadable = found.damaged, "a file of batch keys is damaged: a retry of a batch whose note cannot be read may be stored as new records");
                     }
+                    damaged += found.damaged;
                     self.old.push(path);
                     // It may not be synced.
                     self.written = 1;
                 }
                 Err(error) => {
+                    damaged += 1;
                     // It stays: the next start may be able to read it.
                     warn!(path = %path.display(), %error, "batch keys cannot be read: a retry of such a batch may be stored as new records");
                 }
             }
         }
+        damaged
     }
 
     /// Writes one more entry, beside all that is remembered already.
@@ -252,26 +259,5 @@ impl Entry {
             is_last: producer & LAST != 0,
             seen: Millis(u64::from_le_bytes(*seen)),
         })
-    }
-}
-
-/// Reads a file; gives how many entries cannot be read.
-fn read(doors: &Doors, path: &Path, id: Id, each: &mut dyn FnMut(&Entry)) -> io::Result<u64> {
-    let file = doors.fs.open(path)?;
-    let mut at = MAGIC.len() as u64;
-    let mut bytes = vec![0; ENTRIES_AT_ONCE * ENTRY_LEN];
-    let mut unreadable = 0;
-    loop {
-        let got = file.read_at(at, &mut bytes)?;
-        if got == 0 {
-            return Ok(unreadable);
-        }
-        for entry in bytes.get(..got).unwrap_or_default().chunks(ENTRY_LEN) {
-            match Entry::decode(entry, id) {
-                Some(entry) => each(&entry),
-                None => unreadable += 1,
-            }
-        }
-        at += got as u64;
     }
 }

@@ -17,8 +17,11 @@
 //! as well send other records under its ids by the framed protocol.
 
 mod log;
+mod scan;
 
 use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::time::Duration;
 
 use bucksaw_doors::Doors;
 use bucksaw_record::{Id, Millis, Producer, key_time};
@@ -28,6 +31,8 @@ use crate::append::Refusal;
 use crate::config::Config;
 use crate::queue::{Queue, lock};
 use log::{Entry, Log};
+pub use scan::KeyNotes;
+use scan::scan;
 
 /// How long a key is remembered, in milliseconds: a day.
 const KEY_AGE_MAX_MS: u64 = 24 * 3_600_000;
@@ -150,12 +155,22 @@ impl Queue {
     }
 
     /// Reads what an earlier run remembered.
-    pub(crate) fn recall_keys(&self, names: &[String]) {
+    pub(crate) fn recall_keys(&self, names: &[String], may_have_lost_writes: bool) {
         let now = Millis(self.doors.clock.unix_ms());
         let mut keys = lock(&self.keys);
-        let Keys { log, known } = &mut *keys;
-        log.read(names, &mut |entry| known.recall(entry));
+        let Keys { log, known, damaged, .. } = &mut *keys;
+        *damaged = log.read(names, may_have_lost_writes, &mut |entry| known.recall(entry));
         known.forget(now);
+        self.metrics.damaged_keys.set(i64::try_from(*damaged).unwrap_or(i64::MAX));
+    }
+
+    /// How many notes of keys could not be read at the start: a retry of such a batch may be stored as new records. 0 when
+    /// the start is as long ago as a key is remembered.
+    #[must_use]
+    pub fn damaged_keys(&self) -> u64 {
+        let keys = lock(&self.keys);
+        let age = self.doors.clock.uptime().saturating_sub(keys.opened_at);
+        if age < Duration::from_millis(KEY_AGE_MAX_MS) { keys.damaged } else { 0 }
     }
 
     fn not_remembered(&self, failed: Failed) -> Refusal {
@@ -166,11 +181,24 @@ impl Queue {
     }
 }
 
+/// Checks a file in the queue's directory; `None` when it is none of keys.
+///
+/// # Errors
+/// What the operating system says.
+pub(crate) fn check(doors: &Doors, path: &Path, may_have_lost_writes: bool) -> std::io::Result<Option<KeyNotes>> {
+    let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".keys")?.parse::<Id>().ok());
+    let Some(id) = name else { return Ok(None) };
+    scan(&*doors.fs.open(path)?, id, may_have_lost_writes, &mut |_| {}).map(Some)
+}
+
 /// The keys of the last day, in memory and on disk.
 #[derive(Debug)]
 pub(crate) struct Keys {
     log: Log,
     known: Memory,
+    /// Notes that could not be read at the start, and the uptime then.
+    damaged: u64,
+    opened_at: Duration,
 }
 
 /// Why a section is not numbered.
@@ -214,7 +242,9 @@ enum Fits {
 impl Keys {
     /// Nothing is known yet.
     pub(crate) fn new(doors: Doors, dir: std::path::PathBuf, config: &Config) -> Self {
-        Self { log: Log::new(doors, dir), known: Memory::new(config.keys_max, config.key_sections_max) }
+        let opened_at = doors.clock.uptime();
+        let known = Memory::new(config.keys_max, config.key_sections_max);
+        Self { log: Log::new(doors, dir), known, damaged: 0, opened_at }
     }
 
     /// The time of a batch that begins.

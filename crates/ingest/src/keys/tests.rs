@@ -1,8 +1,7 @@
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bucksaw_doors::{Clock as _, Fs as _, sim};
+use bucksaw_versions::Kept;
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 
@@ -265,6 +264,107 @@ fn no_more_keys_are_remembered_than_are_configured() {
     let queue = machine.open_with(Config { keys_max: 2, ..Config::default() });
     assert_eq!(taken(&queue, "c", &["one"]), firsts[2]);
     assert_ne!(taken(&queue, "b", &["one"]), firsts[1]);
+}
+
+#[test]
+fn a_file_is_what_it_was() {
+    let files = Kept::new(env!("CARGO_MANIFEST_DIR"), 1);
+    let id = Id::new(Millis(NOW), Producer::new(7), 0);
+    let entry = |number, is_last| Entry {
+        key: 5,
+        number,
+        base: Millis(NOW),
+        producer: Producer::keyed(&[number as u8]),
+        is_last,
+        seen: Millis(NOW + 9),
+    };
+    let entries = [entry(0, false), entry(1, true)];
+    let bytes = [&b"BSWKEYS1"[..], &entries.map(|entry| entry.encode(id)).concat()].concat();
+    files.check("keys", &bytes);
+    for kept in files.all("keys") {
+        let fs = sim::Fs::new();
+        let file = fs.create(Path::new("/k")).unwrap();
+        file.append(&[&kept]).unwrap();
+        let mut read = Vec::new();
+        let found = scan(&*file, id, false, &mut |entry| read.push(*entry)).unwrap();
+        assert_eq!((found, &read[..]), (KeyNotes { sound: 2, ..KeyNotes::default() }, &entries[..]));
+    }
+    // A queue writes such a file.
+    let machine = Machine::new();
+    taken(&machine.open(), "a", &["one"]);
+    let written = machine.fs.live_bytes(Path::new(DIR).join(&machine.key_files()[0])).unwrap();
+    assert!(written.starts_with(b"BSWKEYS1") && written.len() % 40 == 8, "{written:?}");
+}
+
+/// What a check of the file of keys finds, and how many notes a queue that is opened then cannot read.
+fn checked(machine: &Machine) -> (KeyNotes, u64) {
+    let path = Path::new(DIR).join(&machine.key_files()[0]);
+    let queue = machine.open();
+    let found = crate::mend::check_keys(&queue.doors, &path).unwrap().unwrap();
+    assert_eq!(queue.metrics().damaged_keys.get() as u64, queue.damaged_keys());
+    let damaged = queue.damaged_keys();
+    machine.clock.advance(Duration::from_millis(KEY_AGE_MAX_MS));
+    queue.tick();
+    assert_eq!((queue.damaged_keys(), queue.metrics().damaged_keys.get()), (0, 0), "by then each key is forgotten");
+    (found, damaged)
+}
+
+#[test]
+fn any_flipped_bit_of_a_file_is_told() {
+    let machine = Machine::new();
+    let queue = machine.open();
+    for key in ["a", "b", "c"] {
+        taken(&queue, key, &["one"]);
+    }
+    drop(queue);
+    let path = Path::new(DIR).join(&machine.key_files()[0]);
+    let size = machine.fs.live_bytes(&path).unwrap().len() as u64;
+    let notes = (size - 8) / 40;
+    assert_eq!(checked(&machine), (KeyNotes { sound: notes, ..KeyNotes::default() }, 0));
+    for bit in 0..size * 8 {
+        machine.fs.flip_bit(&path, bit);
+        let entry = (bit / 8).checked_sub(8).map(|byte| byte / 40);
+        let (damaged, at) = entry.map_or((0, 0), |entry| (1, 8 + entry * 40));
+        let want = KeyNotes { sound: notes - damaged, damaged, damaged_at: Some(at) };
+        assert_eq!(checked(&machine), (want, damaged), "bit {bit}");
+        machine.fs.flip_bit(&path, bit);
+    }
+}
+
+#[test]
+fn what_a_crash_leaves_of_a_file_is_no_damage() {
+    let write = |machine: &Machine| {
+        let queue = machine.open();
+        for key in ["a", "b", "c"] {
+            taken(&queue, key, &["one"]);
+        }
+        queue.sync_keys().unwrap();
+        drop(queue);
+        Path::new(DIR).join(&machine.key_files()[0])
+    };
+    let machine = Machine::new();
+    let path = write(&machine);
+    let size = machine.fs.live_bytes(&path).unwrap().len() as u64;
+    // The end was being written, or the file was being begun.
+    for bytes in [1, 39, size - 8, size - 1] {
+        machine.fs.cut_file(&path, size - bytes);
+        let (found, damaged) = checked(&machine);
+        assert_eq!((found.damaged, found.damaged_at, damaged), (0, None, 0), "{bytes}");
+    }
+    // A power cut may leave anything behind what was synced, and nothing before that.
+    for (entry, is_damaged) in [(1, true), (size / 40 - 1, false)] {
+        let machine = Machine::new();
+        let path = write(&machine);
+        machine.fs.zero(&path, 8 + entry * 40..8 + entry * 40 + 40);
+        assert_eq!(checked(&machine).1, 1);
+        let machine = Machine { fs: machine.fs.cut_power(sim::Loss::None, 1), ..machine };
+        let path = Path::new(DIR).join(&machine.key_files()[0]);
+        let doors = machine.open().doors.clone();
+        // Until a node has started.
+        machine.fs.remove(&Path::new(DIR).join("boot")).unwrap();
+        let found = crate::mend::check_keys(&doors, &path).unwrap().unwrap();
+        assert_eq!(found.damaged == 1, is_damaged, "entry {entry}");
+    }
 }
 
 #[test]

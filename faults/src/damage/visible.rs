@@ -1,0 +1,60 @@
+//! Whether the damage of a file can be seen in the file.
+//!
+//! | file | seen |
+//! | --- | --- |
+//! | `node`, `members` and `clock`, each with its backup, shelf segments, those in the trash, closed queue segments | always |
+//! | `queue/*.keys` | but for a cut, which is what a crash leaves |
+//! | `addresses.json`, `queue/boot` | where it is no such file any more: they have no checksum, for another digit costs no record |
+//! | `queue/*.active` | what a crash may leave is not; losses are asserted by themselves |
+//! | `queue/*.committed` | stores have the records; not all of it is |
+
+use std::collections::BTreeMap;
+
+use super::KEYS;
+
+/// Bytes of a file of keys before the first that costs something.
+const KEYS_HEADER: usize = 8;
+
+/// Whether `verify` has to name a file of this kind whose bytes are these now.
+pub(crate) fn is_visible(kind: &str, is_cut: bool, bytes: &[u8]) -> bool {
+    match kind {
+        "node.json" | "node.backup" | "members.json" | "members.backup" => true,
+        "shelf/clock.json" | "shelf/clock.backup" | "shelf/*.seg" | "shelf/trash/*.seg" | "queue/*.pending" => true,
+        KEYS => !is_cut && bytes.len() > KEYS_HEADER,
+        "addresses.json" => serde_json::from_slice::<BTreeMap<String, String>>(bytes).is_err(),
+        "queue/boot" => !is_boot(bytes),
+        _ => false,
+    }
+}
+
+/// Whether a file of keys differs from what it was in its header and nowhere else.
+pub(crate) fn is_header_alone(bytes: &[u8], before: &[u8]) -> bool {
+    bytes.get(KEYS_HEADER..) == before.get(KEYS_HEADER..)
+}
+
+/// Whether these bytes are hexadecimal digits and a line end, or the beginning of that.
+fn is_boot(bytes: &[u8]) -> bool {
+    let (digits, end) = bytes.split_at(bytes.len().min(32));
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    digits.iter().all(is_digit) && (end.is_empty() || end == b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_visible_where_bytes_show_it() {
+        let check =
+            |kind: &str, is_cut, bytes: &[u8], want| assert_eq!(is_visible(kind, is_cut, bytes), want, "{kind}");
+        check("node.json", true, b"", true);
+        check("queue/*.active", false, b"x", false);
+        check(KEYS, true, &[7; 48], false);
+        check(KEYS, false, &[7; 48], true);
+        check("addresses.json", false, b"{\"http\":\"h:2\"}", false);
+        check("addresses.json", false, b"{\"http\":2}", true);
+        check("queue/boot", false, b"0123", false);
+        check("queue/boot", false, b"012\x003", true);
+        assert!(is_header_alone(b"BSWKEYS2x", b"BSWKEYS1x") && !is_header_alone(b"BSWKEYS1y", b"BSWKEYS1x"));
+    }
+}
