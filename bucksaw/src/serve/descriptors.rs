@@ -11,11 +11,20 @@
 //! | of the remainder two thirds | connections of the listeners for lines, one of them at most three quarters of these |
 //! | a quarter | HTTP connections |
 //! | a twelfth | connections between nodes |
+//!
+//! The number of files grows while the node runs. [`Growth`] watches it: connections for lines get what their share would be
+//! after a start. Where files would take what HTTP connections and those between nodes may use, nothing more is accepted or
+//! taken from other nodes, until merges and retention have made the files fewer.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::bail;
 use bucksaw_doors::Fs;
+use bucksaw_ingest::Queue;
+use bucksaw_sources::Slots;
+use bucksaw_store::Shelf;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
@@ -27,6 +36,17 @@ const MOST: usize = 1 << 20;
 
 /// Handles of the program itself: of its runtimes, of its listeners, and for the log.
 const OWN: usize = 32;
+
+/// Descriptors that stay free for what comes and goes: the files of a merge, or of an answer to a client. At most, and as a
+/// part of the limit.
+const SPARE: usize = 32;
+const SPARE_SHARE: usize = 16;
+
+/// Files that are no segments, and count at the next start.
+const SMALL_FILES: usize = 8;
+
+/// How often the number of files is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Connections by class of listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +109,61 @@ pub(super) fn shares(limit: usize, segments: usize) -> Shares {
     Shares { lines, lines_each: lines / 4 * 3, http: connections / 4, cluster }
 }
 
+/// The most files while so many connections for lines are there, so that what HTTP connections and those between nodes may
+/// use stays free, and the next start is not refused.
+fn room(limit: usize, shares: Shares, lines: usize) -> usize {
+    let nodes = shares.cluster + shares.cluster / 4 + 1;
+    let used = OWN + shares.http + nodes + lines + SPARE.min(limit / SPARE_SHARE);
+    limit.saturating_sub(used).min(files_max(limit).saturating_sub(SMALL_FILES))
+}
+
+/// Watches how many files are open.
+pub(super) struct Growth {
+    pub(super) limit: usize,
+    /// As they were at the start.
+    pub(super) shares: Shares,
+    pub(super) slots: Slots,
+    pub(super) queue: Arc<Queue>,
+    pub(super) shelf: Arc<Shelf>,
+}
+
+impl Growth {
+    /// Does so until it is dropped.
+    pub(super) async fn watch(self) {
+        let mut crowded = false;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let files = self.shelf.segments().len() + self.queue.readable().len();
+            self.slots.limit(shares(self.limit, files).lines);
+            let room = room(self.limit, self.shares, self.slots.taken());
+            // A little more room is wanted to begin again than to go on.
+            crowded = files > if crowded { room - room / 16 } else { room };
+            self.shelf.set_crowded(crowded);
+            // It may look at the disk.
+            let queue = Arc::clone(&self.queue);
+            let _ = tokio::task::spawn_blocking(move || queue.set_crowded(crowded)).await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_leave_other_shares_alone_and_can_be_opened_again() {
+        for limit in [LEAST, 256, 1_024, 4_096, 20_000, MOST] {
+            for stored in [0, limit / 8, limit / 4, files_max(limit)] {
+                let shares = shares(limit, stored);
+                for lines in [0, shares.lines] {
+                    let room = room(limit, shares, lines);
+                    assert!(room + OWN + shares.http + shares.cluster + lines < limit, "{limit} {stored} {lines}");
+                    assert!(room < files_max(limit), "{limit}: the next start is refused");
+                    assert!(lines > 0 || room >= limit / 2, "{limit} {stored} {lines}: {room}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn files_keep_their_share() {

@@ -147,6 +147,10 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         inner.spawn(file.write_when_there_is_room(doors.clone()));
     }
 
+    let (slots, queue_there, shelf_there) = (intake.slots.clone(), Arc::clone(&queue), Arc::clone(&shelf));
+    let growth = descriptors::Growth { limit: descriptor_limit, shares, slots, queue: queue_there, shelf: shelf_there };
+    inner.spawn(growth.watch());
+
     let signals = Signals::catch(&http)?;
     node.answer_calls();
     let mut parts = Parts::start(node);

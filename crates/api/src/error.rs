@@ -58,7 +58,7 @@ impl ApiError {
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let wait = match refusal {
-            Refusal::Full | Refusal::Crowded => 5,
+            Refusal::Full | Refusal::Segments => 5,
             // It will not come right by itself.
             Refusal::Reused => return Self::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.to_string()),
             _ => 1,

@@ -105,7 +105,7 @@ pub enum Refusal {
     Full,
     /// Too many segments wait for stores. Comes right by itself when they take some.
     #[error("too many segments wait in the queue: no store takes them, or too slowly")]
-    Crowded,
+    Segments,
     /// Too much waits for a sync already. Try again soon.
     #[error("the disk does not keep up: too much waits to be synced")]
     Busy,
@@ -126,6 +126,6 @@ impl Refusal {
     /// Whether the same records may be accepted later.
     #[must_use]
     pub fn passes(&self) -> bool {
-        matches!(self, Self::Full | Self::Crowded | Self::Busy)
+        matches!(self, Self::Full | Self::Segments | Self::Busy)
     }
 }

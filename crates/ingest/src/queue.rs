@@ -17,8 +17,8 @@ use crate::append::{Durability, Records, Refusal};
 use crate::boot;
 use crate::class::Class;
 use crate::config::Config;
-use crate::crowd::Crowd;
 use crate::guide::Guide;
+use crate::index_memory::IndexMemory;
 use crate::keys::Keys;
 use crate::lane::{Inner, Lane, Open, Waiting, record_header};
 use crate::metrics::{BySource, Metrics};
@@ -43,7 +43,7 @@ pub struct Queue {
     pub(crate) damaged: Mutex<Vec<SetAside>>,
     pub(crate) keys: Mutex<Keys>,
     pub(crate) room: Room,
-    pub(crate) crowd: Crowd,
+    pub(crate) index: IndexMemory,
     pub(crate) stall: Stall,
     /// Rung when a segment has become pending, or was flushed.
     pub(crate) pended: Notify,
@@ -126,7 +126,7 @@ impl Queue {
             damaged: Mutex::default(),
             keys,
             room: Room::default(),
-            crowd: Crowd::default(),
+            index: IndexMemory::default(),
             stall: Stall::default(),
             pended: Notify::new(),
             shared: AtomicBool::new(false),
@@ -352,7 +352,8 @@ impl Queue {
     /// Whether what waits is worth being taken.
     pub(crate) fn is_due(&self, due: Due, backlog: &Backlog) -> bool {
         // On a full disk all that waits is due: what a store makes of it is smaller.
-        let pressed = self.closed.load(Ordering::Acquire) || self.is_halted();
+        let pressed =
+            self.closed.load(Ordering::Acquire) || self.is_full() || self.is_crowded() || self.has_too_many_segments();
         due.is_met(backlog) || (backlog.segments > 0 && pressed)
     }
 

@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 use crate::boot;
 use crate::class::Class;
 use crate::config::Config;
-use crate::crowd::stream_bytes;
+use crate::index_memory::stream_bytes;
 use crate::metrics::Metrics;
 use crate::quarantine::span_of;
 use crate::queue::{Queue, lock};

@@ -43,7 +43,7 @@ pub enum Halt {
     /// A write or a sync has not returned for [`Queue::STALL_MAX`].
     Stalled,
     /// Too many segments wait for stores.
-    Crowded,
+    Segments,
 }
 
 impl Halt {
@@ -62,13 +62,13 @@ impl Halt {
     /// The name in metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        let [full, descriptors, failing, stalled, crowded] = Self::NAMES;
+        let [full, descriptors, failing, stalled, segments] = Self::NAMES;
         match self {
             Self::Full => full,
             Self::Descriptors => descriptors,
             Self::Failing(_) => failing,
             Self::Stalled => stalled,
-            Self::Crowded => crowded,
+            Self::Segments => segments,
         }
     }
 }
@@ -77,12 +77,14 @@ impl fmt::Display for Halt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => f.write_str("the disk is full"),
-            Self::Descriptors => f.write_str("no file descriptor is left: raise the limit of open files"),
+            Self::Descriptors => {
+                f.write_str("no file descriptor is left for more files: raise the limit of open files")
+            }
             Self::Failing(why) => write!(f, "the queue's files cannot be written: {why}"),
             Self::Stalled => {
                 write!(f, "the disk has not answered for {} s", Queue::STALL_MAX.as_secs())
             }
-            Self::Crowded => f.write_str("too many segments wait in the queue for a store"),
+            Self::Segments => f.write_str("too many segments wait in the queue for a store"),
         }
     }
 }
@@ -91,7 +93,7 @@ impl From<Halt> for Refusal {
     fn from(halt: Halt) -> Self {
         match halt {
             Halt::Full => Self::Full,
-            Halt::Crowded => Self::Crowded,
+            Halt::Segments => Self::Segments,
             Halt::Failing(why) => Self::Io(why),
             halt => Self::Io(halt.to_string()),
         }
@@ -106,6 +108,8 @@ pub(crate) struct Room {
     /// Whether there is such a reason, and whether it is [`Halt::Full`]: for those who ask for each chunk.
     halted: AtomicBool,
     full: AtomicBool,
+    /// Whether more files would take the descriptors of connections.
+    crowded: AtomicBool,
     /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
     bytes: AtomicU64,
     /// The last failure of the operating system; `None` when it writes.
@@ -148,6 +152,18 @@ impl Queue {
         self.room.full.load(Ordering::Relaxed)
     }
 
+    /// Says whether the node has so many files open that more would take the descriptors of connections. Until that is over
+    /// nothing is accepted, and all that waits is due.
+    pub fn set_crowded(&self, crowded: bool) {
+        if self.room.crowded.swap(crowded, Ordering::Relaxed) != crowded {
+            self.look_at_disk();
+        }
+    }
+
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.room.crowded.load(Ordering::Relaxed)
+    }
+
     /// Why every append is refused; `None` when none is.
     pub(crate) fn refusing(&self) -> Option<Halt> {
         if self.is_halted() { lock(&self.room.halt).clone() } else { None }
@@ -183,7 +199,8 @@ impl Queue {
         let short = space.is_some_and(|space| space.free_bytes < wanted);
         let halt = match self.failure() {
             _ if short => Some(Halt::Full),
-            None if self.is_crowded() => Some(Halt::Crowded),
+            _ if self.is_crowded() => Some(Halt::Descriptors),
+            None if self.has_too_many_segments() => Some(Halt::Segments),
             failure => failure,
         };
         let free_bytes = space.map(|space| space.free_bytes);

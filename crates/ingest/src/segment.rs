@@ -11,7 +11,7 @@ use bucksaw_segment::queue::{Frames, HEADER_LEN, Place, Survey};
 use bucksaw_segment::{Damage, Reach, ReadError, Rows};
 
 use crate::Refusal;
-use crate::crowd::stream_bytes;
+use crate::index_memory::stream_bytes;
 
 /// What is being done with a segment. The first word of each is its name on disk, in metrics and in `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

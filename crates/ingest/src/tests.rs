@@ -340,8 +340,12 @@ fn a_full_disk_is_known_from_the_start_and_what_waits_is_due() {
 
 /// Refuses with this reason until the cause is over, and then accepts by itself.
 fn halts_and_recovers(machine: &Machine, queue: &Queue, want: &Halt, over: impl FnOnce()) {
-    let before = lines(queue);
     assert_eq!(queue.halt(), None);
+    halts_until(machine, queue, want, over);
+}
+
+fn halts_until(machine: &Machine, queue: &Queue, want: &Halt, over: impl FnOnce()) {
+    let before = lines(queue);
     for durability in [Durability::Durable, Durability::Fast] {
         assert_eq!(machine.try_put(queue, durability, "refused").err(), Some(want.clone().into()));
         assert_eq!((queue.halt(), queue.is_full()), (Some(want.clone()), false));
@@ -366,6 +370,19 @@ fn a_queue_without_descriptors_says_so_until_there_are_some() {
     machine.pass(&queue, Duration::from_secs(3));
     machine.fs.limit_handles(Some(machine.fs.handles()));
     halts_and_recovers(&machine, &queue, &Halt::Descriptors, || machine.fs.limit_handles(None));
+}
+
+#[test]
+fn a_crowded_queue_takes_nothing_and_all_that_waits_is_due() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    machine.put(&queue, Durability::Fast, "kept");
+    machine.pass(&queue, Duration::from_secs(3));
+    let due = Due { text_bytes: u64::MAX, age: Duration::MAX };
+    assert!(!queue.is_due(due, &queue.backlog()));
+    queue.set_crowded(true);
+    assert!(queue.is_due(due, &queue.backlog()));
+    halts_until(&machine, &queue, &Halt::Descriptors, || queue.set_crowded(false));
 }
 
 #[test]
@@ -747,26 +764,26 @@ fn segments_that_no_store_takes_are_bounded() {
     // Half of the memory is taken: they are closed when they are large enough, and no longer for their age.
     assert!(queue.readable().len() == 12 && (15..40).contains(&put.len()), "{} {}", queue.readable().len(), put.len());
     let long = "x".repeat(400);
-    while !queue.is_crowded() {
+    while !queue.has_too_many_segments() {
         machine.put(&queue, Durability::Fast, &long);
         put.push(long.clone());
         pass();
     }
     assert!((18..22).contains(&queue.readable().len()), "{}", queue.readable().len());
     let refused = machine.try_put(&queue, Durability::Durable, "refused").err();
-    assert_eq!((refused, queue.check_halt().err()), (Some(Refusal::Crowded), Some(Refusal::Crowded)));
+    assert_eq!((refused, queue.check_halt().err()), (Some(Refusal::Segments), Some(Refusal::Segments)));
     assert!(queue.is_due(Due { text_bytes: u64::MAX, age: Duration::MAX }, &queue.backlog()));
     assert_eq!(lines(&queue), put);
     // So it is after a restart.
     drop(queue);
     let (queue, _) = machine.open(config());
     queue.tick();
-    assert!(queue.is_crowded());
+    assert!(queue.has_too_many_segments());
     let ids: Vec<Id> = queue.reserve(2_000).iter().map(|view| view.id).collect();
     queue.commit(&ids);
     machine.pass(&queue, Duration::from_secs(11));
     machine.pass(&queue, Duration::from_secs(1));
-    assert!(!queue.is_crowded());
+    assert!(!queue.has_too_many_segments());
     machine.put(&queue, Durability::Durable, "again");
 }
 
@@ -775,7 +792,7 @@ fn streams_of_segments_count() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config { index_bytes_max: 100_000, ..Config::default() });
     let mut streams = 0;
-    while !queue.is_crowded() {
+    while !queue.has_too_many_segments() {
         let labels = Labels::new([("pod", "p".repeat(200)), ("number", streams.to_string())]).unwrap();
         let records = Records {
             source: Source::Tcp,

@@ -34,7 +34,7 @@ impl Queue {
         let mut segments = self.readable();
         self.inspect_suspects(&segments);
         segments.retain(|segment| !self.goes(segment, now, grace));
-        self.look_at_crowd(&segments);
+        self.look_at_index(&segments);
         self.look_at_disk();
         self.note_boot();
         self.report(&segments);

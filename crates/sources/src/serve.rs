@@ -99,7 +99,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &Shared)
 
 fn slot(slots: &Arc<Semaphore>, shared: &Shared) -> Option<Slot> {
     let own = Arc::clone(slots).try_acquire_owned().ok()?;
-    let common = Arc::clone(&shared.intake.slots.0).try_acquire_owned().ok()?;
+    let common = shared.intake.slots.take()?;
     Some((own, common))
 }
 

@@ -7,7 +7,7 @@ use bucksaw_doors::{Doors, Repeats};
 use bucksaw_ingest::guide::{Connected, Guide, Port};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Millis, Producer};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Config;
 use crate::metrics::{ByDurability, Metrics};
@@ -29,13 +29,36 @@ pub struct Intake {
 
 /// How many connections several listeners may hold together. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Slots(pub(crate) Arc<Semaphore>);
+pub struct Slots {
+    free: Arc<Semaphore>,
+    all: usize,
+    /// As many may be taken now.
+    most: Arc<AtomicUsize>,
+}
 
 impl Slots {
     /// At most so many.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self(Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))))
+        let all = most.min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(all)), all, most: Arc::new(AtomicUsize::new(all)) }
+    }
+
+    /// From now on at most so many, and never more than at the start. Connections that are there stay.
+    pub fn limit(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+    }
+
+    /// How many are taken.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.all.saturating_sub(self.free.available_permits())
+    }
+
+    /// One of them, if one is free.
+    pub(crate) fn take(&self) -> Option<OwnedSemaphorePermit> {
+        let slot = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        (self.taken() <= self.most.load(Ordering::Relaxed)).then_some(slot)
     }
 }
 
@@ -188,5 +211,26 @@ impl Holding {
 impl Drop for Holding {
     fn drop(&mut self) {
         self.0.holding.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_can_be_fewer_for_a_while() {
+        let slots = Slots::new(3);
+        let first = slots.take();
+        let second = slots.take();
+        assert!(first.is_some() && second.is_some());
+        slots.limit(1);
+        assert!(slots.take().is_none() && slots.taken() == 2, "who is there stays");
+        drop(first);
+        assert!(slots.take().is_none());
+        slots.limit(9);
+        let more = [slots.take(), slots.take(), slots.take()];
+        assert_eq!((more.iter().flatten().count(), slots.taken()), (2, 3));
+        drop(second);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ impl Shelf {
             clock: Mutex::new(ClockGuard::new(Millis(0), Duration::ZERO)),
             clock_kept: Mutex::new(Millis(0)),
             suspension: Mutex::default(),
+            crowded: AtomicBool::new(false),
             trashed: Mutex::default(),
             errors: Errors::default(),
         };

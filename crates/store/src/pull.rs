@@ -125,10 +125,17 @@ impl Puller {
         missing
     }
 
+    /// The queues of other nodes; none while their records would make too many files.
+    fn others(&self) -> Vec<Origin> {
+        if self.linked.shelf.is_crowded() {
+            return Vec::new();
+        }
+        self.linked.peers.queues().into_iter().map(Origin::There).collect()
+    }
+
     /// Where something is due; `None` when nothing was for a while.
     async fn first_due(&self) -> Option<Origin> {
-        let mut waits: Vec<_> =
-            self.linked.peers.queues().into_iter().map(|peer| self.wait_for(Origin::There(peer))).collect();
+        let mut waits: Vec<_> = self.others().into_iter().map(|origin| self.wait_for(origin)).collect();
         if self.queue.is_some() {
             waits.push(self.wait_for(Origin::Here));
         }
@@ -176,7 +183,7 @@ impl Puller {
     /// Takes from the queue that is due, then from others, until there is enough.
     async fn take_all(&self, due: Origin) -> Vec<Haul> {
         let mut left = self.linked.shelf.room_for_gathering();
-        let mut others: Vec<Origin> = self.linked.peers.queues().into_iter().map(Origin::There).collect();
+        let mut others = self.others();
         if self.queue.is_some() {
             others.push(Origin::Here);
         }

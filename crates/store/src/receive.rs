@@ -99,6 +99,9 @@ impl Shelf {
 
     fn begin_incoming(self: &Arc<Self>, put: Put) -> io::Result<Incoming> {
         let space = self.doors.fs.space(&self.dir)?;
+        if self.is_crowded() {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "there is no file descriptor for it"));
+        }
         if put.bytes.saturating_add(self.config.free_bytes_min) > space.free_bytes {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "there is no room for it"));
         }

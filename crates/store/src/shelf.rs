@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_doors::{Doors, Repeats};
@@ -44,6 +45,7 @@ pub struct Shelf {
     /// The trusted time that `clock.json` has.
     pub(crate) clock_kept: Mutex<Millis>,
     pub(crate) suspension: Mutex<Option<Suspension>>,
+    pub(crate) crowded: AtomicBool,
     /// Replaced whole, as `segments`.
     pub(crate) trashed: Mutex<Arc<Vec<Trashed>>>,
     pub(crate) batch: Batch,
@@ -249,6 +251,17 @@ impl Shelf {
         *segments = Arc::new(list);
         drop(segments);
         self.report();
+    }
+
+    /// Says whether the node has so many files open that more would take the descriptors of connections. Until that is over
+    /// nothing comes to the shelf from other nodes; merges and retention go on, and make the files fewer.
+    pub fn set_crowded(&self, crowded: bool) {
+        self.crowded.store(crowded, Ordering::Relaxed);
+    }
+
+    /// See [`Self::set_crowded`].
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
     }
 
     /// Takes a segment away that nobody needs to find here.

@@ -166,6 +166,38 @@ fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
     assert_well(&mut node);
 }
 
+#[test]
+fn files_that_become_many_leave_descriptors_to_http() {
+    // Nothing is taken from the queue, and each line makes a file.
+    let mut node = limited(128, &["--segment-max-age", "100ms", "--replication-factor", "2"]);
+    let mut accepted = 0;
+    wait_until("it accepts no more files", || {
+        let answer = node.post("/api/v1/ingest", &[], b"a line\n");
+        accepted += u64::from(answer.status == 200);
+        answer.status == 503
+    });
+    let files = fs::read_dir(node.dir().join("queue")).unwrap().count();
+    assert!((50..72).contains(&files), "{files} of 128");
+    let ready = promptly(|| node.get("/-/ready").expect(503));
+    assert!(ready.text().contains("no file descriptor is left"), "{}", ready.text());
+    // HTTP has its share.
+    let held: Vec<TcpStream> = (0..6).map(|_| node.connect("http")).collect();
+    for _ in 0..5 {
+        promptly(|| node.get("/-/healthy").expect(200));
+        promptly(|| node.get("/metrics").expect(200));
+    }
+    drop(held);
+    wait_until("these are gone", || node.get("/api/v1/cluster").status == 200);
+    assert_eq!(promptly(|| node.count("line")), accepted);
+    // It starts again, and comes right when stores take what waits.
+    assert!(node.terminate().success());
+    node.restart_with(&["--segment-max-age", "100ms", "--replication-factor", "1"]);
+    wait_until("it accepts", || node.get("/-/ready").status == 200);
+    node.post("/api/v1/ingest", &[], b"again\n").expect(200);
+    assert_eq!((node.count("\"a line\""), node.count("again")), (accepted, 1));
+    assert!(!node.log().contains("cannot accept"), "{}", node.log());
+}
+
 /// Asks by a connection that stays; gives the whole answer.
 fn ask(stream: &mut TcpStream, call: &str, body: &[u8]) -> String {
     let head = format!("{call} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());

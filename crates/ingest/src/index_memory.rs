@@ -26,7 +26,7 @@ const PLACE_BYTES: u64 = 48;
 
 /// How much of the memory is taken.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd {
+pub(crate) struct IndexMemory {
     /// Half of it.
     is_half: AtomicBool,
     is_full: AtomicBool,
@@ -34,25 +34,25 @@ pub(crate) struct Crowd {
 
 impl Queue {
     /// Whether too many segments wait for stores.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.crowd.is_full.load(Ordering::Relaxed)
+    pub(crate) fn has_too_many_segments(&self) -> bool {
+        self.index.is_full.load(Ordering::Relaxed)
     }
 
     /// Whether segments are closed by their size alone.
     pub(crate) fn spares_segments(&self) -> bool {
-        self.crowd.is_half.load(Ordering::Relaxed)
+        self.index.is_half.load(Ordering::Relaxed)
     }
 
     /// Looks how much memory the segments take.
-    pub(crate) fn look_at_crowd(&self, segments: &[Arc<Segment>]) {
+    pub(crate) fn look_at_index(&self, segments: &[Arc<Segment>]) {
         let bytes: u64 = segments.iter().map(|segment| bytes_of(&segment.contents())).sum();
         self.metrics.index_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         let max = self.config.index_bytes_max;
-        self.crowd.is_half.store(bytes > max / 2, Ordering::Relaxed);
+        self.index.is_half.store(bytes > max / 2, Ordering::Relaxed);
         // A little less is wanted to begin again than to go on, so that the state does not flutter.
-        let was = self.is_crowded();
+        let was = self.has_too_many_segments();
         let is = bytes > if was { max - max / 8 } else { max };
-        self.crowd.is_full.store(is, Ordering::Relaxed);
+        self.index.is_full.store(is, Ordering::Relaxed);
     }
 }
 

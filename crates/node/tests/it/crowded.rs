@@ -1,0 +1,37 @@
+//! Stores with so many files open that more would take the descriptors of connections.
+
+use std::time::Duration;
+
+use crate::town::Town;
+
+fn segments(town: &Town, number: usize) -> usize {
+    town.node(number).shelf.segments().len()
+}
+
+#[test]
+fn a_crowded_store_gets_no_more_files_and_others_do() {
+    let mut town = Town::new(1, 3, 2);
+    town.node(1).shelf.set_crowded(true);
+    town.fill();
+    assert_eq!(segments(&town, 1), 0);
+    assert!(segments(&town, 2) > 0 && segments(&town, 3) > 0);
+    town.is_complete();
+    town.node(1).shelf.set_crowded(false);
+    town.fill();
+    assert!(segments(&town, 1) > 0);
+    town.is_complete();
+}
+
+#[test]
+fn while_all_stores_are_crowded_records_stay_where_they_were_taken_in() {
+    let mut town = Town::new(2, 2, 1);
+    let crowd = |town: &Town, crowded| [1, 2].map(|number| town.node(number).shelf.set_crowded(crowded));
+    crowd(&town, true);
+    town.send(10);
+    town.pass(Duration::from_secs(30));
+    assert_eq!((segments(&town, 1), segments(&town, 2)), (0, 0));
+    town.is_complete();
+    crowd(&town, false);
+    town.rest();
+    town.is_complete();
+}
