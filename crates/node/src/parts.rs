@@ -181,12 +181,14 @@ async fn tidy(node: Node, mut stopping: Stopping) {
         if run(&node.tasks, move || shelf.retain(&queue)).await.is_none() {
             return;
         }
-        let (shelf, stopped) = (Arc::clone(&node.shelf), stopping.clone());
-        let merged = linked.away_modestly(move || shelf.compact(&|| is_stopping(&stopped)));
+        let (shelf, queue, stopped) = (Arc::clone(&node.shelf), Arc::clone(&node.queue), stopping.clone());
+        let merged = linked.away_modestly(move || shelf.compact_after_retention(&queue, &|| is_stopping(&stopped)));
         let Some(merged) = merged.await else { return };
         match merged {
             Ok(0) => rest(&node, TIDY_LOOK, &mut stopping).await,
-            Ok(_) | Err(StoreError::Stopped) => {}
+            Ok(_) => {}
+            // The node stops, or retention goes first.
+            Err(StoreError::Stopped) => rest(&node, TICK, &mut stopping).await,
             Err(error) => {
                 if let Some(suppressed) = errors.pass(node.doors.clock.uptime()) {
                     error!(%error, suppressed, "cannot merge segments: it is tried again");

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bucksaw_ingest::Queue;
 use bucksaw_record::Id;
 use bucksaw_segment::Reach;
 use bucksaw_segment::shelf::{self, Origin, Writer};
@@ -73,6 +74,15 @@ impl Shelf {
             }
         }
         merged
+    }
+
+    /// The same, but a merge is given up where the disk is full and retention has something to remove: that frees room at
+    /// once, and what was merged so far takes room.
+    ///
+    /// # Errors
+    /// As [`Self::compact`]; [`StoreError::Stopped`] also where it was given up.
+    pub fn compact_after_retention(&self, queue: &Queue, stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        self.compact(&|| stopped() || self.is_retention_urgent(queue))
     }
 
     fn merge(&self, inputs: &[Arc<Stored>], stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {

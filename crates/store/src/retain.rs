@@ -47,6 +47,18 @@ impl Shelf {
         is_trusted.then(|| self.now().minus(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
     }
 
+    /// Whether the disk is full, and [`Self::retain`] would remove something.
+    pub(crate) fn is_retention_urgent(&self, queue: &Queue) -> bool {
+        queue.is_full() && (!self.trashed().is_empty() || self.has_expired())
+    }
+
+    fn has_expired(&self) -> bool {
+        let segments = self.segments();
+        let bytes: u64 = segments.iter().map(|segment| segment.file_bytes()).sum();
+        let is_over = self.config.retention_bytes.is_some_and(|limit| segments.len() > 1 && bytes > limit);
+        is_over || self.answers_since().is_some_and(|since| segments.iter().any(|segment| newest(segment) < since))
+    }
+
     fn expired(&self, is_trusted: bool) -> Vec<Arc<Stored>> {
         let segments = self.segments();
         let mut expired: Vec<Arc<Stored>> = Vec::new();

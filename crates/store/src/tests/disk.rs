@@ -76,6 +76,44 @@ fn merges_are_made_only_where_there_is_room_for_them() {
 }
 
 #[test]
+fn a_merge_is_given_up_for_retention_when_the_disk_fills_up() {
+    let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), age);
+    for round in 0..8 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+    }
+    machine.pass(Duration::from_secs(11));
+    let before = machine.shelf_names();
+    let asked = std::cell::Cell::new(0);
+    // While the first merge runs.
+    let fills_up = || {
+        asked.set(asked.get() + 1);
+        if asked.get() == 3 {
+            machine.fs.fill_directories(true);
+            let mut batch = ingest::Batch::new(b"key", b"");
+            assert_eq!(machine.queue.number(&mut batch, &[b"refused"], true), Err(ingest::Refusal::Full));
+        }
+        false
+    };
+    let merge = || machine.shelf.compact_after_retention(&machine.queue, &fills_up);
+    machine.shelf.throw_away(&machine.shelf.segments()[0]).unwrap();
+    let thrown = machine.shelf.segments()[0].id();
+    machine.shelf.replace(&[], &[thrown]);
+    assert!(matches!(merge(), Err(StoreError::Stopped)));
+    assert_eq!((asked.get(), machine.shelf_names().len()), (3, before.len() - 1), "nothing of it is left");
+    // The trash goes first, what has expired is next, and with nothing left to remove merges go on.
+    assert!(matches!(merge(), Err(StoreError::Stopped)));
+    machine.shelf.retain(&machine.queue);
+    assert!(!matches!(merge(), Err(StoreError::Stopped)));
+    machine.clock.advance(Duration::from_secs(100));
+    assert!(matches!(merge(), Err(StoreError::Stopped) | Ok(0)) && machine.shelf.is_retention_urgent(&machine.queue));
+    machine.shelf.retain(&machine.queue);
+    machine.shelf.retain(&machine.queue);
+    assert!(!machine.shelf.is_retention_urgent(&machine.queue));
+}
+
+#[test]
 fn on_a_full_disk_retention_removes_what_it_cannot_move_and_nothing_else() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
     let mut machine = Machine::start(sim::Fs::new(), age.clone());
