@@ -87,6 +87,13 @@ impl Legs {
         self.0.iter()
     }
 
+    /// The least window that has all of them; `None` when there are none.
+    pub(crate) fn hull(&self) -> Option<Window> {
+        let (from, to) =
+            (self.0.iter().map(|leg| leg.window.from).min()?, self.0.iter().map(|leg| leg.window.to).max()?);
+        Some(Window { from, to })
+    }
+
     /// The first that may be walked now is taken out.
     pub(crate) fn take_ready(&mut self, now: Duration) -> Option<Leg> {
         let at = self.0.iter().position(|leg| leg.ready <= now)?;

@@ -27,6 +27,8 @@ pub(crate) struct State {
     next: Duration,
     /// Whether that is one that holds blocks against their checksums.
     next_verifies: bool,
+    /// What a pass that holds blocks against their checksums had not come to when another one took its place.
+    unverified: Option<Window>,
     /// What other stores keep, as they told last.
     keeps: BTreeMap<Id, Keeps>,
     /// Records that could not be copied anywhere in the last pass.
@@ -47,7 +49,8 @@ struct Pass {
     number: u64,
     began: Millis,
     legs: Legs,
-    verify: bool,
+    /// The time whose blocks are held against their checksums.
+    verify: Option<Window>,
     missing: u64,
     /// What stores had that were forgotten or emptied, and that it is about.
     gone_bytes: u64,
@@ -89,6 +92,7 @@ impl State {
             // All others that are there have been heard of by then, and who is not is lost.
             next: now + config.lost_after + config.lost_after.mul_f64(part),
             next_verifies: false,
+            unverified: None,
             keeps: BTreeMap::new(),
             missing: 0,
             walked: None,
@@ -106,9 +110,16 @@ impl State {
             self.watch.look(fellows, now, self.config.lost_after);
         let gains = was_gain && (self.missing > 0 || self.pass.as_ref().is_some_and(|pass| pass.missing > 0));
         if was_loss || gains || self.wanted > self.begun {
-            self.begin(wall, false, gone_bytes);
+            // What it goes without is made up for when this is done: reading all bytes takes hours, and copies are missing.
+            let left = self.pass.as_ref().filter(|pass| pass.verify.is_some()).and_then(|pass| pass.legs.hull());
+            self.unverified = left.or(self.unverified);
+            self.begin(wall, None, gone_bytes);
         } else if self.pass.is_none() && now >= self.next {
-            self.begin(wall, self.next_verifies, 0);
+            self.unverified = None;
+            self.begin(wall, self.next_verifies.then_some(Window::ALL), 0);
+        } else if self.pass.is_none() && self.unverified.is_some() {
+            let unverified = self.unverified.take();
+            self.begin(wall, unverified, 0);
         }
         if is_awaiting {
             return None;
@@ -117,13 +128,14 @@ impl State {
             return Some(Task { leg, live, verify: false, is_hint: true });
         }
         let pass = self.pass.as_mut()?;
-        let verify = pass.verify;
-        pass.legs.take_ready(now).map(|leg| Task { leg, live, verify, is_hint: false })
+        let leg = pass.legs.take_ready(now)?;
+        let verify = pass.verify.is_some_and(|part| part.from < leg.window.to && leg.window.from < part.to);
+        Some(Task { leg, live, verify, is_hint: false })
     }
 
     /// Begins a pass, or begins anew with what the one under way has already walked over.
-    fn begin(&mut self, wall: Millis, verify: bool, gone_bytes: u64) {
-        let front = self.pass.as_ref().and_then(|pass| Some(pass.legs.iter().next()?.window));
+    fn begin(&mut self, wall: Millis, verify: Option<Window>, gone_bytes: u64) {
+        let front = self.pass.as_ref().and_then(|pass| Some(pass.legs.iter().next()?.window)).or(verify);
         let gone_bytes = gone_bytes + self.pass.as_ref().map_or(0, |pass| pass.gone_bytes);
         let legs = Legs::all_again(front);
         self.begun += 1;
@@ -248,5 +260,43 @@ impl State {
 impl Task {
     pub(crate) fn is_hint(&self) -> bool {
         self.is_hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        State::new(Config::default(), 2, Duration::ZERO, 8)
+    }
+
+    /// Walks over the newest part of what is next, and says of which time that was and whether checksums were asked for.
+    fn step(state: &mut State, at: u64, newest: u64) -> (Window, bool) {
+        let now = Duration::from_secs(at);
+        let task = state.next(Vec::new(), now, Millis(at)).unwrap();
+        let rest = Window { from: task.leg.window.from, to: Millis(newest) };
+        let rest = (newest > 0).then(|| Leg { window: rest, ..task.leg.clone() });
+        state.done(task.is_hint(), Done { rest, ..Done::default() }, now, 0);
+        (task.leg.window, task.verify)
+    }
+
+    #[test]
+    fn a_check_of_checksums_goes_on_after_a_pass_that_takes_its_place() {
+        let mut state = state();
+        let day = Config::default().period.as_secs();
+        assert_eq!(step(&mut state, day, 0), (Window::ALL, false));
+        assert_eq!(step(&mut state, day, 500), (Window::ALL, true), "the first one comes within a period");
+        // Another store asks for a pass that begins now.
+        state.asked(Question { boot: state.boot, begin: 3, ..Question::default() });
+        let (older, newer) = (Window { to: Millis(500), ..Window::ALL }, Window { from: Millis(500), ..Window::ALL });
+        assert_eq!(step(&mut state, day, 0), (older, false));
+        assert_eq!(state.clean, 1, "that which was under way is not the one that was asked for");
+        assert_eq!(step(&mut state, day, 0), (newer, false));
+        assert_eq!(state.clean, 3);
+        assert_eq!(step(&mut state, day, 0), (older, true));
+        assert_eq!(step(&mut state, day, 0), (newer, false), "that was checked before");
+        assert!(state.next(Vec::new(), Duration::from_secs(day), Millis(day)).is_none());
+        assert_eq!(step(&mut state, 2 * day, 0), (Window::ALL, true), "all of it again a period later");
     }
 }
