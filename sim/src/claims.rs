@@ -2,12 +2,12 @@
 //!
 //! A store that lists another in `Facts::made_good` says: of all that I hold, as many copies as promised are on stores that are not
 //! lost. An answer relies on it much later, when further stores are lost; here it is checked when it is claimed.
-//! A store that takes a damaged file for made good claims that each of its records can be read elsewhere.
+//! A store that takes a damaged file, or damaged blocks, for made good claims that each of the records can be read elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bucksaw_record::Id;
+use bucksaw_record::{Id, Millis};
 use bucksaw_store::Broken;
 
 use crate::fleet::Fleet;
@@ -21,7 +21,8 @@ pub(crate) struct Claims {
     /// Copies that other faults can have damaged or lost at the same time.
     spoilt: usize,
     checked: BTreeSet<(Id, Id)>,
-    checked_files: BTreeSet<(usize, String)>,
+    /// Files by their name without its end, and of which time they lack records.
+    checked_files: BTreeSet<(usize, String, Millis, Millis)>,
 }
 
 impl Claims {
@@ -55,9 +56,11 @@ impl Claims {
         }
         for ((at, stem), held) in &fleet.spoilt {
             let Some(node) = fleet.machines.get(*at).and_then(Machine::node) else { continue };
-            let files = node.shelf.set_aside();
-            let is_it = |file: &Broken| file.is_made_good() && file.name.starts_with(stem);
-            if files.iter().any(is_it) && self.checked_files.insert((*at, stem.clone())) {
+            let is_it = |broken: &Broken| broken.is_made_good() && broken.name.starts_with(stem);
+            for broken in node.shelf.damage().into_iter().filter(is_it) {
+                if !self.checked_files.insert((*at, stem.clone(), broken.low, broken.high)) {
+                    continue;
+                }
                 let stored = stored.get_or_insert_with(|| fleet.stored());
                 // Copies that were made on victims may be damaged already.
                 let wanted = fleet.copies.saturating_sub(self.spoilt + 1).max(1);

@@ -230,6 +230,147 @@ fn a_damaged_file_is_made_good_when_all_its_records_are_elsewhere() {
     }
 }
 
+/// How many segments of a machine have damaged blocks that were not made good, and how many such that were.
+fn broken(bench: &Bench, at: usize) -> [usize; 2] {
+    let segments = bench.fleet.machines[at].node().unwrap().shelf.segments();
+    let broken: Vec<_> = segments.iter().filter_map(|segment| segment.damage()).collect();
+    let good = broken.iter().filter(|broken| broken.is_made_good()).count();
+    [broken.len() - good, good]
+}
+
+/// Spoils another block of the segment of a machine that has a damaged one, and has it read.
+fn damaged_more(bench: &mut Bench, at: usize) -> Arc<Stored> {
+    let segments = bench.fleet.machines[at].node().unwrap().shelf.segments();
+    let segment = segments.iter().find(|segment| segment.damage().is_some()).map(Arc::clone).unwrap();
+    let block = segment.footer().blocks[1].clone();
+    bench.spoil(at, segment.reader().path(), block.at..block.at + block.packed_bytes() + 1);
+    assert!(segment.block(1).is_err());
+    segment
+}
+
+fn restart(bench: &mut Bench, at: usize) {
+    bench.fleet.machines[at].kill();
+    bench.fleet.machines[at].start();
+}
+
+#[test]
+fn a_damaged_block_is_made_good_when_all_its_records_are_elsewhere() {
+    for seed in 40..44 {
+        let mut bench = Bench::new(seed, 3, 2);
+        bench.send(30);
+        bench.settle();
+        bench.pass(PERIOD / 4);
+        let (segment, _) = damaged(&mut bench, 1);
+        assert_eq!((is_complete(&bench, 2), broken(&bench, 1)), (false, [1, 0]), "seed {seed}: an answer meets it");
+        bench.pass(REPAIRED);
+        assert_eq!(broken(&bench, 1), [0, 1], "seed {seed}: {:#?}", bench.statuses());
+        assert!(bench.is_whole_within(Duration::ZERO), "seed {seed}");
+        assert!((0..=3).all(|at| is_complete(&bench, at)), "seed {seed}");
+        // It is remembered, and the block is not held again.
+        let proof = segment.reader().path().with_extension("blocks.proof");
+        drop(segment);
+        restart(&mut bench, 1);
+        assert_eq!(broken(&bench, 1), [0, 1], "seed {seed}");
+        bench.pass(Duration::from_secs(5));
+        assert!((0..=3).all(|at| is_complete(&bench, at)), "seed {seed}");
+        let fs = bench.fleet.machines[1].host.fs();
+        assert!(fs.live_bytes(&proof).is_some(), "seed {seed}");
+        // Another block of it is proven for itself.
+        let segment = damaged_more(&mut bench, 1);
+        assert_eq!(broken(&bench, 1), [1, 0], "seed {seed}");
+        bench.pass(REPAIRED);
+        assert_eq!((broken(&bench, 1), segment.broken_blocks()), ([0, 1], 2), "seed {seed}");
+        assert!((0..=3).all(|at| is_complete(&bench, at)), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_block_that_a_pass_finds_damaged_is_proven_by_a_later_one() {
+    let mut bench = Bench::new(44, 3, 2);
+    bench.send(30);
+    bench.settle();
+    bench.pass(PERIOD);
+    damaged(&mut bench, 1);
+    let is_found = || broken(&bench, 1) != [0, 0];
+    assert!(bench.world.run_until(is_found, 2 * PERIOD), "nobody asks for its time, and it is found all the same");
+    assert_eq!((broken(&bench, 1), is_complete(&bench, 3)), ([1, 0], false));
+    bench.pass(REPAIRED);
+    assert_eq!(broken(&bench, 1), [0, 1]);
+    assert!((0..=3).all(|at| is_complete(&bench, at)));
+}
+
+#[test]
+fn blocks_of_as_many_stores_as_copies_are_told_of_for_ever() {
+    let mut bench = Bench::new(45, 3, 2);
+    bench.send(30);
+    bench.settle();
+    // Both copies of the same records, before any pass reads either.
+    let reach = damaged(&mut bench, 1).1;
+    let other = [2, 3].into_iter().find_map(|at| {
+        let segments = bench.fleet.machines[at].node().unwrap().shelf.segments();
+        let blocks =
+            segments.iter().flat_map(|segment| (0..segment.footer().blocks.len()).map(|at| (segment.clone(), at)));
+        let meets = |(segment, block): &(Arc<Stored>, usize)| {
+            let other = &segment.footer().blocks[*block].reach;
+            other.low <= reach.high && reach.low <= other.high && segment.id() == segments[0].id()
+        };
+        let (segment, block) = blocks.into_iter().find(meets)?;
+        Some((at, segment, block))
+    });
+    let (at, segment, block) = other.unwrap();
+    let entry = segment.footer().blocks[block].clone();
+    bench.spoil(at, segment.reader().path(), entry.at + entry.rows_bytes() + 9..entry.at + entry.packed_bytes() + 1);
+    assert!(!is_complete(&bench, 0));
+    bench.pass(2 * PERIOD);
+    assert!(!is_complete(&bench, 0));
+    assert_eq!([broken(&bench, 1)[1], broken(&bench, at)[1]], [0, 0]);
+    for at in [1, at] {
+        restart(&mut bench, at);
+    }
+    bench.pass(PERIOD);
+    assert!(!is_complete(&bench, 0));
+}
+
+#[test]
+fn a_store_that_is_gone_keeps_a_damaged_block_from_being_made_good() {
+    let mut bench = Bench::new(46, 4, 2);
+    bench.send(30);
+    bench.settle();
+    bench.pass(PERIOD / 4);
+    let (segment, reach) = damaged(&mut bench, 1);
+    // The one with the other copy.
+    let other = (2..=4).find(|at| bench.fleet.held(*at).contains(&reach.low)).unwrap();
+    bench.fleet.machines[other].kill();
+    assert!(segment.block(0).is_err());
+    bench.pass(LOST_AFTER + REPAIRED * 2);
+    assert_eq!(broken(&bench, 1), [1, 0], "what these two had is nowhere else");
+    // Also when it is forgotten, this store is started anew, and more of the segment is damaged.
+    let node = bench.fleet.machines[other].id();
+    let cluster = bench.fleet.machines[0].node().unwrap().cluster.clone();
+    bench.world.block_on(async move { cluster.forget(node).await }).unwrap();
+    bench.pass(REPAIRED);
+    drop(segment);
+    restart(&mut bench, 1);
+    bench.pass(LOST_AFTER + REPAIRED * 2);
+    assert_eq!(broken(&bench, 1), [1, 0]);
+    let segment = damaged_more(&mut bench, 1);
+    bench.pass(REPAIRED * 2);
+    assert_eq!((broken(&bench, 1), segment.broken_blocks()), ([1, 0], 2));
+    // Also when the whole file is set aside.
+    let path = segment.reader().path().to_owned();
+    drop(segment);
+    bench.fleet.machines[1].kill();
+    let bytes = bench.fleet.machines[1].host.fs().live_bytes(&path).unwrap().len() as u64;
+    bench.spoil(1, &path, 0..bytes);
+    bench.fleet.machines[1].start();
+    bench.pass(LOST_AFTER + REPAIRED * 2);
+    assert_eq!((broken(&bench, 1), aside(&bench, 1)), ([0, 0], [1, 0]));
+    bench.fleet.machines[other].start();
+    bench.pass(LOST_AFTER + REPAIRED * 2);
+    assert_eq!(aside(&bench, 1), [0, 1], "it is back and has walked");
+    assert!(is_complete(&bench, 0));
+}
+
 #[test]
 fn files_of_as_many_stores_as_copies_are_told_of_for_ever() {
     let mut bench = Bench::new(35, 3, 2);

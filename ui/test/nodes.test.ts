@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { damage, inOrder, overall, pageOf, seen, troubles } from "../src/nodes/health.ts";
+import { damage, inOrder, madeGood, overall, pageOf, seen, troubles } from "../src/nodes/health.ts";
 import { askedNode, type ClusterFacts, isEmpty, type NodeFacts } from "../src/state/cluster.ts";
 
 const node = (id: string, more: Partial<NodeFacts> = {}): NodeFacts => ({
@@ -106,6 +106,10 @@ describe("what is wrong with a node", () => {
     const words = [{}, { state: "silent" }, { member: "suspect" as const }, { member: "down" as const, state: "down" }];
     expect(words.map((given) => seen(node("n", given)))).toEqual(["ready", "silent", "suspect", "down"]);
     expect(damage(node("n", { damaged: ["x"], segments_with_damaged_blocks: 2 }))).toBe(3);
+    expect(madeGood(node("n"))).toBeUndefined();
+    expect(madeGood(node("n", { damaged_made_good: ["x"], segments_made_good: ["y", "z"] }))).toBe(
+      "Its answers are whole: other stores keep all records of 1 damaged file, which may be deleted; and all records of the damaged blocks of 2 segments, not to be deleted: “bucksaw verify --repair” saves what is sound of it.",
+    );
   });
 });
 

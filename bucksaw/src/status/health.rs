@@ -137,6 +137,14 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
             "could not read {notes} of batch keys: a retry of such a batch may be stored as new records; check its disk"
         ));
     }
+    let made_good = node.get("segments_made_good").and_then(Value::as_array).map_or(0, Vec::len);
+    if made_good > 0 {
+        let (segments, them) = (plural(made_good, "segment"), if made_good == 1 { "it" } else { "them" });
+        troubles.push(format!(
+            "has {segments} with damaged blocks whose records are all kept by other stores: do not delete {them}, other \
+             blocks may be sound; stop the node, and 'bucksaw verify --repair' saves these"
+        ));
+    }
     if node.get("segments_rebuilt").and_then(Value::as_u64).is_some_and(|segments| segments > 0) {
         troubles.push("has files with damage that was rebuilt, and no record is missing: check its disk".to_owned());
     }
@@ -195,7 +203,8 @@ mod tests {
                     {"id": "c", "member": "alive", "state": "silent", "twin": "h:2"},
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
-                        "segments_rebuilt": 2, "damaged_keys": 3, "damaged_made_good": ["y"]},
+                        "segments_rebuilt": 2, "damaged_keys": 3, "damaged_made_good": ["y"],
+                        "segments_made_good": ["shelf/z.seg"]},
                     {"id": "g", "state": "halted", "halted": "no file descriptor is left"},
                     {"id": "f", "state": "ready", "apart": "speaks version 1.9",
                         "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_left_seconds": 86_388},
@@ -205,7 +214,7 @@ mod tests {
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "7 nodes, 18 things to see to:",
+                "7 nodes, 19 things to see to:",
                 "- 1 of 3 stores is there: until 2 more come, nothing is gathered, and records stay where they were taken in \
                  and are found there",
                 "- a (a:1) is down since T: what it alone holds is missing from answers",
@@ -220,6 +229,8 @@ mod tests {
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",
                 "- e could not read 3 notes of batch keys: a retry of such a batch may be stored as new records; check its disk",
+                "- e has 1 segment with damaged blocks whose records are all kept by other stores: do not delete it, \
+                 other blocks may be sound; stop the node, and 'bucksaw verify --repair' saves these",
                 "- e has files with damage that was rebuilt, and no record is missing: check its disk",
                 "- g accepts nothing: no file descriptor is left",
                 "- f speaks version 1.9",

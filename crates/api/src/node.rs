@@ -181,7 +181,6 @@ fn describe(app: &App) -> Value {
     let segments = shelf.segments();
     let sum = |of: fn(&bucksaw_store::Stored) -> u64| segments.iter().map(|segment| of(segment)).sum::<u64>();
     let span = |at: Option<bucksaw_record::Id>| moment(at.map(bucksaw_record::Id::at));
-    let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
     let halt = queue.halt();
     let state = match (app.is_ready(), &halt) {
         (false, _) => "stopping",
@@ -218,7 +217,8 @@ fn describe(app: &App) -> Value {
         "memory_limit_bytes": info.memory_limit_bytes,
         "damaged": app.engine.damaged(),
         "damaged_made_good": app.engine.made_good(),
-        "segments_with_damaged_blocks": broken,
+        "segments_with_damaged_blocks": app.engine.segments_with_damaged_blocks(),
+        "segments_made_good": app.engine.blocks_made_good(),
         "segments_rebuilt": segments.iter().filter(|segment| segment.is_mended()).count(),
     });
     let damaged_keys = queue.damaged_keys();

@@ -198,6 +198,26 @@ impl Engine {
         self.set_aside(true).collect()
     }
 
+    /// The names of segments that have damaged blocks, the records of which other stores keep: answers are whole without
+    /// these blocks.
+    #[must_use]
+    pub fn blocks_made_good(&self) -> Vec<PathBuf> {
+        self.broken_segments(true).collect()
+    }
+
+    /// How many segments have damaged blocks that were not made good.
+    #[must_use]
+    pub fn segments_with_damaged_blocks(&self) -> usize {
+        self.broken_segments(false).count()
+    }
+
+    fn broken_segments(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
+        let segments = self.shelf.segments();
+        let broken: Vec<_> = segments.iter().filter_map(|segment| segment.damage()).collect();
+        let wanted = broken.into_iter().filter(move |broken| broken.is_made_good() == made_good);
+        wanted.map(|broken| PathBuf::from("shelf").join(broken.name))
+    }
+
     fn set_aside(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
         let files = self.shelf.set_aside().into_iter().filter(move |file| file.is_made_good() == made_good);
         files.map(|file| PathBuf::from("shelf").join(file.name))

@@ -154,11 +154,13 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
         let before = stats.segments_read;
         if wants(segment.reach()) {
             let streams: Vec<bool> = footer.streams.iter().map(|labels| may_match(request, plan, labels)).collect();
+            // As it is now: of what is made good while the answer is on its way, another node's part may be older.
+            let made_good = segment.blocks_made_good();
             for (block, entry) in footer.blocks.iter().enumerate() {
                 let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
                 take(
                     Unit::Block(BlockUnit { segment: Arc::clone(segment), block, opened: Arc::clone(&engine.opened) }),
-                    stream && wants(&entry.reach),
+                    stream && wants(&entry.reach) && !made_good.contains(&block),
                     &mut units,
                     stats,
                 );

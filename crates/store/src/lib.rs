@@ -10,6 +10,7 @@
 //! | `*.tmp` | being written; of no meaning after a restart | renamed, or removed |
 //! | `*.seg` | sealed, synced, immutable | merged into others and removed; `trash/` by retention; `damaged` |
 //! | `*.damaged` | its footer cannot be read; kept for a person to look at, told of in answers for its span | nothing |
+//! | `*.proof` | what other stores told about a damaged file, or about damaged blocks of a segment | removed when the file has gone |
 //! | `trash/*` | past its retention | removed after a while, or earlier, the oldest first, when the disk is nearly full |
 //!
 //! In a cluster it takes from the queues of all nodes, and has what it makes kept by other stores, too, before the queues let
@@ -26,7 +27,7 @@
 //! Invariant: a queue is told to commit only when what was made of its segments is durable, name and all, and shown, on as
 //! many stores as keep copies.
 //! Invariant: what a merge read is removed only when all that the merge made is durable and shown.
-//! Invariant: nothing damaged is ever removed.
+//! Invariant: nothing damaged is ever removed, but what is past its retention and whose damaged records other stores keep.
 
 mod aside;
 mod clock_guard;

@@ -77,9 +77,10 @@ impl Metrics {
             "1 while retention by age is suspended, because the wall clock jumped forward",
             all.retention_suspended,
         );
-        let damaged = "Files set aside that were not made good, and segments with damaged blocks";
+        let damaged = "Files set aside, and segments with damaged blocks, that were not made good";
         store.register("damaged", damaged, all.damaged);
-        let made_good = "Files set aside whose records are all kept by other stores: they may be deleted";
+        let made_good =
+            "Files set aside, and segments with damaged blocks, whose missing records are all kept by other stores";
         store.register("damaged_made_good", made_good, all.damaged_made_good);
         store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.mended);
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);

@@ -21,7 +21,7 @@ use crate::debt::Debt;
 use crate::foreground::Foreground;
 use crate::metrics::Metrics;
 use crate::name;
-use crate::repair::proof::PROOF;
+use crate::repair::kept::{DRAFTS, OF_BLOCKS, OF_FILE};
 use crate::room::Batch;
 use crate::shelf::{Errors, Shelf, lock};
 use crate::stored::{Broken, Stored};
@@ -78,17 +78,22 @@ impl Shelf {
                 "seg" => {
                     let file = shelf.doors.fs.open(&path).map_err(OpenError::io(&path))?;
                     match Reader::open(file, &path) {
-                        Ok(reader) => segments.push(Arc::new(Stored::new(reader))),
+                        Ok(reader) => {
+                            let stored = Stored::new(reader);
+                            shelf.recall(&stored);
+                            segments.push(Arc::new(stored));
+                        }
                         Err(newer @ ReadError::Version { .. }) => return Err(OpenError::Newer(newer)),
                         Err(ReadError::Io { source, .. }) => return Err(OpenError::io(&path)(source)),
                         Err(damaged) => shelf.put_aside(&path, low, high, &damaged),
                     }
                 }
                 DAMAGED | SAVED => {
-                    let proof = shelf.read_proof(&path);
-                    lock(&shelf.set_aside).push(Broken { proof, ..Broken::new(file_name.clone(), low, high) });
+                    let proof = shelf.proof_of(&path);
+                    lock(&shelf.set_aside).push(Broken::file(file_name.clone(), low, high, proof));
                 }
-                proof if proof.ends_with(PROOF) => shelf.drop_stale_proof(&path),
+                proof if proof.ends_with(OF_FILE) || proof == OF_BLOCKS => shelf.drop_stale(&path),
+                draft if DRAFTS.iter().any(|end| draft.ends_with(end)) => shelf.discard(&path),
                 _ => {}
             }
         }
@@ -121,7 +126,8 @@ impl Shelf {
             warn!(path = %path.display(), %error, "cannot rename a damaged segment");
         }
         let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        lock(&self.set_aside).push(Broken::new(name, low, high));
+        let proof = self.proof_before(&target);
+        lock(&self.set_aside).push(Broken::file(name, low, high, proof));
     }
 
     /// Finishes merges: when all that one made is there, what is left of its inputs goes; when not all of it is there but

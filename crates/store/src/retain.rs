@@ -92,13 +92,14 @@ impl Shelf {
     fn expire(&self, segment: &Stored, queue: &Queue) -> bool {
         queue.forget(&segment.footer().sources);
         let path = segment.reader().path();
-        // What is damaged is kept for a person to look at, and out of the way.
-        let done = match segment.broken_blocks() {
-            0 => self.throw_away(segment),
-            _ => self.doors.fs.rename(path, &path.with_extension("damaged")),
+        // What is damaged is kept for a person to look at, and out of the way; what was made good other stores keep.
+        let done = match segment.damage().filter(|broken| !broken.is_made_good()) {
+            None => self.throw_away(segment),
+            Some(_) => self.doors.fs.rename(path, &path.with_extension("damaged")),
         };
         match &done {
             Ok(()) => {
+                self.drop_kept(segment);
                 self.replace(&[], &[segment.id()]);
                 self.metrics.expired_segments.inc();
                 self.metrics.expired_bytes.inc_by(segment.file_bytes());

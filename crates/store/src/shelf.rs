@@ -165,6 +165,15 @@ impl Shelf {
         lock(&self.set_aside).clone()
     }
 
+    /// All that answers have to do without: files that were set aside, and damaged blocks of segments. What was made good is
+    /// among it.
+    #[must_use]
+    pub fn damage(&self) -> Vec<Broken> {
+        let mut damage = self.set_aside();
+        damage.extend(self.segments().iter().filter_map(|segment| segment.damage()));
+        damage
+    }
+
     /// Bytes of all segment files.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
@@ -276,11 +285,10 @@ impl Shelf {
         self.metrics.segments.set(gauge(segments.len() as u64));
         self.metrics.stored_bytes.set(gauge(segments.iter().map(|segment| segment.file_bytes()).sum()));
         self.metrics.text_bytes.set(gauge(segments.iter().map(|segment| segment.reach().text_bytes).sum()));
-        let broken = segments.iter().filter(|segment| segment.broken_blocks() > 0).count();
         let mended = segments.iter().filter(|segment| segment.is_mended()).count();
         self.metrics.mended.set(gauge(mended as u64));
-        let (good, open): (Vec<Broken>, Vec<Broken>) = self.set_aside().into_iter().partition(Broken::is_made_good);
-        self.metrics.damaged.set(gauge((broken + open.len()) as u64));
+        let (good, open): (Vec<Broken>, Vec<Broken>) = self.damage().into_iter().partition(Broken::is_made_good);
+        self.metrics.damaged.set(gauge(open.len() as u64));
         self.metrics.damaged_made_good.set(gauge(good.len() as u64));
     }
 }

@@ -1,14 +1,15 @@
 //! A segment on the shelf, shared with those who read it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::shelf::{BlockEntry, Footer, Reader, SearchForm};
-use bucksaw_segment::{Block, Codec, Damage, Reach, ReadError, Rows};
-use tracing::{error, warn};
+use bucksaw_segment::{Block, Codec, Reach, ReadError, Rows};
+use tracing::{error, info, warn};
 
+use crate::repair::kept::Kept;
 use crate::repair::proof::Proof;
 
 /// An immutable segment. Stays readable while somebody holds it, also when its file is removed.
@@ -17,31 +18,34 @@ pub struct Stored {
     reader: Reader,
     reach: Reach,
     newest_source: Option<Id>,
-    /// Blocks that were found damaged, with what was wrong.
-    broken: Mutex<BTreeMap<usize, Damage>>,
+    /// Blocks that were found damaged. Held for moments only, and with no other lock.
+    broken: Mutex<Kept>,
     /// How many of [`Reader::mended`] were logged.
     logged: AtomicUsize,
 }
 
-/// A file that answers have to do without.
+/// What answers have to do without: a file that was set aside, or damaged blocks of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The file's name in the shelf's directory.
     pub name: String,
-    /// The time of its first record.
+    /// The time of the first record that is missing.
     pub low: Millis,
-    /// The time of its last record.
+    /// The time of the last one.
     pub high: Millis,
-    /// What is known of its records.
+    /// The blocks of a segment that is in use; empty when all of the file is missing.
+    pub(crate) blocks: BTreeSet<usize>,
+    /// What is known of the records.
     pub(crate) proof: Proof,
 }
 
 impl Broken {
-    pub(crate) fn new(name: String, low: Millis, high: Millis) -> Self {
-        Self { name, low, high, proof: Proof::default() }
+    /// A file that was set aside.
+    pub(crate) fn file(name: String, low: Millis, high: Millis, proof: Proof) -> Self {
+        Self { name, low, high, blocks: BTreeSet::new(), proof }
     }
 
-    /// Whether every record of it is kept by other stores, so that answers are whole without it, and it may be deleted.
+    /// Whether every record that is missing is kept by other stores, so that answers are whole without them.
     #[must_use]
     pub fn is_made_good(&self) -> bool {
         self.proof.is_good()
@@ -135,9 +139,60 @@ impl Stored {
         self.noted(block, self.reader.packed_block(block).map(drop))
     }
 
+    fn broken(&self) -> MutexGuard<'_, Kept> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether a block was found damaged.
     pub(crate) fn is_broken(&self, block: usize) -> bool {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&block)
+        self.broken().has(block)
+    }
+
+    /// Damaged blocks of which other stores are proven to keep all records: answers pass over them.
+    #[must_use]
+    pub fn blocks_made_good(&self) -> BTreeSet<usize> {
+        self.broken().made_good.clone()
+    }
+
+    /// What answers have to do without: the damaged blocks that were not made good, or all when all of them were. `None` where
+    /// no block was found damaged.
+    #[must_use]
+    pub fn damage(&self) -> Option<Broken> {
+        let broken = self.broken();
+        let (blocks, proof) = match broken.blocks.is_empty() {
+            true => (broken.made_good.clone(), Proof::good()),
+            false => (broken.blocks.clone(), broken.proof.clone()),
+        };
+        drop(broken);
+        let reaches = || blocks.iter().filter_map(|block| Some(&self.footer().blocks.get(*block)?.reach));
+        let (low, high) = (reaches().map(|reach| reach.low).min()?, reaches().map(|reach| reach.high).max()?);
+        let name = self.reader.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Some(Broken { name, low: low.at(), high: high.at(), blocks, proof })
+    }
+
+    /// Takes back what was known of its blocks before a restart. Those that can be read now, because the file was mended or
+    /// replaced, are not damaged.
+    pub(crate) fn recall(&self, mut kept: Kept) {
+        let blocks = self.footer().blocks.len();
+        kept.retain(|block| block < blocks && self.reader.block(block).is_err());
+        let path = self.reader.path().display();
+        if !kept.blocks.is_empty() {
+            error!(%path, blocks = ?kept.blocks, "blocks are damaged: answers over their time are partial");
+        } else if !kept.made_good.is_empty() {
+            info!(%path, blocks = ?kept.made_good, "blocks are damaged, and other stores keep all their records");
+        }
+        *self.broken() = kept;
+    }
+
+    /// What would be kept of its blocks with what is known now of some; `None` when more are damaged.
+    pub(crate) fn with(&self, known: &Broken) -> Option<Kept> {
+        let mut kept = self.broken().clone();
+        kept.learn(&known.blocks, &known.proof).then_some(kept)
+    }
+
+    /// Takes in what is known now of some blocks, unless more are damaged.
+    pub(crate) fn learn(&self, known: &Broken) {
+        self.broken().learn(&known.blocks, &known.proof);
     }
 
     /// Since when its records lie on shelves, about: when it was gathered, or what was merged last into it was.
@@ -178,17 +233,16 @@ impl Stored {
     }
 
     fn note(&self, block: usize, error: &ReadError) {
-        if let ReadError::Damaged { damage, path } = error {
-            let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-            if broken.insert(block, damage.clone()).is_none() {
-                error!(path = %path.display(), %damage, "a block is damaged: answers over its time are partial");
-            }
+        if let ReadError::Damaged { damage, path } = error
+            && self.broken().add(block)
+        {
+            error!(path = %path.display(), %damage, "a block is damaged: answers over its time are partial");
         }
     }
 
     /// How many blocks were found damaged so far.
     #[must_use]
     pub fn broken_blocks(&self) -> usize {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.broken().len()
     }
 }

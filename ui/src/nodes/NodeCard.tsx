@@ -3,7 +3,7 @@ import { bytes, compact, count, plural, share } from "../lib/numbers.ts";
 import { duration, full, short } from "../lib/times.ts";
 import type { NodeFacts } from "../state/cluster.ts";
 import { compared } from "./copies.ts";
-import { damage, pageOf, seen, troubles } from "./health.ts";
+import { damage, madeGood, pageOf, seen, troubles } from "./health.ts";
 import { gauge, type History, lastOf, rate } from "./history.ts";
 import styles from "./NodesPage.module.css";
 
@@ -160,14 +160,8 @@ function Compared({ node, utc }: { node: NodeFacts; utc: boolean }) {
 
 function Damage({ node }: { node: NodeFacts }) {
   if (node.damaged === undefined) return undefined;
-  const good = node.damaged_made_good?.length ?? 0;
   if (damage(node) === 0) {
-    if (good === 0) return <p className={styles.whole}>Nothing is damaged: its answers are whole.</p>;
-    return (
-      <p className={styles.whole}>
-        Its answers are whole: other stores keep all records of {plural(good, "damaged file")}, which may be deleted.
-      </p>
-    );
+    return <p className={styles.whole}>{madeGood(node) ?? "Nothing is damaged: its answers are whole."}</p>;
   }
   const broken = node.segments_with_damaged_blocks ?? 0;
   return (

@@ -99,6 +99,19 @@ export function damage(node: NodeFacts): number {
   return (node.damaged?.length ?? 0) + (node.segments_with_damaged_blocks ?? 0);
 }
 
+/** What is damaged and missing from no answer, because other stores keep it, too. */
+export function madeGood(node: NodeFacts): string | undefined {
+  const files = node.damaged_made_good?.length ?? 0;
+  const segments = node.segments_made_good?.length ?? 0;
+  const kept = [
+    files > 0 ? `all records of ${plural(files, "damaged file")}, which may be deleted` : undefined,
+    segments > 0
+      ? `all records of the damaged blocks of ${plural(segments, "segment")}, not to be deleted: “bucksaw verify --repair” saves what is sound of it`
+      : undefined,
+  ].filter((text) => text !== undefined);
+  return kept.length === 0 ? undefined : `Its answers are whole: other stores keep ${kept.join("; and ")}.`;
+}
+
 /** Who is in trouble comes first, then the node that was asked; who has left comes last. */
 export function inOrder(cluster: ClusterFacts): NodeFacts[] {
   const rank = (node: NodeFacts) => {

@@ -46,6 +46,8 @@ export interface NodeFacts {
   /** Notes of idempotency keys that could not be read. */
   damaged_keys?: number;
   segments_with_damaged_blocks?: number;
+  /** Segments whose damaged blocks hold nothing that other stores do not keep, too. */
+  segments_made_good?: string[];
   /** How a store gets on with restoring copies that are missing. Missing where each record is kept once. */
   repair?: RepairFacts;
 }

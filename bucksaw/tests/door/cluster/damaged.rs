@@ -1,10 +1,14 @@
-//! A segment of a store is damaged beyond reading, and the others have all that was in it.
+//! A segment of a store, or a block of one, is damaged beyond reading, and the others have all that was in it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bucksaw_faults::Random;
+use serde_json::Value;
 
 use super::{start, status};
-use crate::node::Node;
+use crate::node::{Node, bucksaw};
 use crate::wait::wait_until;
 
 const LINES: u64 = 500;
@@ -60,5 +64,112 @@ fn answers_are_whole_again_when_a_damaged_file_was_made_good() {
     nodes[at].restart();
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged_made_good"), 0);
     assert!(files(&nodes[at], "proof").is_empty());
+    wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
+}
+
+/// Spoils two pages of the first block of a file, and the record behind the block by which one could be rebuilt.
+fn spoil_two_pages(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let record = bytes.windows(4).position(|window| window == b"BSWR").unwrap();
+    let block = 32..record;
+    assert!(block.len() > 4 * 4_096, "{} bytes", block.len());
+    let pages = [block.start + 4_096..block.start + 8_192, block.end - 8_192..block.end - 4_096, record..record + 8];
+    pages.into_iter().flatten().for_each(|at| bytes[at] ^= 0x55);
+    fs::write(file, bytes).unwrap();
+}
+
+/// Lines that cannot be packed into a page or two.
+fn noise() -> String {
+    let mut random = Random::new(7);
+    let line = |line| {
+        let words: Vec<String> = (0..8).map(|_| format!("{:016x}", random.next_u64())).collect();
+        format!("line {line} {}\n", words.concat())
+    };
+    (0..LINES).map(line).collect()
+}
+
+/// What a node says of itself.
+fn own(node: &Node) -> Value {
+    let cluster = node.get("/api/v1/cluster").expect(200).json();
+    let nodes = cluster["nodes"].as_array().unwrap();
+    nodes.iter().find(|node| node["id"] == cluster["asked"]).unwrap().clone()
+}
+
+/// Some nodes with two copies of 500 lines, of which the one at the index that is given back has a damaged block.
+fn with_a_damaged_block(size: usize) -> (Vec<Node>, usize, PathBuf) {
+    let mut nodes = start(size);
+    nodes[0].post("/api/v1/ingest?durability=bulk", &[], noise().as_bytes()).expect(200);
+    nodes.iter().for_each(Node::wait_stored);
+    let at = nodes.iter().rposition(|node| !files(node, "seg").is_empty()).unwrap();
+    nodes[at].kill();
+    let size = |file: &PathBuf| fs::metadata(file).unwrap().len();
+    let file = files(&nodes[at], "seg").into_iter().max_by_key(size).unwrap();
+    spoil_two_pages(&file);
+    nodes[at].restart();
+    (nodes, at, file)
+}
+
+#[test]
+fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
+    let (mut nodes, at, file) = with_a_damaged_block(3);
+    assert_eq!(counted(&nodes[at]), (LINES, true), "it is not known yet whether all was in the others");
+    assert_eq!(own(&nodes[at])["segments_with_damaged_blocks"], 1);
+    wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_made_good") == 1);
+    assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
+    let name = format!("shelf/{}", file.file_name().unwrap().to_string_lossy());
+    let told = "1 segment with damaged blocks whose records are all kept by other stores: do not delete it";
+    for node in &nodes {
+        wait_until("answers are whole", || counted(node) == (LINES, false));
+        wait_until("status says so", || status(node).iter().any(|line| line.contains(told)));
+    }
+    // It is remembered.
+    nodes[at].restart();
+    let facts = own(&nodes[at]);
+    assert_eq!(facts["segments_made_good"], serde_json::json!([name]));
+    assert_eq!(
+        (&facts["segments_with_damaged_blocks"], metric(&nodes[at], "bucksaw_store_damaged_made_good")),
+        (&0.into(), 1)
+    );
+    for node in &nodes {
+        wait_until("answers are whole", || counted(node) == (LINES, false));
+        let found = node.get("/api/v1/query?from=30d&q=line&limit=1000").expect(200).objects();
+        assert_eq!((found.len() as u64, &found[LINES as usize]["stats"]["partial"]), (LINES + 1, &false.into()));
+        for call in ["histogram", "fields"] {
+            let stats = node.get(&format!("/api/v1/{call}?from=30d&q=line")).expect(200).json()["stats"].clone();
+            assert_eq!(stats["partial"], false, "{call}: {stats}");
+        }
+    }
+    // What `status` says to do leaves nothing of it: the file that is set aside is made good as a whole, and may be deleted.
+    assert!(nodes[at].terminate().success());
+    bucksaw(["verify".as_ref(), nodes[at].dir(), "--repair".as_ref()]).output().unwrap();
+    assert!(!file.exists() && !files(&nodes[at], "damaged").is_empty());
+    nodes[at].restart();
+    wait_until("the file is made good", || own(&nodes[at])["damaged_made_good"].as_array().unwrap().len() == 1);
+    wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
+    assert_eq!(own(&nodes[at])["segments_made_good"], serde_json::json!([]));
+    nodes[at].kill();
+    files(&nodes[at], "damaged").iter().for_each(|file| fs::remove_file(file).unwrap());
+    nodes[at].restart();
+    assert_eq!((files(&nodes[at], "proof"), metric(&nodes[at], "bucksaw_store_damaged_made_good")), (Vec::new(), 0));
+    wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
+}
+
+#[test]
+fn a_damaged_block_counts_while_the_store_with_the_other_copy_is_gone() {
+    let (mut nodes, at, _) = with_a_damaged_block(3);
+    // Of the two others, the one that has the lines.
+    let other = (0..3).rposition(|other| other != at && !files(&nodes[other], "seg").is_empty()).unwrap();
+    nodes[other].kill();
+    // Passes are asked for from ten seconds after the start on, every two seconds.
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        assert!(counted(&nodes[at]).1);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 1);
+    // The first one joins no other.
+    let join = nodes[at].address("cluster").to_owned();
+    nodes[other].restart_with(&["--replication-factor", "2", "--join", &join]);
+    wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_made_good") == 1);
     wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
 }

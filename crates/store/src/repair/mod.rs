@@ -31,7 +31,8 @@
 //! of those that are lost this store can do without, if nothing was missing copies; what all stores say of that together
 //! decides whether answers can.
 //!
-//! Files of this store that were set aside as damaged are made good in the same way: see `proof.rs`.
+//! Files of this store that were set aside as damaged, and damaged blocks of its segments, are made good in the same way: see
+//! `proof.rs`.
 //!
 //! What it does not do: nothing at rest is moved for balance, and copies that are too many stay.
 
@@ -40,6 +41,7 @@ mod config;
 mod decide;
 mod extract;
 mod ids;
+pub(crate) mod kept;
 mod legs;
 mod look;
 mod pace;

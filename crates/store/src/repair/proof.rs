@@ -1,18 +1,19 @@
-//! That every record of a damaged file is kept elsewhere.
+//! That every record of what is damaged is kept elsewhere: of a file that was set aside, or of damaged blocks of a segment.
 //!
-//! What was in a file whose footer cannot be read is not known. But of each of its records there were as many copies as
-//! promised, on as many stores. So when fewer stores than copies have damage of its time, one copy at least is on a store that
-//! can read it. That store walks over it, sees that this one does not hold it, and has it copied. Therefore the file is *made
-//! good* when
+//! What was in a file whose footer cannot be read is not known, and neither is what was in a block. But of each of its records
+//! there were as many copies as promised, on as many stores. So when fewer stores than copies have damage of its time, one copy
+//! at least is on a store that can read it. That store walks over it, sees that this one does not hold it, and has it copied.
+//! Therefore what is damaged is *made good* when
 //!
-//! - a pass of each store that is known, this one among them, began after the file was set aside, and ended with nothing left
+//! - a pass of each store that is known, this one among them, began after the damage was known, and ended with nothing left
 //!   that has too few copies (`store/walked`), and
 //! - fewer of them than there are copies told of damage of that time, this one included.
 //!
-//! A store that is gone and has not told so may have had the only other copy. Then the file is not made good until that store is
-//! back and has walked, also when it is forgotten meanwhile: what the stores told is kept beside the file (`….damaged.proof`).
-//! What they told stays true: whatever is lost later is lost of records that had all their copies outside of the file. The proof is
-//! void when the file has another size, or the number of copies is another.
+//! A pass that was under way when a block was found damaged may have counted the block as a copy, so it proves nothing.
+//!
+//! A store that is gone and has not told so may have had the only other copy. Then nothing is made good until that store is
+//! back and has walked, also when it is forgotten meanwhile: what the stores told is kept beside the file ([`super::kept`]).
+//! What they told stays true: whatever is lost later is lost of records that had all their copies outside of what is damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::walked::Told;
 
-/// How the name of the file goes on, after that of the segment.
-pub(crate) const PROOF: &str = "damaged.proof";
-
-/// The format of the file, and the only one that is read.
-const FORMAT: u32 = 1;
-
-/// What is known about one damaged file.
+/// What is known about one damaged file, or about the damaged blocks of one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proof {
     witnesses: BTreeMap<Id, Witness>,
@@ -43,48 +38,47 @@ struct Witness {
     is_damaged: bool,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Written {
-    format: u32,
-    file_bytes: u64,
-    copies: usize,
-    is_good: bool,
-    stores: Vec<WrittenStore>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct WrittenStore {
+/// A store as a file names it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WrittenStore {
     node: String,
     has_walked: bool,
     is_damaged: bool,
 }
 
 impl Proof {
-    /// Reads what was kept beside a file of this size; `None` when that proves nothing any more.
-    pub(crate) fn parse(bytes: &[u8], file_bytes: u64, copies: usize) -> Option<Self> {
-        let written: Written = serde_json::from_slice(bytes).ok()?;
-        if (written.format, written.file_bytes, written.copies) != (FORMAT, file_bytes, copies) {
-            return None;
-        }
+    /// One that holds for ever.
+    pub(crate) fn good() -> Self {
+        Self { is_good: true, ..Self::default() }
+    }
+
+    /// Takes back what [`Self::written`] gave; `None` where a store has no id.
+    pub(crate) fn read(stores: Vec<WrittenStore>, is_good: bool) -> Option<Self> {
         let witness = |store: WrittenStore| {
             let WrittenStore { node, has_walked, is_damaged } = store;
             Some((node.parse().ok()?, Witness { ticket: None, has_walked, is_damaged }))
         };
-        let witnesses = written.stores.into_iter().map(witness).collect::<Option<_>>()?;
-        Some(Self { witnesses, is_good: written.is_good })
+        let witnesses = stores.into_iter().map(witness).collect::<Option<_>>()?;
+        Some(Self { witnesses, is_good })
     }
 
-    /// What is kept beside the file.
-    pub(crate) fn encode(&self, file_bytes: u64, copies: usize) -> Vec<u8> {
+    /// What the stores told. Passes that are waited for are numbered since a start, and are left out.
+    pub(crate) fn written(&self) -> Vec<WrittenStore> {
         let store = |(node, witness): (&Id, &Witness)| WrittenStore {
             node: node.to_string(),
             has_walked: witness.has_walked,
             is_damaged: witness.is_damaged,
         };
-        let stores = self.witnesses.iter().map(store).collect();
-        let written = Written { format: FORMAT, file_bytes, copies, is_good: self.is_good, stores };
-        // Writing to memory cannot fail.
-        serde_json::to_vec(&written).unwrap_or_default()
+        self.witnesses.iter().map(store).collect()
+    }
+
+    /// The same stores, none of which has walked: more is damaged than was known when they did. A store that was forgotten
+    /// since stays among them.
+    pub(crate) fn anew(&self) -> Self {
+        let again = |(node, witness): (&Id, &Witness)| {
+            (*node, Witness { is_damaged: witness.is_damaged, ..Witness::default() })
+        };
+        Self { witnesses: self.witnesses.iter().map(again).collect(), is_good: false }
     }
 
     /// Whether all its records are kept elsewhere.
@@ -219,15 +213,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_kept_for_this_file_and_these_copies() {
+    fn a_proof_that_begins_anew_has_the_same_stores() {
         let mut proof = proof();
-        walk(&mut proof, 0..2);
-        let kept = |proof: &Proof, bytes, copies| Proof::parse(&proof.encode(100, 2), bytes, copies);
-        let mut read = kept(&proof, 100, 2).unwrap();
-        assert!(!is_good(&mut read, 2), "a store that was forgotten since has not told it");
-        walk(&mut read, 2..3);
-        assert!(is_good(&mut read, 2));
-        assert!(kept(&read, 100, 2).unwrap().is_good());
-        assert_eq!((kept(&read, 101, 2), kept(&read, 100, 3), Proof::parse(b"{", 100, 2)), (None, None, None));
+        walk(&mut proof, 0..3);
+        assert!(is_good(&mut proof, 2));
+        let mut again = proof.anew();
+        assert!(!again.is_good() && again.wanted(node(1)).is_none());
+        // Store 2 was forgotten, and is not asked any more.
+        again.meet(&(0..2).map(node).collect());
+        walk(&mut again, 0..2);
+        assert!(!is_good(&mut again, 2));
+        walk(&mut again, 2..3);
+        assert!(is_good(&mut again, 2));
+        proof.hear(node(1), Told { damaged: true, ..told(5, 5) });
+        let mut again = proof.anew();
+        walk(&mut again, 0..3);
+        assert!(!is_good(&mut again, 2), "what it told of damage stays true");
     }
 }

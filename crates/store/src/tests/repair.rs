@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::aside::Turns;
+use crate::repair::proof::Proof;
 use crate::repair::{Bounds, Found, Ids, Keeps, Window};
 
 /// A shelf with late records, merged and unmerged segments, and records that are there twice.
@@ -133,6 +134,120 @@ fn damaged_blocks_are_not_held() {
     let left = look(&shelf, Window::ALL, now, false).ids;
     assert_eq!(left.len(), found.ids.len() - entry.reach.records);
     assert_eq!((segment.broken_blocks(), other.broken_blocks()), (1, 1));
+}
+
+/// A shelf that keeps two copies, over the files of another.
+fn opened(machine: &Machine, config: Config) -> Shelf {
+    let doors = machine.shelf.doors.clone();
+    let config = Config { copies: 2, ..config };
+    Shelf::open(doors, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap()
+}
+
+/// Spoils the text of a block, and has it read.
+fn spoilt(machine: &Machine, segment: &Stored, block: usize) {
+    let entry = &segment.footer().blocks[block];
+    let text = entry.at + entry.rows_bytes() + 3..entry.at + entry.packed_bytes() + 1;
+    machine.fs.spoil(segment.reader().path(), text);
+    assert!(segment.block(block).is_err());
+}
+
+/// Has other stores prove that they keep what is damaged.
+fn make_good(shelf: &Shelf) {
+    for broken in shelf.damage() {
+        shelf.keep(&Broken { proof: Proof::good(), ..broken });
+    }
+    assert!(shelf.damage().iter().all(Broken::is_made_good));
+}
+
+fn ended(machine: &Machine, end: &str) -> Vec<String> {
+    machine.shelf_names().into_iter().filter(|name| name.ends_with(end)).collect()
+}
+
+#[test]
+fn a_block_that_was_made_good_is_remembered_as_damaged() {
+    let (machine, _) = filled();
+    let shelf = opened(&machine, config());
+    let at = shelf.segments().iter().position(|segment| segment.footer().blocks.len() > 2).unwrap();
+    let segment = Arc::clone(&shelf.segments()[at]);
+    let sound = machine.fs.live_bytes(segment.reader().path()).unwrap();
+    spoilt(&machine, &segment, 0);
+    let block = &segment.footer().blocks[0].reach;
+    let damage = segment.damage().unwrap();
+    assert_eq!((damage.low, damage.high), (block.low.at(), block.high.at()), "the time of the block alone");
+    assert!(!damage.is_made_good() && segment.blocks_made_good().is_empty());
+    shelf.report();
+    let told = |shelf: &Shelf| (shelf.metrics.damaged.get(), shelf.metrics.damaged_made_good.get());
+    assert_eq!(told(&shelf), (1, 0));
+    make_good(&shelf);
+    assert_eq!((told(&shelf), segment.blocks_made_good()), ((0, 1), [0].into()));
+
+    let shelf = opened(&machine, config());
+    let left = all(&machine).len() - block.records;
+    assert_eq!(
+        look(&shelf, Window::ALL, later(&machine), false).ids.len(),
+        left,
+        "others were told that it is not held"
+    );
+    assert_eq!((told(&shelf), shelf.segments()[at].blocks_made_good()), ((0, 1), [0].into()));
+    spoilt(&machine, &shelf.segments()[at], 1);
+    assert_eq!(shelf.segments()[at].blocks_made_good(), [0].into());
+    shelf.report();
+    assert_eq!(told(&shelf), (1, 0), "another block is another matter");
+    let damage = shelf.segments()[at].damage().unwrap();
+    spoilt(&machine, &shelf.segments()[at], 2);
+    shelf.keep(&Broken { proof: Proof::good(), ..damage });
+    assert!(
+        shelf.segments()[at].damage().is_some_and(|damage| !damage.is_made_good() && damage.blocks == [1, 2].into())
+    );
+
+    // The number of copies is another.
+    let doors = machine.shelf.doors.clone();
+    let config = Config { copies: 3, ..config() };
+    let three =
+        Shelf::open(doors, Path::new("/d/shelf"), config.clone(), Metrics::new(&mut Registry::default())).unwrap();
+    assert_eq!(three.segments()[at].broken_blocks(), 0);
+    // The file is replaced by a sound one.
+    let path = segment.reader().path();
+    machine.fs.remove(path).unwrap();
+    machine.fs.create(path).unwrap().append(&[&sound]).unwrap();
+    let shelf = opened(&machine, config);
+    assert_eq!((told(&shelf), shelf.segments()[at].damage()), ((0, 0), None));
+    assert_eq!(look(&shelf, Window::ALL, later(&machine), false).ids.len(), all(&machine).len());
+}
+
+#[test]
+fn a_segment_with_damaged_blocks_leaves_as_others_when_they_were_made_good() {
+    for is_good in [true, false] {
+        let (machine, _) = filled();
+        let count = |end| ended(&machine, end).len();
+        let shelf = opened(&machine, config());
+        // That which goes first.
+        let segment = shelf.segments().iter().min_by_key(|segment| segment.reach().high).map(Arc::clone).unwrap();
+        spoilt(&machine, &segment, 0);
+        match is_good {
+            true => make_good(&shelf),
+            false => shelf.damage().iter().for_each(|broken| shelf.keep(broken)),
+        }
+        while shelf.compact(&|| false).unwrap() > 0 {}
+        assert!(shelf.has(segment.id()) && count(".blocks.proof") == 1, "it is not merged");
+        let limit = Some(shelf.file_bytes() - 1);
+        let tight = || opened(&machine, Config { retention_bytes: limit, retention_age: None, ..config() });
+        let shelf = tight();
+        shelf.retain(&machine.queue);
+        assert!(!shelf.has(segment.id()));
+        let name = segment.damage().unwrap().name;
+        let is_trashed = shelf.trashed().iter().any(|file| file.name.ends_with(&name));
+        let left = usize::from(!is_good);
+        assert_eq!((is_trashed, count(".damaged"), count(".blocks.proof")), (is_good, left, left));
+        // What is known of it goes with the file, and what a crash left of it goes at the next start.
+        let aside = segment.reader().path().with_extension("damaged");
+        machine.fs.create(&aside.with_extension("blocks.tmp")).unwrap();
+        assert_eq!((tight().damage().len(), count(".blocks.proof"), count(".tmp")), (left, left, 0));
+        if !is_good {
+            machine.fs.remove(&aside).unwrap();
+            assert_eq!((tight().damage().len(), count(".blocks.proof")), (0, 0));
+        }
+    }
 }
 
 #[test]
