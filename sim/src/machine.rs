@@ -54,7 +54,7 @@ pub(crate) struct Machine {
     pub(crate) edition: Edition,
     starts: u64,
     id: Id,
-    settings: Settings,
+    pub(crate) settings: Settings,
     running: Option<Running>,
     /// The disk as it was when it died once, and whether it died again since.
     backup: Option<(sim::Fs, bool)>,

@@ -372,6 +372,34 @@ fn a_store_that_is_gone_keeps_a_damaged_block_from_being_made_good() {
 }
 
 #[test]
+fn a_damaged_block_is_not_made_good_by_a_store_that_has_let_go_of_its_time() {
+    let mut bench = Bench::new(47, 3, 2);
+    bench.send(30);
+    bench.settle();
+    bench.pass(PERIOD / 4);
+    // The other copy of the oldest records goes for want of room, and is not missed.
+    let oldest = |bench: &Bench| bench.fleet.held(1).into_iter().next().unwrap();
+    let other = (2..=3).find(|at| bench.fleet.held(*at).contains(&oldest(&bench))).unwrap();
+    bench.fleet.machines[other].kill();
+    let bytes = bench.fleet.machines[other].host.fs();
+    let bytes: usize = bytes.paths().iter().filter_map(|path| bytes.live_bytes(path)).map(|bytes| bytes.len()).sum();
+    bench.fleet.machines[other].settings.shelf.retention_bytes = Some(bytes as u64 / 2);
+    bench.fleet.machines[other].start();
+    let is_gone = || !bench.fleet.held(other).contains(&oldest(&bench));
+    assert!(bench.world.run_until(is_gone, PERIOD));
+    bench.pass(REPAIRED);
+    assert!(is_complete(&bench, 0));
+    let (segment, reach) = damaged(&mut bench, 1);
+    assert!(segment.block(0).is_err() && (2..=3).all(|at| !bench.fleet.held(at).contains(&reach.low)));
+    bench.pass(2 * PERIOD);
+    assert_eq!(broken(&bench, 1), [1, 0]);
+    // Blocks that were opened before the damage are forgotten.
+    restart(&mut bench, 1);
+    bench.pass(PERIOD);
+    assert_eq!((broken(&bench, 1), is_complete(&bench, 0)), ([1, 0], false));
+}
+
+#[test]
 fn files_of_as_many_stores_as_copies_are_told_of_for_ever() {
     let mut bench = Bench::new(35, 3, 2);
     bench.send(30);

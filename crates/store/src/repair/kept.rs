@@ -261,7 +261,7 @@ mod tests {
 
     fn walk(proof: &mut Proof, stores: &[u128]) {
         for (begun, store) in [4, 5].into_iter().flat_map(|begun| stores.iter().map(move |store| (begun, *store))) {
-            proof.hear(node(store), Told { boot: 7, begun, clean: begun, damaged: false });
+            proof.hear(node(store), Told { boot: 7, begun, clean: begun, ..Told::default() });
         }
         proof.conclude(node(0), 2);
     }

@@ -7,7 +7,8 @@
 //!
 //! - a pass of each store that is known, this one among them, began after the damage was known, and ended with nothing left
 //!   that has too few copies (`store/walked`), and
-//! - fewer of them than there are copies told of damage of that time, this one included.
+//! - fewer of them than there are copies told of damage of that time, this one included, and
+//! - none of them had let go of records of that time for want of room: these are not missed, so their copies are not restored.
 //!
 //! A pass that was under way when a block was found damaged may have counted the block as a copy, so it proves nothing.
 //!
@@ -151,7 +152,7 @@ mod tests {
     }
 
     fn told(begun: u64, clean: u64) -> Told {
-        Told { boot: 7, begun, clean, damaged: false }
+        Told { boot: 7, begun, clean, ..Told::default() }
     }
 
     /// A file of store 0, of three.
@@ -199,6 +200,23 @@ mod tests {
         proof.hear(node(1), told(5, 5));
         assert!(!is_good(&mut proof, 2), "what both had may have been the same");
         assert!(is_good(&mut proof, 3), "a third one had it, too");
+    }
+
+    #[test]
+    fn a_store_that_let_go_of_that_time_proves_nothing() {
+        let walk = |since_ms: Option<u64>| {
+            let mut proof = proof();
+            for (begun, store) in [4, 5].into_iter().flat_map(|begun| (0..3).map(move |store| (begun, store))) {
+                let answer =
+                    serde_json::json!({"boot": 7, "begun": begun, "clean": begun, "since_ms": since_ms.unwrap_or(0)});
+                let mut answer = answer.as_object().unwrap().clone();
+                answer.retain(|name, _| name != "since_ms" || since_ms.is_some());
+                let told: Told = serde_json::from_value(answer.into()).unwrap();
+                proof.hear(node(store), told.about(Millis(1_000)));
+            }
+            is_good(&mut proof, 2)
+        };
+        assert_eq!([Some(0), Some(1_000), Some(1_001), None].map(walk), [true, true, false, false]);
     }
 
     #[test]

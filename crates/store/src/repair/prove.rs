@@ -34,7 +34,8 @@ impl Repair {
 
     fn walked_told(&self, question: Question) -> Told {
         let told = lock(&self.state).asked(question);
-        Told { damaged: self.linked.shelf.has_damage(question.window()), ..told }
+        let shelf = &self.linked.shelf;
+        Told { damaged: shelf.has_damage(question.window()), since_ms: shelf.keeps().since_ms, ..told }
     }
 
     fn is_due(&self, now: Duration) -> bool {
@@ -78,7 +79,7 @@ impl Repair {
         told.extend(join_all(asked).await);
         for (store, told) in told {
             match told {
-                Ok(told) => open.iter_mut().for_each(|broken| broken.proof.hear(store, told)),
+                Ok(told) => open.iter_mut().for_each(|broken| broken.proof.hear(store, told.about(broken.low))),
                 Err(error) => debug!(%store, %error, "a store does not tell whether it has walked: it is asked again"),
             }
         }

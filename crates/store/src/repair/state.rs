@@ -186,7 +186,7 @@ impl State {
         if question.boot == self.boot && question.begin == self.begun + 1 {
             self.wanted = question.begin;
         }
-        Told { boot: self.boot, begun: self.begun, clean: self.clean, damaged: false }
+        Told { boot: self.boot, begun: self.begun, clean: self.clean, ..Told::default() }
     }
 
     pub(crate) fn hint(&mut self, window: Window) {

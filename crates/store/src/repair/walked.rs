@@ -3,10 +3,11 @@
 //! ```text
 //!   store                                                     store
 //!     ── store/walked {boot, begin, from_ms, to_ms} ──►          begins a pass, if `begin` are not begun
-//!     ◄── {boot, begun, clean, damaged} ────────────────
+//!     ◄── {boot, begun, clean, damaged, since_ms} ──────
 //! ```
 //! Passes are numbered from 1 since the store was started, and `boot` is another one at each start. So who asks knows a pass that
 //! began after its question by its number, and no clock is compared with another.
+//! What a store has let go of for want of room no pass looks for, so about that time its passes say nothing.
 
 use std::io;
 
@@ -49,6 +50,21 @@ pub(crate) struct Told {
     pub(crate) clean: u64,
     /// Whether anything of that time is damaged there, and was not made good.
     pub(crate) damaged: bool,
+    /// Records of an earlier time were let go for want of room. One that does not say so may have let go of any.
+    #[serde(default = "never")]
+    pub(crate) since_ms: u64,
+}
+
+fn never() -> u64 {
+    u64::MAX
+}
+
+impl Told {
+    /// What it says about damage of records that begin at a time.
+    pub(crate) fn about(self, low: Millis) -> Self {
+        let clean = if self.since_ms <= low.0 { self.clean } else { 0 };
+        Self { clean, ..self }
+    }
 }
 
 impl Question {
