@@ -254,6 +254,7 @@ mod tests {
     use super::super::walked::Told;
     use super::*;
     use bucksaw_record::Id;
+    use bucksaw_versions::later;
 
     fn node(number: u128) -> Id {
         Id::from_bits(number)
@@ -276,6 +277,21 @@ mod tests {
 
     fn parse(kept: &Kept, bytes: u64, copies: usize) -> Option<Kept> {
         Kept::parse(&kept.encode(100, 2), bytes, copies)
+    }
+
+    #[test]
+    fn it_is_kept_as_each_version_kept_it() {
+        let files = bucksaw_versions::Kept::new(env!("CARGO_MANIFEST_DIR"), FORMAT);
+        let kept = Kept { proof: proof(&[0, 2]), blocks: [1, 7].into(), made_good: [3].into() };
+        files.check("proof", &kept.encode(70_000, 2));
+        // What waits for a pass is not kept.
+        let kept = parse(&kept, 100, 2);
+        for bytes in files.all("proof") {
+            assert_eq!(Kept::parse(&bytes, 70_000, 2), kept);
+            for seed in 0..20 {
+                assert_eq!(Kept::parse(&later(&bytes, seed).unwrap(), 70_000, 2), kept);
+            }
+        }
     }
 
     #[test]

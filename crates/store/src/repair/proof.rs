@@ -125,30 +125,11 @@ impl Proof {
 #[cfg(test)]
 mod tests {
     use bucksaw_record::{Millis, Producer};
-    use bucksaw_versions::{Kept, later};
 
     use super::*;
 
     fn node(number: u64) -> Id {
         Id::new(Millis(1), Producer::new(number), 0)
-    }
-
-    #[test]
-    fn it_is_kept_as_each_version_kept_it() {
-        let files = Kept::new(env!("CARGO_MANIFEST_DIR"), FORMAT);
-        let mut kept = proof();
-        kept.hear(node(1), told(3, 0));
-        kept.hear(node(1), told(4, 4));
-        kept.hear(node(2), Told { damaged: true, ..told(5, 0) });
-        files.check("proof", &kept.encode(70_000, 2));
-        // What waits for a pass is not kept.
-        kept.witnesses.values_mut().for_each(|witness| witness.ticket = None);
-        for bytes in files.all("proof") {
-            assert_eq!(Proof::parse(&bytes, 70_000, 2), Some(kept.clone()));
-            for seed in 0..20 {
-                assert_eq!(Proof::parse(&later(&bytes, seed).unwrap(), 70_000, 2), Some(kept.clone()));
-            }
-        }
     }
 
     fn told(begun: u64, clean: u64) -> Told {
