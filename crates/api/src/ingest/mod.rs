@@ -159,3 +159,6 @@ fn key_of(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {
         key => Ok(key),
     }
 }
+
+#[cfg(test)]
+mod tests;

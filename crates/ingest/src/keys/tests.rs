@@ -219,6 +219,44 @@ fn a_key_that_an_earlier_run_did_not_sync_is_synced_for_a_retry() {
 }
 
 #[test]
+fn the_notes_of_an_earlier_run_go_only_when_they_are_durable_elsewhere() {
+    // A torn disk may have kept that the first file is gone, and nothing of the second.
+    let torn = (0..40).map(|seed| (sim::Loss::Torn, seed));
+    for (how, seed) in torn.chain([(sim::Loss::All, 0), (sim::Loss::None, 0)]) {
+        let machine = Machine::new();
+        let queue = machine.open();
+        let first = taken(&queue, "a", &["one"]);
+        queue.sync_keys().unwrap();
+        drop(queue);
+        // The first note of the next run begins a file of its own, and no client waits for a sync of it.
+        taken(&machine.open(), "b", &["two"]);
+        let machine = Machine { fs: machine.fs.cut_power(how, seed), ..machine };
+        machine.clock.advance(Duration::from_secs(1));
+        let queue = machine.open();
+        assert_eq!(taken(&queue, "a", &["one"]), first, "{how:?} {seed}");
+        assert_eq!(reused(&queue, "a", &["other"]), 0, "{how:?} {seed}");
+    }
+}
+
+#[test]
+fn a_note_that_was_written_in_part_hides_none_of_those_behind_it() {
+    let machine = Machine::new();
+    let queue = machine.open();
+    let first = taken(&queue, "a", &["one"]);
+    machine.fs.fill(10);
+    let refused = begin(&queue, "b", &["one"], true).2;
+    assert!(matches!(refused, Some(Refusal::Full)), "{refused:?}");
+    machine.fs.set_capacity(None);
+    machine.clock.advance(Duration::from_secs(2));
+    queue.tick();
+    let second = taken(&queue, "c", &["one"]);
+    drop(queue);
+    machine.clock.advance(Duration::from_secs(1));
+    let queue = machine.open();
+    assert_eq!(["a", "c"].map(|key| taken(&queue, key, &["one"])), [first, second]);
+}
+
+#[test]
 fn after_a_failed_sync_all_is_written_again() {
     let machine = Machine::new();
     let queue = machine.open();
