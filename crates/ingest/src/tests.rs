@@ -507,6 +507,21 @@ fn room_for_the_store_is_kept_free_between_two_looks_at_the_disk() {
 }
 
 #[test]
+fn a_full_disk_has_room_again_only_with_an_eighth_of_the_reserve_to_spare() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
+    let is_full = |free_bytes| {
+        machine.fs.fill(free_bytes);
+        queue.tick();
+        queue.is_full()
+    };
+    assert!(!is_full(1 << 20));
+    assert!(is_full((1 << 20) - 1));
+    assert!(is_full((1 << 20) + (1 << 17) - 1), "a state that changed with each record would be of no use");
+    assert!(!is_full((1 << 20) + (1 << 17)));
+}
+
+#[test]
 fn memory_for_unsynced_records_is_bounded() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config { unsynced_bytes_max: 3, ..Config::default() });
@@ -642,6 +657,43 @@ fn of_synced_records_a_power_cut_takes_nothing_so_a_cut_file_is_damaged() {
         let (_, queue, recovery) = damaged(Durability::Durable, |_, _| (), |machine| machine.fs.cut_power(how, seed));
         assert_eq!((recovery.damaged, queue.damaged().len(), lines(&queue).len()), (0, 0, 3));
     }
+}
+
+#[test]
+fn a_damaged_end_of_an_open_segment_is_told_of_unless_the_power_was_cut() {
+    let damaged = |reopen: fn(&sim::Fs) -> sim::Fs| {
+        let machine = Machine::new();
+        let (queue, _) = machine.open(Config::default());
+        ["one", "two"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Durable, line)));
+        queue.commit_group();
+        assert_eq!(files(&machine), ["active"]);
+        let path = Path::new(DIR).join(names(&machine).remove(0));
+        let fs = reopen(&machine.fs);
+        let end = fs.live_bytes(&path).unwrap().len() as u64;
+        assert!(fs.flip_bit(&path, (end - 2) * 8));
+        let machine = Machine::on(fs);
+        let (queue, recovery) = machine.open(Config::default());
+        assert_eq!(lines(&queue), ["one"]);
+        (recovery.damaged, queue.damaged().len(), recovery.torn_bytes > 0)
+    };
+    assert_eq!(damaged(sim::Fs::kill), (1, 1, false), "no killed process leaves this");
+    assert_eq!(damaged(|fs| fs.cut_power(sim::Loss::None, 0)), (0, 0, true));
+}
+
+#[test]
+fn a_sealed_file_of_synced_records_has_the_name_for_it_only_when_it_is_synced() {
+    let (machine, queue, _) = damaged(
+        Durability::Durable,
+        |machine, path| machine.fs.rename(path, &path.with_extension("active")).unwrap(),
+        |machine| {
+            machine.fs.fail_next_syncs(1);
+            machine.fs.clone()
+        },
+    );
+    assert_eq!((files(&machine), lines(&queue).len()), (vec!["active".to_owned()], 3));
+    drop(queue);
+    let (queue, _) = machine.open(Config::default());
+    assert_eq!((files(&machine), lines(&queue).len()), (vec!["pending".to_owned()], 3));
 }
 
 #[test]

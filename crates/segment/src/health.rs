@@ -199,6 +199,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_does_not_read_as_it_was_written_takes_no_place() {
+        let fs = bucksaw_doors::sim::Fs::new();
+        let (draft, target) = (Path::new("x.tmp"), Path::new("x.seg"));
+        fs.create(target).unwrap().append(&[b"before"]).unwrap();
+        let fill = |file: &Arc<dyn File>| file.append(&[b"anew"]).map_err(ReadError::io(draft));
+        put(&fs, draft, target, fill, |_| Ok(false)).unwrap_err();
+        put(&fs, draft, target, fill, |_| Err(ReadError::damaged(draft, 0, "another"))).unwrap_err();
+        assert_eq!((fs.live_bytes(target).unwrap(), fs.live_bytes(draft)), (b"before".to_vec(), None));
+        put(&fs, draft, target, fill, |_| Ok(true)).unwrap();
+        assert_eq!((fs.live_bytes(target).unwrap(), fs.live_bytes(draft)), (b"anew".to_vec(), None));
+    }
+
+    #[test]
     fn losses_add_up() {
         let mut sum = Loss::default();
         assert!(sum.is_none());

@@ -154,6 +154,16 @@ fn a_cut_in_a_sealed_file_takes_the_seal_with_it() {
 }
 
 #[test]
+fn a_seal_that_tells_of_more_records_than_there_are_is_damage() {
+    let bytes = sealed(&[stream(0), records(0, b"a\nb\n")]);
+    let at = Seal::find(&*raw(&bytes), Path::new("q"), ID, bytes.len() as u64).unwrap().unwrap();
+    let more = Seal { records: at.records + 3, ..at.clone() };
+    let bytes = [&bytes[..at.at as usize], &more.encode(ID)].concat();
+    let found = survey(&raw(&bytes), Path::new("q"), ID).unwrap();
+    assert_eq!((found.damage.len(), found.missing_records(), found.reach.records), (1, Some(3), 2), "{found:?}");
+}
+
+#[test]
 fn a_tail_that_no_killed_process_leaves_is_broken() {
     let check = |tail: &[u8], torn: bool| {
         let found = survey(&file(&[stream(0), records(0, b"a\n"), tail.to_vec()]), Path::new("q"), ID).unwrap();
