@@ -62,7 +62,7 @@ impl Shelf {
         match shelf.doors.fs.create_dir_all(&shelf.trash()) {
             // Retention makes it when it is wanted, or removes what is past it.
             Err(error) if Shortage::is_space(&error) => warn!(%error, "cannot make the trash"),
-            made => made.map_err(OpenError::io(dir))?,
+            made => made.map_err(OpenError::io(&shelf.trash()))?,
         }
         let mut segments = Vec::new();
         let names = shelf.doors.fs.list(dir).map_err(OpenError::io(dir))?;

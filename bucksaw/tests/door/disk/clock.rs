@@ -39,3 +39,21 @@ fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
     assert_eq!((node.count("one"), node.count("two"), shelf_files(&node, "seg").len()), (1, 1, 1));
     assert_eq!(node.status()["trash"]["segments"], 0);
 }
+
+#[test]
+fn what_cannot_go_to_the_trash_stays_where_it_is() {
+    let mut node = Node::start(&["--retention-age", "3s", "--trash-age", "1h"]);
+    let trash = node.dir().join("shelf/trash");
+    fs::remove_dir(&trash).unwrap();
+    // No directory, and no want of room.
+    fs::write(&trash, "").unwrap();
+    node.post("/api/v1/ingest?durability=bulk", &[], b"one\n").expect(200);
+    wait_until("retention tries", || node.log().contains("cannot move an expired segment to the trash"));
+    assert_eq!(shelf_files(&node, "seg").len(), 1);
+    assert!(node.terminate().success());
+    let (_, log) = node.try_restart().unwrap_err();
+    assert!(log.contains(trash.to_str().unwrap()), "it names what is in the way: {log}");
+    fs::remove_file(&trash).unwrap();
+    node.restart_with(&["--retention-age", "7d"]);
+    assert_eq!(node.count("one"), 1);
+}
