@@ -169,6 +169,114 @@ fn a_disk_that_fills_up_costs_the_trash_its_oldest_and_no_more_than_it_must() {
     assert_eq!(machine.lines().len(), 1, "what is on the shelf stays");
 }
 
+/// A store with segments in the trash and one on the shelf, whose directories take no names, so that the queue accepts nothing.
+fn full_though_the_figures_say_no(trashed: usize) -> Machine {
+    let mut machine = Machine::start(sim::Fs::new(), config());
+    for round in 0..=trashed {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+        machine.clock.advance(Duration::from_secs(1));
+    }
+    machine.pass(Duration::from_secs(11));
+    for segment in machine.shelf.segments().iter().take(trashed) {
+        machine.shelf.throw_away(segment).unwrap();
+        machine.shelf.replace(&[], &[segment.id()]);
+        machine.clock.advance(Duration::from_secs(1));
+    }
+    machine.shelf.retain(&machine.queue);
+    machine.fs.fill_directories(true);
+    machine.put(Durability::Fast, "refused", 0);
+    assert!(machine.queue.is_full());
+    machine
+}
+
+#[test]
+fn a_disk_that_is_full_whatever_its_figures_say_costs_the_trash_one_file_at_a_time() {
+    let machine = full_though_the_figures_say_no(3);
+    let before = trash(&machine);
+    for gone in 1..=3 {
+        machine.shelf.retain(&machine.queue);
+        assert_eq!(trash(&machine), before[gone..]);
+    }
+    machine.shelf.retain(&machine.queue);
+    assert_eq!(machine.lines().len(), 1, "what is on the shelf stays");
+}
+
+#[test]
+fn a_segment_that_cannot_go_to_the_trash_for_another_reason_stays() {
+    let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), age);
+    machine.put(Durability::Fast, "old", 0);
+    machine.gather_all();
+    let segment = Arc::clone(&machine.shelf.segments()[0]);
+    machine.pass(Duration::from_secs(200));
+    // Somebody has moved the file, so it cannot be renamed; and back.
+    let (path, elsewhere) = (segment.reader().path().to_owned(), Path::new("/d/elsewhere"));
+    machine.fs.rename(&path, elsewhere).unwrap();
+    assert!(machine.shelf.throw_away(&segment).is_err());
+    machine.shelf.retain(&machine.queue);
+    assert_eq!((machine.shelf.segments().len(), machine.shelf.metrics.expired_segments.get()), (1, 0));
+    machine.fs.rename(elsewhere, &path).unwrap();
+    machine.shelf.retain(&machine.queue);
+    assert_eq!((machine.shelf.segments().len(), trash(&machine).len()), (0, 1));
+}
+
+#[test]
+fn a_segment_that_is_larger_than_the_limit_of_bytes_leaves_nothing_in_the_trash() {
+    let bytes = Config { retention_bytes: Some(100), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), bytes);
+    for round in 0..2 {
+        machine.put(Durability::Fast, &format!("round {round}"), 0);
+        machine.gather_all();
+    }
+    machine.shelf.retain(&machine.queue);
+    assert_eq!((machine.shelf.segments().len(), trash(&machine)), (1, Vec::new()));
+}
+
+#[test]
+fn a_store_starts_where_there_is_no_room_for_the_trash() {
+    let fs = sim::Fs::new();
+    ["/d/queue", "/d/shelf"].iter().for_each(|dir| fs.create_dir_all(Path::new(dir)).unwrap());
+    fs.fill_directories(true);
+    let machine = Machine::try_start(fs.clone(), config());
+    assert!(machine.is_some_and(|machine| machine.lines().is_empty()));
+    assert!(fs.list(Path::new("/d/shelf/trash")).is_err(), "else nothing was tried");
+}
+
+#[test]
+fn a_gathering_takes_half_of_the_room_and_is_packed_well_where_that_is_short() {
+    let large = Config { segment_bytes: 1 << 20, block_bytes: 1 << 20, free_bytes_min: 10_000, ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), large);
+    let packed = |machine: &mut Machine, free_bytes: Option<u64>| {
+        (0..8).for_each(|at| machine.put(Durability::Fast, &format!("{at} {}", "z".repeat(60)), 0));
+        machine.fs.set_capacity(None);
+        free_bytes.into_iter().for_each(|free_bytes| machine.fs.fill(free_bytes));
+        machine.pass(Duration::from_secs(3));
+        // Too little to stay as it is, so it is packed quickly where there is room.
+        while machine.shelf.gather(&machine.queue, true).unwrap() > 0 {}
+        machine.shelf.segments().last().unwrap().footer().blocks[0].text_codec()
+    };
+    let quick = Some(machine.shelf.config.codec_quick);
+    assert_eq!(packed(&mut machine, None), quick);
+    assert_eq!(machine.shelf.room_for_gathering(), machine.shelf.config.gathered());
+    assert_eq!(packed(&mut machine, Some(40_000)), quick);
+    assert_ne!(packed(&mut machine, Some(19_000)), quick);
+    machine.fs.fill(3_000);
+    assert_eq!(machine.shelf.room_for_gathering(), 1_500);
+    machine.fs.fill(0);
+    assert_eq!(machine.shelf.room_for_gathering(), 1, "one segment is tried, however little room there is");
+}
+
+#[test]
+fn merges_take_what_is_beyond_the_reserve_or_a_quarter_of_the_room() {
+    let reserve = Config { free_bytes_min: 10_000, ..config() };
+    let machine = Machine::start(sim::Fs::new(), reserve);
+    for (free, want) in [(100_000, 45_000), (30_000, 10_000), (16_000, 4_000), (8_000, 2_000), (0, 0)] {
+        machine.fs.fill(free);
+        assert_eq!(machine.shelf.room_for_merging(), want, "{free}");
+    }
+}
+
 #[test]
 fn what_was_trashed_by_mistake_is_taken_back_by_moving_it() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
@@ -213,6 +321,21 @@ fn what_is_in_the_trash_is_known_after_a_restart() {
     assert_eq!((before.len(), machine.shelf.metrics.trash_segments.get()), (2, 2));
     let machine = Machine::start(machine.fs.kill(), bytes);
     assert_eq!(machine.shelf.trashed(), before);
+}
+
+#[test]
+fn what_was_loaded_late_stays_as_long_as_what_came_with_it() {
+    let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
+    let mut machine = Machine::start(sim::Fs::new(), age);
+    machine.shelf.retain(&machine.queue);
+    machine.put(Durability::Fast, "of yesterday", 90_000_000);
+    machine.gather_all();
+    machine.pass(Duration::from_secs(90));
+    machine.shelf.retain(&machine.queue);
+    assert_eq!((machine.lines().len(), trash(&machine).len()), (1, 0));
+    machine.pass(Duration::from_secs(20));
+    machine.shelf.retain(&machine.queue);
+    assert_eq!((machine.lines().len(), trash(&machine).len()), (0, 1));
 }
 
 #[test]

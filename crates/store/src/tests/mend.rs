@@ -245,3 +245,38 @@ fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
     assert_eq!(check(&fs.cut_power(sim::Loss::None, 0)), (true, true, true));
     assert_eq!(check(&fs), (false, false, false));
 }
+
+#[test]
+fn a_copy_under_another_name_is_left_as_it_is() {
+    let (fs, _) = stocked();
+    let name = fs.list(Path::new("/d/shelf")).unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
+    let path = Path::new("/d/shelf").join(&name);
+    let bytes = fs.live_bytes(&path).unwrap();
+    let (low, high, id, _) = crate::name::parse(&name).unwrap();
+    let copy = path.with_file_name(crate::name::of(low, high, Id::from_bits(id.bits() ^ 1), "seg"));
+    fs.create(&copy).unwrap().append(&[&bytes]).unwrap();
+    fs.flip_bit(&copy, 300);
+    let before = contents(&fs);
+    let done = repair(&fs).unwrap();
+    assert!(done.iter().all(|(_, done)| *done == Mended::Left), "{done:?}");
+    assert_eq!(contents(&fs), before);
+}
+
+#[test]
+fn a_repair_overwrites_no_file_that_was_set_aside_before() {
+    let (fs, _) = stocked();
+    for (dir, end) in [("/d/shelf", "seg"), ("/d/queue", "pending")] {
+        let name = fs.list(Path::new(dir)).unwrap().into_iter().find(|name| name.ends_with(end)).unwrap();
+        let path = Path::new(dir).join(name);
+        let size = fs.live_bytes(&path).unwrap().len() as u64;
+        // Nothing of it can be read; and of the other, somebody may still want to read something.
+        fs.spoil(&path, 0..size);
+        let aside = path.with_extension("damaged");
+        fs.create(&aside).unwrap().append(&[b"the only copy"]).unwrap();
+        let _ = repair(&fs);
+        assert_eq!(fs.live_bytes(&aside).unwrap(), b"the only copy", "{}", aside.display());
+        assert_eq!(fs.live_bytes(&path).unwrap().len() as u64, size);
+        fs.remove(&path).unwrap();
+        fs.remove(&aside).unwrap();
+    }
+}
