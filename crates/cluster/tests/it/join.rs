@@ -236,6 +236,35 @@ fn an_earlier_process_is_known_when_the_later_one_says_goodbye() {
 }
 
 #[test]
+fn both_of_two_with_one_id_know_it_of_themselves() {
+    let mut town = Town::settled(13, 3);
+    town.add(id(2));
+    start_twin(&mut town, 3);
+    let other = |number: usize| town.nodes[5 - number].node.address();
+    let is_told =
+        |town: &Town| [2, 3].iter().all(|number| town.member(*number, 2).unwrap().also_at == Some(other(*number)));
+    assert!(town.until(5, is_told), "{:?}", [2, 3].map(|number| town.member(number, 2)));
+}
+
+#[test]
+fn a_node_that_moved_counts_as_two_for_no_longer_than_a_probe_takes() {
+    for seed in 0..4 {
+        let mut town = Town::settled(seed, 4);
+        town.kill(3);
+        town.add(id(3));
+        town.start(4);
+        assert!(town.until(5, |town| town.cluster(4).place() == Place::Taken), "seed {seed}");
+        let is_one = |town: &Town| {
+            town.living().all(|number| {
+                let member = town.member(number, 4).unwrap();
+                member.facts.address == town.nodes[4].node.address() && member.also_at.is_none()
+            })
+        };
+        assert!(town.until(1, is_one), "seed {seed}: {:?}", town.member(0, 4));
+    }
+}
+
+#[test]
 fn who_says_goodbye_has_left_and_is_never_down() {
     for seed in 0..4 {
         let mut town = Town::settled(seed, 5);

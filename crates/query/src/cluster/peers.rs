@@ -181,3 +181,29 @@ impl Peers for Gossiped {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_cluster::Facts;
+
+    use super::*;
+
+    #[test]
+    fn a_node_that_said_goodbye_counts_while_it_holds_something_or_another_process_has_its_id() {
+        let node = Id::from_bits(5);
+        let member = |state: State, change: &dyn Fn(&mut Facts)| {
+            let mut facts = Facts::new(node);
+            change(&mut facts);
+            Member { facts: Arc::new(facts), state, since: Millis(0), twin: None, also_at: None, apart: None }
+        };
+        let left = |change: &dyn Fn(&mut Facts)| member(State::Left, change);
+        assert!(!Gossiped::counts(&left(&|_| {})));
+        assert!(Gossiped::counts(&left(&|facts| facts.queue.bytes = 1)));
+        assert!(Gossiped::counts(&left(&|facts| facts.shelf.bytes = 1)));
+        let twin = Member { also_at: Some("10.0.0.1:4".parse().unwrap()), ..left(&|_| {}) };
+        assert!(Gossiped::counts(&twin), "the other one is there, and what it holds is in no answer");
+        for state in [State::Alive, State::Suspect, State::Down] {
+            assert!(Gossiped::counts(&member(state, &|_| {})), "{state:?}");
+        }
+    }
+}

@@ -67,6 +67,8 @@ struct World {
     servings: BTreeMap<Id, Arc<Serving>>,
     faults: BTreeMap<Id, Fault>,
     queue_from: BTreeMap<Id, Option<Millis>>,
+    /// Where else a node is, by the one that knows it and by its id.
+    twins: BTreeMap<(Id, Id), String>,
     copies: usize,
     /// Answers that somebody reads.
     reading: usize,
@@ -84,7 +86,8 @@ impl Others {
         let world = self.world.lock().unwrap();
         let live = world.faults.get(&node) != Some(&Fault::Down);
         let queue_from = world.queue_from.get(&node).copied().unwrap_or(Some(Millis(0)));
-        Peer { node, address: format!("n{}", node.bits()), live, queue_from, store: true, also_at: None }
+        let also_at = world.twins.get(&(self.own, node)).cloned();
+        Peer { node, address: format!("n{}", node.bits()), live, queue_from, store: true, also_at }
     }
 }
 
@@ -303,6 +306,26 @@ fn three() -> Cluster {
         }
     }
     cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_one_node_knows_of_two_with_one_id_no_answer_is_complete() {
+    let cluster = three();
+    for (knows, twin) in [(0, 1), (2, 1), (1, 1)] {
+        cluster.world.lock().unwrap().twins = [((node_id(knows), node_id(twin)), "elsewhere".to_owned())].into();
+        for (asked, scatter) in cluster.scatters.iter().enumerate() {
+            let (records, stats) = ask(scatter, &request("")).await;
+            let (count, counted) = scatter.count(&request("line")).await.unwrap();
+            assert_eq!((records.len(), count), (60, 60));
+            for stats in [stats, counted] {
+                let reasons = stats.partial_reasons();
+                let is_told = reasons.len() == 1 && reasons[0].contains("n2") && reasons[0].contains("elsewhere");
+                assert!(stats.is_partial() && is_told, "{knows} knows, {asked} is asked: {reasons:?}");
+            }
+        }
+    }
+    cluster.world.lock().unwrap().twins.clear();
+    assert!(!ask(&cluster.scatters[0], &request("")).await.1.is_partial());
 }
 
 #[tokio::test(start_paused = true)]
