@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Clock as _, Doors, Fs as _, sim};
+use bucksaw_doors::{Clock, Doors, Fs as _, sim};
 use bucksaw_ingest::{self as ingest, Durability, Queue, Records, Source};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
@@ -166,6 +166,32 @@ fn what_is_past_its_retention_is_in_no_answer_and_the_trash_is_told_of() {
     // A wrong clock hides nothing, and nothing is removed.
     node.clock.jump(30 * 24 * 3_600_000);
     assert_eq!(ask(&node).0, 1);
+}
+
+#[test]
+fn of_a_segment_that_is_kept_the_blocks_past_their_retention_are_in_no_answer() {
+    let mut node = Node::with(sim::Fs::new(), Config::default(), 4);
+    node.engine.shelf().retain(node.engine.queue());
+    let old = "o".repeat(300);
+    for line in [&old, &"n".repeat(300)] {
+        (0..4).for_each(|_| _ = node.put(line));
+        node.pass(2_000_000);
+    }
+    node.gather();
+    let segments = node.engine.shelf().segments();
+    let blocks = segments[0].footer().blocks.clone();
+    assert!(segments.len() == 1 && blocks.len() > 2, "{} segments, {} blocks", segments.len(), blocks.len());
+    assert_eq!(node.count(&all("")), 8);
+    // A week after the first of them, and less after the last.
+    node.pass(7 * 24 * 3_600_000 - 3_000_000);
+    node.engine.shelf().retain(node.engine.queue());
+    assert_eq!(node.engine.shelf().segments().len(), 1, "what is new in it keeps the segment");
+    // A block may have records of both.
+    let since = node.engine.shelf().answers_since().unwrap();
+    let kept = blocks.iter().filter(|block| block.reach.newest() >= since).map(|block| block.reach.records);
+    let kept: u64 = kept.sum();
+    assert!((4..8).contains(&kept), "{kept}");
+    assert_eq!((node.count(&all("n")), node.count(&all("")), node.lines(all("")).len() as u64), (4, kept, kept));
 }
 
 #[test]
@@ -371,6 +397,51 @@ fn an_answer_ends_at_the_time_limit_and_says_so() {
     }
     assert_eq!((found, search.stats().is_partial()), (5_000, false));
     assert!(!around(&node.engine, *node.all.keys().next().unwrap(), 1, 1).unwrap().1.is_partial());
+}
+
+/// Each look at it takes a second.
+#[derive(Debug)]
+struct Ticking(Arc<sim::Clock>);
+
+impl Clock for Ticking {
+    fn unix_ms(&self) -> u64 {
+        self.0.unix_ms()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.0.advance(Duration::from_secs(1));
+        self.0.uptime()
+    }
+}
+
+#[test]
+fn wherever_the_time_limit_strikes_an_answer_that_lacks_something_says_so() {
+    for is_stored in [false, true] {
+        let mut node = Node::with(sim::Fs::new(), Config::default(), 100);
+        (0..40).for_each(|at| {
+            node.put(&format!("line {at}"));
+        });
+        if is_stored {
+            node.gather();
+        }
+        let (mut partial, mut whole) = (0, 0);
+        for seconds in 1..120 {
+            let (queue, shelf) = (Arc::clone(node.engine.queue()), Arc::clone(node.engine.shelf()));
+            let doors = Doors { clock: Arc::new(Ticking(Arc::clone(&node.clock))), ..node.engine.doors.clone() };
+            let config = Config { time_max: Some(Duration::from_secs(seconds)), ..Config::default() };
+            let (pool, metrics) = (Pool::start(1, |_| ()).unwrap(), Metrics::new(&mut Registry::default()));
+            node.engine = Arc::new(Engine::new(queue, shelf, pool, doors, config, metrics));
+            let mut tell = |found: usize, stats: &Stats, what: &str| {
+                assert!(found == 40 || stats.timed_out.is_some(), "{what} after {seconds} s: {found} {stats:?}");
+                if stats.is_partial() { partial += 1 } else { whole += 1 }
+            };
+            let (records, stats) = node.ask(all("/l(i)ne/"));
+            tell(records.len(), &stats, "records");
+            let (count, stats) = node.engine.count(&all("/l(i)ne/"), &Cancel::default()).unwrap();
+            tell(count as usize, &stats, "count");
+        }
+        assert!(partial > 3 && whole > 3, "{partial} {whole}");
+    }
 }
 
 #[test]
