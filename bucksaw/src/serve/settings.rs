@@ -194,4 +194,50 @@ mod tests {
         check(Some(4 << 30), &large, 4 << 30);
         check(Some(20 << 30), &large, 8 << 30);
     }
+
+    fn parsed(flags: &[&str]) -> ServeArgs {
+        Program::try_parse_from(["serve"].iter().chain(flags)).unwrap().args
+    }
+
+    #[test]
+    fn no_flag_asks_for_more_memory_than_its_part() {
+        let flags = ["--query-memory-bytes", "9GB", "--max-bodies-bytes", "9GB", "--segment-max-bytes", "9GB"];
+        let (asks, plan) = (parsed(&flags), Plan::of(128 << 20));
+        let large = Sizes { reserve: 0, queue_segment: u64::MAX, store_segment: u64::MAX };
+        assert_eq!(query(&asks, &plan).held_bytes_max, plan.held);
+        assert_eq!(api(&asks, &plan, descriptors(4_096)).bodies_bytes_max as u64, plan.bodies);
+        assert_eq!(queue(&asks, &plan, large).segment_bytes_max, plan.queue_segment);
+    }
+
+    #[test]
+    fn segments_are_no_larger_than_the_disk_allows() {
+        let (asks, plan) =
+            (parsed(&["--segment-max-bytes", "1GB", "--store-segment-bytes", "1GB"]), Plan::of(64 << 30));
+        let small = Sizes { reserve: 7, queue_segment: 8, store_segment: 9 };
+        let (queue, shelf) = (queue(&asks, &plan, small), shelf(&asks, &plan, small));
+        assert_eq!((queue.segment_bytes_max, shelf.segment_bytes), (8, 9));
+        assert_eq!((queue.free_bytes_min, shelf.free_bytes_min), (7, 7));
+    }
+
+    #[test]
+    fn listeners_hold_no_more_connections_than_there_are_descriptors_for() {
+        let (args, plan) = (parsed(&[]), Plan::of(64 << 30));
+        let shares = descriptors(256);
+        assert_eq!(sources(&args, &plan, shares, None).connections_max, shares.lines_each);
+        let api = api(&args, &plan, shares);
+        assert_eq!(api.connections_max + api.reserved_connections_max, shares.http);
+        assert!(api.reserved_connections_max > 0 && api.address_connections_max <= api.connections_max / 2, "{api:?}");
+    }
+
+    #[test]
+    fn a_time_limit_of_zero_or_none_is_no_limit() {
+        let limit = |flags: &[&str]| query(&parsed(flags), &Plan::of(64 << 30)).time_max;
+        assert_eq!(limit(&[]), Some(Duration::from_secs(60)));
+        assert_eq!(limit(&["--query-timeout", "5s"]), Some(Duration::from_secs(5)));
+        assert_eq!((limit(&["--query-timeout", "none"]), limit(&["--query-timeout", "0s"])), (None, None));
+    }
+
+    fn descriptors(limit: usize) -> Shares {
+        crate::serve::descriptors::shares(limit, 0)
+    }
 }

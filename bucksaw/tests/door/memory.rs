@@ -62,6 +62,12 @@ fn too_little_memory_is_refused_with_the_limit_that_was_found() {
     check(&mut serve(dir.path(), ["--memory-limit", "9000TB"]), &["--memory-limit is", "lower --memory-limit"]);
     let records = ["--memory-limit", "256MB", "--max-record-bytes", "3MB"];
     check(&mut serve(dir.path(), records), &["--max-record-bytes is 3", "at most 2.0 MB", "give the node 384"]);
+    // In KB.
+    let serve_in_little_space = serve(dir.path(), [""; 0]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -v 120000 && exec \"$0\" \"$@\""]);
+    shell.arg(serve_in_little_space.get_program()).args(serve_in_little_space.get_args());
+    check(&mut shell, &["address space (ulimit -v)", "allows 117", "at least 128"]);
     let Some(groups) = Groups::new("small", 100 << 20) else { return };
     let outer = groups.outer.display().to_string();
     check(&mut groups.run(&serve(dir.path(), [""; 0])), &[&outer, "allows 100", "at least 128"]);
