@@ -103,6 +103,38 @@ fn idle_http_connections_delay_no_health_check() {
 }
 
 #[test]
+fn all_listeners_for_lines_share_one_limit() {
+    let mut node = limited(256, &[]);
+    let listeners = ["fast", "durable", "bulk"];
+    let crowd: Vec<TcpStream> =
+        listeners.iter().flat_map(|listener| (0..100).map(|_| node.connect(listener))).collect();
+    let sum = |name: &str| -> f64 {
+        listeners.iter().map(|listener| node.metric(&format!("{name}{{durability=\"{listener}\"}}"))).sum()
+    };
+    let open = || sum("bucksaw_sources_connections");
+    wait_until("all are open or closed", || open() + sum("bucksaw_sources_connections_refused_total") == 300.0);
+    // Two thirds of what files leave of 256.
+    assert_eq!(open(), 106.0);
+    drop(crowd);
+    wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
+    assert_well(&mut node);
+}
+
+#[test]
+fn a_connection_of_the_reserve_is_for_one_call() {
+    let node = limited(256, &[]);
+    let _idle: Vec<TcpStream> = (0..40).map(|_| node.connect("http")).collect();
+    let mut stream = node.connect("http");
+    let request = "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    // To the end, which comes though the client asks for none.
+    promptly(|| stream.read_to_string(&mut answer).unwrap());
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.to_lowercase().contains("connection: close"), "{answer}");
+    assert!(node.metric("bucksaw_api_connections_refused_total{reason=\"address\"}") > 0.0, "else it had a usual one");
+}
+
+#[test]
 fn too_few_descriptors_are_refused_at_the_start() {
     for descriptors in [8, 20, 127] {
         let (status, log) = Node::try_start_limited(descriptors, &[]).err().unwrap();

@@ -86,3 +86,27 @@ fn pages_of_other_origins_can_neither_write_nor_read() {
     post(&[("Origin", &own), ("Sec-Fetch-Site", "same-origin")]).expect(200);
     assert_eq!(node.count(""), 1);
 }
+
+#[test]
+fn every_call_is_guarded() {
+    let node = Node::start(&[]);
+    let host = node.address("http").to_owned();
+    let calls = node.get("/api/v1").expect(200).text();
+    let told = calls.split(|letter: char| letter.is_whitespace() || letter == ',' || letter == '?');
+    let mut targets: Vec<&str> = told.filter(|word| word.starts_with('/')).collect();
+    assert!(targets.len() > 10 && targets.contains(&"/api/v1/forget") && targets.contains(&"/metrics"), "{targets:?}");
+    targets.extend(["/", "/nodes", "/favicon.svg", "/assets/index.js", "/api/v1", "/nothing"]);
+    for target in targets {
+        for method in ["GET", "POST", "OPTIONS", "DELETE"] {
+            let status = |headers: &[(&str, &str)]| send(&node, method, target, headers, "").status;
+            assert_eq!(status(&[("Host", "evil.example")]), 421, "{method} {target}");
+            assert_eq!(status(&[("Host", &host), ("Origin", "http://evil.example")]), 403, "{method} {target}");
+            assert_eq!(status(&[("Host", &host), ("Sec-Fetch-Site", "cross-site")]), 403, "{method} {target}");
+            // Nor can a page follow records: a WebSocket has an origin, too.
+            let upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")];
+            let upgrade = [&[("Host", host.as_str()), ("Origin", "http://evil.example")], &upgrade[..]].concat();
+            assert_eq!(status(&upgrade), 403, "{method} {target}");
+        }
+    }
+    assert_eq!(node.count(""), 0);
+}
