@@ -264,39 +264,4 @@ impl Task {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn state() -> State {
-        State::new(Config::default(), 2, Duration::ZERO, 8)
-    }
-
-    /// Walks over the newest part of what is next, and says of which time that was and whether checksums were asked for.
-    fn step(state: &mut State, at: u64, newest: u64) -> (Window, bool) {
-        let now = Duration::from_secs(at);
-        let task = state.next(Vec::new(), now, Millis(at)).unwrap();
-        let rest = Window { from: task.leg.window.from, to: Millis(newest) };
-        let rest = (newest > 0).then(|| Leg { window: rest, ..task.leg.clone() });
-        state.done(task.is_hint(), Done { rest, ..Done::default() }, now, 0);
-        (task.leg.window, task.verify)
-    }
-
-    #[test]
-    fn a_check_of_checksums_goes_on_after_a_pass_that_takes_its_place() {
-        let mut state = state();
-        let day = Config::default().period.as_secs();
-        assert_eq!(step(&mut state, day, 0), (Window::ALL, false));
-        assert_eq!(step(&mut state, day, 500), (Window::ALL, true), "the first one comes within a period");
-        // Another store asks for a pass that begins now.
-        state.asked(Question { boot: state.boot, begin: 3, ..Question::default() });
-        let (older, newer) = (Window { to: Millis(500), ..Window::ALL }, Window { from: Millis(500), ..Window::ALL });
-        assert_eq!(step(&mut state, day, 0), (older, false));
-        assert_eq!(state.clean, 1, "that which was under way is not the one that was asked for");
-        assert_eq!(step(&mut state, day, 0), (newer, false));
-        assert_eq!(state.clean, 3);
-        assert_eq!(step(&mut state, day, 0), (older, true));
-        assert_eq!(step(&mut state, day, 0), (newer, false), "that was checked before");
-        assert!(state.next(Vec::new(), Duration::from_secs(day), Millis(day)).is_none());
-        assert_eq!(step(&mut state, 2 * day, 0), (Window::ALL, true), "all of it again a period later");
-    }
-}
+mod tests;
