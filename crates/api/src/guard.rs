@@ -306,4 +306,14 @@ mod tests {
             check("GET", "/", &frame, refused);
         }
     }
+
+    #[test]
+    fn the_host_of_an_absolute_target_counts_before_that_of_the_header() {
+        let of = |origin: &'static str| {
+            let headers = [("host", "127.0.0.1:7650"), ("origin", origin)];
+            check("POST", "http://10.0.0.1:7650/api/v1/ingest", &headers, &[])
+        };
+        assert_eq!(of("http://10.0.0.1:7650"), None);
+        assert_eq!(of("http://127.0.0.1:7650"), Some(Reason::origin));
+    }
 }
