@@ -224,7 +224,6 @@ mod tests {
                 "- c has its id in common with the node at h:2: a data directory was copied; stop one of them",
                 "- d:1 accepts nothing: its disk is full",
                 "- d:1 has damaged files: answers over their time are partial; see 'bucksaw verify'",
-                "- dd accepts nothing: too many segments wait in its queue for a store",
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",
