@@ -13,8 +13,9 @@ use tokio::sync::watch;
 /// What is read at once. As large as what a kernel commonly holds for a socket; few large chunks cost less than many.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
-/// After the stop has come a socket counts as read empty when nothing comes for so long.
-const QUIET: Duration = Duration::from_millis(20);
+/// After the stop a socket counts as read empty when nothing arrives for this time. A busy machine may take that long to
+/// deliver what a client has written.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// So long a busy client is listened to after the stop.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -87,6 +88,11 @@ impl<'a> Feed<'a> {
         }
         if self.is_late() {
             return false;
+        }
+        // A client that has not turned off Nagle's algorithm keeps what it wrote until the last segment is acknowledged, and
+        // the kernel may delay that by up to 200 ms.
+        if let Err(error) = rustix::net::sockopt::set_tcp_quickack(self.socket, true) {
+            tracing::debug!(%error, "cannot ask for quick acknowledgements");
         }
         let ready = tokio::time::timeout(QUIET, self.socket.readable()).await;
         ready.is_ok_and(|ready| self.note(ready))

@@ -84,10 +84,10 @@ fn a_stop_under_load_loses_nothing() {
     let done = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&done);
     let piped = Sender::start("forward", move |text| !ended.load(Ordering::Acquire) && pipe.write_all(text).is_ok());
-    wait_until("the node is under load", || node.count("") >= BEFORE);
+    let all_sent = || senders.iter().all(|sender| sender.safe.load(Ordering::Acquire) > 0);
+    wait_until("the node is under load", || all_sent() && node.count("") >= BEFORE);
     // The control: what was written or acknowledged before the stop is asked for.
     let before: Vec<u64> = senders.iter().map(|sender| sender.safe.load(Ordering::Acquire)).collect();
-    assert!(before.iter().all(|lines| *lines > 0), "{before:?}");
     let durable = node.address("durable").to_owned();
     assert!(node.terminate().success(), "the node did not end well");
     // It comes back, and the forwarder goes on where it was.
