@@ -14,7 +14,8 @@
 //!
 //! The number of files grows while the node runs. [`Growth`] watches it: connections for lines get what their share would be
 //! after a start. Where files would take what HTTP connections and those between nodes may use, nothing more is accepted or
-//! taken from other nodes, until merges and retention have made the files fewer.
+//! taken from other nodes, until merges and retention have made the files fewer. It does the same while the memory for the
+//! index of stored segments is used up.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bucksaw_doors::Fs;
-use bucksaw_ingest::Queue;
+use bucksaw_ingest::{Halt, Queue};
 use bucksaw_sources::Slots;
 use bucksaw_store::Shelf;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -117,7 +118,7 @@ fn room(limit: usize, shares: Shares, lines: usize) -> usize {
     limit.saturating_sub(used).min(files_max(limit).saturating_sub(SMALL_FILES))
 }
 
-/// Watches how many files are open.
+/// Watches how many files are open, and how much memory the index of stored segments takes.
 pub(super) struct Growth {
     pub(super) limit: usize,
     /// As they were at the start.
@@ -140,10 +141,19 @@ impl Growth {
             crowded = files > if crowded { room - room / 16 } else { room };
             self.shelf.set_crowded(crowded);
             // It may look at the disk.
+            let halt = halt(crowded, &self.shelf);
             let queue = Arc::clone(&self.queue);
-            let _ = tokio::task::spawn_blocking(move || queue.set_crowded(crowded)).await;
+            let _ = tokio::task::spawn_blocking(move || queue.impose(halt)).await;
         }
     }
+}
+
+/// Why the queue is to accept nothing. The shelf takes nothing by itself while its memory is used up.
+fn halt(crowded: bool, shelf: &Shelf) -> Option<Halt> {
+    if crowded {
+        return Some(Halt::Descriptors);
+    }
+    shelf.index_memory().is_full().then(|| Halt::StoreIndex(shelf.index_bytes_max()))
 }
 
 #[cfg(test)]

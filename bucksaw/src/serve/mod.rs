@@ -80,12 +80,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             "found records that wait for the store"
         );
     }
-    let shelf = Shelf::open(
-        doors.clone(),
-        &data_dir.path().join("shelf"),
-        settings::shelf(&args, &plan, sizes),
-        metrics.shelf,
-    )?;
+    let shelf =
+        Shelf::open(doors.clone(), &data_dir.path().join("shelf"), settings::shelf(&args, &plan, sizes), metrics.shelf)
+            .map_err(|error| memory::explain(error, &limit))?;
     shelf.reconcile(&queue);
     let (queue, shelf) = (Arc::new(queue), Arc::new(shelf));
 

@@ -85,6 +85,7 @@ pub(super) fn shelf(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_stor
         gather_bytes: plan.gather,
         merge_bytes_max: plan.merge,
         block_bytes: plan.block,
+        index_bytes_max: plan.store_index,
         repair: bucksaw_store::repair::Config { window_bytes: plan.repair, ..default.repair },
         retention_age: args.retention_age.0,
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),

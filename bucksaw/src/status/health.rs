@@ -121,6 +121,14 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
             human_seconds(left)
         ));
     }
+    // Where it is used up already, the state says so.
+    if node.get("store_index_is_high").and_then(Value::as_bool) == Some(true) && text(node, "state") != Some("halted") {
+        troubles.push(
+            "needs more than three quarters of its memory for the index of stored segments, and accepts nothing when that is \
+             used up: raise --memory-limit, or lower --retention-bytes or --retention-age"
+                .to_owned(),
+        );
+    }
     let damaged = node.get("damaged").and_then(Value::as_array).is_some_and(|files| !files.is_empty());
     let broken = node.get("segments_with_damaged_blocks").and_then(Value::as_u64).is_some_and(|segments| segments > 0);
     if damaged || broken {
@@ -205,7 +213,8 @@ mod tests {
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
                         "segments_rebuilt": 2, "damaged_keys": 3, "damaged_made_good": ["y"],
                         "segments_made_good": ["shelf/z.seg"]},
-                    {"id": "g", "state": "halted", "halted": "no file descriptor is left"},
+                    {"id": "g", "state": "halted", "halted": "no file descriptor is left", "store_index_is_high": true},
+                    {"id": "h", "state": "ready", "store_index_is_high": true},
                     {"id": "f", "state": "ready", "apart": "speaks version 1.9",
                         "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_left_seconds": 86_388},
                 ],
@@ -214,7 +223,7 @@ mod tests {
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "7 nodes, 19 things to see to:",
+                "8 nodes, 20 things to see to:",
                 "- 1 of 3 stores is there: until 2 more come, nothing is gathered, and records stay where they were taken in \
                  and are found there",
                 "- a (a:1) is down since T: what it alone holds is missing from answers",
@@ -232,6 +241,8 @@ mod tests {
                  other blocks may be sound; stop the node, and 'bucksaw verify --repair' saves these",
                 "- e has files with damage that was rebuilt, and no record is missing: check its disk",
                 "- g accepts nothing: no file descriptor is left",
+                "- h needs more than three quarters of its memory for the index of stored segments, and accepts nothing when \
+                 that is used up: raise --memory-limit, or lower --retention-bytes or --retention-age",
                 "- f speaks version 1.9",
                 "- f removes nothing by age: its clock jumped 8d0h ahead; set it right, or retention goes on in 1d0h",
                 "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member",

@@ -149,6 +149,51 @@ fn answers_of_one_document_that_nobody_reads_stay_within_the_limit() {
     around();
 }
 
+/// A batch of a stream of its own, whose labels take 60 KB of memory for as long as it is stored.
+fn put_labels(node: &Node, stream: usize) -> crate::client::Answer {
+    let labels: Vec<String> = (0..60).map(|at| format!("label=l{at}={stream}{}", "x".repeat(1_000))).collect();
+    node.post(&format!("/api/v1/ingest?{}", labels.join("&")), &[], b"a line with labels\n")
+}
+
+#[test]
+fn when_the_index_of_stored_segments_has_no_memory_left_nothing_is_accepted_and_nothing_lost() {
+    let arguments = |limit: &'static str| ["--memory-limit", limit, "--segment-max-age", "100ms"];
+    let mut node = Node::start(&arguments("128MB"));
+    let (mut lines, mut ready) = (0, String::new());
+    wait_until("the memory is used up", || {
+        let answer = put_labels(&node, lines);
+        lines += usize::from(answer.status == 200);
+        // Meanwhile the queue may have too much, until the store has taken it.
+        ready = node.get("/-/ready").text();
+        ready.contains("the index of stored segments takes all of the 4.0 MB")
+    });
+    assert!((50..120).contains(&lines), "{lines}");
+    assert!(ready.contains("raise --memory-limit, or lower --retention-bytes or --retention-age"), "{ready}");
+    let refused = put_labels(&node, lines).expect(503);
+    assert!(refused.text().contains("the index of stored segments") && refused.header("retry-after").is_some());
+    assert_eq!(node.metric("bucksaw_ingest_halted{why=\"store_index\"}"), 1.0);
+    let taken = node.metric("bucksaw_store_index_bytes");
+    assert!((f64::from(4 << 20)..f64::from(6 << 20)).contains(&taken), "{taken}");
+    let status = node.status();
+    assert!(status["state"] == "halted" && status["halted"].as_str().unwrap().contains("--memory-limit"), "{status}");
+    assert!(node.log().contains("three quarters"), "{}", node.log());
+    assert_eq!(node.count("labels"), lines as u64);
+    // With more memory it goes on.
+    node.terminate();
+    node.restart_with(&arguments("512MB"));
+    wait_until("there is more than a node with less memory starts with", || {
+        lines += usize::from(put_labels(&node, lines).status == 200);
+        node.metric("bucksaw_store_index_bytes") > f64::from(12 << 20)
+    });
+    node.terminate();
+    let (status, log) = Node::try_start_in(node.dir(), &arguments("128MB")).err().unwrap();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("a memory limit of 128.0 MB (--memory-limit) leaves it 6.0 MB"), "{log}");
+    let least = log.split("at least ").nth(1).and_then(|rest| rest.split(" MB").next()).unwrap().to_owned() + "MB";
+    node.restart_with(&["--memory-limit", &least]);
+    assert_eq!(node.count("labels"), lines as u64);
+}
+
 #[test]
 fn a_queue_of_too_many_segments_accepts_nothing_more_and_loses_nothing() {
     let arguments = ["--memory-limit", "128MB", "--segment-max-bytes", "4kB"];

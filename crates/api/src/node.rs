@@ -208,6 +208,8 @@ fn describe(app: &App) -> Value {
             "records": sum(|segment| segment.reach().records),
             "text_bytes": sum(|segment| segment.reach().text_bytes),
             "stored_bytes": stored_bytes,
+            "index_bytes": shelf.index_memory().bytes(),
+            "index_is_high": shelf.index_memory().is_high(),
             "oldest": span(segments.iter().map(|segment| segment.reach().low).min()),
             "newest": span(segments.iter().map(|segment| segment.reach().high).max()),
         },

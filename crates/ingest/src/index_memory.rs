@@ -2,7 +2,8 @@
 //!
 //! That is 1.4 KB for a segment of one stream. Without a store, and with little coming in, each lane would close one every
 //! few seconds, for days. So from half of the memory on segments are closed by their size alone; and when all of it is
-//! taken, nothing is accepted until stores have taken some.
+//! taken, nothing is accepted until stores have taken some. Open segments are closed by their age again then, because stores
+//! take only closed ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

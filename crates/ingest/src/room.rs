@@ -44,11 +44,13 @@ pub enum Halt {
     Stalled,
     /// Too many segments wait for stores.
     Segments,
+    /// What the node knows of its stored segments takes this number of bytes, which is all that it may.
+    StoreIndex(u64),
 }
 
 impl Halt {
     /// All values of [`Self::name`].
-    pub(crate) const NAMES: [&str; 5] = ["disk_full", "descriptors", "failing", "stalled", "queue_full"];
+    pub(crate) const NAMES: [&str; 6] = ["disk_full", "descriptors", "failing", "stalled", "queue_full", "store_index"];
 
     /// The reason that an error of the operating system gives.
     pub(crate) fn of(error: &io::Error) -> Self {
@@ -62,13 +64,14 @@ impl Halt {
     /// The name in metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        let [full, descriptors, failing, stalled, segments] = Self::NAMES;
+        let [full, descriptors, failing, stalled, segments, store_index] = Self::NAMES;
         match self {
             Self::Full => full,
             Self::Descriptors => descriptors,
             Self::Failing(_) => failing,
             Self::Stalled => stalled,
             Self::Segments => segments,
+            Self::StoreIndex(_) => store_index,
         }
     }
 }
@@ -85,6 +88,14 @@ impl fmt::Display for Halt {
                 write!(f, "the disk has not answered for {} s", Queue::STALL_MAX.as_secs())
             }
             Self::Segments => f.write_str("too many segments wait in the queue for a store"),
+            Self::StoreIndex(max) => {
+                let megabytes = *max as f64 / f64::from(1 << 20);
+                write!(
+                    f,
+                    "the index of stored segments takes all of the {megabytes:.1} MB that the memory limit leaves it: raise \
+                     --memory-limit, or lower --retention-bytes or --retention-age"
+                )
+            }
         }
     }
 }
@@ -108,8 +119,8 @@ pub(crate) struct Room {
     /// Whether there is such a reason, and whether it is [`Halt::Full`]: for those who ask for each chunk.
     halted: AtomicBool,
     full: AtomicBool,
-    /// Whether more files would take the descriptors of connections.
-    crowded: AtomicBool,
+    /// Why the rest of the node wants nothing to be accepted.
+    imposed: Mutex<Option<Halt>>,
     /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
     bytes: AtomicU64,
     /// The last failure of the operating system; `None` when it writes.
@@ -152,16 +163,20 @@ impl Queue {
         self.room.full.load(Ordering::Relaxed)
     }
 
-    /// Says whether the node has so many files open that more would take the descriptors of connections. Until that is over
-    /// nothing is accepted, and all that waits is due.
-    pub fn set_crowded(&self, crowded: bool) {
-        if self.room.crowded.swap(crowded, Ordering::Relaxed) != crowded {
+    /// Halts the queue for a reason that lies outside of it, until this is called with another or with none. While that is
+    /// [`Halt::Descriptors`], because more files would take the descriptors of connections, all that waits is due.
+    pub fn impose(&self, halt: Option<Halt>) {
+        if std::mem::replace(&mut *lock(&self.room.imposed), halt.clone()) != halt {
             self.look_at_disk();
         }
     }
 
+    fn imposed(&self) -> Option<Halt> {
+        lock(&self.room.imposed).clone()
+    }
+
     pub(crate) fn is_crowded(&self) -> bool {
-        self.room.crowded.load(Ordering::Relaxed)
+        self.imposed() == Some(Halt::Descriptors)
     }
 
     /// Why every append is refused; `None` when none is.
@@ -197,11 +212,11 @@ impl Queue {
         // A little more room is wanted to begin again than to go on, so that the state does not flutter.
         let wanted = if self.is_full() { min + min / 8 } else { min };
         let short = space.is_some_and(|space| space.free_bytes < wanted);
-        let halt = match self.failure() {
+        let halt = match (self.failure(), self.imposed()) {
             _ if short => Some(Halt::Full),
-            _ if self.is_crowded() => Some(Halt::Descriptors),
-            None if self.has_too_many_segments() => Some(Halt::Segments),
-            failure => failure,
+            (_, Some(imposed)) => Some(imposed),
+            (None, None) if self.has_too_many_segments() => Some(Halt::Segments),
+            (failure, None) => failure,
         };
         let free_bytes = space.map(|space| space.free_bytes);
         let full = halt == Some(Halt::Full);

@@ -380,9 +380,26 @@ fn a_crowded_queue_takes_nothing_and_all_that_waits_is_due() {
     machine.pass(&queue, Duration::from_secs(3));
     let due = Due { text_bytes: u64::MAX, age: Duration::MAX };
     assert!(!queue.is_due(due, &queue.backlog()));
-    queue.set_crowded(true);
+    queue.impose(Some(Halt::Descriptors));
     assert!(queue.is_due(due, &queue.backlog()));
-    halts_until(&machine, &queue, &Halt::Descriptors, || queue.set_crowded(false));
+    halts_until(&machine, &queue, &Halt::Descriptors, || queue.impose(None));
+}
+
+#[test]
+fn a_queue_takes_nothing_while_the_store_has_no_memory_for_more() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config::default());
+    machine.put(&queue, Durability::Fast, "kept");
+    machine.pass(&queue, Duration::from_secs(3));
+    let want = Halt::StoreIndex(4 << 20);
+    queue.impose(Some(want.clone()));
+    let due = Due { text_bytes: u64::MAX, age: Duration::MAX };
+    assert!(!queue.is_due(due, &queue.backlog()), "the store has no memory for it");
+    let said = want.to_string();
+    for word in ["4.0 MB", "--memory-limit", "--retention-bytes", "--retention-age"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    halts_until(&machine, &queue, &want, || queue.impose(None));
 }
 
 #[test]
@@ -796,6 +813,21 @@ fn bulk_is_not_acknowledged_from_a_damaged_segment() {
     assert_eq!(lines(&queue).len(), 2);
     queue.commit(&[view.id]);
     told.iter().for_each(|told| assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_))))));
+}
+
+#[test]
+fn open_segments_that_take_all_the_memory_are_closed_for_stores() {
+    let machine = Machine::new();
+    let (queue, _) = machine.open(Config { index_bytes_max: 1_000, ..Config::default() });
+    machine.put(&queue, Durability::Fast, "kept");
+    machine.pass(&queue, Duration::from_secs(1));
+    assert!(queue.has_too_many_segments() && queue.backlog().segments == 0);
+    machine.pass(&queue, Duration::from_secs(4));
+    let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+    assert_eq!(ids.len(), 1, "a store can take it");
+    queue.commit(&ids);
+    machine.pass(&queue, Duration::from_secs(60));
+    assert_eq!(queue.halt(), None);
 }
 
 #[test]

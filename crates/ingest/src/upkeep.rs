@@ -26,7 +26,9 @@ impl Queue {
         for lane in self.lanes() {
             let mut inner = lane.lock();
             let age = inner.open.as_ref().map(|open| now.saturating_sub(open.segment.opened_at()));
-            if age.is_some_and(|age| age >= self.config.segment_age_max) && !self.spares_segments() {
+            // Stores take only closed segments: without memory for more, those that are open have to go to them.
+            let may_close = !self.spares_segments() || self.has_too_many_segments();
+            if age.is_some_and(|age| age >= self.config.segment_age_max) && may_close {
                 self.seal(&mut inner);
             }
         }

@@ -75,6 +75,16 @@ pub enum OpenError {
     /// A file is of a newer version of the program.
     #[error(transparent)]
     Newer(ReadError),
+    /// What is known of the segments takes more memory than it may.
+    #[error("the index of the segments in {dir} takes {needed} bytes of memory, and may take {max}", dir = dir.display())]
+    Memory {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes that it takes.
+        needed: u64,
+        /// Bytes that it may take.
+        max: u64,
+    },
 }
 
 impl OpenError {

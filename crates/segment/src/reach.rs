@@ -1,8 +1,6 @@
 //! What a segment or block reaches over: enough to know that a query need not open it, and that two of them cannot hold
 //! the same record.
 
-use std::collections::BTreeMap;
-
 use bucksaw_record::{Id, Millis, Producer};
 
 use crate::Rows;
@@ -10,6 +8,9 @@ use crate::varint::{Reader, put};
 
 /// Sequence numbers by producer are kept up to this many producers; beyond, any record may be in there.
 const PRODUCERS_MAX: usize = 256;
+
+/// A producer, and its lowest and highest sequence number.
+type Sequences = (Producer, u32, u32);
 
 /// The span of some records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +25,14 @@ pub struct Reach {
     pub text_bytes: u64,
     /// The latest moment at which a node took one of them.
     pub accepted: Millis,
-    /// Lowest and highest sequence number by producer; `None` when there are too many producers.
-    producers: Option<BTreeMap<Producer, (u32, u32)>>,
+    /// By producer; `None` when there are too many. A list, because every block of every stored segment has one in memory, and
+    /// a tree takes 200 bytes for a single producer.
+    producers: Option<Vec<Sequences>>,
 }
 
 impl Default for Reach {
     fn default() -> Self {
-        let producers = Some(BTreeMap::new());
+        let producers = Some(Vec::new());
         Self { low: Id::MAX, high: Id::MIN, records: 0, text_bytes: 0, accepted: Millis(0), producers }
     }
 }
@@ -65,16 +67,20 @@ impl Reach {
         self.accepted = self.accepted.max(other.accepted);
         match &other.producers {
             None => self.producers = None,
-            Some(ranges) => ranges.iter().for_each(|(producer, (low, high))| self.add_sequence(*producer, *low, *high)),
+            Some(ranges) => ranges.iter().for_each(|(producer, low, high)| self.add_sequence(*producer, *low, *high)),
         }
     }
 
     fn add_sequence(&mut self, producer: Producer, low: u32, high: u32) {
         let Some(ranges) = &mut self.producers else { return };
-        let range = ranges.entry(producer).or_insert((low, high));
-        *range = (range.0.min(low), range.1.max(high));
-        if ranges.len() > PRODUCERS_MAX {
-            self.producers = None;
+        match place(ranges, producer) {
+            Ok(at) => {
+                if let Some((_, known_low, known_high)) = ranges.get_mut(at) {
+                    (*known_low, *known_high) = (low.min(*known_low), high.max(*known_high));
+                }
+            }
+            Err(_) if ranges.len() == PRODUCERS_MAX => self.producers = None,
+            Err(at) => ranges.insert(at, (producer, low, high)),
         }
     }
 
@@ -98,21 +104,27 @@ impl Reach {
         }
         let (Some(mine), Some(others)) = (&self.producers, &other.producers) else { return true };
         let (few, many) = if mine.len() <= others.len() { (mine, others) } else { (others, mine) };
-        few.iter().any(|(producer, (low, high))| {
-            many.get(producer).is_some_and(|(other_low, other_high)| low <= other_high && other_low <= high)
+        few.iter().any(|(producer, low, high)| {
+            let other = place(many, *producer).ok().and_then(|at| many.get(at));
+            other.is_some_and(|(_, other_low, other_high)| low <= other_high && other_low <= high)
         })
     }
 
     /// How many producers are kept.
     #[must_use]
     pub fn producers(&self) -> usize {
-        self.producers.as_ref().map_or(0, BTreeMap::len)
+        self.producers.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Bytes of memory that it takes besides its own size.
+    pub(crate) fn memory(&self) -> usize {
+        self.producers.as_ref().map_or(0, |producers| producers.capacity() * size_of::<Sequences>())
     }
 
     /// Whether a record of this producer may be among them.
     #[must_use]
     pub fn may_hold(&self, producer: Producer) -> bool {
-        self.producers.as_ref().is_none_or(|ranges| ranges.contains_key(&producer))
+        self.producers.as_ref().is_none_or(|ranges| place(ranges, producer).is_ok())
     }
 
     /// ```text
@@ -127,7 +139,7 @@ impl Reach {
         put(out, self.accepted.0);
         let Some(ranges) = &self.producers else { return put(out, 0) };
         put(out, ranges.len() as u64 + 1);
-        for (producer, (low, high)) in ranges {
+        for (producer, low, high) in ranges {
             put(out, producer.bits());
             put(out, u64::from(*low));
             put(out, u64::from(*high));
@@ -144,18 +156,26 @@ impl Reach {
             producers: None,
         };
         if let Some(known) = (reader.varint()? as usize).checked_sub(1) {
-            let mut ranges = BTreeMap::new();
             if known > PRODUCERS_MAX {
                 return None;
             }
+            let mut ranges = Vec::with_capacity(known);
             for _ in 0..known {
-                let producer = Producer::new(reader.varint()?);
-                ranges.insert(producer, (reader.varint_u32()?, reader.varint_u32()?));
+                ranges.push((Producer::new(reader.varint()?), reader.varint_u32()?, reader.varint_u32()?));
+            }
+            // They are written in this order, each once.
+            if !ranges.is_sorted_by(|(one, ..), (next, ..)| one < next) {
+                return None;
             }
             reach.producers = Some(ranges);
         }
         Some(reach)
     }
+}
+
+/// Where a producer is, or would be.
+fn place(ranges: &[Sequences], producer: Producer) -> Result<usize, usize> {
+    ranges.binary_search_by_key(&producer, |(known, ..)| *known)
 }
 
 #[cfg(test)]

@@ -40,6 +40,9 @@ pub struct Config {
     pub retention_age: Option<Duration>,
     /// When the files take more than this together, the oldest go to the trash.
     pub retention_bytes: Option<u64>,
+    /// Memory for what is known of the segments, in bytes. When it is used up, nothing comes to the shelf; and a shelf that takes
+    /// half more is not opened.
+    pub index_bytes_max: u64,
     /// How copies that are missing are made.
     pub repair: repair::Config,
     /// How long what is in the trash can still be taken out by hand.
@@ -62,6 +65,7 @@ impl Default for Config {
             copies: 1,
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
             retention_bytes: None,
+            index_bytes_max: u64::MAX,
             repair: repair::Config::default(),
             trash_age: Duration::from_secs(3600),
         }

@@ -22,6 +22,7 @@ pub struct Metrics {
     pub(crate) segments: Gauge,
     pub(crate) stored_bytes: Gauge,
     pub(crate) text_bytes: Gauge,
+    pub(crate) index_bytes: Gauge,
     pub(crate) trash_bytes: Gauge,
     pub(crate) trash_segments: Gauge,
     pub(crate) retention_suspended: Gauge,
@@ -70,6 +71,8 @@ impl Metrics {
         store.register("segments", "Segments on the shelf", all.segments);
         store.register("stored_bytes", "Bytes of the segments' files", all.stored_bytes);
         store.register("text_bytes", "Bytes of record text in the segments", all.text_bytes);
+        let index = "Memory for what is known of the segments on the shelf: their blocks and labels";
+        store.register("index_bytes", index, all.index_bytes);
         store.register("trash_bytes", "Bytes of files in the trash", all.trash_bytes);
         store.register("trash_segments", "Segments in the trash: in no answer", all.trash_segments);
         store.register(

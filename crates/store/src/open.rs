@@ -19,6 +19,7 @@ use crate::clock_guard::ClockGuard;
 use crate::config::Config;
 use crate::debt::Debt;
 use crate::foreground::Foreground;
+use crate::index_memory::{IndexMemory, opened_max};
 use crate::metrics::Metrics;
 use crate::name;
 use crate::repair::kept::{DRAFTS, OF_BLOCKS, OF_FILE};
@@ -54,6 +55,7 @@ impl Shelf {
             clock_kept: Mutex::new(Millis(0)),
             suspension: Mutex::default(),
             crowded: AtomicBool::new(false),
+            index: IndexMemory::default(),
             trashed: Mutex::default(),
             errors: Errors::default(),
         };
@@ -65,6 +67,7 @@ impl Shelf {
             made => made.map_err(OpenError::io(&shelf.trash()))?,
         }
         let mut segments = Vec::new();
+        let (bytes_max, mut bytes) = (opened_max(shelf.config.index_bytes_max), 0_u64);
         let names = shelf.doors.fs.list(dir).map_err(OpenError::io(dir))?;
         for file_name in names.into_iter().map(|name| shelf.as_before_the_trash(name)) {
             let path = dir.join(&file_name);
@@ -80,8 +83,13 @@ impl Shelf {
                     match Reader::open(file, &path) {
                         Ok(reader) => {
                             let stored = Stored::new(reader);
-                            shelf.recall(&stored);
-                            segments.push(Arc::new(stored));
+                            bytes += stored.index_bytes();
+                            // What a merge left behind is there twice, and is not counted below. More is only counted: to
+                            // keep it could exhaust the memory of the node.
+                            if bytes <= bytes_max.saturating_mul(2) {
+                                shelf.recall(&stored);
+                                segments.push(Arc::new(stored));
+                            }
                         }
                         Err(newer @ ReadError::Version { .. }) => return Err(OpenError::Newer(newer)),
                         Err(ReadError::Io { source, .. }) => return Err(OpenError::io(&path)(source)),
@@ -97,7 +105,14 @@ impl Shelf {
                 _ => {}
             }
         }
+        if bytes > bytes_max.saturating_mul(2) {
+            return Err(OpenError::Memory { dir: dir.to_owned(), needed: bytes, max: bytes_max });
+        }
         let segments = shelf.without_leftovers(segments);
+        let bytes = segments.iter().map(|segment| segment.index_bytes()).sum();
+        if bytes > bytes_max {
+            return Err(OpenError::Memory { dir: dir.to_owned(), needed: bytes, max: bytes_max });
+        }
         shelf.replace(&segments, &[]);
         shelf.start_clock();
         shelf.look_at_trash();

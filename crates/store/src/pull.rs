@@ -72,10 +72,11 @@ impl Puller {
         Self { replicate: Replicate(linked.clone()), linked, queue, errors: Errors::default() }
     }
 
-    /// Waits until something is due in a queue; `None` when nothing was for a while, or when too few stores are there to
-    /// keep it.
+    /// Waits until something is due in a queue; `None` when nothing was for a while, when too few stores are there to keep
+    /// it, or when the memory for what is known of segments is used up.
     pub async fn wait(&self) -> Option<Due> {
-        if self.copies_missing() > 0 {
+        // Queues keep what the shelf has no memory for.
+        if self.copies_missing() > 0 || self.linked.shelf.index.is_full() {
             self.linked.tasks.sleep(REST).await;
             return None;
         }
@@ -102,7 +103,7 @@ impl Puller {
     /// Brings what is left in this node's queue, due or not. Returns the bytes of text that were stored as often as wanted;
     /// 0 when there is nothing left, or when it failed.
     pub async fn drain(&self) -> u64 {
-        if self.copies_missing() > 0 {
+        if self.copies_missing() > 0 || self.linked.shelf.index.is_full() {
             return 0;
         }
         let Some(haul) = self.take(Origin::Here, self.linked.shelf.room_for_gathering()).await else { return 0 };

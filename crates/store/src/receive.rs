@@ -102,6 +102,12 @@ impl Shelf {
         if self.is_crowded() {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "there is no file descriptor for it"));
         }
+        if self.index.is_full() {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "there is no memory for the index of more segments",
+            ));
+        }
         if put.bytes.saturating_add(self.config.free_bytes_min) > space.free_bytes {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "there is no room for it"));
         }

@@ -16,6 +16,7 @@ use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
 use crate::debt::Debt;
 use crate::foreground::Foreground;
+use crate::index_memory::IndexMemory;
 use crate::metrics::Metrics;
 use crate::name;
 use crate::room::Batch;
@@ -46,6 +47,7 @@ pub struct Shelf {
     pub(crate) clock_kept: Mutex<Millis>,
     pub(crate) suspension: Mutex<Option<Suspension>>,
     pub(crate) crowded: AtomicBool,
+    pub(crate) index: IndexMemory,
     /// Replaced whole, as `segments`.
     pub(crate) trashed: Mutex<Arc<Vec<Trashed>>>,
     pub(crate) batch: Batch,
@@ -64,6 +66,7 @@ pub(crate) struct Errors {
     pub(crate) settle: Repeats,
     pub(crate) repair: Repeats,
     pub(crate) crowded: Repeats,
+    pub(crate) index: Repeats,
 }
 
 impl std::fmt::Debug for Shelf {
@@ -257,8 +260,19 @@ impl Shelf {
         let kept = segments.iter().filter(|segment| !old.contains(&segment.id()));
         let mut list: Vec<Arc<Stored>> = kept.chain(new).cloned().collect();
         list.sort_by_key(|segment| (segment.reach().low, segment.id()));
+        let became_high = self.index.look(&list, self.config.index_bytes_max);
         *segments = Arc::new(list);
         drop(segments);
+        if became_high && let Some(suppressed) = self.may_log(|errors| &errors.index) {
+            let (bytes, bytes_max) = (self.index.bytes(), self.config.index_bytes_max);
+            warn!(
+                bytes,
+                bytes_max,
+                suppressed,
+                "the index of stored segments takes more than three quarters of its memory: when that is used up, nothing is \
+                 accepted; raise --memory-limit, or lower --retention-bytes or --retention-age"
+            );
+        }
         self.report();
     }
 
@@ -266,6 +280,18 @@ impl Shelf {
     /// nothing comes to the shelf from other nodes; merges and retention go on, and make the files fewer.
     pub fn set_crowded(&self, crowded: bool) {
         self.crowded.store(crowded, Ordering::Relaxed);
+    }
+
+    /// Memory for what is known of the segments.
+    #[must_use]
+    pub fn index_memory(&self) -> &IndexMemory {
+        &self.index
+    }
+
+    /// Memory that this may take, in bytes.
+    #[must_use]
+    pub fn index_bytes_max(&self) -> u64 {
+        self.config.index_bytes_max
     }
 
     /// See [`Self::set_crowded`].
@@ -285,6 +311,7 @@ impl Shelf {
         self.metrics.segments.set(gauge(segments.len() as u64));
         self.metrics.stored_bytes.set(gauge(segments.iter().map(|segment| segment.file_bytes()).sum()));
         self.metrics.text_bytes.set(gauge(segments.iter().map(|segment| segment.reach().text_bytes).sum()));
+        self.metrics.index_bytes.set(gauge(self.index.bytes()));
         let mended = segments.iter().filter(|segment| segment.is_mended()).count();
         self.metrics.mended.set(gauge(mended as u64));
         let (good, open): (Vec<Broken>, Vec<Broken>) = self.damage().into_iter().partition(Broken::is_made_good);

@@ -18,6 +18,8 @@ pub struct Stored {
     reader: Reader,
     reach: Reach,
     newest_source: Option<Id>,
+    /// What this takes in memory.
+    index_bytes: u64,
     /// Blocks that were found damaged. Held for moments only, and with no other lock.
     broken: Mutex<Kept>,
     /// How many of [`Reader::mended`] were logged.
@@ -56,9 +58,17 @@ impl Stored {
     pub(crate) fn new(reader: Reader) -> Self {
         let reach = reader.footer().reach();
         let newest_source = reader.footer().sources.iter().max().copied();
-        let stored = Self { reader, reach, newest_source, broken: Mutex::default(), logged: AtomicUsize::new(0) };
+        let index_bytes = (size_of::<Self>() - size_of::<Reader>() + reader.memory()) as u64;
+        let (broken, logged) = (Mutex::default(), AtomicUsize::new(0));
+        let stored = Self { reader, reach, newest_source, index_bytes, broken, logged };
         stored.log_mended();
         stored
+    }
+
+    /// Bytes of memory that what is known of the segment takes, about: most of it is for the blocks and the labels.
+    #[must_use]
+    pub fn index_bytes(&self) -> u64 {
+        self.index_bytes
     }
 
     /// The id of the segment.

@@ -15,6 +15,7 @@ use crate::shelf::lock;
 
 mod aside;
 mod disk;
+mod index_memory;
 mod mend;
 mod repair;
 mod versions;

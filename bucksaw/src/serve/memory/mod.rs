@@ -11,7 +11,8 @@ mod cgroup;
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
+use bucksaw_segment::OpenError;
 use rustix::process::{Resource, getrlimit};
 use tracing::info;
 
@@ -28,9 +29,12 @@ pub(super) const LEAST: u64 = 128 * MB;
 /// From here on the memory of scans and merges is bounded by the number of threads alone.
 const AMPLE: u64 = 4 * GB;
 
-/// The program itself, its runtimes and stacks, the footers of stored segments, and what an allocator cannot give back.
+/// The program itself, its runtimes and stacks, and what an allocator cannot give back.
 #[cfg(test)]
-const OWN: u64 = 18 * MB;
+const OWN: u64 = 16 * MB;
+
+/// The part of the limit that the index of stored segments may take.
+const STORE_INDEX_PART: u64 = 32;
 
 /// One answer on its way to a reader who stalls (eight pieces that wait, and one that is rendered), and one follower, with
 /// records of at most [`USUAL_RECORD`].
@@ -98,6 +102,9 @@ pub(super) struct Plan {
     pub(super) gather: u64,
     /// What is known of each segment of the queue.
     pub(super) queue_index: u64,
+    /// What is known of each stored segment: its blocks and labels. What is under way when it is used up may take an eighth
+    /// more; a start, when nothing is accepted then, half more.
+    pub(super) store_index: u64,
     /// A segment of the queue, as much as `--segment-max-bytes` may ask for.
     pub(super) queue_segment: u64,
     /// Blocks that a merge has open.
@@ -133,7 +140,7 @@ impl Plan {
             held: limit / 32,
             opened: opened_max.min(GB),
             opened_max,
-            scans: ample(limit / 16),
+            scans: ample(limit / 24),
             automata: part(48, 128 * MB),
             bodies: (limit / 4).max(BODIES_LEAST),
             partial: part(128, 64 * MB),
@@ -143,6 +150,7 @@ impl Plan {
             sections: number(256 * SECTION, 1 << 18),
             gather: part(32, 128 * MB),
             queue_index: part(64, 128 * MB),
+            store_index: limit / STORE_INDEX_PART,
             queue_segment: limit / 16,
             merge: ample(limit / 32),
             repair: part(64, 32 * MB),
@@ -200,6 +208,8 @@ impl Plan {
             + self.partial * LINE_BUDGETS
             + self.unsynced
             + self.queue_index
+            + self.store_index
+            + self.store_index / 8
             + self.keys as u64 * KEY
             + self.sections as u64 * SECTION
             + store
@@ -260,6 +270,23 @@ fn found() -> Limit {
         .into_iter()
         .flatten()
         .fold(machine, |least, limit| if limit.bytes < least.bytes { limit } else { least })
+}
+
+/// What to do when a shelf cannot be opened, where that is a matter of memory.
+pub(super) fn explain(error: OpenError, limit: &Limit) -> anyhow::Error {
+    let OpenError::Memory { dir, needed, max } = error else { return error.into() };
+    // With that it accepts records, too.
+    let least = needed.saturating_mul(STORE_INDEX_PART);
+    anyhow!(
+        "the index of the segments in {} takes {} of memory, and a memory limit of {} ({}) leaves it {}: give the node at least \
+         {} MB, by --memory-limit or by the limit of its container, or move the oldest segments elsewhere",
+        dir.display(),
+        human_bytes(needed),
+        human_bytes(limit.bytes),
+        limit.from,
+        human_bytes(max),
+        least / MB + 1,
+    )
 }
 
 /// Memory of the process that no file stands behind, in bytes; `None` where that cannot be told.
@@ -324,6 +351,21 @@ mod tests {
             assert_eq!((plan.queries, plan.answers, plan.followers), (api.queries_max, api.answers_max, api.tails_max));
             assert_eq!((plan.ingests, plan.http_connections), (api.ingests_max, api.connections_max));
             assert_eq!((plan.line_connections, plan.blocking_threads), (sources.connections_max, 128));
+        }
+    }
+
+    #[test]
+    fn an_index_that_is_too_large_is_refused_with_the_limit_that_it_needs() {
+        for needed in [7 * MB, 9 * MB + 1, 100 * MB, 3 * GB] {
+            let limit = Limit { bytes: LEAST, from: "/a/memory.max".to_owned() };
+            let error = OpenError::Memory { dir: "/d/shelf".into(), needed, max: 6 * MB };
+            let said = explain(error, &limit).to_string();
+            let words = ["/d/shelf", "128.0 MB", "/a/memory.max", "6.0 MB", "--memory-limit"];
+            words.iter().for_each(|word| assert!(said.contains(word), "{word}: {said}"));
+            let least = said.split("at least ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+            let least = least.parse::<u64>().unwrap() * MB;
+            let part = |limit: u64| Plan::of(limit).store_index;
+            assert!(part(least) >= needed && part(least - 3 * MB) < needed, "{needed}: {said}");
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Town {
     pub(crate) world: World,
     pub(crate) nodes: Vec<Inhabitant>,
     copies: usize,
+    /// Memory for the index of the segments of stores that are started from now on.
+    pub(crate) index_bytes_max: u64,
     sent: u32,
 }
 
@@ -54,7 +56,7 @@ impl Town {
         let world = World::new(seed);
         let node = |number| Inhabitant { host: world.add_node(&format!("n{number}")), running: None };
         let nodes = (0..=stores).map(node).collect();
-        let mut town = Self { world, nodes, copies, sent: 0 };
+        let mut town = Self { world, nodes, copies, index_bytes_max: u64::MAX, sent: 0 };
         (0..=stores).for_each(|number| town.start(number));
         town.pass(Duration::from_secs(15));
         town
@@ -78,6 +80,7 @@ impl Town {
             block_bytes: 4 << 10,
             gather_age: Duration::from_secs(2),
             copies: self.copies,
+            index_bytes_max: self.index_bytes_max,
             repair: repair::Config {
                 lost_after: LOST_AFTER,
                 margin: Duration::from_secs(15),

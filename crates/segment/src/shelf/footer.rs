@@ -19,6 +19,11 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use crate::varint::{Reader, put};
 use crate::{Codec, Reach};
 
+/// Bytes in a footer that an id, a block and a block's stream have at least: what bounds the room that is made for them.
+const ID_BYTES: usize = 16;
+const BLOCK_BYTES_MIN: usize = 45;
+const BLOCK_STREAM_BYTES_MIN: usize = 1;
+
 /// What a shelf segment holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footer {
@@ -124,6 +129,20 @@ impl Footer {
         reach
     }
 
+    /// Bytes of memory that it takes, about.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let streams = piece(self.streams.capacity() * size_of::<Labels>());
+        let labels = self.streams.iter().map(labels_memory);
+        let ids = self.sources.capacity() + self.merge.as_ref().map_or(0, |merge| merge.inputs.capacity());
+        let keys = self.keys.capacity() * size_of::<(Producer, Millis)>();
+        let blocks = piece(self.blocks.capacity() * size_of::<BlockEntry>());
+        let of_block =
+            |block: &BlockEntry| piece(block.streams.capacity() * size_of::<u32>()) + piece(block.reach.memory());
+        let of_blocks: usize = self.blocks.iter().map(of_block).sum();
+        streams + labels.sum::<usize>() + piece(ids * ID_BYTES) + piece(keys) + blocks + of_blocks
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put(&mut out, self.streams.len() as u64);
@@ -169,14 +188,19 @@ impl Footer {
             let length = usize::try_from(reader.varint()?).ok()?;
             footer.streams.push(Labels::decode(reader.bytes(length)?).ok()?);
         }
-        for _ in 0..reader.varint()? {
+        footer.streams.shrink_to_fit();
+        let count = reader.varint()?;
+        footer.sources = room(&reader, count, ID_BYTES);
+        for _ in 0..count {
             footer.sources.push(Id::from_bits(reader.u128()?));
         }
         for _ in 0..reader.varint()? {
             footer.keys.push((Producer::new(reader.varint()?), Millis(reader.varint()?)));
         }
         footer.merge = Self::decode_merge(&mut reader)?;
-        for _ in 0..reader.varint()? {
+        let count = reader.varint()?;
+        footer.blocks = room(&reader, count, BLOCK_BYTES_MIN);
+        for _ in 0..count {
             let block = Self::decode_block(&mut reader, footer.streams.len(), version)?;
             footer.blocks.push(block);
         }
@@ -188,7 +212,9 @@ impl Footer {
             return Some(None);
         }
         let mut merge = Merge { id: Id::from_bits(reader.u128()?), parts: reader.varint_u32()?, inputs: Vec::new() };
-        for _ in 0..reader.varint()? {
+        let count = reader.varint()?;
+        merge.inputs = room(reader, count, ID_BYTES);
+        for _ in 0..count {
             merge.inputs.push(Id::from_bits(reader.u128()?));
         }
         Some(Some(merge))
@@ -205,10 +231,30 @@ impl Footer {
         };
         let reach = Reach::decode(reader)?;
         let count = reader.varint()?;
-        let mut streams = Vec::new();
+        let mut streams = room(reader, count, BLOCK_STREAM_BYTES_MIN);
         for _ in 0..count {
             streams.push(reader.varint_u32().filter(|stream| (*stream as usize) < streams_known)?);
         }
         Some(BlockEntry { at, rows, text, crc, filter_len, filter_crc, reach, streams })
     }
+}
+
+/// An empty list with room for exactly what is to come, and for no more than the bytes that are left can hold.
+fn room<T>(reader: &Reader<'_>, count: u64, bytes_min: usize) -> Vec<T> {
+    Vec::with_capacity(usize::try_from(count).unwrap_or(usize::MAX).min(reader.len() / bytes_min))
+}
+
+/// Memory of the labels of a stream: each name and each value is a piece of its own.
+fn labels_memory(labels: &Labels) -> usize {
+    const COUNTS: usize = 2 * size_of::<usize>();
+    let pairs = labels.iter().count() * size_of::<(Box<str>, Box<str>)>();
+    piece(COUNTS + pairs) + labels.iter().map(|(name, value)| piece(name.len()) + piece(value.len())).sum::<usize>()
+}
+
+/// Memory of a piece of this number of bytes, as the allocator of glibc gives it.
+fn piece(bytes: usize) -> usize {
+    const HEAD: usize = 8;
+    const STEP: usize = 16;
+    const LEAST: usize = 32;
+    if bytes == 0 { 0 } else { (bytes + HEAD).next_multiple_of(STEP).max(LEAST) }
 }

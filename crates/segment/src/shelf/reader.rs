@@ -13,6 +13,9 @@ use super::{COLUMN_BYTES_MAX, END_MAGIC, HEADER_LEN, MAGIC, TRAILER_LEN, VERSION
 use crate::block::stretches;
 use crate::{Block, Codec, Columned, Damage, Reach, ReadError, Rows, packer, varint};
 
+/// What an open file takes in memory, with what the allocator keeps for its parts, in bytes; about.
+const FILE_MEMORY: usize = 256;
+
 /// An open shelf segment with its footer. The file may be removed meanwhile; reading goes on.
 #[derive(Debug)]
 pub struct Reader {
@@ -89,6 +92,12 @@ impl Reader {
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
+    }
+
+    /// Bytes of memory that it takes, about.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + FILE_MEMORY + self.path.capacity() + self.footer.memory()
     }
 
     /// Bytes of the file as they lie there, from `at` on; fewer than `most` only at its end.
