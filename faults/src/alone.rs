@@ -41,6 +41,9 @@ pub(crate) fn free_net(seed: u64) -> anyhow::Result<[u8; 2]> {
     net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")
 }
 
+/// How many lines of a log are shown when a node has ended.
+const LAST_LINES: usize = 20;
+
 /// A node that runs, or has run. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Alone {
@@ -77,6 +80,13 @@ impl Alone {
     /// What it logged so far.
     pub(crate) fn said(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
+    }
+
+    /// The last lines that it logged.
+    fn last_said(&self) -> String {
+        let said = self.said();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
     }
 
     /// Starts it, and does not wait. Kills it first when it runs.
@@ -136,7 +146,7 @@ impl Alone {
     pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
         match self.wait()? {
             None => Ok(()),
-            Some(status) => bail!("a node ended: {status}; its log is {}", self.log().display()),
+            Some(status) => bail!("a node ended: {status}; the end of its log:\n{}", self.last_said()),
         }
     }
 

@@ -81,8 +81,10 @@ pub(super) fn raise_limit() -> anyhow::Result<usize> {
 
 /// Refuses a limit of open files that is too low for what is stored: each segment is an open file.
 pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Result<()> {
-    let count = |dir: &str| fs.list(&data_dir.join(dir)).map_or(0, |names| names.len());
-    let stored = count("shelf") + count("queue");
+    let list = |dir: &str| fs.list(&data_dir.join(dir)).unwrap_or_default();
+    let (queue, shelf) = (list("queue"), list("shelf").len());
+    let committed = queue.iter().filter(|name| name.ends_with(".committed")).count();
+    let stored = shelf + queue.len() - committed.saturating_sub(committed_kept_max(limit));
     if stored > files_max(limit) {
         let least = OWN + stored.saturating_mul(2).saturating_add(64) / 3 * 4;
         bail!(
@@ -91,6 +93,11 @@ pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Resul
         );
     }
     Ok(())
+}
+
+/// How many committed segments of the queue a start keeps, at most: about the number of one grace period on a busy node.
+pub(super) fn committed_kept_max(limit: usize) -> usize {
+    (files_max(limit) / 4).min(256)
 }
 
 /// The most files that leave handles for connections.

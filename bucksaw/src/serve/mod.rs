@@ -69,7 +69,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         inner.block_on(cluster::network(&args, &doors, descriptors::shares(descriptor_limit, 0).cluster))?;
 
     let sizes = disk::Sizes::of(&doors, data_dir.path());
-    let config = settings::queue(&args, &plan, sizes);
+    let config = settings::queue(&args, &plan, sizes, descriptor_limit);
     let (queue, found) = Queue::open(doors.clone(), &data_dir.path().join("queue"), config, metrics.queue)?;
     if found.segments > 0 || found.damaged > 0 {
         info!(

@@ -7,7 +7,7 @@ use anyhow::bail;
 use bucksaw_cluster::Roles;
 use bucksaw_segment::Codec;
 
-use super::descriptors::Shares;
+use super::descriptors::{self, Shares};
 use super::disk::Sizes;
 use super::memory::Plan;
 use crate::args::{Role, ServeArgs, StoreCodec};
@@ -52,7 +52,7 @@ pub(super) fn balance(args: &ServeArgs) -> bucksaw_node::balance::Config {
     }
 }
 
-pub(super) fn queue(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_ingest::Config {
+pub(super) fn queue(args: &ServeArgs, plan: &Plan, sizes: Sizes, descriptor_limit: usize) -> bucksaw_ingest::Config {
     bucksaw_ingest::Config {
         segment_bytes_max: args.segment_max_bytes.0.min(plan.queue_segment).min(sizes.queue_segment),
         unsynced_bytes_max: plan.unsynced,
@@ -60,6 +60,7 @@ pub(super) fn queue(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_inge
         keys_max: plan.keys,
         key_sections_max: plan.sections,
         segment_age_max: args.segment_max_age,
+        committed_kept_max: descriptors::committed_kept_max(descriptor_limit),
         free_bytes_min: free_bytes_min(args, sizes),
         ..bucksaw_ingest::Config::default()
     }
@@ -207,7 +208,7 @@ mod tests {
         let large = Sizes { reserve: 0, queue_segment: u64::MAX, store_segment: u64::MAX };
         assert_eq!(query(&asks, &plan).held_bytes_max, plan.held);
         assert_eq!(api(&asks, &plan, descriptors(4_096)).bodies_bytes_max as u64, plan.bodies);
-        assert_eq!(queue(&asks, &plan, large).segment_bytes_max, plan.queue_segment);
+        assert_eq!(queue(&asks, &plan, large, 1_024).segment_bytes_max, plan.queue_segment);
     }
 
     #[test]
@@ -215,7 +216,7 @@ mod tests {
         let (asks, plan) =
             (parsed(&["--segment-max-bytes", "1GB", "--store-segment-bytes", "1GB"]), Plan::of(64 << 30));
         let small = Sizes { reserve: 7, queue_segment: 8, store_segment: 9 };
-        let (queue, shelf) = (queue(&asks, &plan, small), shelf(&asks, &plan, small));
+        let (queue, shelf) = (queue(&asks, &plan, small, 1_024), shelf(&asks, &plan, small));
         assert_eq!((queue.segment_bytes_max, shelf.segment_bytes), (8, 9));
         assert_eq!((queue.free_bytes_min, shelf.free_bytes_min), (7, 7));
     }

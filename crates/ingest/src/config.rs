@@ -18,6 +18,9 @@ pub struct Config {
     /// looks at each of them at another moment, all within ten seconds (`query`'s patience for heads): what left here before
     /// one of them was looked at must have been found there.
     pub shared_grace: Duration,
+    /// How many committed segments of the last run are kept at a start: of more the oldest are removed. A node that stops
+    /// again and again before the grace period is over would collect them, until no descriptor is left for a start.
+    pub committed_kept_max: usize,
     /// Nothing is accepted while the file system has less room than this, in bytes: the store needs room to write
     /// smaller copies of what is queued before the queue's files can go.
     pub free_bytes_min: u64,
@@ -42,6 +45,7 @@ impl Default for Config {
             fast_lanes: 2,
             committed_grace: Duration::from_secs(10),
             shared_grace: Duration::from_secs(30),
+            committed_kept_max: 256,
             free_bytes_min: 0,
             unsynced_bytes_max: 32 << 20,
             index_bytes_max: 128 << 20,

@@ -48,6 +48,7 @@ impl Queue {
         doors.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
         let mut names = doors.fs.list(dir).map_err(OpenError::io(dir))?;
         names.sort_unstable();
+        remove_committed(&doors, dir, &mut names, config.committed_kept_max);
         let last = Last { may_have_lost_writes: boot::may_have_lost_writes(&doors, dir) };
         let queue = Self::empty(doors, dir.to_owned(), config, metrics);
         queue.recall_keys(&names, last.may_have_lost_writes);
@@ -234,4 +235,19 @@ impl Queue {
         contents.places = Some(Arc::new(found.places));
         Ok(())
     }
+}
+
+/// Removes the oldest committed segments where there are more than `kept`. Stores keep their records.
+fn remove_committed(doors: &Doors, dir: &Path, names: &mut Vec<String>, kept: usize) {
+    let is_committed = |name: &String| name.ends_with(".committed");
+    let mut excess = names.iter().filter(|name| is_committed(name)).count().saturating_sub(kept);
+    if excess == 0 {
+        return;
+    }
+    info!(segments = excess, "removed committed segments of the queue: stores keep their records");
+    names.retain(|name| {
+        let goes = excess > 0 && is_committed(name);
+        excess -= usize::from(goes);
+        !goes || doors.fs.remove(&dir.join(name)).is_err()
+    });
 }

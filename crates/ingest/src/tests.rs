@@ -173,6 +173,27 @@ fn segments_close_at_size_and_age_and_go_after_their_grace() {
 }
 
 #[test]
+fn restarts_within_the_grace_period_do_not_collect_committed_segments() {
+    let machine = Machine::new();
+    let config = || Config { segment_bytes_max: 250, committed_kept_max: 3, ..Config::default() };
+    let mut put: Vec<Id> = Vec::new();
+    for round in 0..5 {
+        let (queue, _) = machine.open(config());
+        let kept: Vec<Id> = queue.readable().iter().map(|segment| segment.id()).collect();
+        assert_eq!(kept, put[put.len().saturating_sub(3)..], "round {round}");
+        for at in 0..4 {
+            machine.put(&queue, Durability::Fast, &format!("line {round} {at} {}", "x".repeat(250)));
+        }
+        machine.pass(&queue, Duration::from_secs(3));
+        put = queue.reserve(100_000).iter().map(|view| view.id).collect();
+        assert!(put.len() > 3 && put.iter().all(|id| !kept.contains(id)), "round {round}: {}", put.len());
+        queue.commit(&put);
+    }
+    let (queue, _) = machine.open(Config { committed_kept_max: 0, ..config() });
+    assert!(queue.readable().is_empty() && files(&machine).iter().all(|state| state != "committed"));
+}
+
+#[test]
 fn a_restart_finds_what_was_written_and_cuts_what_was_torn() {
     let machine = Machine::new();
     let (queue, _) = machine.open(Config::default());
