@@ -18,7 +18,7 @@ use crate::version::{Formats, Version};
 pub const PROTOCOL: u32 = 1;
 
 /// An address for clients has at most so many bytes.
-pub const ADDRESS_BYTES_MAX: usize = 120;
+pub const ADDRESS_BYTES_MAX: usize = 112;
 
 /// A node tells of so many stores that were made good, at most ([`Facts::made_good`]).
 pub const MADE_GOOD_MAX: usize = 3;
@@ -64,6 +64,10 @@ pub struct Facts {
     /// What lies on its shelf.
     #[serde(default)]
     pub shelf: Held,
+    /// Bytes of its shelf when it was started. None before it has counted them. A store that was emptied says so by this, however
+    /// soon others fill it again.
+    #[serde(default, rename = "opened", skip_serializing_if = "Option::is_none")]
+    pub opened_bytes: Option<u64>,
     /// When its last pass of repair that came to its end began, by its wall clock: stores that it took for lost then hold
     /// nothing that has fewer copies for it. None since its start; not told either while as many stores are newly lost as
     /// there are copies, for then records may be nowhere else.
@@ -158,6 +162,7 @@ impl Facts {
             load: Load::default(),
             queue: Held::default(),
             shelf: Held::default(),
+            opened_bytes: None,
             walked: None,
             made_good: Vec::new(),
             free_bytes: 0,

@@ -33,6 +33,7 @@ impl Teller {
             facts.load = load;
             facts.queue = queue;
             facts.shelf = shelf;
+            facts.opened_bytes = Some(node.shelf.opened_bytes());
             facts.free_bytes = free_bytes;
             facts.walked = walked;
             facts.made_good = made_good;

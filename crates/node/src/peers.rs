@@ -41,6 +41,7 @@ impl Peers for Others {
             is_replaced: is_replaced(member, &members),
             // A node counts its shelf and measures its free space in one step; before that both are 0.
             has_counted: member.facts.free_bytes > 0,
+            opened_bytes: member.facts.opened_bytes,
             takes: !member.facts.draining && own.copies_to(&member.facts),
         };
         others.map(fellow).collect()

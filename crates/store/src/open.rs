@@ -36,7 +36,7 @@ impl Shelf {
     pub fn open(doors: Doors, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
         let foreground = Foreground::new(Arc::clone(&doors.clock));
         let aside = || Aside::new(&foreground, &doors.clock, &metrics, config.share_min);
-        let shelf = Self {
+        let mut shelf = Self {
             gather_aside: aside(),
             merge_aside: aside(),
             repair_aside: aside(),
@@ -55,6 +55,7 @@ impl Shelf {
             clock_kept: Mutex::new(Millis(0)),
             suspension: Mutex::default(),
             crowded: AtomicBool::new(false),
+            opened_bytes: 0,
             index: IndexMemory::default(),
             trashed: Mutex::default(),
             errors: Errors::default(),
@@ -113,6 +114,7 @@ impl Shelf {
         if bytes > bytes_max {
             return Err(OpenError::Memory { dir: dir.to_owned(), needed: bytes, max: bytes_max });
         }
+        shelf.opened_bytes = segments.iter().map(|segment| segment.file_bytes()).sum();
         shelf.replace(&segments, &[]);
         shelf.start_clock();
         shelf.look_at_trash();

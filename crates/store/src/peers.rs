@@ -33,6 +33,8 @@ pub struct Fellow {
     pub is_replaced: bool,
     /// Whether its facts of this incarnation count its shelf: the first facts after a start do not.
     pub has_counted: bool,
+    /// What it held when it was started, in bytes, if it says so.
+    pub opened_bytes: Option<u64>,
     /// Whether it takes copies: not when it will go soon, or cannot read what is written here.
     pub takes: bool,
 }

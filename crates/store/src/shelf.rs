@@ -47,6 +47,8 @@ pub struct Shelf {
     pub(crate) clock_kept: Mutex<Millis>,
     pub(crate) suspension: Mutex<Option<Suspension>>,
     pub(crate) crowded: AtomicBool,
+    /// Bytes of the segments that it was opened with.
+    pub(crate) opened_bytes: u64,
     pub(crate) index: IndexMemory,
     /// Replaced whole, as `segments`.
     pub(crate) trashed: Mutex<Arc<Vec<Trashed>>>,
@@ -131,6 +133,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shelf {
+    /// Bytes of the segments that it was opened with.
+    #[must_use]
+    pub fn opened_bytes(&self) -> u64 {
+        self.opened_bytes
+    }
+
     /// The segments, by lowest id, as they are now.
     #[must_use]
     pub fn segments(&self) -> Arc<Vec<Arc<Stored>>> {

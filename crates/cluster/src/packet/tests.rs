@@ -26,6 +26,7 @@ fn largest() -> Entry {
         load: Load { bytes_per_second: u64::MAX, connections: u64::MAX, level: 3 },
         queue: held,
         shelf: held,
+        opened_bytes: Some(u64::MAX),
         walked: Some(Millis::MAX),
         made_good: vec![(1 << 48) - 1; MADE_GOOD_MAX],
         free_bytes: u64::MAX,

@@ -133,9 +133,11 @@ impl Watch {
         }
         match known.check {
             Some((due, before)) if fellow.has_counted || now >= due => {
-                if fellow.peer.held_bytes < before / 2 {
+                // Others may have filled it again by now.
+                let opened_bytes = fellow.opened_bytes.unwrap_or(u64::MAX).min(fellow.peer.held_bytes);
+                if opened_bytes < before / 2 {
                     seen.was_shrunk = true;
-                    seen.gone_bytes += before - fellow.peer.held_bytes;
+                    seen.gone_bytes += before - opened_bytes;
                 }
                 known.check = None;
                 known.held_bytes = fellow.peer.held_bytes;
@@ -207,7 +209,16 @@ mod tests {
     fn fellow(number: u64, is_live: bool) -> Fellow {
         let address = "10.0.0.1:7659".parse().unwrap();
         let peer = Peer { node: node(number), address, held_bytes: 1_000, free_bytes: 1 };
-        Fellow { peer, incarnation: node(1), mark: 1, is_live, is_replaced: false, has_counted: false, takes: true }
+        Fellow {
+            peer,
+            incarnation: node(1),
+            mark: 1,
+            is_live,
+            is_replaced: false,
+            has_counted: false,
+            opened_bytes: None,
+            takes: true,
+        }
     }
 
     #[derive(Default)]
@@ -295,6 +306,11 @@ mod tests {
         let mut bench = Bench::default();
         bench.after(0, &[fellow(1, true)]);
         assert_eq!(bench.after(1, &[with(1_000, true)]), (false, false, false), "a mere restart is none");
+        let mut bench = Bench::default();
+        bench.after(0, &[fellow(1, true)]);
+        let filled = Fellow { opened_bytes: Some(0), ..with(900, true) };
+        assert_eq!(bench.after(1, &[filled]), (false, true, false), "others have filled it again");
+        assert_eq!(bench.after(1, &[filled]), (false, false, false), "it is a loss once");
     }
 
     #[test]

@@ -11,7 +11,16 @@ fn node(number: u64) -> Id {
 
 fn fellow(number: u64, is_live: bool) -> Fellow {
     let peer = Peer { node: node(number), address: "10.0.0.1:7659".parse().unwrap(), held_bytes: 1_000, free_bytes: 1 };
-    Fellow { peer, incarnation: node(1), mark: 1, is_live, is_replaced: false, has_counted: false, takes: true }
+    Fellow {
+        peer,
+        incarnation: node(1),
+        mark: 1,
+        is_live,
+        is_replaced: false,
+        has_counted: false,
+        opened_bytes: None,
+        takes: true,
+    }
 }
 
 /// Lets a pass begin and end, if one is wanted now, with so many records that too few stores hold; says whether it was.
