@@ -117,8 +117,8 @@ pub(super) fn shares(limit: usize, segments: usize) -> Shares {
     Shares { lines, lines_each: lines / 4 * 3, http: connections / 4, cluster }
 }
 
-/// The most files while so many connections for lines are there, so that what HTTP connections and those between nodes may
-/// use stays free, and the next start is not refused.
+/// Maximum number of open files while `lines` connections for lines are open. It leaves free the shares of HTTP connections
+/// and of connections between nodes, and the next start is not refused.
 fn room(limit: usize, shares: Shares, lines: usize) -> usize {
     let nodes = shares.cluster + shares.cluster / 4 + 1;
     let used = OWN + shares.http + nodes + lines + SPARE.min(limit / SPARE_SHARE);

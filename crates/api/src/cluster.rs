@@ -55,7 +55,7 @@ pub(crate) async fn write(mut answer: Answer, form: Form, pieces: &Pieces, turn:
         }
     }
     let seconds = (clock.uptime() - started).as_secs_f64();
-    // When this cannot be sent nobody is there to read it.
+    // Sending fails only when the client has gone: there is nothing left to do.
     let _ = pieces.stats_async(&render::stats(&answer.stats(), seconds)).await;
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn write_context(
             return;
         }
     }
-    // When this cannot be sent nobody is there to read it.
+    // Sending fails only when the client has gone: there is nothing left to do.
     let _ = pieces.stats_async(&render::stats(context.stats(), seconds())).await;
 }
 

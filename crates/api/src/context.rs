@@ -68,6 +68,6 @@ fn write(mut context: Context, pieces: &Pieces, turn: &mut Turn, seconds: impl F
             return;
         }
     }
-    // When this cannot be sent nobody is there to read it.
+    // Sending fails only when the client has gone: there is nothing left to do.
     let _ = pieces.stats(&render::stats(context.stats(), seconds()));
 }

@@ -131,7 +131,7 @@ fn send(app: &App, mut document: impl Iterator<Item = Vec<u8>> + Send + 'static)
     let (pieces, response) = open(Form::Json, Cancel::default());
     tokio::spawn(async move {
         let _open_answer = open_answer;
-        // When this cannot be sent nobody is there to read it.
+        // Sending fails only when the client has gone: there is nothing left to do.
         let _ = pieces.document([first, second].into_iter().chain(document)).await;
     });
     Ok(response)
@@ -187,7 +187,7 @@ fn write(mut search: Search, form: Form, pieces: &Pieces, turn: &mut Turn, secon
         }
     }
     if !search.is_cancelled() {
-        // When this cannot be sent nobody is there to read it.
+        // Sending fails only when the client has gone: there is nothing left to do.
         let _ = pieces.stats(&render::stats(search.stats(), seconds()));
     }
 }
@@ -272,7 +272,7 @@ pub(crate) async fn histogram(
             drop(permit);
             if let Ok((histogram, stats)) = counted {
                 let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
-                // When this cannot be sent nobody is there to read it.
+                // Sending fails only when the client has gone: there is nothing left to do.
                 let _ = pieces.document(document(histogram, &render::stats(&stats, seconds))).await;
             }
         });
@@ -288,7 +288,7 @@ pub(crate) async fn histogram(
         if let Ok((histogram, stats)) = counted {
             let seconds = (app.doors.clock.uptime() - started).as_secs_f64();
             let last = document(histogram, &render::stats(&stats, seconds));
-            // When this cannot be sent nobody is there to read it.
+            // Sending fails only when the client has gone: there is nothing left to do.
             let _ = Handle::current().block_on(pieces.document(last));
         }
     });

@@ -1,7 +1,7 @@
 //! Whether the disk answers: how long the work that is under way has taken.
 //!
-//! A write or a sync that hangs reports no error, and whoever waits for it cannot say so. So the tick and the group commit
-//! note when they began, and others compare that with the time.
+//! A write or a sync that hangs reports no error, and blocks the thread that called it. So the tick and the group commit
+//! record when they began, and other threads compare that with the clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

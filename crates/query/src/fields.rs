@@ -21,7 +21,8 @@ const VALUES_MAX: usize = 20;
 /// Different values that are counted for each field. A field with more (an id) has no common values to speak of.
 const COUNTED_MAX: usize = 2_000;
 
-/// Bytes of the different names and values of all fields together that are counted: nobody looks at so many.
+/// Maximum size of the distinct names and values that one answer counts, in bytes, all fields together. Readers see 200 fields
+/// with 20 values each, which is far less.
 const COUNTED_BYTES_MAX: u64 = 4 << 20;
 
 /// The same as a part of the memory of queries: with little, fewer are counted.
@@ -162,8 +163,8 @@ impl Gathered {
     }
 }
 
-/// The tally of a field; `None` when its name is too long, and when there are so many fields, or is so little `room`, that no
-/// new one is begun.
+/// The tally of a field. `None` when its name is too long, or when a new tally would exceed the maximum number of fields or
+/// the remaining `room` in bytes.
 fn tally<'a>(
     tallies: &'a mut BTreeMap<(bool, String), Tally>,
     label: bool,

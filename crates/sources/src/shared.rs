@@ -44,7 +44,7 @@ impl Slots {
         Self { free: Arc::new(Semaphore::new(all)), all, most: Arc::new(AtomicUsize::new(all)) }
     }
 
-    /// From now on at most so many, and never more than at the start. Connections that are there stay.
+    /// Lowers or raises the number of slots to `most`, up to the number at the start. Open connections keep their slots.
     pub fn limit(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }

@@ -276,7 +276,7 @@ impl Keys {
 }
 
 impl Memory {
-    /// For so many keys, and sections behind the first.
+    /// Remembers at most `keys_max` keys, and at most `sections_max` sections behind the first of their batch.
     fn new(keys_max: usize, sections_max: usize) -> Self {
         let (batches, more, order) = (HashMap::new(), HashMap::new(), VecDeque::new());
         Self { keys_max, sections_max, batches, more, order, more_sections: 0 }

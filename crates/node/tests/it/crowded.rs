@@ -1,5 +1,4 @@
-//! Stores with so many files open that more would take the descriptors of connections, or with so many segments that there is
-//! no memory for what is known of more.
+//! Stores that have no file descriptor, or no index memory, for another segment.
 
 use std::time::Duration;
 

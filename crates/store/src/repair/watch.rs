@@ -194,7 +194,7 @@ impl Watch {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use bucksaw_record::{Millis, Producer};
 
     use super::*;
@@ -206,7 +206,8 @@ mod tests {
         Id::new(Millis(1), Producer::new(number), 0)
     }
 
-    fn fellow(number: u64, is_live: bool) -> Fellow {
+    /// Another store, of 1,000 bytes.
+    pub(in crate::repair) fn fellow(number: u64, is_live: bool) -> Fellow {
         let address = "10.0.0.1:7659".parse().unwrap();
         let peer = Peer { node: node(number), address, held_bytes: 1_000, free_bytes: 1 };
         Fellow {

@@ -1,29 +1,10 @@
-use bucksaw_record::Producer;
-
 use super::*;
-use crate::Peer;
+use crate::repair::watch::tests::fellow;
 
 const COPIES: usize = 2;
 
-fn node(number: u64) -> Id {
-    Id::new(Millis(1), Producer::new(number), 0)
-}
-
-fn fellow(number: u64, is_live: bool) -> Fellow {
-    let peer = Peer { node: node(number), address: "10.0.0.1:7659".parse().unwrap(), held_bytes: 1_000, free_bytes: 1 };
-    Fellow {
-        peer,
-        incarnation: node(1),
-        mark: 1,
-        is_live,
-        is_replaced: false,
-        has_counted: false,
-        opened_bytes: None,
-        takes: true,
-    }
-}
-
-/// Lets a pass begin and end, if one is wanted now, with so many records that too few stores hold; says whether it was.
+/// Runs a pass from beginning to end if one is due now. `missing` is the number of records with too few copies after it.
+/// Returns whether a pass ran.
 fn walk(state: &mut State, fellows: &[Fellow], seconds: u64, missing: u64) -> bool {
     let now = Duration::from_secs(seconds);
     let task = state.next(fellows.to_vec(), now, Millis(5));
