@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::get;
+use crate::log::last_lines;
 use crate::minder::Minder;
 use crate::random::Random;
 
@@ -40,9 +41,6 @@ pub(crate) fn free_net(seed: u64) -> anyhow::Result<[u8; 2]> {
     let net = (0..50).map(|_| draw()).find(is_free);
     net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")
 }
-
-/// How many lines of a log are shown when a node has ended.
-const LAST_LINES: usize = 20;
 
 /// A node that runs, or has run. It is killed when this is dropped.
 #[derive(Debug)]
@@ -80,13 +78,6 @@ impl Alone {
     /// What it logged so far.
     pub(crate) fn said(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
-    }
-
-    /// The last lines that it logged.
-    fn last_said(&self) -> String {
-        let said = self.said();
-        let lines: Vec<&str> = said.lines().collect();
-        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
     }
 
     /// Starts it, and does not wait. Kills it first when it runs.
@@ -146,7 +137,7 @@ impl Alone {
     pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
         match self.wait()? {
             None => Ok(()),
-            Some(status) => bail!("a node ended: {status}; the end of its log:\n{}", self.last_said()),
+            Some(status) => bail!("a node ended: {status}; the end of its log:\n{}", last_lines(&self.log())),
         }
     }
 

@@ -9,15 +9,24 @@ use crate::watch::{Metrics, count};
 /// How long a node may take to tell its metrics.
 const METRICS_MAX: Duration = Duration::from_secs(4);
 
-/// How many passes of repair each store has brought to its end since it was started; none of one that does not say.
-pub(crate) fn passes(nodes: &[Node]) -> Vec<Option<f64>> {
+/// The passes of repair that a store has completed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passes {
+    /// The process that counted them; a process counts from zero.
+    pid: Option<u32>,
+    completed: f64,
+}
+
+/// The passes of each store; zero of one that does not answer.
+pub(crate) fn passes(nodes: &[Node]) -> Vec<Passes> {
+    let completed = |node: &Node| Some(metrics(node)?.sum("bucksaw_store_repair_passes_total"));
     let stores = nodes.iter().filter(|node| node.role == Role::Store);
-    stores.map(|node| Some(metrics(node)?.sum("bucksaw_store_repair_passes_total"))).collect()
+    stores.map(|node| Passes { pid: node.pid(), completed: completed(node).unwrap_or_default() }).collect()
 }
 
 /// Says what is missing; none when the stores hold as many records as `copies` of all would be, but for so many that have come
-/// just now, none of them knows of a record that has too few, and each has ended a pass since `passes` were told.
-pub(crate) fn missing(nodes: &[Node], copies: usize, fresh: u64, passes: &[Option<f64>]) -> Option<String> {
+/// just now, none of them knows of a record that has too few, and each has completed a pass since `passes` were counted.
+pub(crate) fn missing(nodes: &[Node], copies: usize, fresh: u64, passes: &[Passes]) -> Option<String> {
     let Some(asked) = nodes.iter().find(|node| node.role == Role::Ingest) else { return Some("nobody to ask".into()) };
     let Some(records) = count(asked.http(), "", 0) else { return Some("no complete answer".into()) };
     let mut held = 0;
@@ -27,8 +36,9 @@ pub(crate) fn missing(nodes: &[Node], copies: usize, fresh: u64, passes: &[Optio
         if lacks > 0.0 {
             return Some(format!("{} knows of {lacks} records that are missing copies", node.name));
         }
-        if metrics.sum("bucksaw_store_repair_passes_total") <= before.unwrap_or_default() {
-            return Some(format!("{} has not looked at everything", node.name));
+        let completed = if node.pid() == before.pid { before.completed } else { 0.0 };
+        if metrics.sum("bucksaw_store_repair_passes_total") <= completed {
+            return Some(format!("{} has completed no pass of repair", node.name));
         }
         let Some(here) = held_by(node) else { return Some(format!("{} does not say what it holds", node.name)) };
         held += here;
@@ -45,6 +55,11 @@ fn metrics(node: &Node) -> Option<Metrics> {
 /// How many records a store holds, by itself.
 pub(crate) fn held_by(node: &Node) -> Option<u64> {
     own(node)?["store"]["records"].as_u64()
+}
+
+/// What a store reports of its repair.
+pub(crate) fn repair(node: &Node) -> Option<serde_json::Value> {
+    Some(own(node)?["store"]["repair"].take())
 }
 
 /// How many bytes a store's segments take.

@@ -13,6 +13,7 @@ use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::{self, get};
+use crate::log::last_lines;
 use crate::minder::Minder;
 use crate::random::Random;
 use crate::run_command;
@@ -69,10 +70,6 @@ impl Common {
         let mut draw = || [1 + random.below(250) as u8, 1 + random.below(250) as u8];
         let net = (0..50).map(|_| draw()).find(is_free);
         let net = net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")?;
-        let secret = home.join("secret");
-        fs::write(&secret, format!("a secret of this run, {}-{}", net[0], net[1]))?;
-        // A node refuses a secret that everybody may read.
-        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
         Ok(Self { bucksaw: bucksaw.to_owned(), home: home.to_owned(), copies, users, minder: Minder::start()?, net })
     }
 
@@ -142,10 +139,24 @@ impl Node {
         self.dir.with_extension("log")
     }
 
+    /// Writes its copy of the cluster's secret. It has one of its own, for a node refuses a file that others may read, and each
+    /// node may be another user.
+    fn secret(&self) -> anyhow::Result<PathBuf> {
+        let path = self.dir.with_extension("secret");
+        let [one, two] = self.common.net;
+        fs::write(&path, format!("a secret of this run, {one}-{two}"))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        if self.common.users {
+            std::os::unix::fs::chown(&path, Some(self.user), Some(self.user))?;
+        }
+        Ok(path)
+    }
+
     /// Starts it on its directory, and does not wait.
     pub(crate) fn begin(&mut self) -> anyhow::Result<()> {
         self.kill();
         fs::create_dir_all(&self.dir)?;
+        let secret = self.secret()?;
         let log = File::options().create(true).append(true).open(self.log())?;
         let mut command = match &self.cgroup {
             None => Command::new(&self.program),
@@ -161,7 +172,7 @@ impl Node {
         let durable = if self.role == Role::Store { String::new() } else { self.durable().to_string() };
         command.args(["--listen-durable", &durable, "--listen-cluster", &format!("{}:{CLUSTER}", self.ip)]);
         command.args(["--join", &format!("{}:{CLUSTER}", self.join)]);
-        command.arg("--cluster-secret-file").arg(self.common.home.join("secret"));
+        command.arg("--cluster-secret-file").arg(secret);
         // Small and short-lived: much moves, so much can go wrong.
         let small = ["--segment-max-age", "500ms", "--segment-max-bytes", "256K", "--store-segment-bytes", "4M"];
         match self.segments.as_slice() {
@@ -186,10 +197,14 @@ impl Node {
         let until = Instant::now() + READY_MAX;
         while !self.is_ready() {
             if let Some(status) = self.ended() {
-                bail!("{} ended: {status}; its log is {}", self.name, self.log().display());
+                bail!("{} ended: {status}; the end of its log:\n{}", self.name, last_lines(&self.log()));
             }
             if Instant::now() > until {
-                bail!("{} is not ready after {READY_MAX:?}; its log is {}", self.name, self.log().display());
+                bail!(
+                    "{} is not ready after {READY_MAX:?}; the end of its log:\n{}",
+                    self.name,
+                    last_lines(&self.log())
+                );
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -231,7 +246,7 @@ impl Node {
             if let Some(status) = child.try_wait()? {
                 self.child = None;
                 if !status.success() {
-                    bail!("{} stopped with {status}; its log is {}", self.name, self.log().display());
+                    bail!("{} stopped with {status}; the end of its log:\n{}", self.name, last_lines(&self.log()));
                 }
                 break;
             }

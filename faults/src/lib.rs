@@ -30,6 +30,7 @@ mod joining;
 mod kill;
 mod ledger;
 mod load;
+mod log;
 mod memory;
 mod minder;
 mod plot;

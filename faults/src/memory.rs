@@ -5,7 +5,9 @@
 
 mod load;
 
+use std::cell::Cell;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -16,14 +18,21 @@ use anyhow::{Context as _, bail};
 use crate::cgroup::{Cgroup, Usage};
 use crate::fleet::{self, Common, Node, Role};
 use crate::http::get;
+use crate::log::last_lines;
 use crate::watch::{Metrics, count};
 use load::{Corpus, Load};
 
 /// How often the groups are looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long the queue may take to be empty, and copies to be restored, when the load has ended.
+/// How long the queue may take to be empty when the load has ended.
 const SETTLE_MAX: Duration = Duration::from_secs(600);
+
+/// How long copies may take to be restored: with little memory some 20,000 records a second are.
+const RESTORE_MAX: Duration = Duration::from_secs(5_400);
+
+/// How often is printed how far repair is.
+const PROGRESS: Duration = Duration::from_secs(30);
 
 /// How it is measured.
 #[derive(Clone, Debug)]
@@ -98,14 +107,8 @@ pub fn limit_memory(memory: &Memory) -> anyhow::Result<String> {
     }
     let first = nodes.first().context("no node")?;
     for (writer, acknowledged) in &counts.writers {
-        let until = Instant::now() + Duration::from_secs(60);
-        let found = loop {
-            match count(first.http(), &format!("writer%3D{writer}"), 0) {
-                Some(found) => break found,
-                None if Instant::now() > until => bail!("{writer}: no complete answer"),
-                None => thread::sleep(LOOK),
-            }
-        };
+        let found = complete_count(first.http(), &format!("writer%3D{writer}"));
+        let found = found.with_context(|| format!("{writer}: no complete answer"))?;
         if found != *acknowledged {
             bail!("{writer}: {acknowledged} records were acknowledged, and {found} are found");
         }
@@ -140,8 +143,7 @@ fn watch(
                 );
             }
             if let Some(status) = node.ended() {
-                let log = std::fs::read_to_string(node.log()).unwrap_or_default();
-                let last = log.lines().rev().take(5).collect::<Vec<_>>().join("\n");
+                let last = last_lines(&node.log());
                 bail!(
                     "{} ended after {:.0} s with {status}, {} killed by the kernel, {:.0} MB anonymous at most:\n{last}",
                     node.name,
@@ -164,21 +166,53 @@ fn note(figures: &mut Figures, usage: &Usage) {
     figures.used_mb = figures.used_mb.max(usage.most as f64 / 1e6);
 }
 
-/// Takes the disk of the last node away, and waits until it has as many records as before. Returns the seconds.
+/// Takes the disk of the last node away, and waits until the stores hold each record twice. Returns the seconds.
 fn restore(nodes: &mut [Node], groups: &[Cgroup], figures: &mut Figures) -> anyhow::Result<f64> {
+    let first = nodes.first().context("no node")?.http();
+    let records = complete_count(first, "").context("no complete answer")?;
+    let wanted = records * 2;
     let held = |nodes: &[Node]| nodes.iter().filter_map(crate::copies::held_by).sum::<u64>();
     let before = held(nodes);
+    if before < wanted {
+        bail!("the stores hold {before} of {wanted} copies before a repair");
+    }
     let last = nodes.last_mut().context("no node")?;
     last.empty()?;
     last.begin()?;
     last.wait_ready()?;
     let started = Instant::now();
-    watch(nodes, groups, SETTLE_MAX, figures, |nodes| held(nodes) >= before)?;
+    let printed = Cell::new(started);
+    watch(nodes, groups, RESTORE_MAX, figures, |nodes| {
+        let now = held(nodes);
+        if printed.get().elapsed() > PROGRESS {
+            printed.set(Instant::now());
+            eprintln!("{now} of {wanted} copies after {:.0} s\n{}", started.elapsed().as_secs_f64(), repairs(nodes));
+        }
+        now >= wanted
+    })?;
     let after = held(nodes);
-    if after < before {
-        bail!("the stores hold {after} records after a repair, and held {before} before");
+    if after < wanted {
+        bail!("the stores hold {after} of {wanted} copies after a repair\n{}", repairs(nodes));
     }
     Ok(started.elapsed().as_secs_f64())
+}
+
+/// What each store reports of its repair.
+fn repairs(nodes: &[Node]) -> String {
+    let of = |node: &Node| crate::copies::repair(node).map_or_else(|| "no answer".into(), |repair| repair.to_string());
+    nodes.iter().map(|node| format!("{}: {}", node.name, of(node))).collect::<Vec<_>>().join("\n")
+}
+
+/// Counts records; none when no answer was complete for a minute.
+fn complete_count(at: SocketAddr, filter: &str) -> Option<u64> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let found = count(at, filter, 0);
+        if found.is_some() || Instant::now() > until {
+            return found;
+        }
+        thread::sleep(LOOK);
+    }
 }
 
 fn told(node: &Node, metric: &str) -> Option<f64> {

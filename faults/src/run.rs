@@ -22,7 +22,7 @@ use crate::report::{AT_THE_END, Report, Row};
 use crate::schedule::{Step, draw};
 use crate::wall::Wall;
 use crate::watch::Watch;
-use crate::{plot, timeline, well};
+use crate::{copies, plot, timeline, well};
 
 /// Nodes of each role.
 const NODES: usize = 3;
@@ -223,7 +223,7 @@ impl<'a> Running<'a> {
     fn step(&mut self, step: &Step, names: &[String]) -> anyhow::Result<()> {
         let mut row = Row { name: step.name(names), began: self.watch.now(), ..Row::default() };
         eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
-        let before = self.watch.told();
+        let (before, passes) = (self.watch.told(), copies::passes(&self.field.nodes));
         for blow in &step.blows {
             self.field.begin(*blow).with_context(|| row.name.clone())?;
         }
@@ -245,7 +245,7 @@ impl<'a> Running<'a> {
         eprintln!("           healed after {:.1} s", (self.watch.now() - row.ended).as_secs_f64());
         row.caught_up = self.wait_caught_up(&row, &before);
         if step.blows.iter().any(|blow| blow.kind.loses_copies()) && !self.options.small {
-            row.restored = self.wait_restored(&row);
+            row.restored = self.wait_restored(&row, &passes);
         }
         self.report.rows.push(row);
         Ok(())

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use super::{COPIES, FORWARDERS, NODES, Running};
 use crate::asker::Told;
 use crate::check::query;
-use crate::copies;
+use crate::copies::{self, Passes};
 use crate::fault::{Blow, Kind};
 use crate::fleet::{Node, Role};
 use crate::http::{call, get};
@@ -49,13 +49,13 @@ impl Running<'_> {
         None
     }
 
-    /// Waits until every record is on as many stores as promised.
-    pub(super) fn wait_restored(&mut self, row: &Row) -> Option<Duration> {
-        let (until, passes) = (Instant::now() + RESTORE_MAX, copies::passes(&self.field.nodes));
+    /// Waits until every record is on as many stores as promised. `passes` were counted before copies were lost.
+    pub(super) fn wait_restored(&mut self, row: &Row, passes: &[Passes]) -> Option<Duration> {
+        let until = Instant::now() + RESTORE_MAX;
         // What came in the last seconds may be in queues.
         let fresh = (self.options.rate * FORWARDERS + 1_000) as u64 * well::WAIT_MAX_SECONDS as u64;
         loop {
-            let Some(missing) = copies::missing(&self.field.nodes, COPIES, fresh, &passes) else {
+            let Some(missing) = copies::missing(&self.field.nodes, COPIES, fresh, passes) else {
                 let took = self.watch.now() - row.ended;
                 eprintln!("           copies restored after {:.1} s", took.as_secs_f64());
                 return Some(took);
