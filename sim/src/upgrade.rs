@@ -228,7 +228,7 @@ fn a_version_that_is_no_neighbour_keeps_apart_and_loses_nothing() {
     bench.change(4, Edition::AfterNext);
     bench.settle();
     bench.pass(5);
-    let words = "speaks version 1.3 of what nodes say to each other, and this node 1.1: nothing is taken from it, and no copy \
+    let words = "speaks version 1.2 of what nodes say to each other, and this node 1.0: nothing is taken from it, and no copy \
                  given to it, until the versions are neighbours";
     assert_eq!(bench.apart(0), [words, words]);
     assert_eq!(bench.apart(4).len(), 3, "and the other way round");

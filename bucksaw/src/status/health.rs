@@ -218,7 +218,7 @@ mod tests {
                     {"id": "f", "state": "ready", "apart": "speaks version 1.9",
                         "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_left_seconds": 86_388},
                 ],
-                "protocol": "1.1",
+                "protocol": "1.0",
                 "strangers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
@@ -245,8 +245,8 @@ mod tests {
                  that is used up: raise --memory-limit, or lower --retention-bytes or --retention-age",
                 "- f speaks version 1.9",
                 "- f removes nothing by age: its clock jumped 8d0h ahead; set it right, or retention goes on in 1d0h",
-                "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member",
-                "- a node at an unknown address speaks version 0 of what nodes say to each other, and this one 1.1: it is no member",
+                "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.0: it is no member",
+                "- a node at an unknown address speaks version 0 of what nodes say to each other, and this one 1.0: it is no member",
             ],
         );
     }

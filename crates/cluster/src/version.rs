@@ -4,11 +4,6 @@
 //! them, and who misses them takes a default. Nothing that is there changes its meaning, and nothing is taken away. A change
 //! that does more is a major version, and nodes of different major versions are no cluster.
 //!
-//! | version | adds |
-//! | --- | --- |
-//! | 1.0 | |
-//! | 1.1 | facts tell the stores that were made good, the minor version and the [`Formats`] of files; packets of kinds that are not known are passed over; a comparison of lists may tell nothing; the call `store/walked` |
-//!
 //! What has to hold between neighbours is tried; between versions that are farther apart it is not. So nothing is taken from
 //! the queue of a node that is no neighbour, and no copy is given to it: records stay where they are and are found there,
 //! and [`Member::apart`](crate::Member::apart) says why.
@@ -60,7 +55,7 @@ pub struct Format {
 
 impl Version {
     /// The version that is spoken here.
-    pub const OWN: Self = Self { major: PROTOCOL, minor: 1 };
+    pub const OWN: Self = Self { major: PROTOCOL, minor: 0 };
 
     /// Whether nodes of these two versions work with each other: the same major version, and minor ones that follow each
     /// other.
@@ -85,9 +80,9 @@ impl Format {
 }
 
 impl Default for Formats {
-    /// Those of nodes that tell nothing of theirs: of version 1.0.
+    /// The first formats.
     fn default() -> Self {
-        Self { queue: Format::new(1), shelf: Format::new(2) }
+        Self { queue: Format::new(1), shelf: Format::new(1) }
     }
 }
 
@@ -260,14 +255,14 @@ mod tests {
 
     #[test]
     fn who_tells_nothing_is_of_the_first_version() {
-        let first = Formats { queue: Format::new(1), shelf: Format::new(2) };
+        let first = Formats { queue: Format::new(1), shelf: Format::new(1) };
         let check =
             |text: &str, want: Formats| assert_eq!(serde_json::from_str::<Formats>(text).unwrap(), want, "{text}");
         assert_eq!(Formats::default(), first);
         check("[]", first);
-        check("[1,1,2,2]", first);
+        check("[1,1,1,1]", first);
         check("[3,2]", Formats { queue: Format { reads: 3, writes: 2 }, ..first });
         check("[1,1,4,3,7,7,7]", Formats { shelf: Format { reads: 4, writes: 3 }, ..first });
-        assert_eq!(serde_json::to_string(&first).unwrap(), "[1,1,2,2]");
+        assert_eq!(serde_json::to_string(&first).unwrap(), "[1,1,1,1]");
     }
 }

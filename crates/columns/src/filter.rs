@@ -19,11 +19,11 @@
 //! `docs/adr/columns.md`.
 //!
 //! ```text
-//!   1    the kind of filter
+//!   1    kind of filter, 1
 //!   32   a bit for each byte
 //!   8n   a bit for each gram
 //! ```
-//! Filters of another kind were written before the first release; they are let be, and let everything through.
+//! A filter of an unknown kind or length excludes nothing, so a later version may write another kind.
 
 /// Bits while a block is encoded, as a power of two.
 const BITS_LOG: u32 = 21;
@@ -31,8 +31,8 @@ const BITS_LOG: u32 = 21;
 /// Bits of the filter for each bit that is set while it is made, in quarters.
 const QUARTER_BITS: usize = 7;
 
-/// What a filter of this kind begins with. Those of another begin with something else, or have an even number of bytes.
-const KIND: u8 = 3;
+/// First byte of a filter of this kind.
+const KIND: u8 = 1;
 
 /// Bytes of the set of all bytes.
 const BYTE_SET: usize = 32;
@@ -404,8 +404,9 @@ impl<'a> Filter<'a> {
     /// Takes the bytes for a filter.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
-        let ours = bytes.split_first().filter(|(kind, _)| **kind == KIND && bytes.len() % 2 == 1);
-        Self(ours.and_then(|(_, rest)| rest.split_first_chunk()).filter(|(_, bits)| !bits.is_empty()))
+        let known = bytes.split_first().filter(|(kind, _)| **kind == KIND);
+        let parts = known.and_then(|(_, rest)| rest.split_first_chunk());
+        Self(parts.filter(|(_, bits)| !bits.is_empty() && bits.len() % 8 == 0))
     }
 
     /// Whether a line may have this byte.

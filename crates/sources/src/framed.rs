@@ -73,19 +73,18 @@ pub(crate) async fn run(
     let mut inbox = Inbox { bytes: first };
     let frame_bytes_max = shared.intake.config.frame_bytes();
     let acks = Arc::new(Acks::default());
-    let (labels, version) = match greet(feed, &mut inbox, shared).await {
+    let labels = match greet(feed, &mut inbox, shared).await {
         Ok(hello) => {
-            let version = hello.version.min(Version::NEWEST);
-            if let Some(refusal) = refusal(shared, version, &acks) {
+            if let Some(refusal) = refusal(shared, &acks) {
                 debug!(%peer, "a client is told to go to another node");
                 let _ = timeout(WRITE_MAX, write(socket, &refusal)).await;
                 return End::Farewell;
             }
-            let welcome = Answer::Welcome { version, frame_bytes_max };
+            let welcome = Answer::Welcome { version: hello.version.min(Version::NEWEST), frame_bytes_max };
             if write(socket, &welcome.encode()).await.is_err() {
                 return End::Silent;
             }
-            (hello.labels, version)
+            hello.labels
         }
         Err(Fault::Ended) => return End::Silent,
         Err(fault) => {
@@ -96,10 +95,10 @@ pub(crate) async fn run(
             return End::Farewell;
         }
     };
-    let _movable = (version >= Version::ELSEWHERE).then(|| shared.guide().movable());
+    let _movable = shared.guide().movable();
     let brought = AtomicU64::default();
     let framed = Framed { shared, feed, inbox, acks: Arc::clone(&acks), labels, frame_bytes_max, brought: &brought };
-    let Some(text) = converse(socket, framed, peer, version).await else { return End::Silent };
+    let Some(text) = converse(socket, framed, peer).await else { return End::Silent };
     debug!(%peer, reason = text, "a client is told that its batches are not kept");
     let failed = Told::Failed { acked: acks.safe(), text };
     let _ = timeout(WRITE_MAX, write(socket, &failed.encode())).await;
@@ -118,19 +117,14 @@ async fn greet(feed: &mut Feed<'_>, inbox: &mut Inbox, shared: &Shared) -> Resul
 }
 
 /// Reads batches and tells of them; returns what the client has to be told at the end.
-async fn converse(
-    socket: &TcpStream,
-    mut framed: Framed<'_, '_>,
-    peer: SocketAddr,
-    version: Version,
-) -> Option<String> {
+async fn converse(socket: &TcpStream, mut framed: Framed<'_, '_>, peer: SocketAddr) -> Option<String> {
     let acks = Arc::clone(&framed.acks);
     let mut telling = pin!(acks.tell(socket));
     let (shared, stopping, brought) = (Arc::clone(framed.shared), framed.feed.stopping(), framed.brought);
     let halt = tokio::select! {
         told = &mut telling => return told.ok().flatten(),
         halt = framed.read(peer) => halt,
-        () = going(&shared, &acks, version, brought, stopping) => Halt::LetGo,
+        () = going(&shared, &acks, brought, stopping) => Halt::LetGo,
     };
     acks.end();
     let patience = match &halt {

@@ -4,15 +4,14 @@
 //! node stops, all are told of others, and that they have to go.
 //!
 //! A client that has to go closes its side after its last whole batch, and hears the acknowledgements that are missing. One
-//! that does not within [`Config::goodbye_max`](crate::Config), or that speaks a version without [`Told::Elsewhere`], hears
-//! the acknowledgements for what was read and that there will be no more: what was not acknowledged it sends again
+//! that does not within [`Config::goodbye_max`](crate::Config) hears the acknowledgements for what was read and that there will be no more: what was not acknowledged it sends again
 //! elsewhere, as after any end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bucksaw_doors::Entropy;
 use bucksaw_ingest::guide::{Greeting, Guest, Guide, How};
-use bucksaw_wire::{Answer, Code, Elsewhere, Told, Version, Why};
+use bucksaw_wire::{Answer, Code, Elsewhere, Told, Why};
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 
@@ -24,18 +23,18 @@ use crate::shared::Shared;
 pub(crate) const BUSY: &str = "the node has too much to do: others have less";
 
 /// What a client is told at its hello, when it is not let in.
-pub(crate) fn refusal(shared: &Shared, version: Version, acks: &Acks) -> Option<Vec<u8>> {
+pub(crate) fn refusal(shared: &Shared, acks: &Acks) -> Option<Vec<u8>> {
     let guide = shared.guide();
     match guide.greeting(shared.port(), &*shared.intake.doors.entropy) {
         Greeting::Welcome => None,
         Greeting::Suggested(others) => {
-            say(guide, acks, version, How::Suggested, others);
+            say(guide, acks, How::Suggested, others);
             None
         }
         Greeting::Refused(others) => {
             guide.count(How::Refused);
             let mut words = Answer::Refused { code: Code::BUSY, text: BUSY.to_owned() }.encode();
-            if let Some(told) = told(version, Why::REFUSAL, others) {
+            if let Some(told) = told(Why::REFUSAL, others) {
                 words.extend_from_slice(&told.encode());
             }
             Some(words)
@@ -48,42 +47,35 @@ pub(crate) fn refusal(shared: &Shared, version: Version, acks: &Acks) -> Option<
 pub(crate) async fn going(
     shared: &Shared,
     acks: &Acks,
-    version: Version,
     brought: &AtomicU64,
     mut stop: watch::Receiver<bool>,
 ) {
     tokio::select! {
         biased;
         () = stopped(&mut stop) => {}
-        () = turns(shared, acks, version, brought) => return,
+        () = turns(shared, acks, brought) => return,
     }
     let heirs = shared.guide().heirs(shared.port(), &*shared.intake.doors.entropy);
-    say(shared.guide(), acks, version, How::LetGo, heirs);
+    say(shared.guide(), acks, How::LetGo, heirs);
     // The stop has an order of its own.
     std::future::pending::<()>().await;
 }
 
-async fn turns(shared: &Shared, acks: &Acks, version: Version, brought: &AtomicU64) {
+async fn turns(shared: &Shared, acks: &Acks, brought: &AtomicU64) {
     let (guide, config, doors) = (shared.guide(), &shared.intake.config, &shared.intake.doors);
-    let is_told = version >= Version::ELSEWHERE;
     let mut guest = Guest::new(doors.clock.uptime());
     loop {
         sleep(between_looks(config.stay_min, &*doors.entropy)).await;
         let now = doors.clock.uptime();
         let brings = guest.look(now, brought.load(Ordering::Relaxed));
-        let may_hear = guide.lets_go() || (is_told && guest.listens(now));
-        if !may_hear {
+        if !guide.lets_go() && !guest.listens(now) {
             continue;
         }
         let Some((how, others)) = guide.turn(shared.port(), Some(brings), &*doors.entropy) else { continue };
-        say(guide, acks, version, how, others);
+        say(guide, acks, how, others);
         guest.told(now);
         if how == How::LetGo {
-            if is_told {
-                sleep(config.goodbye_max).await;
-            } else {
-                guide.count(how);
-            }
+            sleep(config.goodbye_max).await;
             return;
         }
     }
@@ -95,15 +87,15 @@ fn between_looks(least: Duration, entropy: &dyn Entropy) -> Duration {
     least + Duration::from_nanos(entropy.next_u64() % nanos.max(1))
 }
 
-fn say(guide: &Guide, acks: &Acks, version: Version, how: How, others: Vec<String>) {
+fn say(guide: &Guide, acks: &Acks, how: How, others: Vec<String>) {
     let why = if how == How::LetGo { Why::GOODBYE } else { Why::SUGGESTION };
-    if let Some(told) = told(version, why, others) {
+    if let Some(told) = told(why, others) {
         guide.count(how);
         acks.say(told);
     }
 }
 
-/// The message, if the client knows of it and there is anybody to name.
-fn told(version: Version, why: Why, others: Vec<String>) -> Option<Told> {
-    (version >= Version::ELSEWHERE).then(|| Elsewhere::new(why, others)).flatten().map(Told::Elsewhere)
+/// The message, if there is anybody to name.
+fn told(why: Why, others: Vec<String>) -> Option<Told> {
+    Elsewhere::new(why, others).map(Told::Elsewhere)
 }

@@ -25,8 +25,7 @@ impl Code {
     pub const LABELS: Self = Self(2);
     /// The hello is none.
     pub const MALFORMED: Self = Self(3);
-    /// The node has too much to do. Since version 1.1; a client of that version is told next where to go instead, by a
-    /// [`Told::Elsewhere`](crate::Told::Elsewhere), before the connection ends.
+    /// The node has too much to do. A [`Told::Elsewhere`](crate::Told::Elsewhere) follows, and then the connection ends.
     pub const BUSY: Self = Self(4);
 }
 

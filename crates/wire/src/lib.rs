@@ -11,7 +11,7 @@
 //!     │ ── batch 1 ────────────────────────────────► │
 //!     │ ◄───────────────────────── Told: acked 2 ─── │   the promise holds for the first two batches
 //!     │ ── flush ──────────────────────────────────► │   bulk: close the segment now
-//!     │ ◄───────────── Told: elsewhere, addresses ── │   since 1.1: other nodes have less to do
+//!     │ ◄───────────── Told: elsewhere, addresses ── │   other nodes have less to do
 //!     │ ◄──────────── Told: failed, acked 2, why ─── │   and then the connection ends
 //! ```
 //! Acknowledgements count batches from the start of the connection, in order, so one may stand for many. What is not
@@ -20,11 +20,6 @@
 //!
 //! Versions: a client states its newest. The node answers with the lower of that and its own; it refuses a major version
 //! that it does not know. Minor versions only add what an older side can leave out, and that is not said to an older side.
-//!
-//! | version | adds |
-//! | --- | --- |
-//! | 1.0 | |
-//! | 1.1 | [`Told::Elsewhere`] and [`Code::BUSY`]: a node with much to do names others. An older client is refused with the code, which it takes as any refusal, or hears [`Told::Failed`] |
 //!
 //! What it does not do: no I/O, no clock. Decoders look at a slice and say what it holds or how much is missing.
 //!

@@ -71,10 +71,9 @@ fn the_lower_version_is_spoken_and_a_newer_major_refused() {
         assert_eq!(got.map_or_else(|error| error.to_string(), |version| version.to_string()), want);
     };
     check(1, 0, "1.0");
-    check(1, 1, "1.1");
-    check(1, 9, "1.1");
-    check(2, 0, "protocol version 2.0 is not known here, only up to 1.1: upgrade this side first");
-    check(0, 7, "protocol version 0.7 is not known here, only up to 1.1: upgrade this side first");
+    check(1, 9, "1.0");
+    check(2, 0, "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first");
+    check(0, 7, "protocol version 0.7 is not known here, only up to 1.0: upgrade this side first");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   offset  size  field     meaning (little-endian)
-//!        0     1  kind      1 acked; 2 failed: the node ends the connection; 3 elsewhere, since version 1.1
+//!        0     1  kind      1 acked; 2 failed: the node ends the connection; 3 elsewhere
 //!        1     1  why       of elsewhere: see Why; else zero
 //!        2     2  length    bytes of the text; 0 when acked; at most TEXT_BYTES_MAX
 //!        4     4  reserved  zero
@@ -29,8 +29,7 @@ pub enum Told {
         /// Why no more.
         text: String,
     },
-    /// Other nodes have less to do. Never said where a version before [`Version::ELSEWHERE`](crate::Version::ELSEWHERE)
-    /// is spoken.
+    /// Other nodes have less to do.
     Elsewhere(Elsewhere),
 }
 

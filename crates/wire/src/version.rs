@@ -15,10 +15,7 @@ pub struct Version {
 
 impl Version {
     /// The newest version that is known here.
-    pub const NEWEST: Self = Self { major: 1, minor: 1 };
-
-    /// The first in which a node may say [`Told::Elsewhere`](crate::Told::Elsewhere): an older client does not know it.
-    pub const ELSEWHERE: Self = Self { major: 1, minor: 1 };
+    pub const NEWEST: Self = Self { major: 1, minor: 0 };
 
     /// The version that is spoken with a side whose newest is `theirs`: the lower of both.
     ///

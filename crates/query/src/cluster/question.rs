@@ -28,10 +28,6 @@ const DAMAGED_MAX: usize = 100;
 const TWINS_MAX: usize = 3;
 const TWINS_CHARS: usize = 400;
 
-/// Stands among the damaged files of a node whose work was ended by its time limit, so that versions that do not know
-/// the field for it call their answer partial, too.
-const TIMED_OUT: &str = "what was not searched within the time limit";
-
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -160,8 +156,7 @@ pub(crate) struct Told {
     pub(crate) bytes_skipped: u64,
     #[serde(default)]
     pub(crate) damaged: Vec<String>,
-    /// The time limit that ended its work, in milliseconds; left out where none did. Versions that do not know the field
-    /// find [`TIMED_OUT`] in `damaged` instead.
+    /// The time limit that ended its work, in milliseconds; left out where none did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) timed_out_ms: u64,
     /// Segments in its trash that may have records of the question's time, and their records.
@@ -169,10 +164,10 @@ pub(crate) struct Told {
     pub(crate) trashed_segments: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) trashed_records: u64,
-    /// How many nodes it knows of that count, itself among them; told in the head. Nothing by older versions.
+    /// How many nodes it knows of that count, itself among them; told in the head.
     #[serde(default)]
     pub(crate) nodes: u64,
-    /// Which node it is; told in the head. Nothing by older versions.
+    /// Which node it is; told in the head.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) node: String,
     /// Ids that two live processes have, each in a sentence; told in the head.
@@ -199,7 +194,6 @@ impl Told {
             damaged.push(format!("({} more)", stats.damaged.len() - DAMAGED_MAX));
         }
         let timed_out_ms = stats.timed_out.map_or(0, |limit| limit.as_millis().try_into().unwrap_or(u64::MAX).max(1));
-        damaged.extend((timed_out_ms > 0).then(|| TIMED_OUT.to_owned()));
         Self {
             version: VERSION,
             timed_out_ms,
@@ -259,9 +253,7 @@ impl Told {
             stats.timed_out = stats.timed_out.max(Some(Duration::from_millis(self.timed_out_ms)));
         }
         stats.trashed.add(Trashed { segments: self.trashed_segments, records: self.trashed_records });
-        let names = self.damaged.iter().take(DAMAGED_MAX + 2);
-        let names = names.filter(|name| self.timed_out_ms == 0 || *name != TIMED_OUT);
-        stats.damaged.extend(names.map(|name| {
+        stats.damaged.extend(self.damaged.iter().take(DAMAGED_MAX + 1).map(|name| {
             let name: String = name.chars().take(500).collect();
             format!("{node}: {name}")
         }));
@@ -333,15 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_is_told_to_versions_that_do_not_know_the_field_too() {
+    fn a_time_limit_makes_the_answer_partial() {
         let limit = Some(Duration::from_secs(60));
         let told = Told::of(&Stats { timed_out: limit, ..Stats::default() });
         let mut sum = Stats::default();
         Told::decode(&told.encode()).unwrap().add_to(&mut sum, "n1");
         assert_eq!((sum.timed_out, sum.damaged.len(), sum.is_partial()), (limit, 0, true));
-        let mut of_others = Stats::default();
-        Told { timed_out_ms: 0, ..told }.add_to(&mut of_others, "n1");
-        assert!(of_others.is_partial());
     }
 
     proptest! {

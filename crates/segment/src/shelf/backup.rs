@@ -13,7 +13,6 @@
 //!       44     8  magic            "BSWFOOT2"
 //!   4,096 zero bytes               so that no damaged sector takes both footers
 //! ```
-//! A version that knows no backup passes over it: it finds the blocks and the footer by their offsets.
 
 use std::path::Path;
 
@@ -59,7 +58,6 @@ pub(super) const TAIL_LEN: u64 = (TRAILER_LEN + GAP_LEN) as u64;
 /// What a segment's backup says.
 pub(super) struct Backup {
     pub(super) id: Id,
-    pub(super) version: u32,
     pub(super) footer: Footer,
 }
 
@@ -69,7 +67,6 @@ struct Trailer {
     packed_len: u32,
     raw_len: u32,
     crc: u32,
-    version: u32,
     id: Id,
 }
 
@@ -132,7 +129,7 @@ impl Trailer {
             && raw_len as usize <= COLUMN_BYTES_MAX
             && version <= VERSION;
         let id = Id::from_bits(id);
-        Ok(is_sound.then_some(Self { footer_at, packed_len, raw_len, crc, version, id }))
+        Ok(is_sound.then_some(Self { footer_at, packed_len, raw_len, crc, id }))
     }
 
     /// The footer that this tells of; `None` when it is damaged.
@@ -143,7 +140,7 @@ impl Trailer {
             return Ok(None);
         }
         let raw = packer::unpack(&packed, self.raw_len as usize);
-        let footer = raw.and_then(|raw| Footer::decode(&raw, self.version));
-        Ok(footer.map(|footer| Backup { id: self.id, version: self.version, footer }))
+        let footer = raw.and_then(|raw| Footer::decode(&raw));
+        Ok(footer.map(|footer| Backup { id: self.id, footer }))
     }
 }

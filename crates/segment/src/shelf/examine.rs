@@ -73,9 +73,8 @@ impl Examined {
         for block in &self.readable {
             writer.carry(&self.packed(*block)?).map_err(ReadError::io(path))?;
         }
-        let Footer { sources, keys, merge, .. } = self.reader.footer().clone();
-        let origin =
-            if id == self.id() { Origin { sources, keys, merge } } else { Origin { keys, ..Origin::default() } };
+        let Footer { sources, merge, .. } = self.reader.footer().clone();
+        let origin = if id == self.id() { Origin { sources, merge } } else { Origin::default() };
         writer.seal(origin).map_err(ReadError::io(path)).map(drop)
     }
 
@@ -155,9 +154,7 @@ impl Examined {
                 Err(error) => return Err(error),
             }
         }
-        let Streams { streams, keys, .. } = found;
-        let keys = keys.into_iter().map(|(producer, (_, at))| (producer, at)).collect();
-        examined.reader.describe(streams, keys);
+        examined.reader.describe(found.streams);
         let health = &mut examined.health;
         let is_whole = holes.is_empty() && blocks_end == Some(end);
         if !is_whole {
@@ -184,9 +181,6 @@ fn count(block: &Block) -> u64 {
 struct Streams {
     streams: Vec<Labels>,
     numbers: BTreeMap<Labels, u32>,
-    /// By producer, the lowest number and the time of its record. Of a batch that states no times of its own that is the
-    /// time of its first try; one that states times has the same ids whenever it is tried again.
-    keys: BTreeMap<Producer, (u32, Millis)>,
 }
 
 impl Streams {
@@ -201,11 +195,6 @@ impl Streams {
                 next
             });
             numbers.push(number);
-            for run in chunk.rows.runs.iter().filter(|run| run.first.producer().is_keyed()) {
-                let first = (run.first.sequence(), run.first.at());
-                let lowest = self.keys.entry(run.first.producer()).or_insert(first);
-                *lowest = (*lowest).min(first);
-            }
         }
         (reach, numbers)
     }

@@ -3,18 +3,17 @@
 //! ```text
 //!   varint streams, then for each: varint bytes · the labels
 //!   varint sources, then for each: 16 bytes: a queue segment whose records are in here
-//!   varint keys, then for each: varint producer · varint ms: batches with a key, and the time of their first try; none today
 //!   a byte: 1 when a merge made this; then 16 bytes its id · varint files that it made · varint inputs, for each 16 bytes
 //!   varint blocks, then for each:
 //!     varint offset
 //!     rows column, text column: for each  a byte codec · varint packed bytes · varint unpacked bytes
 //!     4 bytes crc32c over the packed columns
-//!     varint bytes of the filter · 4 bytes crc32c over it; not in version 1, which has no filters
+//!     varint bytes of the filter · 4 bytes crc32c over it
 //!     reach
 //!     varint streams, then for each: varint number in the table above
 //! ```
 
-use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_record::{Id, Labels};
 
 use crate::varint::{Reader, put};
 use crate::{Codec, Reach};
@@ -32,8 +31,6 @@ pub struct Footer {
     /// The queue segments that were gathered into this one. Until their own node forgets them, they must not be answered
     /// from beside this.
     pub sources: Vec<Id>,
-    /// Batches with a key whose records are in here, and the time of their first try. Only earlier versions wrote any.
-    pub keys: Vec<(Producer, Millis)>,
     /// The merge that made this segment, if one did.
     pub merge: Option<Merge>,
     /// The blocks, by lowest id.
@@ -135,12 +132,11 @@ impl Footer {
         let streams = piece(self.streams.capacity() * size_of::<Labels>());
         let labels = self.streams.iter().map(labels_memory);
         let ids = self.sources.capacity() + self.merge.as_ref().map_or(0, |merge| merge.inputs.capacity());
-        let keys = self.keys.capacity() * size_of::<(Producer, Millis)>();
         let blocks = piece(self.blocks.capacity() * size_of::<BlockEntry>());
         let of_block =
             |block: &BlockEntry| piece(block.streams.capacity() * size_of::<u32>()) + piece(block.reach.memory());
         let of_blocks: usize = self.blocks.iter().map(of_block).sum();
-        streams + labels.sum::<usize>() + piece(ids * ID_BYTES) + piece(keys) + blocks + of_blocks
+        streams + labels.sum::<usize>() + piece(ids * ID_BYTES) + blocks + of_blocks
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -154,11 +150,6 @@ impl Footer {
         }
         put(&mut out, self.sources.len() as u64);
         self.sources.iter().for_each(|source| out.extend_from_slice(&source.bits().to_le_bytes()));
-        put(&mut out, self.keys.len() as u64);
-        for (producer, base) in &self.keys {
-            put(&mut out, producer.bits());
-            put(&mut out, base.0);
-        }
         out.push(u8::from(self.merge.is_some()));
         if let Some(merge) = &self.merge {
             out.extend_from_slice(&merge.id.bits().to_le_bytes());
@@ -181,7 +172,7 @@ impl Footer {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8], version: u32) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let mut footer = Self::default();
         for _ in 0..reader.varint()? {
@@ -194,14 +185,11 @@ impl Footer {
         for _ in 0..count {
             footer.sources.push(Id::from_bits(reader.u128()?));
         }
-        for _ in 0..reader.varint()? {
-            footer.keys.push((Producer::new(reader.varint()?), Millis(reader.varint()?)));
-        }
         footer.merge = Self::decode_merge(&mut reader)?;
         let count = reader.varint()?;
         footer.blocks = room(&reader, count, BLOCK_BYTES_MIN);
         for _ in 0..count {
-            let block = Self::decode_block(&mut reader, footer.streams.len(), version)?;
+            let block = Self::decode_block(&mut reader, footer.streams.len())?;
             footer.blocks.push(block);
         }
         reader.is_empty().then_some(footer)
@@ -220,15 +208,13 @@ impl Footer {
         Some(Some(merge))
     }
 
-    fn decode_block(reader: &mut Reader<'_>, streams_known: usize, version: u32) -> Option<BlockEntry> {
+    fn decode_block(reader: &mut Reader<'_>, streams_known: usize) -> Option<BlockEntry> {
         let at = reader.varint()?;
         let rows = ColumnEntry::decode(reader)?;
         let text = ColumnEntry::decode(reader)?;
         let crc = reader.u32()?;
-        let (filter_len, filter_crc) = match version {
-            1 => (0, 0),
-            _ => (reader.varint_u32().filter(|len| *len as usize <= super::FILTER_BYTES_MAX)?, reader.u32()?),
-        };
+        let filter_len = reader.varint_u32().filter(|len| *len as usize <= super::FILTER_BYTES_MAX)?;
+        let filter_crc = reader.u32()?;
         let reach = Reach::decode(reader)?;
         let count = reader.varint()?;
         let mut streams = room(reader, count, BLOCK_STREAM_BYTES_MIN);

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   offset      size  field      meaning (little-endian)
-//!        0         8  magic      "BSWSHELF"
-//!        8         4  version    2
+//!        0         8  magic      "BSWSTORE"
+//!        8         4  version    1
 //!       12         4  crc32c     over the 12 bytes before and the 16 after
 //!       16        16  id         of this segment
 //!       32            blocks     each its packed rows column, its packed text column, its filter, and a recovery record
@@ -36,7 +36,7 @@ pub use reader::{PackedBlock, Reader, SearchForm};
 pub use writer::{Origin, Writer};
 
 /// The format that is written, and the newest that is read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 1;
 
 /// Bytes before the first block.
 pub const HEADER_LEN: usize = 32;
@@ -50,7 +50,7 @@ pub const COLUMN_BYTES_MAX: usize = 128 << 20;
 /// The greatest filter of a block.
 pub const FILTER_BYTES_MAX: usize = 1 << 20;
 
-const MAGIC: [u8; 8] = *b"BSWSHELF";
+const MAGIC: [u8; 8] = *b"BSWSTORE";
 const END_MAGIC: [u8; 8] = *b"BSWFOOT1";
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ impl Reader {
     }
 
     /// Says what all blocks together hold.
-    pub(super) fn describe(&mut self, streams: Vec<Labels>, keys: Vec<(Producer, Millis)>) {
-        (self.footer.streams, self.footer.keys) = (streams, keys);
+    pub(super) fn describe(&mut self, streams: Vec<Labels>) {
+        self.footer.streams = streams;
     }
 
     /// Damage that was met so far and cost nothing, because the file says the same elsewhere. A medium that shows any goes bad.
@@ -332,7 +332,7 @@ fn unpack(column: &ColumnEntry, packed: &[u8]) -> Option<Vec<u8>> {
 /// The id and the footer, from the backup where the header or the footer is damaged, and what was damaged.
 fn read_ends(file: &dyn File, path: &Path, file_bytes: u64) -> Result<(Id, Footer, Vec<Damage>), ReadError> {
     let (own, broken) = match read_header(file, path) {
-        Ok((id, version)) => match read_footer(file, path, file_bytes, version) {
+        Ok(id) => match read_footer(file, path, file_bytes) {
             Ok(footer) => return Ok((id, footer, Vec::new())),
             Err(broken) => (Some(id), broken),
         },
@@ -340,10 +340,10 @@ fn read_ends(file: &dyn File, path: &Path, file_bytes: u64) -> Result<(Id, Foote
     };
     let ReadError::Damaged { damage, .. } = &broken else { return Err(broken) };
     match backup::find(file, path, file_bytes)? {
-        Some(Backup { id, version, footer }) if own.is_none_or(|own| own == id) => {
+        Some(Backup { id, footer }) if own.is_none_or(|own| own == id) => {
             let mut damaged = vec![damage.clone()];
             if own.is_none()
-                && let Err(ReadError::Damaged { damage, .. }) = read_footer(file, path, file_bytes, version)
+                && let Err(ReadError::Damaged { damage, .. }) = read_footer(file, path, file_bytes)
             {
                 damaged.push(damage);
             }
@@ -353,7 +353,7 @@ fn read_ends(file: &dyn File, path: &Path, file_bytes: u64) -> Result<(Id, Foote
     }
 }
 
-fn read_header(file: &dyn File, path: &Path) -> Result<(Id, u32), ReadError> {
+fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
     let mut bytes = [0; HEADER_LEN];
     if file.read_at(0, &mut bytes).map_err(ReadError::io(path))? < HEADER_LEN {
         return Err(ReadError::damaged(path, 0, "the file ends within its header"));
@@ -373,7 +373,7 @@ fn read_header(file: &dyn File, path: &Path) -> Result<(Id, u32), ReadError> {
     if version > VERSION {
         return Err(ReadError::Version { path: path.to_owned(), found: version, known: VERSION });
     }
-    Ok((Id::from_bits(id), version))
+    Ok(Id::from_bits(id))
 }
 
 /// Where the blocks of the segment `id` end, when its trailer or its backup's trailer is sound; the footers themselves may
@@ -419,7 +419,7 @@ fn read_trailer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Trailer
     Ok(Trailer { at, packed_len, raw_len, crc })
 }
 
-fn read_footer(file: &dyn File, path: &Path, file_bytes: u64, version: u32) -> Result<Footer, ReadError> {
+fn read_footer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Footer, ReadError> {
     let Trailer { at, packed_len, raw_len, crc } = read_trailer(file, path, file_bytes)?;
     let mut packed = vec![0; packed_len as usize];
     file.read_exact_at(at, &mut packed).map_err(ReadError::io(path))?;
@@ -427,6 +427,6 @@ fn read_footer(file: &dyn File, path: &Path, file_bytes: u64, version: u32) -> R
         return Err(ReadError::damaged(path, at, "the checksum of the footer does not fit"));
     }
     let raw = packer::unpack(&packed, raw_len as usize);
-    let footer = raw.and_then(|raw| Footer::decode(&raw, version));
+    let footer = raw.and_then(|raw| Footer::decode(&raw));
     footer.ok_or_else(|| ReadError::damaged(path, at, "the footer does not unpack"))
 }

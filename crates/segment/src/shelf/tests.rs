@@ -47,8 +47,7 @@ fn segment() -> Arc<dyn File> {
     writer.append(&mut builder("app", 30, log().as_bytes()), Codec::Columns(1)).unwrap();
     writer.append(&mut BlockBuilder::default(), Codec::Plain).unwrap();
     let merge = Some(Merge { id: Id::from_bits(6), parts: 1, inputs: vec![Id::from_bits(7)] });
-    let keys = vec![(Producer::keyed(b"k"), Millis(9))];
-    writer.seal(Origin { sources: vec![Id::from_bits(5)], keys, merge }).unwrap();
+    writer.seal(Origin { sources: vec![Id::from_bits(5)], merge }).unwrap();
     file
 }
 
@@ -77,7 +76,6 @@ fn what_was_written_is_read() {
     assert!(matches!(reader.search_form(2), Ok(SearchForm::Columns(_))));
     let footer = reader.footer();
     assert_eq!(footer.sources, [Id::from_bits(5)]);
-    assert_eq!(footer.keys, [(Producer::keyed(b"k"), Millis(9))]);
     assert_eq!(footer.merge.as_ref().map(|merge| (merge.parts, merge.inputs.len())), Some((1, 1)));
     assert_eq!(footer.streams.len(), 3);
     assert_eq!(

@@ -34,8 +34,6 @@ pub struct Writer {
 pub struct Origin {
     /// The queue segments that were gathered.
     pub sources: Vec<Id>,
-    /// Batches with a key, and the time of their first try: of earlier versions. Empty now, as the queue remembers keys.
-    pub keys: Vec<(Producer, Millis)>,
     /// The merge, if one made it.
     pub merge: Option<Merge>,
 }
@@ -104,8 +102,8 @@ impl Writer {
     /// # Errors
     /// What the operating system says; the file is then of no use.
     pub fn seal(mut self, origin: Origin) -> io::Result<Footer> {
-        let Origin { sources, keys, merge } = origin;
-        self.footer = Footer { sources, keys, merge, ..self.footer };
+        let Origin { sources, merge } = origin;
+        self.footer = Footer { sources, merge, ..self.footer };
         let raw = self.footer.encode();
         let packed = packer::pack(&raw, FOOTER_LEVEL)?;
         let backup = backup::trailer(self.at, &packed, length(raw.len())?, self.id);

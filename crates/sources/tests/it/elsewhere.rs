@@ -30,8 +30,8 @@ async fn node(durability: Durability) -> Node {
     Node::start(durability, Config { stay_min: short, goodbye_max: 200 * short, ..Config::default() }).await
 }
 
-fn hello(minor: u16) -> Vec<u8> {
-    Hello { version: Version { major: 1, minor }, labels: Labels::default() }.encode()
+fn hello() -> Vec<u8> {
+    Hello { version: Version::NEWEST, labels: Labels::default() }.encode()
 }
 
 fn elsewhere(why: Why, address: &str) -> Option<Told> {
@@ -53,19 +53,10 @@ async fn a_busy_node_suggests_others_and_serves_all_the_same() {
     node.queue.commit_group();
     assert_eq!(client.acked(1).await, 1);
     // What it brings falls from look to look until its going is some help, and no more than that.
-    // A client of the version before is not told what it does not know.
-    let (mut old, answer) = Client::greet(&node, &hello(0)).await;
-    assert!(matches!(answer, Some(Answer::Welcome { version: Version { major: 1, minor: 0 }, .. })), "{answer:?}");
     node.queue.guide().offer(RATE);
     assert_eq!(client.hear().await, elsewhere(Why::SUGGESTION, "n1:7652"));
-    old.send(1, "b\n").await;
-    until("the other batch", || node.queue.appends() == 2).await;
-    node.queue.commit_group();
-    // The first that it hears, and all.
-    assert_eq!(old.acked(1).await, 1);
-    old.hears_nothing().await;
     assert!(sent(&node, "suggested") >= 2.0 && sent(&node, "refused") + sent(&node, "let_go") == 0.0);
-    drop((client, old));
+    drop(client);
     node.stop().await;
 }
 
@@ -75,12 +66,10 @@ async fn a_very_busy_node_refuses_new_clients_and_says_where_to_go() {
     let mut there = Client::welcome(&node, "").await;
     advise(&node, 2, true, 1);
     let refused = Some(Answer::Refused { code: Code::BUSY, text: TEXT.to_owned() });
-    let (mut client, answer) = Client::greet(&node, &hello(1)).await;
+    let (mut client, answer) = Client::greet(&node, &hello()).await;
     assert_eq!(answer, refused);
     assert_eq!((client.hear().await, client.hear().await), (elsewhere(Why::REFUSAL, "n1:7651"), None));
-    let (mut old, answer) = Client::greet(&node, &hello(0)).await;
-    assert_eq!((answer, old.hear().await), (refused, None));
-    assert_eq!(sent(&node, "refused"), 2.0);
+    assert_eq!(sent(&node, "refused"), 1.0);
     // Who is there stays, and lines are taken.
     there.send(0, "a\n").await;
     assert_eq!(there.acked(1).await, 1);
@@ -90,7 +79,7 @@ async fn a_very_busy_node_refuses_new_clients_and_says_where_to_go() {
     // It is not its turn, or nobody has less to do.
     for (refuses, other) in [(false, 1), (true, 2)] {
         advise(&node, 2, refuses, other);
-        let (_, answer) = Client::greet(&node, &hello(1)).await;
+        let (_, answer) = Client::greet(&node, &hello()).await;
         assert!(matches!(answer, Some(Answer::Welcome { .. })), "{refuses} {other}");
     }
     node.stop().await;
@@ -135,27 +124,23 @@ async fn an_overloaded_node_lets_some_go_after_all_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn who_does_not_go_or_cannot_know_is_let_go_with_its_acknowledgements() {
-    for minor in [0, 1] {
-        let mut node = node(Durability::Fast).await;
-        let (mut client, _) = Client::greet(&node, &hello(minor)).await;
-        client.send(0, "a\n").await;
-        assert_eq!(client.acked(1).await, 1);
-        advise(&node, 3, true, 0);
-        until("its turn", || {
-            node.queue.guide().offer(u64::MAX);
-            sent(&node, "let_go") > 0.0
-        })
-        .await;
-        if minor == 1 {
-            assert_eq!(client.hear().await, elsewhere(Why::GOODBYE, "n1:7651"));
-        }
-        assert_eq!(client.hear().await, Some(Told::Failed { acked: 1, text: TEXT.to_owned() }));
-        assert_eq!(client.hear().await, None);
-        assert_eq!(sent(&node, "let_go"), 1.0);
-        drop(client);
-        assert_eq!(node.stop().await.len(), 1);
-    }
+async fn who_does_not_go_is_let_go_with_its_acknowledgements() {
+    let mut node = node(Durability::Fast).await;
+    let mut client = Client::welcome(&node, "").await;
+    client.send(0, "a\n").await;
+    assert_eq!(client.acked(1).await, 1);
+    advise(&node, 3, true, 0);
+    until("its turn", || {
+        node.queue.guide().offer(u64::MAX);
+        sent(&node, "let_go") > 0.0
+    })
+    .await;
+    assert_eq!(client.hear().await, elsewhere(Why::GOODBYE, "n1:7651"));
+    assert_eq!(client.hear().await, Some(Told::Failed { acked: 1, text: TEXT.to_owned() }));
+    assert_eq!(client.hear().await, None);
+    assert_eq!(sent(&node, "let_go"), 1.0);
+    drop(client);
+    assert_eq!(node.stop().await.len(), 1);
 }
 
 #[tokio::test]

@@ -50,13 +50,8 @@ pub(crate) struct Told {
     pub(crate) clean: u64,
     /// Whether anything of that time is damaged there, and was not made good.
     pub(crate) damaged: bool,
-    /// Records of an earlier time were let go for want of room. One that does not say so may have let go of any.
-    #[serde(default = "never")]
+    /// Records of an earlier time were let go for want of room.
     pub(crate) since_ms: u64,
-}
-
-fn never() -> u64 {
-    u64::MAX
 }
 
 impl Told {

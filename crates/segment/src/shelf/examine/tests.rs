@@ -8,7 +8,6 @@ use crate::shelf::{HEADER_LEN, Merge};
 use crate::{BlockBuilder, Codec, Rows};
 
 const ID: Id = Id::from_bits(77);
-const KEY: Millis = Millis(30);
 
 /// Blocks of each codec, of several sizes and streams, one of a batch with a key.
 fn segment() -> Vec<u8> {
@@ -27,8 +26,7 @@ fn segment() -> Vec<u8> {
         writer.append(&mut builder, codec).unwrap();
     }
     let merge = Some(Merge { id: Id::from_bits(6), parts: 1, inputs: vec![Id::from_bits(7)] });
-    let keys = vec![(Producer::keyed(b"k"), KEY)];
-    writer.seal(Origin { sources: vec![Id::from_bits(5)], keys, merge }).unwrap();
+    writer.seal(Origin { sources: vec![Id::from_bits(5)], merge }).unwrap();
     bytes_of(&file)
 }
 
@@ -110,7 +108,7 @@ fn without_footers_the_blocks_tell_everything_but_sources_and_merge() {
         let examined = hold(&damaged, &stored);
         assert!(examined.health().loss.is_none() && !examined.health().is_sound(), "{:?}", examined.health());
         let found = examined.reader.footer();
-        assert_eq!((&found.streams, &found.keys), (&footer.streams, &footer.keys));
+        assert_eq!(found.streams, footer.streams);
         assert_eq!(found.blocks, footer.blocks);
         assert!(found.sources.is_empty() && found.merge.is_none());
     }
@@ -139,7 +137,6 @@ fn a_lost_block_is_counted_and_the_others_are_kept() {
     let (_, anew) = rewritten(&examined, Id::from_bits(78));
     let footer = anew.reader.footer();
     assert!(footer.sources.is_empty() && footer.merge.is_none(), "it must not take other files' places");
-    assert_eq!(footer.keys, [(Producer::keyed(b"k"), KEY)]);
     // Under its own id it is the same segment.
     let (_, anew) = rewritten(&sound, ID);
     assert_eq!(anew.reader.footer(), sound.reader.footer());
