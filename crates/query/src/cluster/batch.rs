@@ -343,6 +343,27 @@ mod tests {
     use bucksaw_record::{Millis, Producer};
     use proptest::prelude::*;
 
+    #[test]
+    fn a_long_record_takes_its_memory_once() {
+        let (labels, text) = (Labels::default(), vec![b'a'; 1 << 20]);
+        let mut builder = Builder::new(Order::Ascending);
+        for (number, text) in [(1, &b"short"[..]), (2, &text), (3, b"short")] {
+            builder.push(RecordRef {
+                id: Id::from_bits(number),
+                nanos: 0,
+                marks: 0,
+                labels: &labels,
+                text,
+                stored: false,
+            });
+        }
+        let [_, text] = builder.finish();
+        assert_eq!(text.len(), (1 << 20) + 13);
+        let mut builder = Builder::new(Order::Ascending);
+        builder.push(RecordRef { id: Id::MIN, nanos: 0, marks: 0, labels: &labels, text: &text, stored: false });
+        assert!(builder.text.capacity() < text.len() + 100, "{}", builder.text.capacity());
+    }
+
     use super::super::message::Messages;
     use super::*;
     use crate::hits::Record;

@@ -178,6 +178,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_long_message_takes_its_memory_once() {
+        let bytes = message(Kind::Batch, &vec![7; 1 << 20]);
+        let mut messages = Messages::default();
+        for piece in bytes.chunks(60_000) {
+            assert_eq!(messages.next(), Ok(None));
+            messages.push(piece);
+            assert!(messages.bytes.capacity() < bytes.len() + 100_000, "{}", messages.bytes.capacity());
+        }
+        assert_eq!(messages.next().unwrap().map(|(_, content)| content.len()), Some(1 << 20));
+    }
+
+    #[test]
     fn what_is_unknown_is_passed_over_or_refused() {
         let of = |kind: u8| {
             let mut bytes = message(Kind::End, b"x").to_vec();

@@ -129,3 +129,26 @@ impl Drop for Brought {
         }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn long_pieces_are_sent_in_parts() {
+        let text: Vec<u8> = (0..3 * FRAME_BYTES_MAX + 5).map(|at| at as u8).collect();
+        let mut out = Outgoing::new(Body::whole(text.clone()));
+        let (mut sent, mut context) = (Vec::new(), Context::from_waker(Waker::noop()));
+        while sent.len() < text.len() {
+            assert_eq!(out.size_hint().exact(), Some((text.len() - sent.len()) as u64));
+            assert!(!body::Body::is_end_stream(&out));
+            let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut out).poll_frame(&mut context) else { panic!("no frame") };
+            let part = frame.into_data().unwrap();
+            assert!(part.len() <= FRAME_BYTES_MAX);
+            sent.extend_from_slice(&part);
+        }
+        assert!(sent == text && body::Body::is_end_stream(&out));
+    }
+}
