@@ -169,8 +169,8 @@ pub(crate) struct ServeArgs {
     /// Memory for all HTTP bodies that are being taken in
     ///
     /// When it is used up, bodies are not read until there is room, those that come slowly give way, and after 10s their
-    /// clients get 503. At least twice what one body may need counts: some 32MB. At most a quarter of the memory limit
-    /// counts.
+    /// clients get 503. At least one and a quarter times what one body may need counts: some 20MB. At most a sixth of the
+    /// memory limit counts, and from 8GB on a quarter.
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     pub(crate) max_bodies_bytes: ByteSize,
 }

@@ -107,6 +107,8 @@ pub(super) fn query(args: &ServeArgs, plan: &Plan) -> bucksaw_query::Config {
     bucksaw_query::Config {
         held_bytes_max: args.query_memory_bytes.0.min(plan.held),
         scan_bytes_max: plan.scans,
+        served_max: plan.served,
+        served_tails_max: plan.served_tails,
         time_max: args.query_timeout.0.filter(|time| !time.is_zero()),
         opened_bytes_max: args.query_cache_bytes.map_or(plan.opened, |bytes| bytes.0.min(plan.opened_max)),
         ..bucksaw_query::Config::default()

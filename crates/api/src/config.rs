@@ -23,7 +23,7 @@ pub struct Config {
     pub record_bytes_max: usize,
     /// What a compressed body may unpack to, in bytes. A body that is not compressed may be of any length.
     pub unpacked_bytes_max: u64,
-    /// Memory of all bodies that are being taken in, in bytes; at least twice what one body may need counts. More lets more
+    /// Memory of all bodies that are being taken in, in bytes; at least one and a quarter times what one body may need counts. More lets more
     /// slow clients send at the same time; with less, they wait for each other sooner.
     pub bodies_bytes_max: usize,
     /// How long a body waits for that memory before its client is told to come again.

@@ -39,6 +39,11 @@ pub struct Config {
     pub opened_bytes_max: u64,
     /// Memory, in bytes, for the blocks and frames that are being searched. Scans that need more wait for each other.
     pub scan_bytes_max: u64,
+    /// How many questions of other nodes, and of this one, are answered at the same time, and how many followers. Others wait
+    /// for some seconds and are refused then.
+    pub served_max: usize,
+    /// See `served_max`.
+    pub served_tails_max: usize,
     /// How long a query may take, not counting the time in which it waits for its reader; `None` for as long as it needs.
     /// Then it ends with what it has found, and its answer is partial.
     pub time_max: Option<Duration>,
@@ -52,6 +57,8 @@ impl Default for Config {
             held_bytes_max: 128 << 20,
             opened_bytes_max: 512 << 20,
             scan_bytes_max: u64::MAX,
+            served_max: 256,
+            served_tails_max: 512,
             time_max: Some(Duration::from_secs(60)),
         }
     }

@@ -32,6 +32,9 @@ pub(crate) type Visit<'a> = &'a mut dyn FnMut(Met<'_>) -> ControlFlow<()>;
 /// What is read of a queue segment at a time, in bytes, frames of the greatest length aside.
 const FRAMES_BYTES: u64 = 512 << 10;
 
+/// The greatest frame that is usual: a section of an HTTP body, with a record of the greatest length at its end.
+const FRAME_BYTES_MAX: u64 = 9 << 18;
+
 /// Something to scan.
 #[derive(Clone, Debug)]
 pub(crate) enum Unit {
@@ -63,7 +66,11 @@ impl Unit {
     /// Memory, in bytes, that a scan of it takes, about: what is read, and what is unpacked of it.
     pub(crate) fn scan_bytes(&self) -> u64 {
         match self {
-            Self::Queue(view) => FRAMES_BYTES + view.reach.text_bytes.min(FRAMES_BYTES),
+            // A window of the file, which holds the greatest frame, and what is known of its rows.
+            Self::Queue(view) => {
+                let window = (view.reach.text_bytes + FRAMES_BYTES / 8).min(FRAME_BYTES_MAX);
+                window + window / 2
+            }
             Self::Block(unit) => unit.scan_bytes(),
         }
     }

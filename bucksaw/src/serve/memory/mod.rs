@@ -26,6 +26,9 @@ const GB: u64 = 1 << 30;
 /// A node does not start with less.
 pub(super) const LEAST: u64 = 128 * MB;
 
+/// From here on every part has its greatest size.
+const LARGE: u64 = 8 * GB;
+
 /// From here on the memory of scans and merges is bounded by the number of threads alone.
 const AMPLE: u64 = 4 * GB;
 
@@ -41,6 +44,14 @@ const STORE_INDEX_PART: u64 = 32;
 const ANSWER: u64 = 5 * MB / 2;
 const FOLLOWER: u64 = 2 * MB;
 
+/// A question of a node that is answered: a batch, and what the connection has of it.
+#[cfg(test)]
+const SERVED: u64 = 384 * KB;
+
+/// Memory that the kernel takes for the node, such as that of its connections, as a part of the limit.
+#[cfg(test)]
+const KERNEL_PART: u64 = 20;
+
 /// An answer and a follower may hold this number of records of the greatest length.
 const RECORDS_HELD: u64 = 2;
 const USUAL_RECORD: u64 = MB;
@@ -48,8 +59,8 @@ const USUAL_RECORD: u64 = MB;
 /// The part of the limit that a record may be. All that holds some records has a multiple of it.
 const RECORD_PART: u64 = 128;
 
-/// Two bodies with records of [`USUAL_RECORD`]: less does not count.
-const BODIES_LEAST: u64 = 65 * MB / 2;
+/// A body with records of [`USUAL_RECORD`], and a quarter: less does not count.
+const BODIES_LEAST: u64 = 65 * MB / 4 * 5 / 4;
 
 /// An idempotency key that is remembered, with its part of the tables while they grow, and a further section of its batch.
 const KEY: u64 = 80;
@@ -119,6 +130,9 @@ pub(super) struct Plan {
     pub(super) answers: usize,
     /// How many clients follow.
     pub(super) followers: usize,
+    /// How many questions of nodes are answered, and how many followers of nodes.
+    pub(super) served: usize,
+    pub(super) served_tails: usize,
     /// How many HTTP bodies are worked on.
     pub(super) ingests: usize,
     /// How many connections the HTTP listener may hold, and one listener for lines.
@@ -135,14 +149,19 @@ impl Plan {
         let part = |divisor: u64, most: u64| (limit / divisor).min(most);
         let number = |each: u64, most: usize| usize::try_from(limit / each).unwrap_or(most).min(most);
         let ample = |bytes: u64| if limit < AMPLE { bytes } else { u64::MAX };
-        let opened_max = limit / if limit < GB { 64 } else { 8 };
+        let opened_part = match limit {
+            ..GB => 64,
+            GB..LARGE => 12,
+            LARGE.. => 8,
+        };
+        let opened_max = limit / opened_part;
         Self {
             held: limit / 32,
             opened: opened_max.min(GB),
             opened_max,
             scans: ample(limit / 24),
             automata: part(48, 128 * MB),
-            bodies: (limit / 4).max(BODIES_LEAST),
+            bodies: (limit / if limit < LARGE { 6 } else { 4 }).max(BODIES_LEAST),
             partial: part(128, 64 * MB),
             unsynced: part(64, 32 * MB),
             record: part(RECORD_PART, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64),
@@ -157,7 +176,9 @@ impl Plan {
             block: part(128, 16 * MB),
             queries: number(32 * MB, 16),
             answers: number(32 * MB, 64),
-            followers: number(32 * MB, 256),
+            followers: number(if limit < GB { 64 * MB } else { 32 * MB }, 256),
+            served: number(8 * MB, 256),
+            served_tails: number(16 * MB, 512),
             ingests: number(8 * MB, 32),
             http_connections: number(512 * KB, 8_192),
             line_connections: number(128 * KB, 10_000),
@@ -216,6 +237,7 @@ impl Plan {
             + self.block * PACKING * PACKERS
             + self.answers as u64 * (ANSWER + more)
             + self.followers as u64 * (FOLLOWER + more)
+            + (self.served + self.served_tails) as u64 * SERVED
     }
 }
 
@@ -315,13 +337,13 @@ mod tests {
             let from = Limit { bytes: limit, from: "a test".to_owned() };
             for record in [1, USUAL_RECORD, plan.record / 2, plan.record] {
                 let plan = plan.with_records_of(record, &from).unwrap();
-                assert!(plan.sum(record) <= limit, "{limit}: {} of {plan:?}", plan.sum(record));
-                assert!(plan.queries > 1 && plan.answers > 1 && plan.followers > 1, "{limit}: {plan:?}");
+                assert!(plan.sum(record) <= limit - limit / KERNEL_PART, "{limit}: {} of {plan:?}", plan.sum(record));
+                assert!(plan.queries > 1 && plan.answers > 1 && plan.followers > 0, "{limit}: {plan:?}");
             }
-            // What unfinished lines may have has room for one, and so has what two bodies may.
+            // What unfinished lines may have has room for one, and so has what a body may.
             assert!(plan.record <= plan.partial);
             let body = bucksaw_api::Config { record_bytes_max: plan.record as usize, ..bucksaw_api::Config::default() };
-            assert!(2 * body.body_bytes_max() as u64 <= plan.bodies, "{limit}: {plan:?}");
+            assert!(body.body_bytes_max() as u64 * 5 / 4 <= plan.bodies, "{limit}: {plan:?}");
         };
         (0..4_000).for_each(|step| check(LEAST + step * 3 * MB));
         check(u64::MAX);
@@ -349,6 +371,7 @@ mod tests {
             assert_eq!((plan.merge, plan.repair), (store.merge_bytes_max, store.repair.window_bytes));
             assert_eq!(plan.block, store.block_bytes);
             assert_eq!((plan.queries, plan.answers, plan.followers), (api.queries_max, api.answers_max, api.tails_max));
+            assert_eq!((plan.served, plan.served_tails), (query.served_max, query.served_tails_max));
             assert_eq!((plan.ingests, plan.http_connections), (api.ingests_max, api.connections_max));
             assert_eq!((plan.line_connections, plan.blocking_threads), (sources.connections_max, 128));
         }
@@ -382,7 +405,7 @@ mod tests {
                 (got, want) => panic!("{limit} {record}: {got:?}, and not {want:?}"),
             }
         };
-        check(128 * MB, MB, Ok((4, 4)));
+        check(128 * MB, MB, Ok((4, 2)));
         check(128 * MB, MB + 1, Err(&["128.0 MB (/a/memory.max)", "at most 1.0 MB"]));
         check(128 * MB, 16 * MB, Err(&["--max-record-bytes is 16.0 MB", "at most 1.0 MB", "give the node 2.0 GB"]));
         check(GB, 8 * MB, Ok((4, 4)));

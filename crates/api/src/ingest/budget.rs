@@ -53,12 +53,15 @@ pub(crate) enum Short {
 }
 
 impl Budget {
-    /// `bytes_max` in all, of which `apart_bytes`, as much as one request may need at a time, are set apart. At least
-    /// twice as much as that counts.
+    /// `bytes_max` in all, of which `apart_bytes`, as much as one request may need at a time, are set apart. At least that
+    /// and a quarter counts.
     pub(crate) fn new(bytes_max: usize, apart_bytes: usize, wait_max: Duration, metrics: Metrics) -> Self {
         let apart_bytes = apart_bytes.next_multiple_of(STEP_BYTES);
         let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
-        let bytes_max = bytes_max.saturating_sub(apart_bytes).clamp(apart_bytes, most) / STEP_BYTES * STEP_BYTES;
+        let bytes_max =
+            bytes_max.saturating_sub(apart_bytes).clamp((apart_bytes / 4).next_multiple_of(STEP_BYTES), most)
+                / STEP_BYTES
+                * STEP_BYTES;
         Self(Arc::new(Inner {
             bytes: Arc::new(Semaphore::new(bytes_max)),
             bytes_max,
@@ -137,8 +140,9 @@ impl Share {
         }
         let inner = Arc::clone(&self.budget.0);
         let wanted = to.next_multiple_of(STEP_BYTES);
-        if wanted > inner.bytes_max {
-            return Err(Short::Never { most: inner.bytes_max });
+        let most = inner.bytes_max.max(inner.apart_bytes);
+        if wanted > most {
+            return Err(Short::Never { most });
         }
         let missing = u32::try_from(wanted - self.own_bytes()).unwrap_or(u32::MAX);
         let _waiting = Waiting::new(&self.budget);
@@ -148,7 +152,7 @@ impl Share {
         let got = timeout(self.patience, async {
             tokio::select! {
                 biased;
-                more = more => (more.ok(), None),
+                more = more, if wanted <= inner.bytes_max => (more.ok(), None),
                 apart = apart, if to <= inner.apart_bytes => (None, apart.ok()),
             }
         });
@@ -287,6 +291,22 @@ mod tests {
             }
             assert!(!budget.is_wanted());
             assert_eq!((budget.0.bytes.available_permits(), budget.0.apart.available_permits()), (4 * STEP, 1));
+        });
+    }
+
+    #[test]
+    fn the_greatest_body_has_room_where_there_is_little_memory() {
+        on_runtime(async {
+            let budget = Budget::new(0, 8 * STEP, Duration::from_secs(10), Metrics::new(&mut Registry::default()));
+            let (mut first, mut second) = (budget.share(), budget.share());
+            assert!(second.try_grow(STEP));
+            assert_eq!(first.grow(8 * STEP).await, Ok(()));
+            assert_eq!(second.grow(2 * STEP).await, Ok(()), "beside it");
+            assert_eq!(budget.share().grow(8 * STEP + 1).await, Err(Short::Never { most: 8 * STEP }));
+            assert_eq!(second.grow(8 * STEP).await, Err(Short::Now), "it is taken");
+            drop(first);
+            second.renew();
+            assert_eq!(second.grow(8 * STEP).await, Ok(()));
         });
     }
 

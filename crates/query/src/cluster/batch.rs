@@ -34,6 +34,9 @@ const FLAGS: u8 = NANOS | MARKS | DESCENDING;
 /// The bit of a run's stream that says that its records are on a shelf.
 const STORED: u32 = 1 << 31;
 
+/// Bytes of a record from which on exactly its memory is reserved.
+const LONG_BYTES: usize = 64 << 10;
+
 /// Records of a batch.
 const RECORDS_MAX: usize = 1 << 16;
 
@@ -82,6 +85,11 @@ impl Builder {
         if record.marks != 0 {
             self.marks.resize(self.lengths.len() - 1, 0);
             self.marks.push(record.marks);
+        }
+        // A vector that grows by itself doubles: for its line feed a long record would take its memory twice.
+        let length = record.text.len() + 1;
+        if length >= LONG_BYTES {
+            self.text.reserve_exact(length);
         }
         self.text.extend_from_slice(record.text);
         self.text.push(b'\n');
@@ -334,6 +342,27 @@ impl Stretch {
 mod tests {
     use bucksaw_record::{Millis, Producer};
     use proptest::prelude::*;
+
+    #[test]
+    fn a_long_record_takes_its_memory_once() {
+        let (labels, text) = (Labels::default(), vec![b'a'; 1 << 20]);
+        let mut builder = Builder::new(Order::Ascending);
+        for (number, text) in [(1, &b"short"[..]), (2, &text), (3, b"short")] {
+            builder.push(RecordRef {
+                id: Id::from_bits(number),
+                nanos: 0,
+                marks: 0,
+                labels: &labels,
+                text,
+                stored: false,
+            });
+        }
+        let [_, text] = builder.finish();
+        assert_eq!(text.len(), (1 << 20) + 13);
+        let mut builder = Builder::new(Order::Ascending);
+        builder.push(RecordRef { id: Id::MIN, nanos: 0, marks: 0, labels: &labels, text: &text, stored: false });
+        assert!(builder.text.capacity() < text.len() + 100, "{}", builder.text.capacity());
+    }
 
     use super::super::message::Messages;
     use super::*;

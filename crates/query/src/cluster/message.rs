@@ -14,6 +14,9 @@ use bytes::{Buf as _, Bytes, BytesMut};
 /// Bytes of a message's content: a batch with one record of the greatest length fits in.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// Messages of up to this many bytes have their memory reserved when their header has come.
+const USUAL_BYTES_MAX: usize = 2 << 20;
+
 /// Bytes before the content.
 const HEADER_LEN: usize = 9;
 
@@ -106,7 +109,12 @@ impl Messages {
             if length > MESSAGE_BYTES_MAX {
                 return Err(Broken("a message is too long"));
             }
-            if self.bytes.len() - HEADER_LEN < length {
+            let missing = length.saturating_sub(self.bytes.len() - HEADER_LEN);
+            if missing > 0 {
+                // Growing piece by piece would end at up to twice the memory. What is longer than usual may never come.
+                if length <= USUAL_BYTES_MAX {
+                    self.bytes.reserve(missing);
+                }
                 return Ok(None);
             }
             self.bytes.advance(HEADER_LEN);
@@ -168,6 +176,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_long_message_takes_its_memory_once() {
+        let bytes = message(Kind::Batch, &vec![7; 1 << 20]);
+        let mut messages = Messages::default();
+        for piece in bytes.chunks(60_000) {
+            assert_eq!(messages.next(), Ok(None));
+            messages.push(piece);
+            assert!(messages.bytes.capacity() < bytes.len() + 100_000, "{}", messages.bytes.capacity());
+        }
+        assert_eq!(messages.next().unwrap().map(|(_, content)| content.len()), Some(1 << 20));
+    }
 
     #[test]
     fn what_is_unknown_is_passed_over_or_refused() {

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Body, BodyWriter, Tasks, Waiting, run};
+use bucksaw_doors::{Body, BodyWriter, Tasks, Waiting, run, within};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -25,7 +25,7 @@ use crate::engine::Engine;
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::search::Search;
 use crate::stats::Stats;
-use crate::tail::Tail;
+use crate::tail::{Tail, Tailed};
 
 /// The name of the call for records.
 pub(crate) const SEARCH: &str = "query/search";
@@ -34,11 +34,9 @@ pub(crate) const COUNT: &str = "query/count";
 /// The name of the call for new records.
 pub(crate) const TAIL: &str = "query/tail";
 
-/// Questions of other nodes that are answered at the same time; more are refused.
-const QUESTIONS_MAX: usize = 256;
-
-/// Followers of other nodes at the same time.
-const TAILS_MAX: usize = 1_024;
+/// How long a question waits while as many as may be are answered. Well below the time for which an asker waits for the
+/// head of an answer.
+const ADMISSION_MAX: Duration = Duration::from_secs(4);
 
 /// How often the asker is told how far a search has come that has found nothing since.
 const TELL_EVERY: Duration = Duration::from_millis(500);
@@ -80,7 +78,8 @@ impl Serving {
     /// Answers from this engine, and tells how many nodes are known here.
     #[must_use]
     pub fn new(engine: Arc<Engine>, tasks: Arc<dyn Tasks>, peers: Arc<dyn Peers>) -> Arc<Self> {
-        let (questions, tails) = (Arc::new(Semaphore::new(QUESTIONS_MAX)), Arc::new(Semaphore::new(TAILS_MAX)));
+        let room = |places: usize| Arc::new(Semaphore::new(places));
+        let (questions, tails) = (room(engine.config.served_max), room(engine.config.served_tails_max));
         Arc::new(Self { engine, tasks, peers, questions, tails })
     }
 
@@ -129,8 +128,10 @@ impl Serving {
         })
     }
 
-    fn permit(of: &Arc<Semaphore>) -> io::Result<OwnedSemaphorePermit> {
-        Arc::clone(of).try_acquire_owned().map_err(|_| io::Error::other("too many questions are asked of this node"))
+    /// A place among those that are answered. The wait is bounded, because whoever has one may wait for another node's.
+    async fn permit(&self, of: &Arc<Semaphore>) -> io::Result<OwnedSemaphorePermit> {
+        let place = within(&self.tasks, ADMISSION_MAX, Arc::clone(of).acquire_owned()).await;
+        place.and_then(Result::ok).ok_or_else(|| io::Error::other("too many questions are asked of this node"))
     }
 
     /// Does what blocks, and fails as the question does.
@@ -144,7 +145,7 @@ impl Serving {
     }
 
     async fn search(self: Arc<Self>, request: Request, batch_bytes: usize) -> io::Result<Body> {
-        let permit = Self::permit(&self.questions)?;
+        let permit = self.permit(&self.questions).await?;
         let cancel = Cancel::default();
         let (order, stop) = (request.order, cancel.clone());
         let search = self.begin(move |engine| engine.search(request, stop)).await?;
@@ -165,7 +166,7 @@ impl Serving {
     }
 
     async fn count(self: Arc<Self>, request: Request, question: Question) -> io::Result<Body> {
-        let permit = Self::permit(&self.questions)?;
+        let permit = self.permit(&self.questions).await?;
         let cancel = Cancel::default();
         let (division, stop) = (question.division(), cancel.clone());
         let counting = self.begin(move |engine| Counting::start(engine, request, stop, division)).await?;
@@ -185,7 +186,7 @@ impl Serving {
     }
 
     async fn tail(self: Arc<Self>, request: Request) -> io::Result<Body> {
-        let permit = Self::permit(&self.tails)?;
+        let permit = self.permit(&self.tails).await?;
         let tail = self.begin(move |engine| engine.tail(&request.expr)).await?;
         let (writer, body) = Body::channel();
         let answer = Answer { tasks: Arc::clone(&self.tasks), writer, cancel: Cancel::default() };
@@ -203,6 +204,17 @@ fn unasked(unasked: Unasked) -> io::Error {
         Unasked::Version(_) => io::Error::new(io::ErrorKind::Unsupported, unasked.to_string()),
         Unasked::Senseless(_) => io::Error::other(unasked.to_string()),
     }
+}
+
+/// The next batch of new records.
+fn next_batch(tailed: &mut Tailed) -> Builder {
+    let mut builder = Builder::new(Order::Ascending);
+    while builder.bytes() < TAILED_BYTES && builder.records() < BATCH_RECORDS {
+        if tailed.show(|record| builder.push(record)).is_none() {
+            break;
+        }
+    }
+    builder
 }
 
 /// An answer that is being written.
@@ -345,25 +357,21 @@ impl Answer {
                 continue;
             }
             let look = move || {
-                let mut tailed = tail.poll();
-                let (mut batches, mut builder) = (Vec::new(), Builder::new(Order::Ascending));
-                while tailed.show(|record| builder.push(record)).is_some() {
-                    if builder.bytes() >= TAILED_BYTES || builder.records() >= BATCH_RECORDS {
-                        batches.push(std::mem::replace(&mut builder, Builder::new(Order::Ascending)));
-                    }
-                }
-                batches.extend((builder.records() > 0).then_some(builder));
-                (tail, batches, tailed.skipped_bytes)
+                let tailed = tail.poll();
+                (tail, tailed)
             };
-            let (back, batches, skipped) = run(&self.tasks, look).await.ok_or_else(|| self.give_up())?;
-            tail = back;
-            if skipped > 0 {
-                lost += skipped;
+            let mut tailed;
+            (tail, tailed) = run(&self.tasks, look).await.ok_or_else(|| self.give_up())?;
+            if tailed.skipped_bytes > 0 {
+                lost += tailed.skipped_bytes;
                 self.tell(Kind::Progress, &Told { bytes_lost: lost, ..Told::default() }).await?;
             }
-            for piece in batches.into_iter().flat_map(Builder::finish) {
+            // Batch by batch, so that a reader who stalls holds one beside what was found.
+            while !tailed.is_empty() {
                 quiet = Duration::ZERO;
-                self.send(piece).await?;
+                for piece in next_batch(&mut tailed).finish() {
+                    self.send(piece).await?;
+                }
             }
         }
     }

@@ -203,7 +203,11 @@ fn node_id(number: usize) -> Id {
 }
 
 fn node() -> Node {
-    let config = Config { tail_lag_bytes_max: 2_000, ..Config::default() };
+    node_of(Config::default())
+}
+
+fn node_of(config: Config) -> Node {
+    let config = Config { tail_lag_bytes_max: 2_000, ..config };
     Node::scanning(sim::Fs::new(), config, 1, Pool::inline())
 }
 
@@ -356,6 +360,44 @@ async fn whichever_node_is_asked_the_answer_is_that_of_all() {
     }
     tokio::task::yield_now().await;
     assert_eq!(cluster.reading(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_wait_for_a_place_and_are_refused_after_some_seconds() {
+    let config = Config { served_max: 1, served_tails_max: 1, ..Config::default() };
+    let mut cluster = Cluster::of((0..2).map(|_| node_of(config.clone())).collect());
+    (0..400).for_each(|number| cluster.put(&[0, 1], id(number), "app=web", &"x".repeat(1_000)));
+    let (scatter, request) = (Arc::clone(&cluster.scatters[0]), request("x"));
+    // It is begun, and holds its places: there is more than the network carries on its way.
+    let mut first = scatter.search(&request).unwrap();
+    assert!(!first.next().await.is_empty());
+    let (records, stats) = ask(&scatter, &request).await;
+    assert!(records.is_empty() && stats.is_partial(), "{stats:?}");
+    assert!(
+        stats.nodes.missing.iter().all(|node| format!("{:?}", node.why).contains("too many questions")),
+        "{stats:?}"
+    );
+    // One that ends in time makes room.
+    let waiting = tokio::spawn(async move { ask(&scatter, &request).await });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    drop(first);
+    let (records, stats) = waiting.await.unwrap();
+    assert_eq!((records.len(), stats.is_partial()), (400, false), "{stats:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_of_another_node_gets_all_of_a_large_look() {
+    let mut cluster = Cluster::of(vec![Node::scanning(sim::Fs::new(), Config::default(), 1, Pool::inline())]);
+    let mut follow = cluster.scatters[0].tail(&request("x").expr).unwrap();
+    let (mut seen, mut batches) = (0, 0);
+    assert!(tokio::time::timeout(Duration::from_secs(1), follow.next()).await.is_err());
+    (0..500).for_each(|number| cluster.put(&[0], id(number), "app=web", &"x".repeat(1_000)));
+    while seen < 500 {
+        let Followed::Records(records) = follow.next().await else { panic!("no records") };
+        seen += records.iter().flat_map(Stretch::records).count();
+        batches += 1;
+    }
+    assert!((seen, batches > 5) == (500, true), "{seen} in {batches}");
 }
 
 #[tokio::test(start_paused = true)]

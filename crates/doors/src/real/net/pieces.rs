@@ -20,17 +20,22 @@ use crate::body::Pieces;
 /// How long what nobody wants is read, so that an answer given meanwhile is not lost to a reset connection.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Bytes that hyper is given at a time. It copies what it is given into the buffer of the connection, which keeps its size.
+const FRAME_BYTES_MAX: usize = 64 << 10;
+
 /// A body on its way out. An error breaks the connection, so that the other side sees it cut off.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     body: Body,
+    /// What is left of a piece that is longer than [`FRAME_BYTES_MAX`].
+    rest: Bytes,
     over: Arc<AtomicBool>,
 }
 
 impl Outgoing {
     pub(super) fn new(body: Body) -> Self {
         let over = Arc::new(AtomicBool::new(body.bytes().is_some()));
-        Self { body, over }
+        Self { body, rest: Bytes::new(), over }
     }
 
     /// Whether all of it is there to be sent.
@@ -47,19 +52,27 @@ impl body::Body for Outgoing {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let piece = ready!(self.body.poll_next(context));
-        if piece.is_none() {
-            self.over.store(true, Ordering::Relaxed);
+        if self.rest.is_empty() {
+            self.rest = match ready!(self.body.poll_next(context)) {
+                None => {
+                    self.over.store(true, Ordering::Relaxed);
+                    return Poll::Ready(None);
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(piece)) => piece,
+            };
         }
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+        let length = self.rest.len().min(FRAME_BYTES_MAX);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.bytes() == Some(0)
+        self.rest.is_empty() && self.body.bytes() == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.bytes().map_or_else(SizeHint::default, SizeHint::with_exact)
+        let rest = self.rest.len() as u64;
+        self.body.bytes().map_or_else(SizeHint::default, |bytes| SizeHint::with_exact(bytes + rest))
     }
 }
 
@@ -114,5 +127,28 @@ impl Drop for Brought {
         self.runtime.spawn(timeout(DRAIN_TIMEOUT, async move {
             while let Some(Ok(_)) = std::future::poll_fn(|context| poll_bytes(&mut incoming, context)).await {}
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn long_pieces_are_sent_in_parts() {
+        let text: Vec<u8> = (0..3 * FRAME_BYTES_MAX + 5).map(|at| at as u8).collect();
+        let mut out = Outgoing::new(Body::whole(text.clone()));
+        let (mut sent, mut context) = (Vec::new(), Context::from_waker(Waker::noop()));
+        while sent.len() < text.len() {
+            assert_eq!(out.size_hint().exact(), Some((text.len() - sent.len()) as u64));
+            assert!(!body::Body::is_end_stream(&out));
+            let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut out).poll_frame(&mut context) else { panic!("no frame") };
+            let part = frame.into_data().unwrap();
+            assert!(part.len() <= FRAME_BYTES_MAX);
+            sent.extend_from_slice(&part);
+        }
+        assert!(sent == text && body::Body::is_end_stream(&out));
     }
 }
