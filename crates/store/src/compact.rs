@@ -122,7 +122,6 @@ impl Shelf {
                 parts: drafts.len() as u32,
                 inputs: inputs.iter().map(|input| input.id()).collect(),
             }),
-            ..Origin::default()
         };
         let mut sealed: Vec<PathBuf> = Vec::new();
         let mut failed = None;

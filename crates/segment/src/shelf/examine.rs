@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_doors::File;
-use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_record::{Id, Labels};
 
 use super::footer::Footer;
 use super::reader::PackedBlock;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bucksaw_doors::File;
-use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_record::{Id, Labels};
 
 use super::backup::Backup;
 use super::footer::{BlockEntry, ColumnEntry, Footer};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bucksaw_columns::Encoder;
 use bucksaw_doors::File;
-use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_record::{Id, Labels};
 
 use super::footer::{BlockEntry, ColumnEntry, Footer, Merge};
 use super::reader::PackedBlock;

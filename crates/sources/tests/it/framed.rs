@@ -187,7 +187,7 @@ async fn a_bad_hello_is_refused_with_its_reason() {
         assert_eq!(answer, Some(Answer::Refused { code: want_code, text: want.to_owned() }));
         assert_eq!(client.hear().await, None);
     };
-    let newer = "protocol version 2.1 is not known here, only up to 1.1: upgrade this side first";
+    let newer = "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first";
     check(&|hello| hello[8] = 2, Code::VERSION, newer).await;
     check(&|hello| hello[15] = 1, Code::LABELS, "the labels take 16777221 bytes, more than 73920").await;
     check(&|hello| hello[16] = 200, Code::LABELS, "the labels are refused: the encoded labels are damaged").await;

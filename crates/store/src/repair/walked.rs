@@ -50,8 +50,13 @@ pub(crate) struct Told {
     pub(crate) clean: u64,
     /// Whether anything of that time is damaged there, and was not made good.
     pub(crate) damaged: bool,
-    /// Records of an earlier time were let go for want of room.
+    /// Records of an earlier time were let go for want of room. Without the field, records of any time may have been.
+    #[serde(default = "never")]
     pub(crate) since_ms: u64,
+}
+
+fn never() -> u64 {
+    u64::MAX
 }
 
 impl Told {

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use bucksaw_record::{Millis, Producer};
 use proptest::prelude::*;
 
 use super::*;
