@@ -257,7 +257,7 @@ fn what_a_store_cannot_read_is_not_handed_to_it() {
     bench.pass(5);
     let reads = "stores segments of format 2, and this node reads them up to 1: it gives this node no copies";
     assert_eq!((bench.apart(0), bench.apart(1)), (Vec::<String>::new(), vec![reads.to_owned()]));
-    let given = "meets segments stored by this node of format 3, and it reads them up to 2: it is given no copies";
+    let given = "meets segments stored by this node of format 2, and it reads them up to 1: it is given no copies";
     assert_eq!(bench.apart(3), [given, given]);
     let before = bench.stored(3);
     bench.pass(30);
