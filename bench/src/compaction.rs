@@ -13,11 +13,11 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::corpus::Corpus;
-use crate::feed::Fed;
-use crate::node::Node;
-use crate::post::{Post, Posting};
-use crate::results::{Figure, Run, figure};
-use crate::setting::{Setting, Size};
+use crate::feed::FeedTotals;
+use crate::node::BenchNode;
+use crate::http_load::{HttpPost, HttpLoad};
+use crate::results::{Figure, BenchRun, figure};
+use crate::context::{BenchContext, Size};
 use crate::{machine, process};
 
 /// Bodies on their way at the same time.
@@ -45,14 +45,14 @@ pub(crate) struct CompactionArgs {
     late: u64,
 }
 
-pub(crate) fn run(args: &CompactionArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CompactionArgs, setting: &BenchContext) -> anyhow::Result<()> {
     let corpus = setting.corpus()?;
     let mut results = setting.results("compaction")?.with_corpus(&corpus);
     for round in 1..=args.rounds as usize {
         for (subject, is_late) in [("in-time", false), ("late", true)] {
             let load = machine::load();
             let figures = measure(args, setting, &corpus, is_late)?;
-            let run = Run { subject: subject.into(), round, load, figures };
+            let run = BenchRun { subject: subject.into(), round, load, figures };
             let cpu = run.value(CPU).unwrap_or(f64::NAN);
             eprintln!("round {round} of {}: {subject} {cpu:.1} s of CPU a GB (load {load:.1})", args.rounds);
             results.runs.push(run);
@@ -61,13 +61,13 @@ pub(crate) fn run(args: &CompactionArgs, setting: &Setting) -> anyhow::Result<()
     setting.report(&results)
 }
 
-fn measure(args: &CompactionArgs, setting: &Setting, corpus: &Corpus, is_late: bool) -> anyhow::Result<Vec<Figure>> {
+fn measure(args: &CompactionArgs, setting: &BenchContext, corpus: &Corpus, is_late: bool) -> anyhow::Result<Vec<Figure>> {
     let node = setting.node("node", &[])?;
     let started = Instant::now();
     let fed = send(args, corpus, &node, is_late)?;
     let accepted = started.elapsed().as_secs_f64();
     let (settled, cpu) = node.wait_settled(fed.bytes)?;
-    node.must_have(fed.lines)?;
+    node.assert_count(fed.lines)?;
     let peak = process::peak_mb(node.pid())?;
     let of = |name: &str| node.metric(&format!("bucksaw_store_{name}"));
     let (merges, merged, written) =
@@ -96,9 +96,9 @@ fn measure(args: &CompactionArgs, setting: &Setting, corpus: &Corpus, is_late: b
     ])
 }
 
-fn send(args: &CompactionArgs, corpus: &Corpus, node: &Node, is_late: bool) -> anyhow::Result<Fed> {
+fn send(args: &CompactionArgs, corpus: &Corpus, node: &BenchNode, is_late: bool) -> anyhow::Result<FeedTotals> {
     let (file, batches) = (File::open(&corpus.path)?, corpus.batches(args.body.0)?);
-    let posting = Posting { address: node.address("http")?, senders: SENDERS, connect_anew: true };
+    let posting = HttpLoad { address: node.address("http")?, senders: SENDERS, connect_anew: true };
     posting.send(|number| {
         let Some((start, end)) = batches.get(number) else { return Ok(None) };
         let mut body = vec![0; usize::try_from(end - start)?];
@@ -110,7 +110,7 @@ fn send(args: &CompactionArgs, corpus: &Corpus, node: &Node, is_late: bool) -> a
             (body, format) = (with_times(&body, Timestamp::now() - late)?, "application/x-ndjson");
         }
         let target = format!("/api/v1/ingest?durability=bulk&label=client={client}");
-        Ok(Some(Post { target, format, body, due: Duration::ZERO }))
+        Ok(Some(HttpPost { target, format, body, due: Duration::ZERO }))
     })
 }
 

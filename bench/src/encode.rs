@@ -6,14 +6,14 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use bucksaw_columns::{Encoder, Text};
+use bucksaw_columns::{Encoder, TextEncoding};
 use bucksaw_segment::Codec;
 use bucksaw_store::Config;
 use clap::Args;
 
 use crate::hostile::TEXTS;
-use crate::results::{Figure, Run, figure};
-use crate::setting::Setting;
+use crate::results::{Figure, BenchRun, figure};
+use crate::context::BenchContext;
 use crate::{machine, process};
 
 /// zstd packs pieces of this size alone, as in `search`, at this level.
@@ -33,7 +33,7 @@ pub(crate) struct EncodeArgs {
 
     /// How much of a file, from its beginning, is packed
     #[arg(long, value_name = "SIZE", default_value = "256MB")]
-    sample: crate::setting::Size,
+    sample: crate::context::Size,
 
     /// Texts that are hard to pack, generated, in place of files
     #[arg(long, conflicts_with = "files")]
@@ -43,13 +43,13 @@ pub(crate) struct EncodeArgs {
 /// Bytes of a generated text: two blocks.
 const HOSTILE_BYTES: usize = 32 << 20;
 
-pub(crate) fn run(args: &EncodeArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &EncodeArgs, setting: &BenchContext) -> anyhow::Result<()> {
     let mut results = setting.results("encode")?;
     let mut measure_rounds = |subject: &str, text: &[u8]| -> anyhow::Result<()> {
         for round in 1..=args.rounds as usize {
             let load = machine::load();
             eprintln!("{subject}, round {round}");
-            results.runs.push(Run { subject: subject.to_owned(), round, load, figures: measure(text)? });
+            results.runs.push(BenchRun { subject: subject.to_owned(), round, load, figures: measure(text)? });
         }
         Ok(())
     };
@@ -93,14 +93,14 @@ fn columns(codec: Codec) -> impl FnMut(&[u8]) -> anyhow::Result<usize> {
         let packed = encoder.encode(block, i32::from(level));
         Ok(packed.filter.len()
             + match packed.text {
-                Text::Columns(bytes) | Text::Zstd(bytes) => bytes.len(),
-                Text::Plain => block.len(),
+                TextEncoding::Columns(bytes) | TextEncoding::Zstd(bytes) => bytes.len(),
+                TextEncoding::Plain => block.len(),
             })
     }
 }
 
 /// What all blocks took.
-struct Packed {
+struct EncodeResult {
     seconds: f64,
     bytes: usize,
 }
@@ -109,7 +109,7 @@ fn timed(
     text: &[u8],
     block_bytes: usize,
     mut pack: impl FnMut(&[u8]) -> anyhow::Result<usize>,
-) -> anyhow::Result<Packed> {
+) -> anyhow::Result<EncodeResult> {
     // Once for nothing, so that whoever comes first does not pay for the memory.
     if let Some(block) = blocks(text, block_bytes).next() {
         pack(block)?;
@@ -119,7 +119,7 @@ fn timed(
     for block in blocks(text, block_bytes) {
         bytes += pack(block).context("a block cannot be packed")?;
     }
-    Ok(Packed { seconds: process::thread_cpu_seconds()? - before, bytes })
+    Ok(EncodeResult { seconds: process::thread_cpu_seconds()? - before, bytes })
 }
 
 /// The text in pieces of whole lines, each at least so many bytes while there are as many: the store closes a block with

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use bucksaw_generate::Pace;
+use bucksaw_generate::LineSchedule;
 
 use crate::corpus::Corpus;
 
@@ -32,7 +32,7 @@ pub(crate) fn file(address: &str, corpus: &Corpus) -> anyhow::Result<()> {
 
 /// What was sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fed {
+pub(crate) struct FeedTotals {
     pub(crate) bytes: u64,
     pub(crate) lines: u64,
     pub(crate) seconds: f64,
@@ -46,13 +46,13 @@ pub(crate) fn paced(
     sample: &[u8],
     bytes_per_second: f64,
     go_on: impl Fn(Duration) -> bool,
-) -> anyhow::Result<Fed> {
+) -> anyhow::Result<FeedTotals> {
     let mut stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
     let started = Instant::now();
-    let mut pace = Pace::new(bytes_per_second);
-    let (mut fed, mut due, mut at) = (Fed::default(), 0_i64, 0);
+    let mut pace = LineSchedule::new(bytes_per_second);
+    let (mut fed, mut due, mut at) = (FeedTotals::default(), 0_i64, 0);
     while go_on(started.elapsed()) {
-        due += i64::try_from(pace.due(started.elapsed()))?;
+        due += i64::try_from(pace.lines_due(started.elapsed()))?;
         fed.behind = fed.behind.max(due as f64 / bytes_per_second);
         while due > 0 {
             let rest = sample.get(at..).filter(|rest| !rest.is_empty()).unwrap_or(sample);

@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, ensure};
 use clap::Args;
 
-use crate::feed::{self, Fed};
-use crate::http::Client;
+use crate::feed::{self, FeedTotals};
+use crate::http::HttpClient;
 use crate::machine;
-use crate::node::{Node, number};
-use crate::results::{Figure, Run, figure};
-use crate::setting::{Setting, Size};
+use crate::node::{BenchNode, number};
+use crate::results::{Figure, BenchRun, figure};
+use crate::context::{BenchContext, Size};
 use crate::spread::percentile_ms;
-use crate::trace::Trace;
+use crate::trace::VisibilityTrace;
 use crate::wait;
 
 /// How long a line may take to be found before it is given up.
-const FOUND_MAX: Duration = Duration::from_secs(30);
+const VISIBLE_MAX: Duration = Duration::from_secs(30);
 
 /// How long from one question to the next.
 const POLL: Duration = Duration::from_millis(1);
@@ -61,14 +61,14 @@ pub(crate) struct FreshnessArgs {
 
 /// What is asked again and again until it finds the line.
 #[derive(Clone, Copy, Debug)]
-enum Question<'a> {
+enum VisibilityQuery<'a> {
     /// How many there are, in so much of the past.
     Count(&'a str),
     /// The newest, in so much of the past: what somebody asks who waits for his line.
     Search(&'a str),
 }
 
-impl Question<'_> {
+impl VisibilityQuery<'_> {
     fn name(self) -> String {
         match self {
             Self::Count(from) => format!("count {from}"),
@@ -77,7 +77,7 @@ impl Question<'_> {
     }
 
     /// How many it finds now.
-    fn ask(self, http: &mut Client, marker: &str) -> anyhow::Result<u64> {
+    fn ask(self, http: &mut HttpClient, marker: &str) -> anyhow::Result<u64> {
         match self {
             Self::Count(from) => number(&http.get(&format!("/api/v1/count?q={marker}&from={from}"))?.json()?, "/count"),
             Self::Search(from) => {
@@ -91,14 +91,14 @@ impl Question<'_> {
     }
 }
 
-pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &FreshnessArgs, setting: &BenchContext) -> anyhow::Result<()> {
     let corpus = setting.corpus_up_to(SAMPLE)?;
     let sample = corpus.sample(SAMPLE)?;
     let load = machine::load();
     let node = setting.node("node", &[])?;
-    let trace = Trace::start(node.http()?, "probe")?;
-    let counts = args.from.iter().map(|from| Question::Count(from));
-    let questions: Vec<Question> = counts.chain(args.search_from.iter().map(|from| Question::Search(from))).collect();
+    let trace = VisibilityTrace::start(node.http()?, "probe")?;
+    let counts = args.from.iter().map(|from| VisibilityQuery::Count(from));
+    let questions: Vec<VisibilityQuery> = counts.chain(args.search_from.iter().map(|from| VisibilityQuery::Search(from))).collect();
     let done = AtomicBool::new(false);
     let (fed, probed) = thread::scope(|scope| {
         let address = node.address("fast")?;
@@ -114,13 +114,13 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()>
     let sent = args.probes as usize * questions.len();
     ensure!(followed.len() == sent, "{sent} lines were looked for, and {} followed", followed.len());
     node.wait_accepted(fed.bytes + probed.bytes)?;
-    node.must_have(fed.lines + sent as u64)?;
+    node.assert_count(fed.lines + sent as u64)?;
 
     let mut results = setting.results("freshness")?.with_corpus(&corpus);
     let mut add = |subject: &str, times: &[Duration]| {
         let mut figures = percentiles(times);
         figures.extend(rate(&fed, cpu));
-        results.runs.push(Run { subject: subject.into(), round: 1, load, figures });
+        results.runs.push(BenchRun { subject: subject.into(), round: 1, load, figures });
     };
     add("tail", &followed);
     for (question, times) in questions.iter().zip(&probed.times) {
@@ -135,25 +135,25 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &Setting) -> anyhow::Result<()>
 }
 
 #[derive(Debug)]
-struct Probed {
+struct ProbeRun {
     bytes: u64,
     /// For each of the questions.
-    times: Vec<Times>,
+    times: Vec<ProbeTimes>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Times {
+struct ProbeTimes {
     /// From sent until the answer that found it was there.
     answered: Vec<Duration>,
     /// From sent until the question was put that found it.
     asked: Vec<Duration>,
 }
 
-fn probe(args: &FreshnessArgs, questions: &[Question], node: &Node, trace: &Trace) -> anyhow::Result<Probed> {
+fn probe(args: &FreshnessArgs, questions: &[VisibilityQuery], node: &BenchNode, trace: &VisibilityTrace) -> anyhow::Result<ProbeRun> {
     let mut stream = TcpStream::connect(node.address("fast")?)?;
     stream.set_nodelay(true)?;
     let mut http = node.http()?;
-    let mut probed = Probed { bytes: 0, times: vec![Times::default(); questions.len()] };
+    let mut probed = ProbeRun { bytes: 0, times: vec![ProbeTimes::default(); questions.len()] };
     for _ in 0..args.probes {
         for (question, times) in questions.iter().zip(&mut probed.times) {
             let sent = Instant::now();
@@ -169,8 +169,8 @@ fn probe(args: &FreshnessArgs, questions: &[Question], node: &Node, trace: &Trac
 }
 
 /// Asks until the line is found; gives when that was asked which found it.
-fn find(http: &mut Client, question: Question, marker: &str, sent: Instant) -> anyhow::Result<Duration> {
-    wait::until("a line being found", POLL, FOUND_MAX, || {
+fn find(http: &mut HttpClient, question: VisibilityQuery, marker: &str, sent: Instant) -> anyhow::Result<Duration> {
+    wait::until("a line being found", POLL, VISIBLE_MAX, || {
         let asked = sent.elapsed();
         let found = question.ask(http, marker)?;
         ensure!(found < 2, "a line was found {found} times");
@@ -187,7 +187,7 @@ fn percentiles(times: &[Duration]) -> Vec<Figure> {
     ]
 }
 
-fn rate(fed: &Fed, cpu: f64) -> Vec<Figure> {
+fn rate(fed: &FeedTotals, cpu: f64) -> Vec<Figure> {
     vec![
         figure("rate_meanwhile", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
         figure("sender_behind_at_worst", "s", fed.behind),

@@ -2,10 +2,10 @@
 //! each, and what else has been found to take long.
 
 /// A text of about so many bytes.
-type Make = fn(usize) -> Vec<u8>;
+type TextGenerator = fn(usize) -> Vec<u8>;
 
 /// All of them, by name.
-pub(crate) const TEXTS: &[(&str, Make)] = &[
+pub(crate) const TEXTS: &[(&str, TextGenerator)] = &[
     ("one_byte_tokens", |bytes| grid(bytes, 100, 300, 1, 1, LETTERS)),
     ("one_layout", |bytes| grid(bytes, 1, 300, 1, 1, LETTERS)),
     ("one_byte_digits", |bytes| grid(bytes, 100, 300, 1, 1, DIGITS)),
@@ -53,7 +53,7 @@ const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 const ALL: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// What stands between tokens.
-const GAPS: [&str; 9] = [" ", ";", "(", ")", "{", "|", " [", ", ", "] "];
+const DELIMITERS: [&str; 9] = [" ", ";", "(", ")", "{", "|", " [", ", ", "] "];
 
 /// Lines, each of a text made from random numbers below bounds.
 fn lines(bytes: usize, mut line: impl FnMut(&mut dyn FnMut(u64) -> u64) -> String) -> Vec<u8> {
@@ -78,7 +78,7 @@ fn grid(bytes: usize, layouts: u64, tokens: usize, least: u64, most: u64, letter
         for at in 0..tokens as u64 {
             (0..least + random(most - least + 1)).for_each(|_| line.push(pick(random, letters)));
             let mixed = (layout * tokens as u64 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            line.push_str(if layouts == 1 { " " } else { GAPS[mixed as usize % GAPS.len()] });
+            line.push_str(if layouts == 1 { " " } else { DELIMITERS[mixed as usize % DELIMITERS.len()] });
         }
         line
     })

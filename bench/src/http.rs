@@ -12,19 +12,19 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A connection to a node.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     host: String,
     stream: BufReader<TcpStream>,
 }
 
 /// An answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpReply {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpReply {
     /// The JSON of a 200.
     pub(crate) fn json(&self) -> anyhow::Result<Value> {
         ensure!(self.status == 200, "status {}: {}", self.status, String::from_utf8_lossy(&self.body));
@@ -33,12 +33,12 @@ impl Answer {
 }
 
 /// How long the body is.
-enum Length {
+enum BodyLength {
     Bytes(usize),
     Chunked,
 }
 
-impl Client {
+impl HttpClient {
     pub(crate) fn connect(host: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(host).with_context(|| format!("cannot connect to {host}"))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -46,7 +46,7 @@ impl Client {
         Ok(Self { host: host.to_owned(), stream: BufReader::new(stream) })
     }
 
-    pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<Answer> {
+    pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<HttpReply> {
         self.send(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host), &[])?;
         self.answer().with_context(|| format!("GET {path}"))
     }
@@ -55,7 +55,7 @@ impl Client {
     pub(crate) fn read(&mut self, path: &str, mut each: impl FnMut(&[u8])) -> anyhow::Result<()> {
         self.send(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\naccept: text/plain\r\n\r\n", self.host), &[])?;
         let (status, length) = self.head()?;
-        ensure!(status == 200 && matches!(length, Length::Chunked), "GET {path}: status {status}, not a stream");
+        ensure!(status == 200 && matches!(length, BodyLength::Chunked), "GET {path}: status {status}, not a stream");
         let mut piece = Vec::new();
         while self.chunk(&mut piece)? {
             each(&piece);
@@ -65,7 +65,7 @@ impl Client {
     }
 
     /// Sends lines.
-    pub(crate) fn post(&mut self, path: &str, format: &str, lines: &[u8]) -> anyhow::Result<Answer> {
+    pub(crate) fn post(&mut self, path: &str, format: &str, lines: &[u8]) -> anyhow::Result<HttpReply> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: {format}\r\ncontent-length: {}\r\n\r\n",
             self.host,
@@ -76,12 +76,12 @@ impl Client {
     }
 
     /// Asks for objects that come one a line, for ever.
-    pub(crate) fn follow(mut self, path: &str) -> anyhow::Result<Follow> {
+    pub(crate) fn follow(mut self, path: &str) -> anyhow::Result<FollowStream> {
         let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\naccept: application/x-ndjson\r\n\r\n", self.host);
         self.send(&head, &[])?;
         let (status, length) = self.head()?;
-        ensure!(status == 200 && matches!(length, Length::Chunked), "GET {path}: status {status}, not a stream");
-        Ok(Follow { client: self, held: Vec::new() })
+        ensure!(status == 200 && matches!(length, BodyLength::Chunked), "GET {path}: status {status}, not a stream");
+        Ok(FollowStream { client: self, partial_line: Vec::new() })
     }
 
     fn send(&mut self, head: &str, body: &[u8]) -> anyhow::Result<()> {
@@ -90,29 +90,29 @@ impl Client {
         Ok(stream.write_all(body)?)
     }
 
-    fn answer(&mut self) -> anyhow::Result<Answer> {
+    fn answer(&mut self) -> anyhow::Result<HttpReply> {
         let (status, length) = self.head()?;
         let mut body = Vec::new();
         match length {
-            Length::Bytes(bytes) => {
+            BodyLength::Bytes(bytes) => {
                 body.resize(bytes, 0);
                 self.stream.read_exact(&mut body)?;
             }
-            Length::Chunked => while self.chunk(&mut body)? {},
+            BodyLength::Chunked => while self.chunk(&mut body)? {},
         }
-        Ok(Answer { status, body })
+        Ok(HttpReply { status, body })
     }
 
-    fn head(&mut self) -> anyhow::Result<(u16, Length)> {
+    fn head(&mut self) -> anyhow::Result<(u16, BodyLength)> {
         let first = self.line()?;
         let status = first.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.with_context(|| format!("not an answer: {first:?}"))?;
-        let mut length = Length::Bytes(0);
+        let mut length = BodyLength::Bytes(0);
         loop {
             let line = self.line()?.to_ascii_lowercase();
             match line.split_once(':') {
-                Some(("content-length", bytes)) => length = Length::Bytes(bytes.trim().parse()?),
-                Some(("transfer-encoding", _)) => length = Length::Chunked,
+                Some(("content-length", bytes)) => length = BodyLength::Bytes(bytes.trim().parse()?),
+                Some(("transfer-encoding", _)) => length = BodyLength::Chunked,
                 Some(_) => {}
                 None => return Ok((status, length)),
             }
@@ -140,32 +140,32 @@ impl Client {
 
 /// Objects that come one a line.
 #[derive(Debug)]
-pub(crate) struct Follow {
-    client: Client,
-    held: Vec<u8>,
+pub(crate) struct FollowStream {
+    client: HttpClient,
+    partial_line: Vec<u8>,
 }
 
-impl Follow {
+impl FollowStream {
     /// Ends it from another thread.
-    pub(crate) fn stopper(&self) -> anyhow::Result<Stopper> {
-        Ok(Stopper(self.client.stream.get_ref().try_clone()?))
+    pub(crate) fn stopper(&self) -> anyhow::Result<FollowStopper> {
+        Ok(FollowStopper(self.client.stream.get_ref().try_clone()?))
     }
 
     /// Gives every line that came in with the next chunk; `false` at the end.
     pub(crate) fn next(&mut self, mut line: impl FnMut(&[u8])) -> anyhow::Result<bool> {
-        let more = self.client.chunk(&mut self.held)?;
-        let whole = memchr::memrchr(b'\n', &self.held).map_or(0, |at| at + 1);
-        self.held.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').for_each(&mut line);
-        self.held.drain(..whole);
+        let more = self.client.chunk(&mut self.partial_line)?;
+        let whole = memchr::memrchr(b'\n', &self.partial_line).map_or(0, |at| at + 1);
+        self.partial_line.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').for_each(&mut line);
+        self.partial_line.drain(..whole);
         Ok(more)
     }
 }
 
 /// Ends a [`Follow`].
 #[derive(Debug)]
-pub(crate) struct Stopper(TcpStream);
+pub(crate) struct FollowStopper(TcpStream);
 
-impl Stopper {
+impl FollowStopper {
     pub(crate) fn stop(&self) {
         // What is closed already needs no closing.
         let _ = self.0.shutdown(Shutdown::Both);
@@ -178,9 +178,9 @@ mod tests {
     use std::net::TcpListener;
 
     /// A client, and a server that says `script`, whatever it is asked.
-    fn said(script: &'static str) -> Client {
+    fn said(script: &'static str) -> HttpClient {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = Client::connect(&listener.local_addr().unwrap().to_string()).unwrap();
+        let client = HttpClient::connect(&listener.local_addr().unwrap().to_string()).unwrap();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             stream.write_all(script.as_bytes()).unwrap();

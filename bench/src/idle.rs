@@ -13,10 +13,10 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::results::{Run, figure};
-use crate::setting::Setting;
+use crate::results::{BenchRun, figure};
+use crate::context::BenchContext;
 use crate::spread::percentile_ms;
-use crate::trace::Trace;
+use crate::trace::VisibilityTrace;
 use crate::{machine, process};
 
 /// How often the files are counted.
@@ -45,7 +45,7 @@ pub(crate) struct IdleArgs {
     seconds: u64,
 }
 
-pub(crate) fn run(args: &IdleArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &IdleArgs, setting: &BenchContext) -> anyhow::Result<()> {
     allow_files(args.idle + args.clients + OTHER_FILES)?;
     let load = machine::load();
     let node = setting.node("node", &[])?;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &IdleArgs, setting: &Setting) -> anyhow::Result<()> {
     let connect = |count: u64| (0..count).map(|_| TcpStream::connect(address)).collect::<Result<Vec<_>, _>>();
     let idle = connect(args.idle).context("cannot open the idle connections")?;
     let mut clients = connect(args.clients).context("cannot open the clients' connections")?;
-    let trace = Trace::start(node.http()?, "client")?;
+    let trace = VisibilityTrace::start(node.http()?, "client")?;
 
     let queue = node.dir().join("queue");
     let count = args.clients * args.rate * args.seconds;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &IdleArgs, setting: &Setting) -> anyhow::Result<()> {
     let lags = trace.end()?;
     drop((idle, clients));
     node.wait_accepted(bytes)?;
-    node.must_have(count)?;
+    node.assert_count(count)?;
     node.wait_settled(bytes)?;
     node.wait_removed()?;
 
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &IdleArgs, setting: &Setting) -> anyhow::Result<()> {
         figure("peak", "MB", peak),
     ];
     node.stop()?;
-    results.runs.push(Run { subject: "node".into(), round: 1, load, figures });
+    results.runs.push(BenchRun { subject: "node".into(), round: 1, load, figures });
     setting.report(&results)
 }
 

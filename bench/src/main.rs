@@ -21,13 +21,13 @@ mod ingest;
 mod machine;
 mod memory;
 mod node;
-mod post;
+mod http_load;
 mod process;
 mod program;
 mod results;
 mod search;
 mod segments;
-mod setting;
+mod context;
 mod spread;
 mod startup;
 mod trace;
@@ -36,21 +36,21 @@ mod wait;
 
 use clap::{Parser, Subcommand};
 
-use setting::{Options, Setting};
+use context::{BenchOptions, BenchContext};
 
 /// Measure Bucksaw
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
     #[command(flatten)]
-    options: Options,
+    options: BenchOptions,
 
     #[command(subcommand)]
-    what: What,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum BenchCommand {
     /// How fast lines are taken in, and what that costs
     Ingest(ingest::IngestArgs),
     /// What it costs to merge what came in small pieces
@@ -75,18 +75,18 @@ enum What {
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    let setting = Setting::new(cli.options)?;
-    match cli.what {
-        What::Ingest(args) => ingest::run(&args, &setting),
-        What::Compaction(args) => compaction::run(&args, &setting),
-        What::Search(args) => search::run(&args, &setting),
-        What::Encode(args) => encode::run(&args, &setting),
-        What::UnderIngest(args) => under_ingest::run(&args, &setting),
-        What::Freshness(args) => freshness::run(&args, &setting),
-        What::Segments(args) => segments::run(&args, &setting),
-        What::Memory(args) => memory::run(&args, &setting),
-        What::Startup(args) => startup::run(&args, &setting),
-        What::IdleConnections(args) => idle::run(&args, &setting),
+    let setting = BenchContext::new(cli.options)?;
+    match cli.command {
+        BenchCommand::Ingest(args) => ingest::run(&args, &setting),
+        BenchCommand::Compaction(args) => compaction::run(&args, &setting),
+        BenchCommand::Search(args) => search::run(&args, &setting),
+        BenchCommand::Encode(args) => encode::run(&args, &setting),
+        BenchCommand::UnderIngest(args) => under_ingest::run(&args, &setting),
+        BenchCommand::Freshness(args) => freshness::run(&args, &setting),
+        BenchCommand::Segments(args) => segments::run(&args, &setting),
+        BenchCommand::Memory(args) => memory::run(&args, &setting),
+        BenchCommand::Startup(args) => startup::run(&args, &setting),
+        BenchCommand::IdleConnections(args) => idle::run(&args, &setting),
     }
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::corpus::Corpus;
-use crate::feed::{self, Fed};
-use crate::node::Node;
-use crate::post::{Post, Posting};
-use crate::results::{Figure, Run, figure};
-use crate::setting::{Setting, Size};
+use crate::feed::{self, FeedTotals};
+use crate::node::BenchNode;
+use crate::http_load::{HttpPost, HttpLoad};
+use crate::results::{Figure, BenchRun, figure};
+use crate::context::{BenchContext, Size};
 use crate::{machine, process};
 
 /// How much of the corpus is held in memory to be sent over and over.
@@ -37,12 +37,12 @@ pub(crate) struct MemoryArgs {
     seconds: u64,
 }
 
-pub(crate) fn run(args: &MemoryArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &MemoryArgs, setting: &BenchContext) -> anyhow::Result<()> {
     let corpus = setting.corpus_up_to(SAMPLE)?;
     let mut results = setting.results("memory")?.with_corpus(&corpus);
     let mut add = |subject: &str, figures: &dyn Fn() -> anyhow::Result<Vec<Figure>>| {
         let load = machine::load();
-        results.runs.push(Run { subject: subject.into(), round: 1, load, figures: figures()? });
+        results.runs.push(BenchRun { subject: subject.into(), round: 1, load, figures: figures()? });
         anyhow::Ok(())
     };
     add("idle", &|| idle(setting))?;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &MemoryArgs, setting: &Setting) -> anyhow::Result<()> {
     setting.report(&results)
 }
 
-fn idle(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
+fn idle(setting: &BenchContext) -> anyhow::Result<Vec<Figure>> {
     let node = setting.node("idle", &[])?;
     thread::sleep(IDLE);
     let (resident, peak) = (process::resident_mb(node.pid())?, process::peak_mb(node.pid())?);
@@ -62,14 +62,14 @@ fn idle(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure("resident", "MB", resident), figure("peak", "MB", peak)])
 }
 
-fn busy(setting: &Setting, name: &str, feed: impl Fn(&Node) -> anyhow::Result<Fed>) -> anyhow::Result<Vec<Figure>> {
+fn busy(setting: &BenchContext, name: &str, feed: impl Fn(&BenchNode) -> anyhow::Result<FeedTotals>) -> anyhow::Result<Vec<Figure>> {
     let node = setting.node(name, &[])?;
     let fed = feed(&node)?;
     node.wait_accepted(fed.bytes)?;
     let (resident, peak) = (process::resident_mb(node.pid())?, process::peak_mb(node.pid())?);
     let (_, cpu) = node.wait_settled(fed.bytes)?;
     let settled = process::peak_mb(node.pid())?;
-    node.must_have(fed.lines)?;
+    node.assert_count(fed.lines)?;
     let dir = node.dir().to_owned();
     node.stop()?;
     setting.clear(&dir)?;
@@ -83,16 +83,16 @@ fn busy(setting: &Setting, name: &str, feed: impl Fn(&Node) -> anyhow::Result<Fe
     ])
 }
 
-fn tcp_fast(args: &MemoryArgs, sample: &[u8], node: &Node) -> anyhow::Result<Fed> {
+fn tcp_fast(args: &MemoryArgs, sample: &[u8], node: &BenchNode) -> anyhow::Result<FeedTotals> {
     let most = Duration::from_secs(args.seconds);
     feed::paced(node.address("fast")?, sample, args.rate.0 as f64, |passed| passed < most)
 }
 
 /// The batches of the corpus, over and over, each when the rate has come to it.
-fn http_durable(args: &MemoryArgs, corpus: &Corpus, batches: &[(u64, u64)], node: &Node) -> anyhow::Result<Fed> {
+fn http_durable(args: &MemoryArgs, corpus: &Corpus, batches: &[(u64, u64)], node: &BenchNode) -> anyhow::Result<FeedTotals> {
     let file = File::open(&corpus.path)?;
     let apart = Duration::from_secs_f64(corpus.bytes as f64 / batches.len() as f64 / args.rate.0 as f64);
-    let posting = Posting { address: node.address("http")?, senders: CONNECTIONS, connect_anew: false };
+    let posting = HttpLoad { address: node.address("http")?, senders: CONNECTIONS, connect_anew: false };
     posting.send(|number| {
         let due = apart.mul_f64(number as f64);
         let batch = batches.get(number % batches.len()).filter(|_| due < Duration::from_secs(args.seconds));
@@ -100,6 +100,6 @@ fn http_durable(args: &MemoryArgs, corpus: &Corpus, batches: &[(u64, u64)], node
         let mut body = vec![0; usize::try_from(end - start)?];
         file.read_exact_at(&mut body, *start)?;
         let target = "/api/v1/ingest?durability=durable".into();
-        Ok(Some(Post { target, format: "text/plain", body, due }))
+        Ok(Some(HttpPost { target, format: "text/plain", body, due }))
     })
 }

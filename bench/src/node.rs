@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::http::Client;
+use crate::http::HttpClient;
 use crate::process;
 use crate::wait;
 
@@ -20,14 +20,14 @@ const STOP_MAX: Duration = Duration::from_secs(60);
 const SETTLE_MAX: Duration = Duration::from_secs(900);
 
 /// How long the shelf has to be quiet to count as settled: it looks for something to merge every second.
-const QUIET: Duration = Duration::from_secs(2);
+const IDLE_TIME: Duration = Duration::from_secs(2);
 
 /// Seconds of CPU in that time that a node which merges would exceed by far.
-const QUIET_CPU_SECONDS: f64 = 0.2;
+const IDLE_CPU_SECONDS: f64 = 0.2;
 
 /// A node that runs. It is killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct BenchNode {
     child: Child,
     dir: PathBuf,
     addresses: BTreeMap<String, String>,
@@ -37,7 +37,7 @@ pub(crate) struct Node {
     ready_cpu: f64,
 }
 
-impl Node {
+impl BenchNode {
     /// Starts a node on free ports and waits until it is ready.
     pub(crate) fn start(bucksaw: &Path, dir: &Path, more: &[&str]) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -69,7 +69,7 @@ impl Node {
             Ok(fs::read(&addresses).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()))
         })?;
         wait::until("the node being ready", every, READY_MAX, || {
-            let answer = Client::connect(node.address("http")?).and_then(|mut client| client.get("/-/ready"));
+            let answer = HttpClient::connect(node.address("http")?).and_then(|mut client| client.get("/-/ready"));
             Ok(answer.ok().filter(|answer| answer.status == 200))
         })?;
         node.ready_after = started.elapsed();
@@ -94,8 +94,8 @@ impl Node {
             .with_context(|| format!("the node has no listener `{listener}`"))
     }
 
-    pub(crate) fn http(&self) -> anyhow::Result<Client> {
-        Client::connect(self.address("http")?)
+    pub(crate) fn http(&self) -> anyhow::Result<HttpClient> {
+        HttpClient::connect(self.address("http")?)
     }
 
     /// Seconds of CPU used since it was ready.
@@ -111,7 +111,7 @@ impl Node {
     }
 
     /// Fails unless there are exactly so many records.
-    pub(crate) fn must_have(&self, lines: u64) -> anyhow::Result<()> {
+    pub(crate) fn assert_count(&self, lines: u64) -> anyhow::Result<()> {
         let count = self.count()?;
         ensure!(count == lines, "{lines} lines were sent, and {count} records are there: {}", self.log());
         Ok(())
@@ -139,10 +139,10 @@ impl Node {
             let cpu = self.cpu()?;
             let queued = number(&cluster, "/nodes/0/queue/segments")?;
             let stored = number(&cluster, "/nodes/0/store/text_bytes")?;
-            let still = |(_, began, done): &(Instant, f64, f64)| merges == *done && cpu - began < QUIET_CPU_SECONDS;
+            let still = |(_, began, done): &(Instant, f64, f64)| merges == *done && cpu - began < IDLE_CPU_SECONDS;
             rest = rest.filter(|rest| queued == 0 && stored == bytes && still(rest));
             let (since, began, _) = *rest.get_or_insert((Instant::now(), cpu, merges));
-            Ok((queued == 0 && stored == bytes && since.elapsed() >= QUIET).then_some((since, began)))
+            Ok((queued == 0 && stored == bytes && since.elapsed() >= IDLE_TIME).then_some((since, began)))
         })
     }
 
@@ -177,7 +177,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for BenchNode {
     fn drop(&mut self) {
         // What has ended already cannot be killed.
         let _ = self.child.kill();
@@ -190,7 +190,7 @@ pub(crate) fn number(answer: &Value, pointer: &str) -> anyhow::Result<u64> {
     answer.pointer(pointer).and_then(Value::as_u64).with_context(|| format!("the answer has no {pointer}: {answer}"))
 }
 
-fn metrics(http: &mut Client) -> anyhow::Result<String> {
+fn metrics(http: &mut HttpClient) -> anyhow::Result<String> {
     let answer = http.get("/metrics")?;
     ensure!(answer.status == 200, "/metrics: status {}", answer.status);
     Ok(String::from_utf8(answer.body)?)

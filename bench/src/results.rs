@@ -27,7 +27,7 @@ pub(crate) fn figure(name: &'static str, unit: &'static str, value: f64) -> Figu
 
 /// One run of one subject.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct BenchRun {
     pub(crate) subject: String,
     pub(crate) round: usize,
     /// The machine's load when it began.
@@ -35,7 +35,7 @@ pub(crate) struct Run {
     pub(crate) figures: Vec<Figure>,
 }
 
-impl Run {
+impl BenchRun {
     pub(crate) fn value(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
     }
@@ -43,13 +43,13 @@ impl Run {
 
 /// All runs of a measurement.
 #[derive(Debug)]
-pub(crate) struct Results {
+pub(crate) struct BenchResults {
     measured: &'static str,
     about: Vec<(&'static str, String)>,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<BenchRun>,
 }
 
-impl Results {
+impl BenchResults {
     pub(crate) fn new(measured: &'static str) -> Self {
         Self { measured, about: machine::about(), runs: Vec::new() }
     }
@@ -130,7 +130,7 @@ impl Results {
         Ok(path)
     }
 
-    fn of<'a>(&'a self, subject: &'a str) -> impl Iterator<Item = &'a Run> {
+    fn of<'a>(&'a self, subject: &'a str) -> impl Iterator<Item = &'a BenchRun> {
         self.runs.iter().filter(move |run| run.subject == subject)
     }
 
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn medians_are_per_subject_and_figure() {
-        let mut results = Results::new("trial");
+        let mut results = BenchResults::new("trial");
         for (round, a, b) in [(1, 3.0, 10.0), (2, 1.0, 30.0), (3, 2.0, 20.0)] {
-            let run = |subject: &str, figures| Run { subject: subject.into(), round, load: 1.0, figures };
+            let run = |subject: &str, figures| BenchRun { subject: subject.into(), round, load: 1.0, figures };
             results.runs.push(run("a", vec![figure("speed", "MB/s", a)]));
             results.runs.push(run("b", vec![figure("speed", "MB/s", b), figure("only_b", "s", 1.0)]));
         }

@@ -12,11 +12,11 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::corpus::Corpus;
-use crate::feed::Fed;
-use crate::node::Node;
-use crate::post::{Post, Posting};
-use crate::results::{Figure, Run, figure};
-use crate::setting::{Setting, Size};
+use crate::feed::FeedTotals;
+use crate::node::BenchNode;
+use crate::http_load::{HttpPost, HttpLoad};
+use crate::results::{Figure, BenchRun, figure};
+use crate::context::{BenchContext, Size};
 use crate::spread::percentile_ms;
 use crate::{machine, wait};
 
@@ -24,7 +24,7 @@ use crate::{machine, wait};
 const SAMPLE: u64 = 64_000_000;
 
 /// From one body to the next: so that they do not all fall into the same few milliseconds.
-const APART: Duration = Duration::from_millis(2);
+const FILE_TIME_STEP: Duration = Duration::from_millis(2);
 
 /// Connections that bodies are sent over.
 const SENDERS: usize = 4;
@@ -49,9 +49,9 @@ pub(crate) struct SegmentsArgs {
 }
 
 /// Asks over a range, and says how long that took.
-type Ask = fn(&Node, &str) -> anyhow::Result<Duration>;
+type TimedCall = fn(&BenchNode, &str) -> anyhow::Result<Duration>;
 
-pub(crate) fn run(args: &SegmentsArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &SegmentsArgs, setting: &BenchContext) -> anyhow::Result<()> {
     let corpus = setting.corpus_up_to(SAMPLE)?;
     let mut results = setting.results("segments")?.with_corpus(&corpus);
     let each = args.each.0.to_string();
@@ -70,40 +70,40 @@ pub(crate) fn run(args: &SegmentsArgs, setting: &Setting) -> anyhow::Result<()> 
     node.stop()?;
     let node = setting.node("node", &flags)?;
     let load = machine::load();
-    let kinds: [(&str, &str, Ask); 3] = [
+    let kinds: [(&str, &str, TimedCall); 3] = [
         ("first row", "&limit=100", first_row),
         ("newest row", "&limit=1&order=desc", first_row),
         ("count", "", counted),
     ];
     for (kind, more, ask) in kinds {
         for (span, parts) in [("narrow", 1_000), ("wide", 2)] {
-            let times = asked(args, (from, to), parts, |range| ask(&node, &format!("{range}{more}")))?;
+            let times = time_queries(args, (from, to), parts, |range| ask(&node, &format!("{range}{more}")))?;
             let mut figures = percentiles(&times);
             figures.push(figure("segments", "segments", segments));
-            results.runs.push(Run { subject: format!("{span}: {kind}"), round: 1, load, figures });
+            results.runs.push(BenchRun { subject: format!("{span}: {kind}"), round: 1, load, figures });
         }
     }
-    node.must_have(fed.lines)?;
+    node.assert_count(fed.lines)?;
     node.stop()?;
     setting.report_in_rows(&results)
 }
 
 /// Sends a body for each segment.
-fn send(args: &SegmentsArgs, corpus: &Corpus, node: &Node) -> anyhow::Result<Fed> {
+fn send(args: &SegmentsArgs, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<FeedTotals> {
     let (file, batches) = (File::open(&corpus.path)?, corpus.batches(args.each.0)?);
-    let posting = Posting { address: node.address("http")?, senders: SENDERS, connect_anew: false };
+    let posting = HttpLoad { address: node.address("http")?, senders: SENDERS, connect_anew: false };
     posting.send(|number| {
         let batch = batches.get(number % batches.len()).filter(|_| number < args.segments as usize);
         let Some((start, end)) = batch else { return Ok(None) };
         let mut body = vec![0; usize::try_from(end - start)?];
         file.read_exact_at(&mut body, *start)?;
-        let (due, target) = (APART.mul_f64(number as f64), "/api/v1/ingest?durability=fast".into());
-        Ok(Some(Post { target, format: "text/plain", body, due }))
+        let (due, target) = (FILE_TIME_STEP.mul_f64(number as f64), "/api/v1/ingest?durability=fast".into());
+        Ok(Some(HttpPost { target, format: "text/plain", body, due }))
     })
 }
 
 /// Asks over one part after the other of so many of the whole span, from all over it.
-fn asked(
+fn time_queries(
     args: &SegmentsArgs,
     (from, to): (Timestamp, Timestamp),
     parts: i64,
@@ -121,7 +121,7 @@ fn asked(
 }
 
 /// Until the first row is there, over a new connection. Zero rows take until the end of the answer.
-fn first_row(node: &Node, range: &str) -> anyhow::Result<Duration> {
+fn first_row(node: &BenchNode, range: &str) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let mut follow = node.http()?.follow(&format!("/api/v1/query?{range}"))?;
     let mut first = None;
@@ -136,7 +136,7 @@ fn first_row(node: &Node, range: &str) -> anyhow::Result<Duration> {
 }
 
 /// Until the count is there, over a new connection.
-fn counted(node: &Node, range: &str) -> anyhow::Result<Duration> {
+fn counted(node: &BenchNode, range: &str) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let answer = node.http()?.get(&format!("/api/v1/count?{range}"))?;
     ensure!(answer.status == 200, "count: status {}", answer.status);

@@ -7,17 +7,17 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::corpus::Corpus;
-use crate::node::{Node, number};
-use crate::results::{Run, figure};
-use crate::setting::{Setting, Size};
+use crate::node::{BenchNode, number};
+use crate::results::{BenchRun, figure};
+use crate::context::{BenchContext, Size};
 use crate::{feed, machine, wait};
 
 /// How far the store may be behind what was sent, in bytes.
-const BEHIND_MAX: u64 = 1_000_000_000;
+const BACKLOG_BYTES_MAX: u64 = 1_000_000_000;
 
 /// How often is looked whether it is, and how long it may be.
 const LOOK: Duration = Duration::from_millis(20);
-const TAKEN_MAX: Duration = Duration::from_secs(300);
+const CONSUME_MAX: Duration = Duration::from_secs(300);
 
 /// How long a node with much on its shelf takes to be ready
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct StartupArgs {
     starts: u32,
 }
 
-pub(crate) fn run(args: &StartupArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &StartupArgs, setting: &BenchContext) -> anyhow::Result<()> {
     let corpus = setting.corpus()?;
     let keep = ["--retention-age", "none"];
     let node = setting.node("node", &keep)?;
@@ -53,10 +53,10 @@ pub(crate) fn run(args: &StartupArgs, setting: &Setting) -> anyhow::Result<()> {
             figure("peak_memory", "MB", crate::process::peak_mb(node.pid())?),
         ];
         if round == 1 {
-            node.must_have(sent * corpus.lines)?;
+            node.assert_count(sent * corpus.lines)?;
         }
         node.stop()?;
-        results.runs.push(Run { subject: "start".into(), round, load, figures });
+        results.runs.push(BenchRun { subject: "start".into(), round, load, figures });
     }
     setting.report(&results)
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &StartupArgs, setting: &Setting) -> anyhow::Result<()> {
 ///
 /// Accepting is quicker than storing, so more is sent while the store takes what came before, and it never waits. It is
 /// not left far behind, lest the queue takes the whole disk.
-fn fill(bytes: u64, corpus: &Corpus, node: &Node) -> anyhow::Result<(u64, u64)> {
+fn fill(bytes: u64, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<(u64, u64)> {
     let stored = || {
         let cluster = node.http()?.get("/api/v1/cluster")?.json()?;
         let of = |name: &str| number(&cluster, &format!("/nodes/0/store/{name}"));
@@ -75,9 +75,9 @@ fn fill(bytes: u64, corpus: &Corpus, node: &Node) -> anyhow::Result<(u64, u64)> 
     loop {
         feed::file(node.address("fast")?, corpus)?;
         sent += 1;
-        let files = wait::until("the store taking what came before", LOOK, TAKEN_MAX, || {
+        let files = wait::until("the store taking what came before", LOOK, CONSUME_MAX, || {
             let (text, files) = stored()?;
-            Ok((text + BEHIND_MAX >= sent * corpus.bytes).then_some(files))
+            Ok((text + BACKLOG_BYTES_MAX >= sent * corpus.bytes).then_some(files))
         })?;
         eprintln!("{:.2} of {:.2} GB stored", files as f64 / 1e9, bytes as f64 / 1e9);
         if files < bytes {

@@ -6,35 +6,35 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use crate::http::{Client, Stopper};
+use crate::http::{HttpClient, FollowStopper};
 use crate::wait;
 
 /// How long a follower may take to see the last line.
-const SEEN_MAX: Duration = Duration::from_secs(30);
+const VISIBLE_MAX: Duration = Duration::from_secs(30);
 
 /// Sent lines, and the follower that looks out for them.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub(crate) struct VisibilityTrace {
     word: String,
-    times: Arc<Mutex<Vec<Times>>>,
-    stopper: Stopper,
+    times: Arc<Mutex<Vec<LineTimes>>>,
+    stopper: FollowStopper,
     follower: JoinHandle<anyhow::Result<()>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct LineTimes {
     sent: Instant,
     seen: Option<Instant>,
     /// How often it came: once, if all is well.
-    times: u32,
+    count: u32,
 }
 
-impl Trace {
+impl VisibilityTrace {
     /// Follows the node's lines that have the word in them. The word is of letters only.
-    pub(crate) fn start(http: Client, word: &str) -> anyhow::Result<Self> {
+    pub(crate) fn start(http: HttpClient, word: &str) -> anyhow::Result<Self> {
         let mut follow = http.follow(&format!("/api/v1/tail?q={word}_"))?;
         let stopper = follow.stopper()?;
-        let times: Arc<Mutex<Vec<Times>>> = Arc::default();
+        let times: Arc<Mutex<Vec<LineTimes>>> = Arc::default();
         let (noted, mark) = (Arc::clone(&times), format!("{word}_"));
         let follower = thread::spawn(move || {
             let mut note = |line: &[u8]| {
@@ -42,7 +42,7 @@ impl Trace {
                 let mut times = noted.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(line) = number_in(line, &mark).and_then(|number| times.get_mut(number)) {
                     line.seen.get_or_insert(now);
-                    line.times += 1;
+                    line.count += 1;
                 }
             };
             while follow.next(&mut note)? {}
@@ -54,7 +54,7 @@ impl Trace {
     /// The next line, which counts as sent from now on.
     pub(crate) fn send(&self) -> (usize, String) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        times.push(Times { sent: Instant::now(), seen: None, times: 0 });
+        times.push(LineTimes { sent: Instant::now(), seen: None, count: 0 });
         let number = times.len() - 1;
         (number, format!("level=info {} msg=\"a line that is looked for\"\n", self.name(number)))
     }
@@ -67,7 +67,7 @@ impl Trace {
     /// Waits until the follower has seen all, and gives how long each took.
     pub(crate) fn end(self) -> anyhow::Result<Vec<Duration>> {
         let all = || self.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let seen = wait::until("the follower seeing every line", Duration::from_millis(20), SEEN_MAX, || {
+        let seen = wait::until("the follower seeing every line", Duration::from_millis(20), VISIBLE_MAX, || {
             if self.follower.is_finished() {
                 return Ok(Some(()));
             }
@@ -80,7 +80,7 @@ impl Trace {
         if missed > 0 {
             bail!("the follower missed {missed} of {sent} lines: {seen:?} {ended:?}");
         }
-        if times.iter().any(|line| line.times != 1) {
+        if times.iter().any(|line| line.count != 1) {
             bail!("the follower saw a line more than once");
         }
         Ok(times.iter().filter_map(|line| Some(line.seen?.duration_since(line.sent))).collect())

@@ -16,13 +16,13 @@ use clap::Args;
 use jiff::Timestamp;
 
 use crate::corpus::Corpus;
-use crate::feed::{self, Fed};
+use crate::feed::{self, FeedTotals};
 use crate::machine;
-use crate::node::Node;
-use crate::post::{Post, Posting};
-use crate::results::{Figure, Run, figure};
+use crate::node::BenchNode;
+use crate::http_load::{HttpPost, HttpLoad};
+use crate::results::{Figure, BenchRun, figure};
 use crate::search::{escaped, frequent, rare};
-use crate::setting::{Setting, Size};
+use crate::context::{BenchContext, Size};
 use crate::spread::percentile_ms;
 
 /// Bodies on their way at the same time, unpaced. Paced there are more, or one that waits would hold up the others.
@@ -30,7 +30,7 @@ const SENDERS: usize = 4;
 const SENDERS_PACED: usize = 16;
 
 /// A narrow question is over so much of the span of the lines that were there before.
-const NARROW: u32 = 20;
+const NARROW_DIVISOR: u32 = 20;
 
 /// How long lines come in before the first question.
 const WARM_UP: Duration = Duration::from_secs(5);
@@ -72,20 +72,20 @@ pub(crate) struct UnderIngestArgs {
 }
 
 /// What is asked: a kind, and the path and query of its URL.
-struct Question {
+struct TimedQuery {
     kind: &'static str,
     path: String,
 }
 
-pub(crate) fn run(args: &UnderIngestArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &UnderIngestArgs, setting: &BenchContext) -> anyhow::Result<()> {
     let mut results = setting.results("under-ingest")?;
     for corpus in setting.corpora(&args.files)? {
-        results.runs.extend(one(args, setting, &corpus)?);
+        results.runs.extend(measure_corpus(args, setting, &corpus)?);
     }
     setting.report_in_rows(&results)
 }
 
-fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Result<Vec<Run>> {
+fn measure_corpus(args: &UnderIngestArgs, setting: &BenchContext, corpus: &Corpus) -> anyhow::Result<Vec<BenchRun>> {
     let sustained = sustained(args, setting, corpus)?;
     let rate = sustained * args.percent / 100.0;
     eprintln!("{:.1} MB/s can be sustained; {:.1} MB/s come in", sustained / 1e6, rate / 1e6);
@@ -100,15 +100,15 @@ fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Re
 
     let load = machine::load();
     let (mut idle, mut busy) = (vec![Vec::new(); questions.len()], vec![Vec::new(); questions.len()]);
-    let (mut fed, mut meanwhile) = (Fed::default(), Counters::default());
+    let (mut fed, mut meanwhile) = (FeedTotals::default(), StoreCounters::default());
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}", args.rounds);
         node.wait_settled(corpus.bytes + fed.bytes)?;
-        asked(args, &questions, &node, &mut idle)?;
-        let before = Counters::of(&node)?;
-        let sent = while_lines_come_in(args, corpus, &node, rate, || asked(args, &questions, &node, &mut busy))?;
-        meanwhile.add(&Counters::of(&node)?, &before);
-        fed = Fed {
+        time_queries(args, &questions, &node, &mut idle)?;
+        let before = StoreCounters::of(&node)?;
+        let sent = measure_under_ingest(args, corpus, &node, rate, || time_queries(args, &questions, &node, &mut busy))?;
+        meanwhile.add(&StoreCounters::of(&node)?, &before);
+        fed = FeedTotals {
             bytes: fed.bytes + sent.bytes,
             lines: fed.lines + sent.lines,
             seconds: fed.seconds + sent.seconds,
@@ -119,13 +119,13 @@ fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Re
         meanwhile.merges > 0.0 || args.durability != "bulk",
         "nothing was merged meanwhile: let more come in, or for longer"
     );
-    node.must_have(corpus.lines + fed.lines)?;
+    node.assert_count(corpus.lines + fed.lines)?;
     let dir = node.dir().to_owned();
     node.stop()?;
     setting.clear(&dir)?;
 
     let name = corpus.name();
-    let run = |subject: String, load, figures| Run { subject, round: 1, load, figures };
+    let run = |subject: String, load, figures| BenchRun { subject, round: 1, load, figures };
     let mut runs = vec![run(format!("{name}: idle"), load, percentiles(&all(&idle)))];
     let mut figures = percentiles(&all(&busy));
     figures.push(against(&all(&busy), &all(&idle)));
@@ -135,8 +135,8 @@ fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Re
         figure("sender_behind_at_worst", "s", fed.behind),
         figure("merged_meanwhile", "MB", meanwhile.merged / 1e6),
         figure("merges_meanwhile", "merges", meanwhile.merges),
-        figure("stepped_aside", "s", meanwhile.aside),
-        figure("debt_overrides", "times", meanwhile.overrides),
+        figure("stepped_aside", "s", meanwhile.throttled_seconds),
+        figure("debt_overrides", "times", meanwhile.throttle_overrides),
         figure("refused", "bodies and questions", meanwhile.refused),
     ]);
     runs.push(run(format!("{name}: under ingest"), load, figures));
@@ -149,13 +149,13 @@ fn one(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Re
     Ok(runs)
 }
 
-fn while_lines_come_in(
+fn measure_under_ingest(
     args: &UnderIngestArgs,
     corpus: &Corpus,
-    node: &Node,
+    node: &BenchNode,
     rate: f64,
     ask: impl FnOnce() -> anyhow::Result<()>,
-) -> anyhow::Result<Fed> {
+) -> anyhow::Result<FeedTotals> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let fed = scope.spawn(|| send(args, corpus, node, SENDERS_PACED, rate, &|_| !done.load(Ordering::Relaxed)));
@@ -168,7 +168,7 @@ fn while_lines_come_in(
 }
 
 /// Bytes a second that a node takes, packs and merges when it has nothing else to do.
-fn sustained(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Result<f64> {
+fn sustained(args: &UnderIngestArgs, setting: &BenchContext, corpus: &Corpus) -> anyhow::Result<f64> {
     let node = setting.node("sustained", &[])?;
     let started = Instant::now();
     let bodies = usize::try_from(args.sustained.0 / args.body.0)?;
@@ -186,30 +186,30 @@ fn sustained(args: &UnderIngestArgs, setting: &Setting, corpus: &Corpus) -> anyh
 fn send(
     args: &UnderIngestArgs,
     corpus: &Corpus,
-    node: &Node,
+    node: &BenchNode,
     senders: usize,
     rate: f64,
     go_on: &(dyn Fn(usize) -> bool + Sync),
-) -> anyhow::Result<Fed> {
+) -> anyhow::Result<FeedTotals> {
     let (file, batches) = (File::open(&corpus.path)?, corpus.batches(args.body.0)?);
-    let posting = Posting { address: node.address("http")?, senders, connect_anew: false };
+    let posting = HttpLoad { address: node.address("http")?, senders, connect_anew: false };
     posting.send(|number| {
         let Some((start, end)) = batches.get(number % batches.len()).filter(|_| go_on(number)) else { return Ok(None) };
         let mut body = vec![0; usize::try_from(end - start)?];
         file.read_exact_at(&mut body, *start)?;
         let due = Duration::from_secs_f64(number as f64 * args.body.0 as f64 / rate);
         let target = format!("/api/v1/ingest?durability={}&label=client={}", args.durability, number % 100);
-        Ok(Some(Post { target, format: "text/plain", body, due }))
+        Ok(Some(HttpPost { target, format: "text/plain", body, due }))
     })
 }
 
-fn questions(corpus: &Corpus, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Question>> {
-    let part = to.duration_since(from) / i32::try_from(NARROW)?;
+fn questions(corpus: &Corpus, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<TimedQuery>> {
+    let part = to.duration_since(from) / i32::try_from(NARROW_DIVISOR)?;
     let middle = from + to.duration_since(from) / 2;
     let over = |from: Timestamp, to: Timestamp| format!("from={from}&to={to}");
     let (wide, narrow) = (over(from, to), over(middle, middle + part));
     let (rare, frequent) = (escaped(rare(&corpus.path)), escaped(frequent(&corpus.path)));
-    let question = |kind, path| Question { kind, path };
+    let question = |kind, path| TimedQuery { kind, path };
     Ok(vec![
         question("wide count, rare", format!("/api/v1/count?{wide}&q={rare}")),
         question("wide count, frequent", format!("/api/v1/count?{wide}&q={frequent}")),
@@ -221,10 +221,10 @@ fn questions(corpus: &Corpus, from: Timestamp, to: Timestamp) -> anyhow::Result<
 }
 
 /// Asks the questions in turn, and adds for each how long its answers took.
-fn asked(
+fn time_queries(
     args: &UnderIngestArgs,
-    questions: &[Question],
-    node: &Node,
+    questions: &[TimedQuery],
+    node: &BenchNode,
     times: &mut [Vec<Duration>],
 ) -> anyhow::Result<()> {
     let mut http = node.http()?;
@@ -266,22 +266,22 @@ fn against(busy: &[Duration], idle: &[Duration]) -> Figure {
 
 /// What the node says of what it did.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counters {
+struct StoreCounters {
     merges: f64,
     merged: f64,
-    aside: f64,
-    overrides: f64,
+    throttled_seconds: f64,
+    throttle_overrides: f64,
     refused: f64,
 }
 
-impl Counters {
-    fn of(node: &Node) -> anyhow::Result<Self> {
+impl StoreCounters {
+    fn of(node: &BenchNode) -> anyhow::Result<Self> {
         let of = |name: &str| node.metric(&format!("bucksaw_{name}"));
         Ok(Self {
             merges: of("store_compactions_total")?,
             merged: of("store_compacted_bytes_total")?,
-            aside: of("store_aside_seconds_total")?,
-            overrides: of("store_debt_overrides_total")?,
+            throttled_seconds: of("store_aside_seconds_total")?,
+            throttle_overrides: of("store_debt_overrides_total")?,
             refused: of("ingest_refused_appends_total")?,
         })
     }
@@ -290,8 +290,8 @@ impl Counters {
     fn add(&mut self, after: &Self, before: &Self) {
         self.merges += after.merges - before.merges;
         self.merged += after.merged - before.merged;
-        self.aside += after.aside - before.aside;
-        self.overrides += after.overrides - before.overrides;
+        self.throttled_seconds += after.throttled_seconds - before.throttled_seconds;
+        self.throttle_overrides += after.throttle_overrides - before.throttle_overrides;
         self.refused += after.refused - before.refused;
     }
 }

@@ -9,7 +9,7 @@ use crate::args::{ForwardArgs, QueryArgs, ServeArgs, TailArgs, VerifyArgs};
 use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::exit::Exit;
-use crate::failure::WrongArguments;
+use crate::failure::ArgumentError;
 use crate::forget::ForgetArgs;
 use crate::generate::GenerateArgs;
 use crate::layers::Layers;
@@ -91,9 +91,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match parse(arguments.into_iter().collect()) {
         Ok((command, layers)) => {
             let otherwise = command.failed();
-            command.run(layers).unwrap_or_else(|error| failure::report(&error, otherwise))
+            command.run(layers).unwrap_or_else(|error| failure::report_error(&error, otherwise))
         }
-        Err(error) => failure::report(&error, Exit::Trouble),
+        Err(error) => failure::report_error(&error, Exit::Trouble),
     }
 }
 
@@ -101,22 +101,22 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<(Command, Layers)> {
     let mut layers = tree();
     // The file has to be known before the arguments can be judged, so they are read once for its name alone.
     let glance = layers.tree.clone().ignore_errors(true).try_get_matches_from(&arguments);
-    let glance = glance.map_err(|error| WrongArguments { error, command: "bucksaw".to_owned() })?;
+    let glance = glance.map_err(|error| ArgumentError { error, command: "bucksaw".to_owned() })?;
     if let Ok(Some(path)) = glance.try_get_one::<PathBuf>("config") {
         layers = layers.with_file(path)?;
     }
     let command = glance.subcommand_name().map_or("bucksaw".to_owned(), |name| format!("bucksaw {name}"));
     let matches = layers.tree.clone().try_get_matches_from(&arguments);
     let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?.command, matches)));
-    let (mut command, matches) = parsed.map_err(|error| WrongArguments { error, command })?;
+    let (mut command, matches) = parsed.map_err(|error| ArgumentError { error, command })?;
     if let Some((name, matches)) = matches.subcommand() {
         let layer = |id: &str| layers.layer(name, matches, id);
         match &mut command {
             Command::Query(args) => {
-                args.filter.settle(layer)?;
-                args.window.settle(layer)?;
+                args.filter.apply_layers(layer)?;
+                args.window.apply_layers(layer)?;
             }
-            Command::Tail(args) => args.filter.settle(layer)?,
+            Command::Tail(args) => args.filter.apply_layers(layer)?,
             _ => {}
         }
     }

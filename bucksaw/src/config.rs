@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, Args, Subcommand};
 
 use crate::exit::Exit;
-use crate::failure::Usage;
+use crate::failure::UsageError;
 use crate::layers::{Layer, Layers, settable, variable};
 use crate::print::Out;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(args: ConfigArgs, layers: &Layers) -> anyhow::Result<Exit> {
         Some(name) if commands.any(|known| known == name) => show(layers, &name, &mut text)?,
         Some(name) => {
             let message = format!("`{name}` is not a command with settings: see 'bucksaw --help' for the commands");
-            return Err(Usage(message).into());
+            return Err(UsageError(message).into());
         }
     }
     let mut out = Out::stdout()?;

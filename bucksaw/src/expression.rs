@@ -7,7 +7,7 @@ use bucksaw_record::Expr;
 use bucksaw_record::expr::SyntaxError;
 
 use crate::args::FilterArgs;
-use crate::failure::Usage;
+use crate::failure::UsageError;
 
 /// How much of the expression is shown left of a mistake, and how much from there on, in characters.
 const SHOWN_CHARS: usize = 50;
@@ -16,20 +16,20 @@ const SHOWN_CHARS: usize = 50;
 ///
 /// # Errors
 /// [`Usage`] when the user's is not an expression.
-pub(crate) fn build(args: &FilterArgs) -> Result<String, Usage> {
+pub(crate) fn build(args: &FilterArgs) -> Result<String, UsageError> {
     let typed = args.expr.as_deref().map(OsStrExt::as_bytes);
     let mut expr = match typed {
         None => Expr::All,
         Some(text) if args.fixed_strings => Expr::literal(text),
         Some(text) if args.extended_regexp => {
             let source = str::from_utf8(text)
-                .map_err(|_| Usage("a regex has to be UTF-8: write other bytes as (?-u:\\xff)".to_owned()))?;
+                .map_err(|_| UsageError("a regex has to be UTF-8: write other bytes as (?-u:\\xff)".to_owned()))?;
             Expr::regex(source)
         }
-        Some(text) => Expr::parse(text).map_err(|error| Usage(with_caret(text, &error)))?,
+        Some(text) => Expr::parse(text).map_err(|error| UsageError(with_caret(text, &error)))?,
     };
     if args.ignore_case {
-        expr = expr.any_case();
+        expr = expr.into_case_insensitive();
     }
     if args.invert_match {
         expr = expr.negate();
@@ -38,7 +38,7 @@ pub(crate) fn build(args: &FilterArgs) -> Result<String, Usage> {
     // The node reads the spelling and not the tree, and quoting may have made it longer than is allowed.
     match Expr::parse(spelt.as_bytes()) {
         Ok(_) => Ok(spelt),
-        Err(error) => Err(Usage(format!("the expression cannot be sent: {}", error.message))),
+        Err(error) => Err(UsageError(format!("the expression cannot be sent: {}", error.message))),
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-    use crate::args::Format;
+    use crate::args::OutputFormat;
 
     fn args(letters: &str, expr: &[u8]) -> FilterArgs {
         FilterArgs {
@@ -69,7 +69,7 @@ mod tests {
             ignore_case: letters.contains('i'),
             invert_match: letters.contains('v'),
             max_count: None,
-            output: Format::Raw,
+            output: OutputFormat::Raw,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::print::{self, Colour};
 /// The command was used wrongly, in a way that the argument parser cannot see. Always ends with [`Exit::Trouble`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
 /// Whoever read standard output is gone, as `head` goes when it has enough. Ends with [`Exit::Done`], silently.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub(crate) struct PipeClosed;
 /// The arguments do not fit the command.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
-pub(crate) struct WrongArguments {
+pub(crate) struct ArgumentError {
     /// What the parser says; also that help or the version was asked for.
     pub(crate) error: clap::Error,
     /// The command as typed, as far as it was understood: `bucksaw query`.
@@ -30,19 +30,19 @@ pub(crate) struct WrongArguments {
 }
 
 /// Tells an error and gives the exit code for it: `otherwise` when the error is of no kind with a code of its own.
-pub(crate) fn report(error: &anyhow::Error, otherwise: Exit) -> Exit {
+pub(crate) fn report_error(error: &anyhow::Error, otherwise: Exit) -> Exit {
     if error.is::<PipeClosed>() {
         return Exit::Done;
     }
-    if let Some(WrongArguments { error, command }) = error.downcast_ref() {
+    if let Some(ArgumentError { error, command }) = error.downcast_ref() {
         return report_arguments(error, command);
     }
-    say(&format!("{error:#}"));
-    if error.is::<Usage>() { Exit::Trouble } else { otherwise }
+    print_error(&format!("{error:#}"));
+    if error.is::<UsageError>() { Exit::Trouble } else { otherwise }
 }
 
 /// Says something on standard error. Control characters from outside are shown and not sent to the terminal.
-pub(crate) fn say(message: &str) {
+pub(crate) fn print_error(message: &str) {
     let mut line = Colour::of(&io::stderr()).bold_red("bucksaw:");
     line.push(b' ');
     print::sanitise(message.as_bytes(), &mut line);
@@ -64,7 +64,7 @@ fn report_arguments(error: &clap::Error, command: &str) -> Exit {
         let shown = if io::stderr().is_terminal() { rendered.ansi().to_string() } else { rendered.to_string() };
         let _ = io::stderr().write_all(shown.as_bytes());
     } else {
-        say(&one_line(&error.render().to_string(), from_environment(error, command).as_deref(), command));
+        print_error(&one_line(&error.render().to_string(), from_environment(error, command).as_deref(), command));
     }
     Exit::Trouble
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::exit::Exit;
 use crate::values::NodeUrl;
-use crate::{interrupt, node};
+use crate::{interrupt, node_client};
 
 /// Take a node that will not come back from the cluster's list
 ///
@@ -23,7 +23,7 @@ pub(crate) struct ForgetArgs {
 
 pub(crate) fn run(args: ForgetArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
-    let path = node::path("/api/v1/forget", &[("node", &args.id)]);
-    node::runtime()?.block_on(node::tell(&args.addr, &path))?;
+    let path = node_client::path("/api/v1/forget", &[("node", &args.id)]);
+    node_client::runtime()?.block_on(node_client::post(&args.addr, &path))?;
     Ok(Exit::Done)
 }

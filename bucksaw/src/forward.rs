@@ -3,15 +3,15 @@
 use std::io::IsTerminal as _;
 
 use anyhow::{Context as _, bail};
-use bucksaw_doors::Doors;
+use bucksaw_doors::Env;
 use bucksaw_forward::{Config, ForwardError};
 use bucksaw_record::Labels;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::args::{Durability, ForwardArgs};
+use crate::args::{ForwardDurability, ForwardArgs};
 use crate::exit::Exit;
-use crate::failure::{Usage, say};
+use crate::failure::{UsageError, print_error};
 
 pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
     if let Some(path) = args.paths.first() {
@@ -19,16 +19,16 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
         let message = format!(
             "this version ships standard input only: try 'bucksaw forward < {shown}', or 'tail -F {shown} | bucksaw forward'"
         );
-        return Err(Usage(message).into());
+        return Err(UsageError(message).into());
     }
     let config = config(&args)?;
-    let to = config.to.join(", ");
+    let to = config.addresses.join(", ");
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_target(false).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the network")?;
     if std::io::stdin().is_terminal() {
-        say("shipping what is typed here; end with Ctrl-D");
+        print_error("shipping what is typed here; end with Ctrl-D");
     }
     let shipped = runtime.block_on(async {
         let (stop, stopping) = watch::channel(false);
@@ -44,7 +44,7 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            shipped = bucksaw_forward::run(tokio::io::stdin(), config, Doors::real(), stopping.clone()) => {
+            shipped = bucksaw_forward::run(tokio::io::stdin(), config, Env::real(), stopping.clone()) => {
                 Ok((shipped, *stopping.borrow()))
             }
             () = interrupted => bail!("interrupted"),
@@ -62,15 +62,15 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
 
 fn config(args: &ForwardArgs) -> anyhow::Result<Config> {
     let port = match args.durability {
-        Durability::Fast => 7651,
-        Durability::Durable => 7652,
+        ForwardDurability::Fast => 7651,
+        ForwardDurability::Durable => 7652,
     };
     let mut to: Vec<String> = args.to.iter().map(ToString::to_string).collect();
     if to.is_empty() {
         to.push(format!("127.0.0.1:{port}"));
     }
     let pairs: Vec<(&str, &str)> = args.labels.iter().flat_map(Labels::iter).collect();
-    let labels = Labels::new(pairs).map_err(|error| Usage(format!("--label: {error}")))?;
+    let labels = Labels::new(pairs).map_err(|error| UsageError(format!("--label: {error}")))?;
     // Drawn by lot among those that were given: many agents with one list are to spread over its nodes.
-    Ok(Config { to, labels, spread: true, ..Config::default() })
+    Ok(Config { addresses: to, labels, shuffle: true, ..Config::default() })
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use bucksaw_doors::{Clock, real};
-use bucksaw_generate::{Config, Format, Generator, Pace};
+use bucksaw_generate::{Config, Format, Generator, LineSchedule};
 use clap::{Args, ValueEnum};
 
 use crate::exit::Exit;
@@ -44,11 +44,11 @@ pub(crate) struct GenerateArgs {
 
     /// How lines are written
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
-    format: Written,
+    format: LineFormat,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Written {
+enum LineFormat {
     /// Lines of many kinds
     Text,
     /// One JSON object a line
@@ -58,19 +58,19 @@ enum Written {
 pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
     let format = match args.format {
-        Written::Text => Format::Text,
-        Written::Json => Format::Json,
+        LineFormat::Text => Format::Text,
+        LineFormat::Json => Format::Json,
     };
     let clock = real::Clock::new();
-    let mut lines = Lines {
+    let mut lines = LineWriter {
         generator: Generator::new(Config { format, size: args.size, seed: args.seed }, clock.unix_ms()),
         batch: Vec::with_capacity(2 * BATCH_BYTES),
         out: Out::stdout()?,
     };
     let mut left = args.count.unwrap_or(u64::MAX);
-    let mut pace = (args.rate > 0.0).then(|| Pace::new(args.rate));
+    let mut pace = (args.rate > 0.0).then(|| LineSchedule::new(args.rate));
     while left > 0 {
-        let due = pace.as_mut().map_or(left, |pace| pace.due(clock.uptime())).min(left);
+        let due = pace.as_mut().map_or(left, |pace| pace.lines_due(clock.uptime())).min(left);
         left -= due;
         lines.write(due, &clock)?;
         if left > 0 {
@@ -81,13 +81,13 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<Exit> {
 }
 
 /// Makes lines and writes them.
-struct Lines {
+struct LineWriter {
     generator: Generator,
     batch: Vec<u8>,
     out: Out,
 }
 
-impl Lines {
+impl LineWriter {
     fn write(&mut self, mut count: u64, clock: &real::Clock) -> anyhow::Result<()> {
         while count > 0 {
             let now = clock.unix_ms();

@@ -4,7 +4,7 @@
 //! [`failure`] is the one place where an error becomes a line on standard error and an [`exit::Exit`].
 //! Standard output is for data, standard error for everything that is said about it.
 
-mod answer;
+mod answer_stats;
 mod args;
 mod cli;
 mod completions;
@@ -18,14 +18,14 @@ mod generate;
 mod interrupt;
 mod layers;
 mod man;
-mod messages;
-mod node;
+mod answer_stream;
+mod node_client;
 mod print;
 mod query;
 mod serve;
 mod small_files;
 mod status;
-mod table;
+mod text_table;
 mod tail;
 mod values;
 mod verify;

@@ -5,25 +5,25 @@ use bucksaw_doors::{Clock, real};
 use bucksaw_record::Millis;
 use serde_json::Value;
 
-use crate::answer::Stats;
-use crate::args::{FilterArgs, Format, QueryArgs};
+use crate::answer_stats::AnswerStats;
+use crate::args::{FilterArgs, OutputFormat, QueryArgs};
 use crate::exit::Exit;
-use crate::failure::say;
-use crate::messages::Message;
-use crate::node::{self, Stream};
-use crate::print::{Out, Records};
+use crate::failure::print_error;
+use crate::answer_stream::Message;
+use crate::node_client::{self, AnswerStream};
+use crate::print::{Out, RecordPrinter};
 use crate::{expression, interrupt};
 
 pub(crate) fn run(args: QueryArgs) -> anyhow::Result<Exit> {
     let expr = expression::build(&args.filter)?;
     args.window.check(Millis(real::Clock::new().unix_ms()))?;
     interrupt::exit_on_interrupt()?;
-    node::runtime()?.block_on(async { if args.count { count(&args, &expr).await } else { search(&args, &expr).await } })
+    node_client::runtime()?.block_on(async { if args.count { count(&args, &expr).await } else { search(&args, &expr).await } })
 }
 
 async fn count(args: &QueryArgs, expr: &str) -> anyhow::Result<Exit> {
-    let path = node::path("/api/v1/count", &parameters(args, expr));
-    let answer = node::ask(&args.filter.addr, &path).await?;
+    let path = node_client::path("/api/v1/count", &parameters(args, expr));
+    let answer = node_client::get(&args.filter.addr, &path).await?;
     let answer: Value = serde_json::from_slice(&answer).context("the node's answer cannot be read")?;
     let count = answer.get("count").and_then(Value::as_u64).context("the node's answer has no count")?;
     // As grep's, the count stops where the search would have stopped.
@@ -31,7 +31,7 @@ async fn count(args: &QueryArgs, expr: &str) -> anyhow::Result<Exit> {
     let mut out = Out::stdout()?;
     out.write(format!("{count}\n").as_bytes())?;
     out.flush()?;
-    tell(args, &Stats::of(&answer).unwrap_or_default());
+    print_stats(args, &AnswerStats::from_answer(&answer).unwrap_or_default());
     Ok(Exit::found(count > 0))
 }
 
@@ -42,16 +42,16 @@ async fn search(args: &QueryArgs, expr: &str) -> anyhow::Result<Exit> {
     let limit = args.filter.max_count.map(|max| max.to_string());
     let mut parameters = parameters(args, expr);
     parameters.push(("order", if args.newest_first { "desc" } else { "asc" }));
-    parameters.push(("format", if args.filter.output == Format::Raw { "raw" } else { "json" }));
+    parameters.push(("format", if args.filter.output == OutputFormat::Raw { "raw" } else { "json" }));
     parameters.extend(limit.as_deref().map(|limit| ("limit", limit)));
-    let path = node::path("/api/v1/query", &parameters);
-    let stream = node::stream(&args.filter.addr, &path).await?;
-    let printed = print(stream, &args.filter, Stop::AtEnd).await?;
+    let path = node_client::path("/api/v1/query", &parameters);
+    let stream = node_client::open_stream(&args.filter.addr, &path).await?;
+    let printed = print(stream, &args.filter, StopWhen::AtEnd).await?;
     let Some(stats) = printed.stats else {
         let addr = &args.filter.addr;
         bail!("the answer of {addr} ended early, so records may be missing: see 'bucksaw status' and ask again")
     };
-    tell(args, &stats);
+    print_stats(args, &stats);
     Ok(Exit::found(printed.any || stats.number("matched") > 0))
 }
 
@@ -61,16 +61,16 @@ fn parameters<'a>(args: &'a QueryArgs, expr: &'a str) -> Vec<(&'static str, &'a 
     parameters
 }
 
-fn tell(args: &QueryArgs, stats: &Stats) {
-    stats.tell_partial();
+fn print_stats(args: &QueryArgs, stats: &AnswerStats) {
+    stats.print_partial();
     if args.stats {
-        stats.tell();
+        stats.print();
     }
 }
 
 /// When to stop reading an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopWhen {
     /// At its end; the node keeps to the limit.
     AtEnd,
     /// When as many records were printed as are wanted.
@@ -79,23 +79,23 @@ pub(crate) enum Stop {
 
 /// What was printed of an answer.
 #[derive(Debug, Default)]
-pub(crate) struct Printed {
+pub(crate) struct PrintResult {
     /// Whether anything was.
     pub(crate) any: bool,
     /// Whether it was as many records as are wanted.
     pub(crate) full: bool,
     /// The statistics at the end; `None` when the answer broke off, or was not read to the end.
-    pub(crate) stats: Option<Stats>,
+    pub(crate) stats: Option<AnswerStats>,
 }
 
 /// Prints an answer as it comes.
 ///
 /// # Errors
 /// When the node says that it cannot go on, the connection breaks, or standard output does not take it.
-pub(crate) async fn print(mut stream: Stream, filter: &FilterArgs, stop: Stop) -> anyhow::Result<Printed> {
-    let mut records = Records::new(Out::stdout()?, filter.output, filter.max_count);
-    let mut printed = Printed::default();
-    while !(stop == Stop::AtLimit && records.is_full()) {
+pub(crate) async fn print(mut stream: AnswerStream, filter: &FilterArgs, stop: StopWhen) -> anyhow::Result<PrintResult> {
+    let mut records = RecordPrinter::new(Out::stdout()?, filter.output, filter.max_count);
+    let mut printed = PrintResult::default();
+    while !(stop == StopWhen::AtLimit && records.is_full()) {
         // What was printed is handed on whenever there is nothing more to print just now.
         let message = tokio::select! {
             biased;
@@ -109,16 +109,16 @@ pub(crate) async fn print(mut stream: Stream, filter: &FilterArgs, stop: Stop) -
         match message {
             Ok(Some(Message::Raw(piece))) => records.raw(&piece)?,
             Ok(Some(Message::Json(piece))) => records.json(&piece)?,
-            Ok(Some(Message::Notice(notice))) => tell_notice(&notice),
+            Ok(Some(Message::Notice(notice))) => print_notice(&notice),
             Ok(Some(Message::Stats(text))) => {
                 records.finish()?;
                 let answer = serde_json::from_slice(&text).context("the node's statistics cannot be read")?;
-                printed.stats = Some(Stats::of(&answer).unwrap_or_default());
+                printed.stats = Some(AnswerStats::from_answer(&answer).unwrap_or_default());
                 break;
             }
             Ok(Some(Message::Error(reason))) => {
                 records.flush()?;
-                bail!("the node could not go on: {}", node::one_line(&String::from_utf8_lossy(&reason)));
+                bail!("the node could not go on: {}", node_client::one_line(&String::from_utf8_lossy(&reason)));
             }
             Ok(None) => break,
             Err(error) => {
@@ -133,15 +133,15 @@ pub(crate) async fn print(mut stream: Stream, filter: &FilterArgs, stop: Stop) -
 }
 
 /// Says what the node wants to be known.
-fn tell_notice(notice: &[u8]) {
+fn print_notice(notice: &[u8]) {
     let said = serde_json::from_slice::<Value>(notice).unwrap_or_default();
-    let text = |name| said.get(name).and_then(Value::as_str).map(node::one_line);
+    let text = |name| said.get(name).and_then(Value::as_str).map(node_client::one_line);
     match (said.get("skipped_bytes").and_then(Value::as_u64), text("node"), text("lost")) {
         (Some(bytes), ..) => {
-            say(&format!("{bytes} bytes came faster than they could be shown and were skipped: narrow the expression"));
+            print_error(&format!("{bytes} bytes came faster than they could be shown and were skipped: narrow the expression"));
         }
-        (_, Some(node), Some(why)) => say(&format!("node {node} {why}: what it accepts is not shown until it is back")),
-        (_, Some(node), None) if said.get("joined").is_some() => say(&format!("node {node} is followed from now on")),
-        _ => say(&format!("the node says: {}", node::one_line(&String::from_utf8_lossy(notice)))),
+        (_, Some(node), Some(why)) => print_error(&format!("node {node} {why}: what it accepts is not shown until it is back")),
+        (_, Some(node), None) if said.get("joined").is_some() => print_error(&format!("node {node} is followed from now on")),
+        _ => print_error(&format!("the node says: {}", node_client::one_line(&String::from_utf8_lossy(notice)))),
     }
 }

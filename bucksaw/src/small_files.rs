@@ -5,13 +5,13 @@ use std::io;
 use std::path::Path;
 
 use bucksaw_doors::Fs;
-use bucksaw_doors::twice::{self, Backup, Twice};
+use bucksaw_doors::backed_up_file::{self, BackupState, BackedUpFile};
 
 /// Files that have a backup beside them.
-pub(crate) const KEPT_TWICE: [&str; 3] = ["node.json", "members.json", "shelf/clock.json"];
+pub(crate) const FILES_WITH_BACKUP: [&str; 3] = ["node.json", "members.json", "shelf/clock.json"];
 
 /// A file of which there is one copy, that costs nothing: a node writes it anew at its start.
-pub(crate) struct Plain {
+pub(crate) struct UnbackedFile {
     /// Its path in the data directory.
     pub(crate) name: &'static str,
     is_sound: fn(&[u8]) -> bool,
@@ -20,20 +20,20 @@ pub(crate) struct Plain {
 }
 
 /// These files.
-pub(crate) const PLAIN: [Plain; 2] = [
-    Plain {
+pub(crate) const UNBACKED_FILES: [UnbackedFile; 2] = [
+    UnbackedFile {
         name: "addresses.json",
         is_sound: |bytes| serde_json::from_slice::<BTreeMap<String, String>>(bytes).is_ok(),
         costs: "cannot be read: what looks there for the node's addresses does not find it",
     },
-    Plain {
+    UnbackedFile {
         name: "queue/boot",
-        is_sound: bucksaw_ingest::mend::is_boot,
+        is_sound: bucksaw_ingest::offline_repair::is_valid_boot_file,
         costs: "cannot be read: at the next start a queue segment without its end counts as cut by a power cut",
     },
 ];
 
-impl Plain {
+impl UnbackedFile {
     /// What is wrong with it, with its name. No record is missing because of it.
     pub(crate) fn check(&self, fs: &dyn Fs, dir: &Path) -> Option<String> {
         let Self { name, is_sound, costs } = self;
@@ -49,7 +49,7 @@ impl Plain {
     ///
     /// # Errors
     /// What the file system says.
-    pub(crate) fn mend(&self, fs: &dyn Fs, dir: &Path) -> io::Result<bool> {
+    pub(crate) fn remove(&self, fs: &dyn Fs, dir: &Path) -> io::Result<bool> {
         fs.remove(&dir.join(self.name)).map(|()| true)
     }
 }
@@ -66,11 +66,11 @@ const BYTES_MAX: u64 = 4 << 20;
 
 /// What is wrong with one of them, with its name. No record is missing because of it.
 pub(crate) fn check(fs: &dyn Fs, dir: &Path, name: &str) -> Option<String> {
-    let found = match Twice::read(fs, &dir.join(name), BYTES_MAX) {
+    let found = match BackedUpFile::read(fs, &dir.join(name), BYTES_MAX) {
         Ok(found) => found,
         Err(error) => return Some(format!("{name}: {error}")),
     };
-    if let (Some(file), Backup::Missing) = (&found.file, &found.backup) {
+    if let (Some(file), BackupState::Missing) = (&found.file, &found.backup) {
         return (!is_json(file)).then(|| format!("{name} is damaged, and has no backup"));
     }
     found.damage().map(|damage| format!("{name} {damage} (no record is missing)"))
@@ -80,11 +80,11 @@ pub(crate) fn check(fs: &dyn Fs, dir: &Path, name: &str) -> Option<String> {
 ///
 /// # Errors
 /// What the file system says.
-pub(crate) fn mend(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<bool> {
+pub(crate) fn restore(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<bool> {
     let path = dir.join(name);
-    match Twice::read(fs, &path, BYTES_MAX)? {
-        Twice { file: Some(_), backup: Backup::Sound(kept) | Backup::Newer(kept) } => twice::restore(fs, &path, &kept)?,
-        Twice { file: Some(file), .. } if is_json(&file) => twice::write_backup(fs, &path, &file)?,
+    match BackedUpFile::read(fs, &path, BYTES_MAX)? {
+        BackedUpFile { file: Some(_), backup: BackupState::Valid(kept) | BackupState::Newer(kept) } => backed_up_file::restore(fs, &path, &kept)?,
+        BackedUpFile { file: Some(file), .. } if is_json(&file) => backed_up_file::write_backup(fs, &path, &file)?,
         _ => return Ok(false),
     }
     Ok(true)
@@ -104,7 +104,7 @@ mod tests {
 
     fn written() -> sim::Fs {
         let fs = sim::Fs::new();
-        twice::write(&fs, Path::new("/node.json"), FILE).unwrap();
+        backed_up_file::write(&fs, Path::new("/node.json"), FILE).unwrap();
         fs
     }
 
@@ -114,10 +114,10 @@ mod tests {
             let fs = written();
             fs.flip_bit(path, 9);
             assert!(check(&fs, Path::new("/"), "node.json").is_some(), "{path}");
-            assert!(mend(&fs, Path::new("/"), "node.json").unwrap(), "{path}");
+            assert!(restore(&fs, Path::new("/"), "node.json").unwrap(), "{path}");
             assert_eq!(check(&fs, Path::new("/"), "node.json"), None, "{path}");
-            let mended = Twice { file: Some(FILE.to_vec()), backup: Backup::Sound(FILE.to_vec()) };
-            assert_eq!(Twice::read(&fs, Path::new("/node.json"), BYTES_MAX).unwrap(), mended, "{path}");
+            let mended = BackedUpFile { file: Some(FILE.to_vec()), backup: BackupState::Valid(FILE.to_vec()) };
+            assert_eq!(BackedUpFile::read(&fs, Path::new("/node.json"), BYTES_MAX).unwrap(), mended, "{path}");
         }
     }
 
@@ -126,14 +126,14 @@ mod tests {
         let sound = [&b"{\"http\":\"h:1\"}\n"[..], b"0123456789abcdef0123456789abcdef\n"];
         // What a crash leaves of the second one is its beginning.
         let broken = [[&b"{\"http\":1}"[..], b"{\"ht", b"\xff"], [b"0123456789Abcdef", b"\0\0", b"x"]];
-        for ((file, sound), broken) in PLAIN.iter().zip(sound).zip(broken) {
+        for ((file, sound), broken) in UNBACKED_FILES.iter().zip(sound).zip(broken) {
             let check = |bytes: &[u8]| {
                 let fs = sim::Fs::new();
                 fs.create_dir_all(Path::new("/queue")).unwrap();
                 fs.create(&Path::new("/").join(file.name)).unwrap().append(&[bytes]).unwrap();
                 let said = file.check(&fs, Path::new("/"));
                 if said.is_some() {
-                    assert!(file.mend(&fs, Path::new("/")).unwrap());
+                    assert!(file.remove(&fs, Path::new("/")).unwrap());
                     assert_eq!(file.check(&fs, Path::new("/")), None);
                 }
                 said
@@ -144,7 +144,7 @@ mod tests {
                 assert!(said.starts_with(file.name) && said.contains("no record is missing"), "{said}");
             }
         }
-        assert!((PLAIN[1].is_sound)(b"") && (PLAIN[1].is_sound)(b"0123"));
+        assert!((UNBACKED_FILES[1].is_sound)(b"") && (UNBACKED_FILES[1].is_sound)(b"0123"));
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         fs.flip_bit("/node.json", 1);
         fs.flip_bit("/node.backup", 9);
         let before = (fs.live_bytes("/node.json"), fs.live_bytes("/node.backup"));
-        assert!(!mend(&fs, Path::new("/"), "node.json").unwrap());
+        assert!(!restore(&fs, Path::new("/"), "node.json").unwrap());
         assert_eq!((fs.live_bytes("/node.json"), fs.live_bytes("/node.backup")), before);
     }
 }

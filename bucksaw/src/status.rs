@@ -1,24 +1,24 @@
 //! `bucksaw status`: the cluster as the asked node sees it.
 
-mod copies;
+mod replication;
 mod health;
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use crate::args::Format;
+use crate::args::OutputFormat;
 use crate::exit::Exit;
 use crate::print::{Out, human_bytes, human_seconds, sanitise};
-use crate::table::Table;
+use crate::text_table::TextTable;
 use crate::values::NodeUrl;
-use crate::{interrupt, node};
+use crate::{interrupt, node_client};
 
 /// The columns and the keys that they show; an object's members are `object_member`. Columns that no node has anything for
 /// are left out. They fit into 120 characters; what does not is in `-o json`.
 const COLUMNS: [(&str, &str); 11] = [
     ("id", "id"),
-    ("state", SEEN),
+    ("state", HEALTH_COLUMN),
     ("roles", "roles"),
     ("load", "load_level"),
     ("in", "load_bytes_per_second"),
@@ -31,10 +31,10 @@ const COLUMNS: [(&str, &str); 11] = [
 ];
 
 /// How a node is, in a word: what it says of itself, or how it is seen when it says nothing.
-const SEEN: &str = "seen";
+const HEALTH_COLUMN: &str = "seen";
 
 /// What the first lines tell of the cluster as a whole.
-const TOLD: [&str; 8] =
+const CLUSTER_KEYS: [&str; 8] =
     ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing", "copies", "protocol", "strangers"];
 
 /// Show the cluster as the asked node sees it
@@ -46,17 +46,17 @@ pub(crate) struct StatusArgs {
 
     /// How it is printed: text is a table of what matters most, raw and json are all that the node sent
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text", hide_possible_values = true)]
-    output: Format,
+    output: OutputFormat,
 }
 
 pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
-    let answer = node::runtime()?.block_on(node::ask(&args.addr, "/api/v1/cluster"))?;
+    let answer = node_client::runtime()?.block_on(node_client::get(&args.addr, "/api/v1/cluster"))?;
     let mut out = Out::stdout()?;
-    let text = if args.output == Format::Text {
+    let text = if args.output == OutputFormat::Text {
         let cluster: Value = serde_json::from_slice(&answer)
             .with_context(|| format!("the answer of {} cannot be read: is it a bucksaw node?", args.addr))?;
-        shown(&cluster).into_bytes()
+        render(&cluster).into_bytes()
     } else {
         let mut text = answer.to_vec();
         if !text.ends_with(b"\n") {
@@ -76,13 +76,13 @@ pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
 }
 
 /// How the cluster is, in words; a table of the nodes; below it what is damaged, and what the answer says besides.
-fn shown(cluster: &Value) -> String {
+fn render(cluster: &Value) -> String {
     let nodes = cluster.get("nodes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let mut nodes: Vec<Map<String, Value>> = nodes.iter().filter_map(Value::as_object).map(flat).collect();
-    nodes.sort_by_cached_key(|node| (health::rank(node), node.get("id").map(plain)));
+    let mut nodes: Vec<Map<String, Value>> = nodes.iter().filter_map(Value::as_object).map(flatten_fields).collect();
+    nodes.sort_by_cached_key(|node| (health::rank(node), node.get("id").map(plain_text)));
     let mut text = health::lines(cluster, &nodes).concat();
     let columns: Vec<_> = COLUMNS.iter().filter(|(_, key)| nodes.iter().any(|node| node.contains_key(*key))).collect();
-    let mut table = Table::new(columns.iter().map(|(name, _)| *name).collect());
+    let mut table = TextTable::new(columns.iter().map(|(name, _)| *name).collect());
     for node in &nodes {
         table.push(columns.iter().map(|(_, key)| node.get(*key).map(|value| cell(key, value))).collect());
     }
@@ -91,13 +91,13 @@ fn shown(cluster: &Value) -> String {
         for damage in node.get("damaged").and_then(Value::as_array).into_iter().flatten() {
             text.push_str(&format!(
                 "damaged on {}: {}\n",
-                node.get("id").map_or_else(String::new, plain),
-                plain(damage)
+                node.get("id").map_or_else(String::new, plain_text),
+                plain_text(damage)
             ));
         }
     }
     text.extend(nodes.iter().filter_map(trash));
-    for (key, value) in cluster.as_object().into_iter().flatten().filter(|(key, _)| !TOLD.contains(&key.as_str())) {
+    for (key, value) in cluster.as_object().into_iter().flatten().filter(|(key, _)| !CLUSTER_KEYS.contains(&key.as_str())) {
         text.push_str(&format!("{}: {}\n", unitless(key).replace('_', " "), cell(key, value)));
     }
     text
@@ -110,7 +110,7 @@ fn trash(node: &Map<String, Value>) -> Option<String> {
     (segments > 0).then(|| {
         format!(
             "trash on {}: {segments} segments, {} records, {}, from {} to {}; in no answer, and removed for good after --trash-age\n",
-            node.get("id").map_or_else(String::new, plain),
+            node.get("id").map_or_else(String::new, plain_text),
             number("trash_records"),
             human_bytes(number("trash_bytes")),
             text(node, "trash_oldest").unwrap_or("?"),
@@ -120,7 +120,7 @@ fn trash(node: &Map<String, Value>) -> Option<String> {
 }
 
 /// The members of a node, those of its objects as `object_member`, and [`SEEN`].
-fn flat(node: &Map<String, Value>) -> Map<String, Value> {
+fn flatten_fields(node: &Map<String, Value>) -> Map<String, Value> {
     let mut flat = Map::new();
     for (key, value) in node {
         match value {
@@ -132,8 +132,8 @@ fn flat(node: &Map<String, Value>) -> Map<String, Value> {
             }
         }
     }
-    if let Some(seen) = health::seen(&flat) {
-        flat.insert(SEEN.to_owned(), seen.into());
+    if let Some(seen) = health::node_state(&flat) {
+        flat.insert(HEALTH_COLUMN.to_owned(), seen.into());
     }
     flat
 }
@@ -144,8 +144,8 @@ fn cell(key: &str, value: &Value) -> String {
         (Some(size), _) if key.ends_with(BYTES) => human_bytes(size),
         (Some(size), _) if key.ends_with(RATE) => format!("{}/s", human_bytes(size)),
         (_, Some(seconds)) if key.ends_with(SECONDS) => human_seconds(seconds),
-        (_, Some(done)) if key.ends_with(PROGRESS) => copies::percent(done),
-        _ => plain(value),
+        (_, Some(done)) if key.ends_with(PROGRESS) => replication::percent(done),
+        _ => plain_text(value),
     }
 }
 
@@ -162,16 +162,16 @@ fn text<'a>(node: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     node.get(key).and_then(Value::as_str)
 }
 
-fn plain(value: &Value) -> String {
+fn plain_text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => node::one_line(text),
+        Value::String(text) => node_client::one_line(text),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => number.to_string(),
-        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(","),
+        Value::Array(list) => list.iter().map(plain_text).collect::<Vec<_>>().join(","),
         Value::Object(members) => {
-            let pairs = members.iter().map(|(name, value)| format!("{name}={}", plain(value)));
+            let pairs = members.iter().map(|(name, value)| format!("{name}={}", plain_text(value)));
             pairs.collect::<Vec<_>>().join(" ")
         }
     }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn clusters_are_shown() {
         let check = |cluster: Value, want: &[&str]| {
-            let shown = shown(&cluster);
+            let shown = render(&cluster);
             let lines: Vec<&str> = shown.lines().collect();
             assert_eq!(lines, want);
         };
@@ -227,7 +227,7 @@ mod tests {
             ],
             "asked": "b", "replication_factor": 2, "stores_alive": 2, "stores_missing": 0,
         });
-        let shown = shown(&cluster);
+        let shown = render(&cluster);
         let rows: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("ID")).collect();
         assert_eq!(rows, ["ID  STATE", "c   silent", "d   down", "b   ready", "a   left"]);
     }
@@ -240,7 +240,7 @@ mod tests {
             "store": {"stored_bytes": 1_000_u64 << 30}, "disk_free_bytes": 1_000_u64 << 30, "uptime_seconds": 8_640_000,
             "addresses": {"http": "10.0.0.1:7650", "fast": "10.0.0.1:7651"},
         });
-        let shown = shown(&json!({"nodes": [node]}));
+        let shown = render(&json!({"nodes": [node]}));
         let rows: Vec<usize> = shown.lines().skip(2).map(|line| line.chars().count()).collect();
         assert!(rows.len() == 2 && rows.iter().all(|row| *row <= 120), "{rows:?}\n{shown}");
     }

@@ -7,52 +7,52 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use bucksaw_doors::{Doors, Fs, Lock};
-use bucksaw_ingest::KeyNotes;
-use bucksaw_segment::health::{Aside, Checked, Mended};
-use bucksaw_segment::{Health, Loss, ReadError};
+use bucksaw_doors::{Env, Fs, FileLock};
+use bucksaw_ingest::KeyFileReport;
+use bucksaw_segment::health::{QuarantineKind, CheckedFile, RepairOutcome};
+use bucksaw_segment::{Health, RecordLoss, ReadError};
 
 use crate::args::VerifyArgs;
 use crate::exit::Exit;
-use crate::failure::{PipeClosed, Usage};
+use crate::failure::{PipeClosed, UsageError};
 use crate::small_files;
 
 pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
-    let (doors, dir) = (Doors::real(), &args.dir);
-    let present = |name: &str| doors.fs.list(&dir.join(name)).is_ok();
+    let (env, dir) = (Env::real(), &args.dir);
+    let present = |name: &str| env.fs.list(&dir.join(name)).is_ok();
     if !present("queue") && !present("shelf") {
         let shown = dir.display();
-        return Err(Usage(format!("{shown} is no data directory: there is neither queue nor shelf in it")).into());
+        return Err(UsageError(format!("{shown} is no data directory: there is neither queue nor shelf in it")).into());
     }
-    let _lock = if args.repair { Some(lock(&doors, dir)?) } else { None };
-    let loss = Loss::default();
-    let mut tally = Tally { doors, repair: args.repair, segments: 0, records: 0, damaged: 0, mended: 0, loss };
-    for name in small_files::KEPT_TWICE {
-        let wrong = small_files::check(&*tally.doors.fs, dir, name);
-        tally.take_small(name, wrong, |fs| small_files::mend(fs, dir, name))?;
+    let _lock = if args.repair { Some(lock(&env, dir)?) } else { None };
+    let loss = RecordLoss::default();
+    let mut tally = VerifySummary { env, repair: args.repair, segments: 0, records: 0, damaged: 0, repaired: 0, loss };
+    for name in small_files::FILES_WITH_BACKUP {
+        let wrong = small_files::check(&*tally.env.fs, dir, name);
+        tally.add_small_file(name, wrong, |fs| small_files::restore(fs, dir, name))?;
     }
-    for file in small_files::PLAIN {
-        let wrong = file.check(&*tally.doors.fs, dir);
-        tally.take_small(file.name, wrong, |fs| file.mend(fs, dir))?;
+    for file in small_files::UNBACKED_FILES {
+        let wrong = file.check(&*tally.env.fs, dir);
+        tally.add_small_file(file.name, wrong, |fs| file.remove(fs, dir))?;
     }
     for part in ["queue", "shelf", "shelf/trash"] {
-        let mut names = match tally.doors.fs.list(&dir.join(part)) {
+        let mut names = match tally.env.fs.list(&dir.join(part)) {
             Ok(names) => names,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error).with_context(|| format!("cannot list {}", dir.join(part).display())),
         };
         names.sort_unstable();
         for name in names {
-            tally.take_keys(part, &name, dir)?;
-            tally.take(part, &name, check(&tally.doors, dir, part, &name))?;
+            tally.add_key_file(part, &name, dir)?;
+            tally.add_segment(part, &name, check(&tally.env, dir, part, &name))?;
         }
     }
-    tally.end()
+    tally.print_summary()
 }
 
-fn lock(doors: &Doors, dir: &Path) -> anyhow::Result<Box<dyn Lock>> {
+fn lock(env: &Env, dir: &Path) -> anyhow::Result<Box<dyn FileLock>> {
     let shown = dir.display();
-    match doors.fs.lock(&dir.join("LOCK")) {
+    match env.fs.lock(&dir.join("LOCK")) {
         Ok(lock) => Ok(lock),
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             bail!("a node uses {shown}: stop it before a repair, or check without --repair")
@@ -62,12 +62,12 @@ fn lock(doors: &Doors, dir: &Path) -> anyhow::Result<Box<dyn Lock>> {
 }
 
 /// A file that was checked; `None` when it is no segment, or is gone.
-fn check(doors: &Doors, dir: &Path, part: &str, name: &str) -> Result<Option<Box<dyn Checked>>, ReadError> {
+fn check(env: &Env, dir: &Path, part: &str, name: &str) -> Result<Option<Box<dyn CheckedFile>>, ReadError> {
     let path = dir.join(part).join(name);
     let checked = if part == "queue" {
-        bucksaw_ingest::mend::check(doors, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn Checked>))
+        bucksaw_ingest::offline_repair::check(env, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
     } else {
-        bucksaw_store::mend::check(&*doors.fs, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn Checked>))
+        bucksaw_store::mend::check(&*env.fs, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
     };
     match checked {
         Err(ReadError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
@@ -76,53 +76,53 @@ fn check(doors: &Doors, dir: &Path, part: &str, name: &str) -> Result<Option<Box
 }
 
 /// What was found so far, and what was done about it.
-struct Tally {
-    doors: Doors,
+struct VerifySummary {
+    env: Env,
     repair: bool,
     segments: u64,
     records: u64,
     /// Files that are damaged, after the repair if there was one.
     damaged: u64,
-    mended: u64,
-    loss: Loss,
+    repaired: u64,
+    loss: RecordLoss,
 }
 
-impl Tally {
+impl VerifySummary {
     /// Takes a small file, with what is wrong with it.
-    fn take_small(
+    fn add_small_file(
         &mut self,
         name: &str,
         wrong: Option<String>,
         mend: impl FnOnce(&dyn Fs) -> io::Result<bool>,
     ) -> anyhow::Result<()> {
         let Some(wrong) = wrong else { return Ok(()) };
-        say(&wrong)?;
-        let mended = if self.repair { mend(&*self.doors.fs) } else { Ok(false) };
+        print_line(&wrong)?;
+        let mended = if self.repair { mend(&*self.env.fs) } else { Ok(false) };
         match mended {
             Ok(true) => {
-                self.mended += 1;
-                return say(&format!("{name}: mended"));
+                self.repaired += 1;
+                return print_line(&format!("{name}: mended"));
             }
             Ok(false) => {}
-            Err(error) => say(&format!("{name}: is left as it is: {error}"))?,
+            Err(error) => print_line(&format!("{name}: is left as it is: {error}"))?,
         }
         self.damaged += 1;
         Ok(())
     }
 
     /// Takes a file of idempotency keys; any other is left to [`Self::take`].
-    fn take_keys(&mut self, part: &str, name: &str, dir: &Path) -> anyhow::Result<()> {
+    fn add_key_file(&mut self, part: &str, name: &str, dir: &Path) -> anyhow::Result<()> {
         if part != "queue" {
             return Ok(());
         }
         let file = format!("{part}/{name}");
-        let wrong = match bucksaw_ingest::mend::check_keys(&self.doors, &dir.join(&file)) {
-            Ok(Some(KeyNotes { damaged_at: Some(at), damaged: 0, .. })) => {
+        let wrong = match bucksaw_ingest::offline_repair::check_keys(&self.env, &dir.join(&file)) {
+            Ok(Some(KeyFileReport { damaged_at: Some(at), damaged: 0, .. })) => {
                 format!(
                     "{file}: byte {at}: the header is damaged, and every batch key can be read (no record is missing)"
                 )
             }
-            Ok(Some(KeyNotes { damaged_at: Some(at), damaged, sound })) => format!(
+            Ok(Some(KeyFileReport { damaged_at: Some(at), damaged, sound })) => format!(
                 "{file}: byte {at}: {damaged} of {} notes of batch keys are damaged: a retry of such a batch may be stored \
                  as new records (no record is missing)",
                 damaged + sound
@@ -132,19 +132,19 @@ impl Tally {
             }
             Ok(_) | Err(_) => return Ok(()),
         };
-        say(&wrong)?;
+        print_line(&wrong)?;
         if self.repair {
-            say(&format!("{file}: is left as it is: a node replaces it with the next batch that has a key"))?;
+            print_line(&format!("{file}: is left as it is: a node replaces it with the next batch that has a key"))?;
         }
         self.damaged += 1;
         Ok(())
     }
 
-    fn take(
+    fn add_segment(
         &mut self,
         part: &str,
         name: &str,
-        checked: Result<Option<Box<dyn Checked>>, ReadError>,
+        checked: Result<Option<Box<dyn CheckedFile>>, ReadError>,
     ) -> anyhow::Result<()> {
         let file = format!("{part}/{name}");
         let checked = match checked {
@@ -153,53 +153,53 @@ impl Tally {
             Err(error) => {
                 self.segments += 1;
                 self.damaged += 1;
-                return say(&format!("{file}: {error}{}", cause(&error)));
+                return print_line(&format!("{file}: {error}{}", hint(&error)));
             }
         };
         self.segments += 1;
         self.records += checked.health().records;
-        tell(&file, &*checked)?;
-        let is_damaged = !checked.health().is_sound() || checked.set_aside().is_some();
-        if is_damaged && self.repair { self.mend(part, &file, &*checked) } else { self.leave(&file, &*checked) }
+        print_findings(&file, &*checked)?;
+        let is_damaged = !checked.health().is_intact() || checked.quarantine_kind().is_some();
+        if is_damaged && self.repair { self.repair_segment(part, &file, &*checked) } else { self.count_damaged(&file, &*checked) }
     }
 
     /// Counts a file that stays as it is.
-    fn leave(&mut self, file: &str, checked: &dyn Checked) -> anyhow::Result<()> {
+    fn count_damaged(&mut self, file: &str, checked: &dyn CheckedFile) -> anyhow::Result<()> {
         let health = checked.health();
-        if health.is_sound() && checked.set_aside().is_none() {
+        if health.is_intact() && checked.quarantine_kind().is_none() {
             return Ok(());
         }
         self.damaged += 1;
         self.loss += health.loss;
-        match checked.set_aside() {
-            Some(Aside::Saved) => Ok(()),
-            _ => say(&format!("{file}: {}", advice(health))),
+        match checked.quarantine_kind() {
+            Some(QuarantineKind::Saved) => Ok(()),
+            _ => print_line(&format!("{file}: {}", advice(health))),
         }
     }
 
-    fn mend(&mut self, part: &str, file: &str, checked: &dyn Checked) -> anyhow::Result<()> {
+    fn repair_segment(&mut self, part: &str, file: &str, checked: &dyn CheckedFile) -> anyhow::Result<()> {
         let Health { records, loss, .. } = checked.health();
-        let mended = match checked.mend(&*self.doors.fs) {
+        let mended = match checked.repair(&*self.env.fs) {
             Ok(mended) => mended,
             Err(error) => {
                 self.damaged += 1;
                 self.loss += *loss;
-                return say(&format!("{file}: is left as it is: {error}{}", cause(&error)));
+                return print_line(&format!("{file}: is left as it is: {error}{}", hint(&error)));
             }
         };
         match mended {
-            Mended::Whole(name) => {
-                self.mended += 1;
-                return say(&format!("{file}: mended, nothing is lost: {part}/{name} has all {records} records"));
+            RepairOutcome::Repaired(name) => {
+                self.repaired += 1;
+                return print_line(&format!("{file}: mended, nothing is lost: {part}/{name} has all {records} records"));
             }
-            Mended::Saved { name, original } => say(&format!(
+            RepairOutcome::Saved { name, original } => print_line(&format!(
                 "{file}: saved {records} records to {part}/{name}; {loss}, so the damaged file is kept as {part}/{original}"
             ))?,
-            Mended::Aside(original) => {
-                say(&format!("{file}: nothing of it can be read: it is kept as {part}/{original}"))?;
+            RepairOutcome::Quarantined(original) => {
+                print_line(&format!("{file}: nothing of it can be read: it is kept as {part}/{original}"))?;
             }
-            Mended::Left if checked.set_aside() == Some(Aside::Saved) => {}
-            Mended::Left => say(&format!("{file}: is left as it is: {loss}"))?,
+            RepairOutcome::Unchanged if checked.quarantine_kind() == Some(QuarantineKind::Saved) => {}
+            RepairOutcome::Unchanged => print_line(&format!("{file}: is left as it is: {loss}"))?,
         }
         self.damaged += 1;
         self.loss += *loss;
@@ -207,30 +207,30 @@ impl Tally {
     }
 
     /// Says the sums.
-    fn end(&self) -> anyhow::Result<Exit> {
-        let Self { segments, records, damaged, mended, loss, .. } = self;
+    fn print_summary(&self) -> anyhow::Result<Exit> {
+        let Self { segments, records, damaged, repaired: mended, loss, .. } = self;
         if !loss.is_none() {
-            say(&format!("altogether {loss}"))?;
+            print_line(&format!("altogether {loss}"))?;
         }
         let mended = if self.repair { format!(", {mended} mended") } else { String::new() };
-        say(&format!("{segments} segments, {records} records{mended}, {damaged} damaged"))?;
+        print_line(&format!("{segments} segments, {records} records{mended}, {damaged} damaged"))?;
         Ok(if *damaged == 0 { Exit::Done } else { Exit::Failed })
     }
 }
 
 /// Says what is wrong with a file, place by place.
-fn tell(file: &str, checked: &dyn Checked) -> anyhow::Result<()> {
+fn print_findings(file: &str, checked: &dyn CheckedFile) -> anyhow::Result<()> {
     let Health { harmless, harmful, .. } = checked.health();
-    match checked.set_aside() {
-        Some(Aside::Damaged) => say(&format!("{file}: was set aside as damaged"))?,
-        Some(Aside::Saved) => {
-            say(&format!("{file}: what can be read of it was saved; move it away when you have looked at it"))?;
+    match checked.quarantine_kind() {
+        Some(QuarantineKind::Damaged) => print_line(&format!("{file}: was set aside as damaged"))?,
+        Some(QuarantineKind::Saved) => {
+            print_line(&format!("{file}: what can be read of it was saved; move it away when you have looked at it"))?;
         }
         None => {}
     }
-    harmful.iter().try_for_each(|damage| say(&format!("{file}: {damage}")))?;
-    harmless.iter().try_for_each(|damage| say(&format!("{file}: {damage} (no record is missing)")))?;
-    checked.note().map_or(Ok(()), |note| say(&format!("{file}: no damage: {}", note.what)))
+    harmful.iter().try_for_each(|damage| print_line(&format!("{file}: {damage}")))?;
+    harmless.iter().try_for_each(|damage| print_line(&format!("{file}: {damage} (no record is missing)")))?;
+    checked.note().map_or(Ok(()), |note| print_line(&format!("{file}: no damage: {}", note.what)))
 }
 
 /// What a repair would do.
@@ -243,11 +243,11 @@ fn advice(Health { records, loss, .. }: &Health) -> String {
 }
 
 /// What the operating system said of it.
-fn cause(error: &ReadError) -> String {
+fn hint(error: &ReadError) -> String {
     std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default()
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+fn print_line(line: &str) -> anyhow::Result<()> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(PipeClosed.into()),
         written => written.context("cannot write to standard output"),

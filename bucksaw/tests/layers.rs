@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The floors, as in ARCHITECTURE.md; `doors` is the ground.
-const FLOORS: [(&str, u32); 18] = [
+const LEVELS: [(&str, u32); 18] = [
     ("bucksaw", 7),
     ("node", 6),
     ("api", 6),
@@ -33,7 +33,7 @@ const FLOORS: [(&str, u32); 18] = [
 ];
 
 /// Siblings that know each other, with the reason.
-const SIBLINGS: [(&str, &str); 1] = [
+const SIBLINGS_ALLOWED: [(&str, &str); 1] = [
     // The store consumes the queue.
     ("store", "ingest"),
 ];
@@ -60,18 +60,18 @@ fn crates() -> BTreeMap<String, Vec<String>> {
     .collect()
 }
 
-fn floor(name: &str) -> u32 {
-    FLOORS.iter().find(|(crate_name, _)| *crate_name == name).unwrap_or_else(|| panic!("{name} has no floor")).1
+fn level(name: &str) -> u32 {
+    LEVELS.iter().find(|(crate_name, _)| *crate_name == name).unwrap_or_else(|| panic!("{name} has no floor")).1
 }
 
 #[test]
 fn crates_use_only_those_below() {
     let crates = crates();
-    assert_eq!(crates.len(), FLOORS.len());
+    assert_eq!(crates.len(), LEVELS.len());
     for (name, used) in crates {
         for other in used {
-            let sibling = SIBLINGS.contains(&(name.as_str(), other.as_str()));
-            assert!(floor(&other) < floor(&name) || sibling, "{name} must not use {other}");
+            let sibling = SIBLINGS_ALLOWED.contains(&(name.as_str(), other.as_str()));
+            assert!(level(&other) < level(&name) || sibling, "{name} must not use {other}");
         }
     }
 }
@@ -79,10 +79,10 @@ fn crates_use_only_those_below() {
 #[test]
 fn the_architecture_names_every_crate_on_its_floor() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    for (name, floor) in FLOORS {
+    for (name, floor) in LEVELS {
         let row = if name == "doors" { "| ground | `doors` |".to_owned() } else { format!("| {floor} | `{name}` |") };
         assert!(text.contains(&row), "ARCHITECTURE.md has no row {row}");
     }
     let rows = text.lines().filter(|line| line.starts_with("| ") && line.matches(" | `").count() == 1).count();
-    assert!(rows >= FLOORS.len());
+    assert!(rows >= LEVELS.len());
 }

@@ -22,7 +22,7 @@ fn main() -> io::Result<()> {
         println!("cargo::rerun-if-changed={}", ui.join(source).display());
     }
     let page = out.join("page");
-    let dir = match wanted() {
+    let dir = match check_npm() {
         Ok(()) => {
             build(&ui, &page)?;
             page
@@ -32,11 +32,11 @@ fn main() -> io::Result<()> {
             here.join("without")
         }
     };
-    fs::write(out.join("files.rs"), table(&dir)?)
+    fs::write(out.join("files.rs"), file_table(&dir)?)
 }
 
 /// Whether to build the page; else why not.
-fn wanted() -> Result<(), &'static str> {
+fn check_npm() -> Result<(), &'static str> {
     if env::var_os("BUCKSAW_UI").is_some_and(|value| value == "off") {
         return Err("BUCKSAW_UI is off");
     }
@@ -60,14 +60,14 @@ fn run(command: &mut Command) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let told = [output.stdout, output.stderr].concat();
-    Err(io::Error::other(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&told))))
+    let output_text = [output.stdout, output.stderr].concat();
+    Err(io::Error::other(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&output_text))))
 }
 
 /// A Rust expression: the files of `dir` with their packed forms, `x.br` and `x.gz` beside `x`.
-fn table(dir: &Path) -> io::Result<String> {
+fn file_table(dir: &Path) -> io::Result<String> {
     let mut files = Vec::new();
-    list(dir, &mut files)?;
+    collect_files(dir, &mut files)?;
     files.sort();
     let packed = |file: &Path, ending: &str| {
         let name = PathBuf::from(format!("{}.{ending}", file.display()));
@@ -87,10 +87,10 @@ fn table(dir: &Path) -> io::Result<String> {
     Ok(table + "]\n")
 }
 
-fn list(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect_files(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        if path.is_dir() { list(&path, files)? } else { files.push(path) }
+        if path.is_dir() { collect_files(&path, files)? } else { files.push(path) }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::minder::Minder;
+use crate::cleanup_guard::CleanupGuard;
 
 /// Over how many microseconds the fraction is meant: often enough that nobody waits for long.
 const PERIOD_US: u64 = 50_000;
@@ -21,7 +21,7 @@ pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
     /// A group whose processes have so many hundredths of a core, all together.
-    pub(crate) fn new(name: &str, percent: u64, minder: &Minder) -> anyhow::Result<Self> {
+    pub(crate) fn new(name: &str, percent: u64, cleanup: &CleanupGuard) -> anyhow::Result<Self> {
         let quota = PERIOD_US * percent / 100;
         let old = [
             ("cpu.cfs_period_us", PERIOD_US.to_string()),
@@ -29,14 +29,14 @@ impl Cgroup {
             ("cpu.shares", SHARES.to_owned()),
         ];
         let new = [("cpu.max", format!("{quota} {PERIOD_US}")), ("cpu.weight", WEIGHT.to_owned())];
-        Self::make(name, "cpu", &old, &new, minder)
+        Self::make(name, "cpu", &old, &new, cleanup)
     }
 
     /// A group whose processes have `bytes` of memory, all together, and no swap.
-    pub(crate) fn of_memory(name: &str, bytes: u64, minder: &Minder) -> anyhow::Result<Self> {
+    pub(crate) fn with_memory_limit(name: &str, bytes: u64, cleanup: &CleanupGuard) -> anyhow::Result<Self> {
         let old = [("memory.limit_in_bytes", bytes.to_string())];
         let new = [("memory.max", bytes.to_string())];
-        let group = Self::make(name, "memory", &old, &new, minder)?;
+        let group = Self::make(name, "memory", &old, &new, cleanup)?;
         // Where the kernel does not count swap there is nothing to limit.
         for (file, value) in [("memory.memsw.limit_in_bytes", bytes), ("memory.swap.max", 0)] {
             if group.0.join(file).exists() {
@@ -52,7 +52,7 @@ impl Cgroup {
         controller: &str,
         old: &[(&str, String)],
         new: &[(&str, String)],
-        minder: &Minder,
+        minder: &CleanupGuard,
     ) -> anyhow::Result<Self> {
         let name = format!("bucksaw-faults-{}-{name}", std::process::id());
         let root = Path::new("/sys/fs/cgroup");
@@ -65,7 +65,7 @@ impl Cgroup {
             bail!("no control groups for {controller}: this needs root, and Linux with cgroups");
         };
         fs::create_dir(&dir).with_context(|| format!("cannot make {}: this needs root", dir.display()))?;
-        minder.note(&format!("rmdir {}", dir.display()));
+        minder.register_undo(&format!("rmdir {}", dir.display()));
         let group = Self(dir);
         for (file, value) in settings {
             fs::write(group.0.join(file), value).with_context(|| format!("cannot set {file}"))?;
@@ -74,16 +74,16 @@ impl Cgroup {
     }
 
     /// What a group of [`Self::of_memory`] uses.
-    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
+    pub(crate) fn usage(&self) -> anyhow::Result<MemoryUsage> {
         let read = |name: &str| fs::read_to_string(self.0.join(name)).unwrap_or_default();
         let number = |name: &str| read(name).trim().parse::<u64>().ok();
         let stat = read("memory.stat");
         let events = read("memory.events") + &read("memory.oom_control");
         let anonymous = field(&stat, "rss").or_else(|| field(&stat, "anon"));
-        Ok(Usage {
+        Ok(MemoryUsage {
             anonymous: anonymous.context("memory.stat does not say how much is anonymous")?,
-            all: number("memory.usage_in_bytes").or_else(|| number("memory.current")).unwrap_or_default(),
-            most: number("memory.max_usage_in_bytes").or_else(|| number("memory.peak")).unwrap_or_default(),
+            total: number("memory.usage_in_bytes").or_else(|| number("memory.current")).unwrap_or_default(),
+            peak: number("memory.max_usage_in_bytes").or_else(|| number("memory.peak")).unwrap_or_default(),
             killed: field(&events, "oom_kill").unwrap_or_default(),
         })
     }
@@ -96,13 +96,13 @@ impl Cgroup {
 
 /// What the processes of a group use, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct MemoryUsage {
     /// Memory that no file stands behind, which cannot be reclaimed.
     pub(crate) anonymous: u64,
     /// All that counts, with what the kernel keeps of files.
-    pub(crate) all: u64,
+    pub(crate) total: u64,
     /// The most that counted.
-    pub(crate) most: u64,
+    pub(crate) peak: u64,
     /// How many processes the kernel has killed.
     pub(crate) killed: u64,
 }

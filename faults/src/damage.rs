@@ -11,11 +11,11 @@
 //! One loss cannot be told from what a crash leaves: a queue segment that was open and is cut at its end. It is counted by
 //! itself.
 
-mod ask;
-mod change;
-mod stock;
-mod toll;
-mod visible;
+mod answers;
+mod corruption;
+mod fixtures;
+mod damage_report;
+mod visibility;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,34 +27,34 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use crate::alone::{Alone, free_net};
-use crate::minder::Minder;
+use crate::standalone::{StandaloneNode, free_net};
+use crate::cleanup_guard::CleanupGuard;
 use crate::random::Random;
-use ask::Asked;
-use change::Change;
-use stock::Stock;
-pub use toll::Toll;
-use toll::{Fate, Trial};
-use visible::is_visible;
+use answers::AnswerSet;
+use corruption::Corruption;
+use fixtures::DataDirFixture;
+pub use damage_report::DamageReport;
+use damage_report::{DamageOutcome, TrialResult};
+use visibility::is_visible;
 
 /// Files of idempotency keys.
 const KEYS: &str = "queue/*.keys";
 
 /// Metrics are counted anew each second, and after a merge that failed in ten.
-const TELL_MAX: Duration = Duration::from_secs(12);
+const REPORT_MAX: Duration = Duration::from_secs(12);
 
 /// How often the node is started a second time.
-const AGAIN_ONE_IN: usize = 4;
+const RESTART_ONE_IN: usize = 4;
 
 /// How much more often a kind of segment is damaged than another kind of file.
-const SEGMENTS_OFTEN: usize = 3;
+const SEGMENT_WEIGHT: usize = 3;
 
 /// Between two lines that say how far it is.
-const SAY_EVERY: usize = 500;
+const PROGRESS_ROUNDS: usize = 500;
 
 /// How the claim is tried.
 #[derive(Clone, Debug)]
-pub struct Damage {
+pub struct DamageOptions {
     /// The program.
     pub bucksaw: PathBuf,
     /// How many directories are damaged.
@@ -71,15 +71,15 @@ pub struct Damage {
 ///
 /// # Errors
 /// When it cannot be brought about: the program is missing, say. What the program does wrong is in the [`Toll`].
-pub fn damage(options: &Damage) -> anyhow::Result<Toll> {
+pub fn damage(options: &DamageOptions) -> anyhow::Result<DamageReport> {
     let home = tempfile::tempdir().context("no temporary directory")?;
-    let (net, minder) = (free_net(options.seed)?, Minder::start()?);
-    let stocks = stock::make(&options.bucksaw, home.path(), net, &minder)?;
+    let (net, minder) = (free_net(options.seed)?, CleanupGuard::start()?);
+    let stocks = fixtures::make_all(&options.bucksaw, home.path(), net, &minder)?;
     let mut random = Random::new(options.seed);
-    let mut toll = Toll::default();
-    let places = places(&stocks, &options.only)?;
+    let mut toll = DamageReport::default();
+    let places = damage_targets(&stocks, &options.only)?;
     ensure!(!places.is_empty(), "there are no such files");
-    let often = |kind: &&String| if kind.contains('*') { SEGMENTS_OFTEN } else { 1 };
+    let often = |kind: &&String| if kind.contains('*') { SEGMENT_WEIGHT } else { 1 };
     let kinds: Vec<&String> = places.keys().flat_map(|kind| std::iter::repeat_n(kind, often(&kind))).collect();
     let ip = Ipv4Addr::new(127, net[0], net[1], 11);
     for round in 0..options.rounds {
@@ -88,22 +88,22 @@ pub fn damage(options: &Damage) -> anyhow::Result<Toll> {
         let stock = &stocks[*stock];
         let dir = home.path().join("trial");
         copy(&stock.dir, &dir)?;
-        let change = Change::drawn(&mut random, &fs::read(dir.join(path))?);
-        let node = Alone::new(&options.bucksaw, dir.clone(), ip, &minder, &stock.arguments);
-        let mut patient = Patient { options, stock, path, kind, change, node };
-        let trial = patient.treat(&mut random);
+        let change = Corruption::random(&mut random, &fs::read(dir.join(path))?);
+        let node = StandaloneNode::new(&options.bucksaw, dir.clone(), ip, &minder, &stock.arguments);
+        let mut patient = DamageTrial { options, stock, path, kind, change, node };
+        let trial = patient.run(&mut random);
         patient.node.kill();
         let log = patient.node.log();
         let name = format!("round {round}: {} of {}, {}", path.display(), stock.name, patient.change);
         let trial = trial.with_context(|| name.clone())?;
-        if let (Some(keep), false) = (&options.keep, trial.wrong.is_empty()) {
+        if let (Some(keep), false) = (&options.keep, trial.failures.is_empty()) {
             copy(&dir, &keep.join(format!("{round}")))?;
             fs::copy(&log, keep.join(format!("{round}.log")))?;
         }
         toll.add(kind, &name, trial);
         fs::remove_dir_all(&dir)?;
         fs::remove_file(log)?;
-        if (round + 1) % SAY_EVERY == 0 {
+        if (round + 1) % PROGRESS_ROUNDS == 0 {
             eprintln!("{} of {} rounds, {} wrong", round + 1, options.rounds, toll.problems.len());
         }
     }
@@ -111,7 +111,7 @@ pub fn damage(options: &Damage) -> anyhow::Result<Toll> {
 }
 
 /// Files that can be damaged, by kind: the stock, and the path in it.
-fn places(stocks: &[Stock], only: &[String]) -> anyhow::Result<BTreeMap<String, Vec<(usize, PathBuf)>>> {
+fn damage_targets(stocks: &[DataDirFixture], only: &[String]) -> anyhow::Result<BTreeMap<String, Vec<(usize, PathBuf)>>> {
     let mut places: BTreeMap<String, Vec<(usize, PathBuf)>> = BTreeMap::new();
     for (number, stock) in stocks.iter().enumerate() {
         for (path, bytes) in files(&stock.dir)? {
@@ -138,38 +138,38 @@ fn kind(path: &Path) -> String {
 }
 
 /// A directory with a damaged file.
-struct Patient<'a> {
-    options: &'a Damage,
-    stock: &'a Stock,
+struct DamageTrial<'a> {
+    options: &'a DamageOptions,
+    stock: &'a DataDirFixture,
     path: &'a Path,
     kind: &'a str,
-    change: Change,
-    node: Alone,
+    change: Corruption,
+    node: StandaloneNode,
 }
 
-impl Patient<'_> {
-    fn treat(&mut self, random: &mut Random) -> anyhow::Result<Trial> {
+impl DamageTrial<'_> {
+    fn run(&mut self, random: &mut Random) -> anyhow::Result<TrialResult> {
         let file = self.node.dir.join(self.path);
         let damaged = self.change.apply(&fs::read(&file)?);
         fs::write(&file, &damaged)?;
-        let (is_sound, said) = ask::verify(&self.options.bucksaw, &self.node.dir)?;
-        let mut trial = Trial { fate: Fate::Whole, is_verified: !is_sound, wrong: Vec::new() };
+        let (is_sound, said) = answers::verify(&self.options.bucksaw, &self.node.dir)?;
+        let mut trial = TrialResult { outcome: DamageOutcome::Whole, is_verified: !is_sound, failures: Vec::new() };
         trial.check(!said.contains("panicked"), || format!("verify panicked: {said}"));
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        if is_visible(self.kind, self.change.is_cut(), &damaged) {
+        if is_visible(self.kind, self.change.is_truncation(), &damaged) {
             trial.check(!is_sound, || format!("SILENT: verify does not see it: {said}"));
             // Of a file and its backup the file is named.
             let named = name.replace(".backup", ".json");
             trial.check(said.contains(&*named), || format!("verify does not name {named}: {said}"));
         }
         let before = files(&self.node.dir)?;
-        let again = random.below(AGAIN_ONE_IN) == 0;
+        let again = random.below(RESTART_ONE_IN) == 0;
         for run in 0..1 + usize::from(again) {
             let mut order = [0, 1, 2];
             random.shuffle(&mut order);
             if let Some(status) = self.node.start()? {
-                trial.fate = Fate::Refused;
-                let (said, name) = (self.node.said(), self.path.file_name().unwrap_or_default().to_string_lossy());
+                trial.outcome = DamageOutcome::Refused;
+                let (said, name) = (self.node.stderr(), self.path.file_name().unwrap_or_default().to_string_lossy());
                 trial.check(said.contains(&*name), || {
                     format!("run {run} ended with {status} and does not name {name}: {said}")
                 });
@@ -179,23 +179,23 @@ impl Patient<'_> {
                 trial.check(before.iter().all(is_there), || "the node refuses to start, and changed files".to_owned());
                 break;
             }
-            self.look(run, &order, &damaged, &mut trial)?;
+            self.check_answers(run, &order, &damaged, &mut trial)?;
         }
-        let said = self.node.said();
+        let said = self.node.stderr();
         trial.check(!said.contains("panicked at"), || format!("the node panicked: {said}"));
         Ok(trial)
     }
 
-    fn look(&mut self, run: usize, order: &[usize], damaged: &[u8], trial: &mut Trial) -> anyhow::Result<()> {
+    fn check_answers(&mut self, run: usize, order: &[usize], damaged: &[u8], trial: &mut TrialResult) -> anyhow::Result<()> {
         let at = self.node.http();
-        let asked = Asked::of(at, order).with_context(|| self.node.said())?;
+        let asked = AnswerSet::fetch(at, order).with_context(|| self.node.stderr())?;
         let found: BTreeSet<&String> = asked.lines.iter().collect();
         let missing = self.stock.lines.iter().filter(|line| !found.contains(line)).count();
         let foreign = found.iter().filter(|line| !self.stock.lines.contains(**line)).count();
         trial.check(foreign == 0, || format!("run {run}: {foreign} lines were never stored"));
         trial.check(found.len() == asked.lines.len(), || format!("run {run}: lines are told twice"));
         // An open segment may end anywhere after a crash.
-        let is_torn = self.change.is_cut() && self.kind == "queue/*.active";
+        let is_torn = self.change.is_truncation() && self.kind == "queue/*.active";
         let is_due = |missing: bool| missing && !is_torn || self.stock.is_partial;
         let mut is_told = asked.is_partial;
         trial.check(asked.is_partial || !is_due(missing > 0), || {
@@ -211,19 +211,19 @@ impl Patient<'_> {
         }
         if missing == 0 {
             if asked.is_partial && !self.stock.is_partial {
-                trial.fate = trial.fate.max(Fate::Doubted);
+                trial.outcome = trial.outcome.max(DamageOutcome::PossiblyPartial);
             }
         } else if is_torn && !is_told {
-            trial.fate = trial.fate.max(Fate::Torn);
+            trial.outcome = trial.outcome.max(DamageOutcome::TornTail);
         } else {
-            trial.fate = trial.fate.max(Fate::Told);
-            self.check_told(run, damaged, trial)?;
+            trial.outcome = trial.outcome.max(DamageOutcome::LossReported);
+            self.check_reported(run, damaged, trial)?;
         }
         if self.kind == KEYS && trial.is_verified {
             self.check_keys(run, damaged, trial)?;
         }
         if self.stock.is_partial {
-            let said = ask::status(&self.options.bucksaw, at)?;
+            let said = answers::status(&self.options.bucksaw, at)?;
             trial.check(!said.contains("all well"), || format!("run {run}: status says that all is well: {said}"));
         }
         self.node.kill();
@@ -232,25 +232,25 @@ impl Patient<'_> {
 
     /// No record is missing, but a retry may be stored twice: status and metrics have to say so, unless it is the header of the
     /// file that is damaged.
-    fn check_keys(&self, run: usize, damaged: &[u8], trial: &mut Trial) -> anyhow::Result<()> {
-        if visible::is_header_alone(damaged, &fs::read(self.stock.dir.join(self.path))?) {
+    fn check_keys(&self, run: usize, damaged: &[u8], trial: &mut TrialResult) -> anyhow::Result<()> {
+        if visibility::is_header_alone(damaged, &fs::read(self.stock.dir.join(self.path))?) {
             return Ok(());
         }
         let at = self.node.http();
-        let status = ask::status(&self.options.bucksaw, at)?;
+        let status = answers::status(&self.options.bucksaw, at)?;
         trial.check(status.contains("of batch keys"), || format!("run {run}: SILENT: status: {status}"));
-        trial.check(ask::metrics_name_keys(at)?, || format!("run {run}: SILENT: metrics do not count keys"));
+        trial.check(answers::metrics_report_key_damage(at)?, || format!("run {run}: SILENT: metrics do not count keys"));
         Ok(())
     }
 
     /// Records are missing, and answers said so: status, metrics and `verify` have to.
-    fn check_told(&self, run: usize, damaged: &[u8], trial: &mut Trial) -> anyhow::Result<()> {
+    fn check_reported(&self, run: usize, damaged: &[u8], trial: &mut TrialResult) -> anyhow::Result<()> {
         let at = self.node.http();
-        let until = Instant::now() + TELL_MAX;
+        let until = Instant::now() + REPORT_MAX;
         let mut status = String::new();
         let mut tells = || {
-            status = ask::status(&self.options.bucksaw, at)?;
-            let told = (!status.contains("all well") && status.contains("damaged"), ask::metrics_tell(at)?);
+            status = answers::status(&self.options.bucksaw, at)?;
+            let told = (!status.contains("all well") && status.contains("damaged"), answers::metrics_report_damage(at)?);
             anyhow::Ok(told)
         };
         let mut told = tells()?;
@@ -260,7 +260,7 @@ impl Patient<'_> {
         }
         trial.check(told.0, || format!("run {run}: SILENT: status: {status}"));
         trial.check(told.1, || format!("run {run}: SILENT: metrics"));
-        let (is_sound, said) = ask::verify(&self.options.bucksaw, &self.node.dir)?;
+        let (is_sound, said) = answers::verify(&self.options.bucksaw, &self.node.dir)?;
         trial.check(!is_sound, || format!("run {run}: SILENT: verify: {said}"));
         let is_kept = files(&self.node.dir)?.values().any(|bytes| bytes == damaged);
         trial.check(is_kept || damaged.is_empty(), || format!("run {run}: the damaged file is gone"));

@@ -10,16 +10,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::fleet::{Node, Role};
+use crate::fleet::{FleetNode, FleetRole};
 use crate::proxy::Proxy;
 use crate::random::Random;
-use crate::wall::{From, Wall};
+use crate::firewall::{PacketSender, Firewall};
 
 /// How far a clock jumps.
-const JUMP: &str = "+40s";
+const CLOCK_JUMP: &str = "+40s";
 
 /// How much later packets arrive when there is delay.
-const DELAY: Duration = Duration::from_millis(200);
+const CLIENT_DELAY: Duration = Duration::from_millis(200);
 
 /// How long a sync takes on a slow disk, in microseconds.
 const SLOW_SYNC_US: u32 = 400_000;
@@ -36,7 +36,7 @@ const FAKETIME: [&str; 3] = [
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FaultKind {
     /// `kill -9`; it is started again at the end.
     Kill,
     /// `SIGSTOP`; it goes on at the end.
@@ -69,7 +69,7 @@ pub(crate) enum Kind {
     Destroy,
 }
 
-impl Kind {
+impl FaultKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kill => "kill -9",
@@ -103,15 +103,15 @@ impl Kind {
 
 /// What this machine and this user can do.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Means {
+pub(crate) struct Capabilities {
     pub(crate) root: bool,
     pub(crate) nft: bool,
     pub(crate) strace: bool,
     pub(crate) faketime: Option<PathBuf>,
 }
 
-impl Means {
-    pub(crate) fn found() -> Self {
+impl Capabilities {
+    pub(crate) fn detect() -> Self {
         let root = rustix::process::geteuid().is_root();
         let has = |program: &str| {
             let told = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -122,12 +122,12 @@ impl Means {
     }
 
     /// Why something cannot be tried here.
-    pub(crate) fn lack(&self, kind: Kind) -> Option<&'static str> {
+    pub(crate) fn missing_for(&self, kind: FaultKind) -> Option<&'static str> {
         match kind {
-            Kind::CutOff | Kind::Split | Kind::OneWay | Kind::Loss if !self.nft => Some("needs root and nft"),
-            Kind::FullDisk if !self.root => Some("needs root, to mount a small disk"),
-            Kind::SlowSync | Kind::FailedSync if !self.strace => Some("needs strace"),
-            Kind::Clock if self.faketime.is_none() => Some("needs libfaketime: apt-get install faketime"),
+            FaultKind::CutOff | FaultKind::Split | FaultKind::OneWay | FaultKind::Loss if !self.nft => Some("needs root and nft"),
+            FaultKind::FullDisk if !self.root => Some("needs root, to mount a small disk"),
+            FaultKind::SlowSync | FaultKind::FailedSync if !self.strace => Some("needs strace"),
+            FaultKind::Clock if self.faketime.is_none() => Some("needs libfaketime: apt-get install faketime"),
             _ => None,
         }
     }
@@ -135,57 +135,57 @@ impl Means {
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blow {
-    pub(crate) kind: Kind,
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
     /// The place of the node that it befalls.
     pub(crate) target: usize,
 }
 
 /// Where things go wrong.
 #[derive(Debug)]
-pub(crate) struct Field {
-    pub(crate) nodes: Vec<Node>,
+pub(crate) struct FaultInjector {
+    pub(crate) nodes: Vec<FleetNode>,
     pub(crate) proxies: Vec<Proxy>,
-    pub(crate) wall: Option<Wall>,
-    pub(crate) means: Means,
+    pub(crate) firewall: Option<Firewall>,
+    pub(crate) capabilities: Capabilities,
     /// What holds a process and makes its syncs slow or fail.
     tracers: Vec<Child>,
 }
 
-impl Field {
-    pub(crate) fn new(nodes: Vec<Node>, proxies: Vec<Proxy>, wall: Option<Wall>, means: Means) -> Self {
-        Self { nodes, proxies, wall, means, tracers: Vec::new() }
+impl FaultInjector {
+    pub(crate) fn new(nodes: Vec<FleetNode>, proxies: Vec<Proxy>, wall: Option<Firewall>, means: Capabilities) -> Self {
+        Self { nodes, proxies, firewall: wall, capabilities: means, tracers: Vec::new() }
     }
 
     /// Lets it happen.
-    pub(crate) fn begin(&mut self, blow: Blow) -> anyhow::Result<()> {
+    pub(crate) fn begin(&mut self, blow: Fault) -> anyhow::Result<()> {
         let node = &mut self.nodes[blow.target];
         match blow.kind {
-            Kind::Kill => node.kill(),
-            Kind::Pause => node.signal(Signal::STOP)?,
-            Kind::CutOff => {
+            FaultKind::Kill => node.kill(),
+            FaultKind::Pause => node.signal(Signal::STOP)?,
+            FaultKind::CutOff => {
                 let (user, at) = (node.user, node.ip);
-                self.lose(|from, to| from == blow.target || to == blow.target, 100)?;
-                let wall = self.wall.as_ref().context("no rules here")?;
-                wall.lose(From::Anybody, at, 100)?;
-                wall.silence(user)?;
+                self.drop_packets(|from, to| from == blow.target || to == blow.target, 100)?;
+                let firewall = self.firewall.as_ref().context("no rules here")?;
+                firewall.drop_packets(PacketSender::Anybody, at, 100)?;
+                firewall.isolate(user)?;
             }
-            Kind::Split => {
+            FaultKind::Split => {
                 // A node of each role on the smaller side.
                 let is_there = |place: usize| place % 3 == blow.target % 3;
-                self.lose(|from, to| is_there(from) != is_there(to), 100)?;
+                self.drop_packets(|from, to| is_there(from) != is_there(to), 100)?;
             }
-            Kind::OneWay => self.lose(|from, _| from == blow.target, 100)?,
-            Kind::Loss => self.lose(|_, _| true, LOSS_PERCENT)?,
-            Kind::Delay => self.proxies.iter().for_each(|proxy| proxy.delay(DELAY)),
-            Kind::Resets => self.proxies.iter().for_each(Proxy::reset),
-            Kind::FullDisk => fill(&node.dir.join("ballast"))?,
-            Kind::SlowSync | Kind::FailedSync => {
+            FaultKind::OneWay => self.drop_packets(|from, _| from == blow.target, 100)?,
+            FaultKind::Loss => self.drop_packets(|_, _| true, LOSS_PERCENT)?,
+            FaultKind::Delay => self.proxies.iter().for_each(|proxy| proxy.delay(CLIENT_DELAY)),
+            FaultKind::Resets => self.proxies.iter().for_each(Proxy::reset),
+            FaultKind::FullDisk => fill_disk(&node.dir.join("ballast"))?,
+            FaultKind::SlowSync | FaultKind::FailedSync => {
                 let pid = node.pid().context("it does not run")?;
                 self.tracers.push(trace(pid, blow.kind)?);
             }
-            Kind::Clock => {
-                let (library, file) = (self.means.faketime.clone().context("no library")?, clock_file(node));
+            FaultKind::Clock => {
+                let (library, file) = (self.capabilities.faketime.clone().context("no library")?, clock_file(node));
                 fs::write(&file, "+0")?;
                 node.environment = vec![
                     ("LD_PRELOAD".into(), library.display().to_string()),
@@ -194,25 +194,25 @@ impl Field {
                     ("FAKETIME_DONT_FAKE_MONOTONIC".into(), "1".into()),
                 ];
                 node.stop()?;
-                node.begin()?;
+                node.spawn()?;
                 node.wait_ready()?;
-                fs::write(&file, JUMP)?;
+                fs::write(&file, CLOCK_JUMP)?;
             }
-            Kind::Rolling => {
+            FaultKind::Rolling => {
                 for node in &mut self.nodes {
                     node.stop()?;
-                    node.begin()?;
+                    node.spawn()?;
                     node.wait_ready()?;
                 }
             }
-            Kind::EmptyDisk => {
+            FaultKind::EmptyDisk => {
                 node.empty()?;
-                node.begin()?;
+                node.spawn()?;
                 node.wait_ready()?;
             }
-            Kind::Destroy => {
+            FaultKind::Destroy => {
                 node.destroy()?;
-                node.begin()?;
+                node.spawn()?;
                 node.wait_ready()?;
             }
         }
@@ -220,70 +220,70 @@ impl Field {
     }
 
     /// While it lasts; called some times a second.
-    pub(crate) fn go_on(&mut self, blow: Blow, random: &mut Random) {
-        if blow.kind == Kind::Resets && random.below(3) == 0 {
+    pub(crate) fn repeat(&mut self, blow: Fault, random: &mut Random) {
+        if blow.kind == FaultKind::Resets && random.below(3) == 0 {
             self.proxies.iter().for_each(Proxy::reset);
         }
     }
 
     /// Ends it.
-    pub(crate) fn end(&mut self, blow: Blow) -> anyhow::Result<()> {
+    pub(crate) fn end(&mut self, blow: Fault) -> anyhow::Result<()> {
         let node = &mut self.nodes[blow.target];
         match blow.kind {
-            Kind::Kill => {
-                node.begin()?;
+            FaultKind::Kill => {
+                node.spawn()?;
                 node.wait_ready()?;
             }
-            Kind::Pause => node.signal(Signal::CONT)?,
-            Kind::CutOff | Kind::Split | Kind::OneWay | Kind::Loss => {
-                self.wall.as_ref().context("no rules here")?.open()?;
+            FaultKind::Pause => node.signal(Signal::CONT)?,
+            FaultKind::CutOff | FaultKind::Split | FaultKind::OneWay | FaultKind::Loss => {
+                self.firewall.as_ref().context("no rules here")?.clear()?;
             }
-            Kind::Delay => self.proxies.iter().for_each(|proxy| proxy.delay(Duration::ZERO)),
-            Kind::FullDisk => fs::remove_file(node.dir.join("ballast"))?,
-            Kind::SlowSync | Kind::FailedSync => self.tracers.drain(..).for_each(let_go),
-            Kind::Clock => {
+            FaultKind::Delay => self.proxies.iter().for_each(|proxy| proxy.delay(Duration::ZERO)),
+            FaultKind::FullDisk => fs::remove_file(node.dir.join("ballast"))?,
+            FaultKind::SlowSync | FaultKind::FailedSync => self.tracers.drain(..).for_each(detach),
+            FaultKind::Clock => {
                 fs::write(clock_file(node), "+0")?;
                 node.environment.clear();
             }
-            Kind::Resets | Kind::Rolling | Kind::EmptyDisk | Kind::Destroy => {}
+            FaultKind::Resets | FaultKind::Rolling | FaultKind::EmptyDisk | FaultKind::Destroy => {}
         }
         Ok(())
     }
 
     /// Loses packets between nodes, given by their places.
-    fn lose(&self, is_lost: impl Fn(usize, usize) -> bool, percent: u32) -> anyhow::Result<()> {
-        let wall = self.wall.as_ref().context("no rules here")?;
+    fn drop_packets(&self, is_lost: impl Fn(usize, usize) -> bool, percent: u32) -> anyhow::Result<()> {
+        let firewall = self.firewall.as_ref().context("no rules here")?;
         for (from, sender) in self.nodes.iter().enumerate() {
             for (to, receiver) in self.nodes.iter().enumerate().filter(|(to, _)| *to != from) {
                 if is_lost(from, to) {
-                    wall.lose(From::User(sender.user), receiver.ip, percent)?;
+                    firewall.drop_packets(PacketSender::User(sender.user), receiver.ip, percent)?;
                 }
             }
         }
         Ok(())
     }
 
-    pub(crate) fn of(&self, role: Role) -> impl Iterator<Item = &Node> {
+    pub(crate) fn with_role(&self, role: FleetRole) -> impl Iterator<Item = &FleetNode> {
         self.nodes.iter().filter(move |node| node.role == role)
     }
 }
 
-impl Drop for Field {
+impl Drop for FaultInjector {
     fn drop(&mut self) {
-        self.tracers.drain(..).for_each(let_go);
-        self.nodes.iter_mut().for_each(Node::kill);
-        if self.means.root {
-            self.nodes.iter().for_each(Node::unmount);
+        self.tracers.drain(..).for_each(detach);
+        self.nodes.iter_mut().for_each(FleetNode::kill);
+        if self.capabilities.root {
+            self.nodes.iter().for_each(FleetNode::unmount);
         }
     }
 }
 
-fn clock_file(node: &Node) -> PathBuf {
+fn clock_file(node: &FleetNode) -> PathBuf {
     node.dir.with_extension("clock")
 }
 
 /// Writes until there is no room.
-fn fill(path: &Path) -> anyhow::Result<()> {
+fn fill_disk(path: &Path) -> anyhow::Result<()> {
     let mut file = File::create(path)?;
     let zeros = vec![0; 64 << 10];
     while file.write_all(&zeros).is_ok() {}
@@ -291,9 +291,9 @@ fn fill(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Makes the syncs of a process slow, or fail.
-fn trace(pid: u32, kind: Kind) -> anyhow::Result<Child> {
+fn trace(pid: u32, kind: FaultKind) -> anyhow::Result<Child> {
     let how = match kind {
-        Kind::SlowSync => format!("delay_enter={SLOW_SYNC_US}"),
+        FaultKind::SlowSync => format!("delay_enter={SLOW_SYNC_US}"),
         _ => "error=EIO".to_owned(),
     };
     let mut command = Command::new("strace");
@@ -307,7 +307,7 @@ fn trace(pid: u32, kind: Kind) -> anyhow::Result<Child> {
 }
 
 /// Lets the process go on as before: killed, it would leave it stopped.
-fn let_go(mut tracer: Child) {
+fn detach(mut tracer: Child) {
     // One that has ended by itself holds nothing.
     let _ = kill_process(Pid::from_child(&tracer), Signal::TERM);
     let _ = tracer.wait();

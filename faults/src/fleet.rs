@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::{self, get};
 use crate::log::last_lines;
-use crate::minder::Minder;
+use crate::cleanup_guard::CleanupGuard;
 use crate::random::Random;
 use crate::run_command;
 
@@ -31,13 +31,13 @@ const FIRST_USER: u32 = 61_000;
 
 /// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum FleetRole {
     Ingest,
     Store,
     Both,
 }
 
-impl Role {
+impl FleetRole {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ingest => "ingest",
@@ -49,17 +49,17 @@ impl Role {
 
 /// What all nodes have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Common {
+pub(crate) struct FleetConfig {
     pub(crate) bucksaw: PathBuf,
     pub(crate) home: PathBuf,
-    pub(crate) copies: usize,
+    pub(crate) replication_factor: usize,
     /// Whether each node runs as a user of its own, so that rules can tell them apart. Needs root.
     pub(crate) users: bool,
-    pub(crate) minder: Minder,
+    pub(crate) cleanup: CleanupGuard,
     net: [u8; 2],
 }
 
-impl Common {
+impl FleetConfig {
     /// Finds a network of loopback addresses that nobody uses.
     pub(crate) fn new(bucksaw: &Path, home: &Path, copies: usize, users: bool) -> anyhow::Result<Self> {
         // Runs of one process, as those of tests, begin at different places.
@@ -70,7 +70,7 @@ impl Common {
         let mut draw = || [1 + random.below(250) as u8, 1 + random.below(250) as u8];
         let net = (0..50).map(|_| draw()).find(is_free);
         let net = net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")?;
-        Ok(Self { bucksaw: bucksaw.to_owned(), home: home.to_owned(), copies, users, minder: Minder::start()?, net })
+        Ok(Self { bucksaw: bucksaw.to_owned(), home: home.to_owned(), replication_factor: copies, users, cleanup: CleanupGuard::start()?, net })
     }
 
     /// An address of this run.
@@ -81,12 +81,12 @@ impl Common {
 
 /// A node that runs, or has run. It is killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Node {
-    common: Common,
+pub(crate) struct FleetNode {
+    config: FleetConfig,
     pub(crate) name: String,
     /// What is started.
     pub(crate) program: PathBuf,
-    pub(crate) role: Role,
+    pub(crate) role: FleetRole,
     pub(crate) ip: Ipv4Addr,
     pub(crate) user: u32,
     pub(crate) dir: PathBuf,
@@ -97,20 +97,20 @@ pub(crate) struct Node {
     /// The file of a control group that it belongs to.
     pub(crate) cgroup: Option<PathBuf>,
     /// Arguments about sizes and ages of segments, in place of the usual ones.
-    pub(crate) segments: Vec<String>,
+    pub(crate) segment_arguments: Vec<String>,
     /// Further arguments.
-    pub(crate) more: Vec<String>,
+    pub(crate) extra_arguments: Vec<String>,
     child: Option<Child>,
 }
 
-impl Node {
+impl FleetNode {
     /// A node that does not run yet; `place` is its place among all nodes, from 0.
-    pub(crate) fn new(common: &Common, role: Role, number: usize, place: u8) -> anyhow::Result<Self> {
+    pub(crate) fn new(common: &FleetConfig, role: FleetRole, number: usize, place: u8) -> anyhow::Result<Self> {
         let name = format!("{} {number}", role.name());
         let home = common.home.join(name.replace([' ', ','], "-"));
         fs::create_dir_all(&home)?;
         Ok(Self {
-            common: common.clone(),
+            config: common.clone(),
             name,
             program: common.bucksaw.clone(),
             role,
@@ -120,8 +120,8 @@ impl Node {
             join: common.ip(if place == 0 { 12 } else { 11 }),
             environment: Vec::new(),
             cgroup: None,
-            segments: Vec::new(),
-            more: Vec::new(),
+            segment_arguments: Vec::new(),
+            extra_arguments: Vec::new(),
             child: None,
         })
     }
@@ -143,17 +143,17 @@ impl Node {
     /// node may be another user.
     fn secret(&self) -> anyhow::Result<PathBuf> {
         let path = self.dir.with_extension("secret");
-        let [one, two] = self.common.net;
+        let [one, two] = self.config.net;
         fs::write(&path, format!("a secret of this run, {one}-{two}"))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        if self.common.users {
+        if self.config.users {
             std::os::unix::fs::chown(&path, Some(self.user), Some(self.user))?;
         }
         Ok(path)
     }
 
     /// Starts it on its directory, and does not wait.
-    pub(crate) fn begin(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn spawn(&mut self) -> anyhow::Result<()> {
         self.kill();
         fs::create_dir_all(&self.dir)?;
         let secret = self.secret()?;
@@ -167,27 +167,27 @@ impl Node {
             }
         };
         command.arg("serve").arg("--data-dir").arg(&self.dir);
-        command.args(["--roles", self.role.name(), "--replication-factor", &self.common.copies.to_string()]);
+        command.args(["--roles", self.role.name(), "--replication-factor", &self.config.replication_factor.to_string()]);
         command.args(["--listen", &self.http().to_string(), "--listen-fast", "", "--listen-bulk", ""]);
-        let durable = if self.role == Role::Store { String::new() } else { self.durable().to_string() };
+        let durable = if self.role == FleetRole::Store { String::new() } else { self.durable().to_string() };
         command.args(["--listen-durable", &durable, "--listen-cluster", &format!("{}:{CLUSTER}", self.ip)]);
         command.args(["--join", &format!("{}:{CLUSTER}", self.join)]);
         command.arg("--cluster-secret-file").arg(secret);
         // Small and short-lived: much moves, so much can go wrong.
         let small = ["--segment-max-age", "500ms", "--segment-max-bytes", "256K", "--store-segment-bytes", "4M"];
-        match self.segments.as_slice() {
+        match self.segment_arguments.as_slice() {
             [] => command.args(small),
             others => command.args(others),
         };
-        command.args(&self.more).args(["--log-level", "info"]).env_clear().envs(self.environment.iter().cloned());
+        command.args(&self.extra_arguments).args(["--log-level", "info"]).env_clear().envs(self.environment.iter().cloned());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        if self.common.users {
+        if self.config.users {
             std::os::unix::fs::chown(&self.dir, Some(self.user), Some(self.user))?;
             command.uid(self.user).gid(self.user);
         }
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
-        self.common.minder.note(&format!("kill -9 -{0}", child.id()));
+        self.config.cleanup.register_undo(&format!("kill -9 -{0}", child.id()));
         self.child = Some(child);
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Node {
     pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
         let until = Instant::now() + READY_MAX;
         while !self.is_ready() {
-            if let Some(status) = self.ended() {
+            if let Some(status) = self.try_wait() {
                 bail!("{} ended: {status}; the end of its log:\n{}", self.name, last_lines(&self.log()));
             }
             if Instant::now() > until {
@@ -216,7 +216,7 @@ impl Node {
     }
 
     /// How it ended, when it has ended by itself.
-    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+    pub(crate) fn try_wait(&mut self) -> Option<std::process::ExitStatus> {
         self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
     }
 
@@ -279,7 +279,7 @@ impl Node {
         fs::create_dir_all(&self.dir)?;
         let dir = self.dir.display();
         run_command("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs", &dir.to_string()])?;
-        self.common.minder.note(&format!("umount -l '{dir}'"));
+        self.config.cleanup.register_undo(&format!("umount -l '{dir}'"));
         Ok(())
     }
 
@@ -294,22 +294,22 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for FleetNode {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
 /// So many ingest nodes, and after them as many stores, that do not run yet.
-pub(crate) fn pairs(common: &Common, each: usize) -> anyhow::Result<Vec<Node>> {
-    let roles = [Role::Ingest, Role::Store].into_iter().flat_map(|role| (0..each).map(move |number| (role, number)));
-    roles.enumerate().map(|(place, (role, number))| Node::new(common, role, number + 1, place as u8)).collect()
+pub(crate) fn pairs(common: &FleetConfig, each: usize) -> anyhow::Result<Vec<FleetNode>> {
+    let roles = [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| (0..each).map(move |number| (role, number)));
+    roles.enumerate().map(|(place, (role, number))| FleetNode::new(common, role, number + 1, place as u8)).collect()
 }
 
 /// Starts nodes, and waits until all are ready.
-pub(crate) fn start(nodes: &mut [Node]) -> anyhow::Result<()> {
-    nodes.iter_mut().try_for_each(Node::begin)?;
-    nodes.iter_mut().try_for_each(Node::wait_ready)
+pub(crate) fn start(nodes: &mut [FleetNode]) -> anyhow::Result<()> {
+    nodes.iter_mut().try_for_each(FleetNode::spawn)?;
+    nodes.iter_mut().try_for_each(FleetNode::wait_ready)
 }
 
 /// The address as clients write it.

@@ -11,14 +11,14 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// A whole answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
     /// Headers, and what came after a body in chunks; names in lower case.
     headers: Vec<(String, String)>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
@@ -39,11 +39,11 @@ pub(crate) fn call(
     target: &str,
     headers: &[(&str, &str)],
     body: &[u8],
-    patience: Duration,
-) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&at, CONNECT_MAX.min(patience))?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+    timeout: Duration,
+) -> io::Result<HttpResponse> {
+    let mut stream = TcpStream::connect_timeout(&at, CONNECT_MAX.min(timeout))?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     stream.set_nodelay(true)?;
     let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\nTE: trailers\r\n");
     for (name, value) in headers {
@@ -55,11 +55,11 @@ pub(crate) fn call(
 }
 
 /// Calls `GET`.
-pub(crate) fn get(at: SocketAddr, target: &str, patience: Duration) -> io::Result<Answer> {
-    call(at, "GET", target, &[], b"", patience)
+pub(crate) fn get(at: SocketAddr, target: &str, timeout: Duration) -> io::Result<HttpResponse> {
+    call(at, "GET", target, &[], b"", timeout)
 }
 
-fn read(mut source: BufReader<TcpStream>) -> io::Result<Answer> {
+fn read(mut source: BufReader<TcpStream>) -> io::Result<HttpResponse> {
     let line = line(&mut source)?;
     let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| io::Error::other(format!("not a status line: {line:?}")))?;
@@ -75,7 +75,7 @@ fn read(mut source: BufReader<TcpStream>) -> io::Result<Answer> {
     } else {
         source.read_to_end(&mut body)?;
     }
-    Ok(Answer { status, body, headers })
+    Ok(HttpResponse { status, body, headers })
 }
 
 /// Adds the next chunk; `false` when there are no more.

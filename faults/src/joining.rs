@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::fleet::{self, Common, Node, Role};
+use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::ledger::Ledger;
 use crate::load::Forwarder;
 use crate::proxy::Proxy;
-use crate::watch::{Told, Watch};
+use crate::monitor::{NodeCounters, ClusterMonitor};
 
 /// Nodes of each role; one more of each joins.
 const NODES: usize = 3;
@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_secs(10);
 
 /// How it is measured.
 #[derive(Clone, Debug)]
-pub struct Joining {
+pub struct JoiningOptions {
     /// The program.
     pub bucksaw: PathBuf,
     /// Lines a second of each forwarder.
@@ -40,38 +40,38 @@ pub struct Joining {
 ///
 /// # Errors
 /// When a node does not start.
-pub fn join(joining: &Joining) -> anyhow::Result<String> {
+pub fn measure_join(joining: &JoiningOptions) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
-    let common = Common::new(&joining.bucksaw, home.path(), 2, false)?;
+    let common = FleetConfig::new(&joining.bucksaw, home.path(), 2, false)?;
     let mut nodes = fleet::pairs(&common, NODES + 1)?;
     for node in &mut nodes {
         if let Some(busy) = &joining.busy {
-            node.more = vec!["--busy-bytes-per-second".into(), busy.clone()];
+            node.extra_arguments = vec!["--busy-bytes-per-second".into(), busy.clone()];
         }
     }
     let is_new = |place: usize| place % (NODES + 1) == NODES;
     for (place, node) in nodes.iter_mut().enumerate().filter(|(place, _)| !is_new(*place)) {
-        node.begin().with_context(|| format!("node {place}"))?;
+        node.spawn().with_context(|| format!("node {place}"))?;
     }
     for (_, node) in nodes.iter_mut().enumerate().filter(|(place, _)| !is_new(*place)) {
         node.wait_ready()?;
     }
     let ledgers: Vec<Arc<Ledger>> =
         (1..=FORWARDERS).map(|number| Arc::new(Ledger::new(format!("forwarder{number}")))).collect();
-    let watch = Watch::new(nodes.iter().map(Node::http).collect(), Vec::new(), ledgers.clone());
-    watch.look_on();
-    let ways = nodes.iter().filter(|node| node.role == Role::Ingest).enumerate();
+    let watch = ClusterMonitor::new(nodes.iter().map(FleetNode::http).collect(), Vec::new(), ledgers.clone());
+    watch.start_polling();
+    let ways = nodes.iter().filter(|node| node.role == FleetRole::Ingest).enumerate();
     let ways = ways.map(|(number, node)| Proxy::start((common.ip(101 + number as u8), 7652).into(), node.durable()));
     let ways = ways.collect::<Result<Vec<Proxy>, _>>()?;
     let stop = Arc::<AtomicBool>::default();
     let mut forwarders = Vec::new();
     for (number, ledger) in ledgers.iter().enumerate() {
         let mut to: Vec<_> = match joining.reconnect.is_zero() {
-            true => nodes.iter().filter(|node| node.role == Role::Ingest).map(Node::durable).collect(),
+            true => nodes.iter().filter(|node| node.role == FleetRole::Ingest).map(FleetNode::durable).collect(),
             false => ways.iter().map(|way| way.at).collect(),
         };
         to.rotate_left(number % (NODES + 1));
-        let (bucksaw, minder) = (&common.bucksaw, &common.minder);
+        let (bucksaw, minder) = (&common.bucksaw, &common.cleanup);
         forwarders.push(Forwarder::start(bucksaw, home.path(), minder, ledger, &to, joining.rate, &stop)?);
     }
     let mut text = "after_joining_s".to_owned();
@@ -80,7 +80,7 @@ pub fn join(joining: &Joining) -> anyhow::Result<String> {
     thread::sleep(STEP);
     row(&mut text, "before", joining, &watch, &ways);
     for (_, node) in nodes.iter_mut().enumerate().filter(|(place, _)| is_new(*place)) {
-        node.begin()?;
+        node.spawn()?;
         node.wait_ready()?;
     }
     for after in 1..=6 {
@@ -92,8 +92,8 @@ pub fn join(joining: &Joining) -> anyhow::Result<String> {
 }
 
 /// What each node took over ten seconds, in kB a second: ingest nodes of lines, stores of segments.
-fn row(text: &mut String, name: &str, joining: &Joining, watch: &Watch, ways: &[Proxy]) {
-    let before = watch.told();
+fn row(text: &mut String, name: &str, joining: &JoiningOptions, watch: &ClusterMonitor, ways: &[Proxy]) {
+    let before = watch.latest_counters();
     let until = Instant::now() + STEP;
     let mut next = Instant::now() + joining.reconnect;
     while Instant::now() < until {
@@ -103,8 +103,8 @@ fn row(text: &mut String, name: &str, joining: &Joining, watch: &Watch, ways: &[
         }
         thread::sleep(Duration::from_millis(100));
     }
-    let after = watch.told();
-    let took = |of: fn(&Told) -> f64| -> Vec<f64> {
+    let after = watch.latest_counters();
+    let took = |of: fn(&NodeCounters) -> f64| -> Vec<f64> {
         after.iter().zip(&before).map(|(after, before)| (of(after) - of(before)) / STEP.as_secs_f64() / 1e3).collect()
     };
     let (lines, segments) = (took(|told| told.accepted), took(|told| told.stored));

@@ -17,11 +17,11 @@
 #![expect(clippy::disallowed_methods, reason = "this is about real time, real files and real processes")]
 #![expect(clippy::print_stderr, reason = "a run of minutes says how it goes")]
 
-mod alone;
-mod asker;
+mod standalone;
+mod query_load;
 mod cgroup;
-mod check;
-mod copies;
+mod compare;
+mod replication;
 mod damage;
 mod fault;
 mod fleet;
@@ -32,7 +32,7 @@ mod ledger;
 mod load;
 mod log;
 mod memory;
-mod minder;
+mod cleanup_guard;
 mod plot;
 mod proxy;
 mod random;
@@ -43,23 +43,23 @@ mod schedule;
 mod slow;
 mod timeline;
 mod upgrade;
-mod wall;
-mod watch;
-mod well;
+mod firewall;
+mod monitor;
+mod health_check;
 mod wiped;
 
-pub use damage::{Damage, Toll, damage};
-pub use joining::{Joining, join};
-pub use kill::{Kill, Killed, kill};
-pub use ledger::{Expected, Ledger, Since, Verdict};
-pub use memory::{Memory, limit_memory};
+pub use damage::{DamageOptions, DamageReport, damage};
+pub use joining::{JoiningOptions, measure_join};
+pub use kill::{KillOptions, KillReport, kill};
+pub use ledger::{ExpectedLines, Ledger, ComparisonStart, LedgerComparison};
+pub use memory::{MemoryOptions, limit_memory};
 pub use random::Random;
-pub use report::{Report, Row};
-pub use run::{Options, run};
-pub use scaling::{Scaling, scale};
-pub use slow::{Slow, slow};
-pub use upgrade::{Upgrade, upgrade};
-pub use wiped::{Wiped, wipe};
+pub use report::{Report, FaultResult};
+pub use run::{RunOptions, run};
+pub use scaling::{ScalingOptions, scale};
+pub use slow::{SlowOptions, measure_slow};
+pub use upgrade::{UpgradeOptions, upgrade};
+pub use wiped::{WipeOptions, wipe};
 
 use std::process::{Command, Stdio};
 

@@ -15,7 +15,7 @@ use anyhow::{Context as _, bail};
 
 use crate::http::call;
 use crate::ledger::Ledger;
-use crate::minder::Minder;
+use crate::cleanup_guard::CleanupGuard;
 
 /// Between two portions that a forwarder is fed with.
 const FEED_EVERY: Duration = Duration::from_millis(20);
@@ -43,7 +43,7 @@ impl Forwarder {
     pub(crate) fn start(
         bucksaw: &Path,
         home: &Path,
-        minder: &Minder,
+        minder: &CleanupGuard,
         ledger: &Arc<Ledger>,
         to: &[SocketAddr],
         rate: usize,
@@ -58,7 +58,7 @@ impl Forwarder {
         command.env_clear().process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(&log)?);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", bucksaw.display()))?;
-        minder.note(&format!("kill -9 -{}", child.id()));
+        minder.register_undo(&format!("kill -9 -{}", child.id()));
         let input = child.stdin.take().context("no pipe")?;
         let (fed, stop) = (Arc::clone(ledger), Arc::clone(stop));
         let feeder = thread::spawn(move || feed(&fed, input, rate, &stop));
@@ -127,7 +127,7 @@ pub(crate) fn bulk(ledger: &Ledger, to: &[SocketAddr], pause: Duration, stop: &A
                 break;
             }
             if abandon.load(Ordering::Relaxed) {
-                ledger.give_up(numbers.clone());
+                ledger.abandon(numbers.clone());
                 return;
             }
             thread::sleep(Duration::from_millis(100));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bucksaw_faults::{
-    Damage, Joining, Kill, Memory, Options, Report, Scaling, Slow, Upgrade, Wiped, damage, join, kill, limit_memory,
+    DamageOptions, JoiningOptions, KillOptions, MemoryOptions, RunOptions, Report, ScalingOptions, SlowOptions, UpgradeOptions, WipeOptions, damage, measure_join, kill, limit_memory,
     run, scale, slow, upgrade, wipe,
 };
 use clap::{Args, Parser, Subcommand};
@@ -22,11 +22,11 @@ struct Cli {
     #[arg(long, default_value = "target/faults", global = true)]
     out: PathBuf,
     #[command(subcommand)]
-    what: What,
+    command: FaultsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum FaultsCommand {
     /// Let things go wrong one after the other, and see that nothing is lost or doubled
     Run(RunArgs),
     /// Let two nodes join under load, and see how soon they take their share
@@ -200,36 +200,36 @@ struct UpgradeArgs {
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let bucksaw = std::path::absolute(&cli.bucksaw)?;
-    let (name, table) = match cli.what {
-        What::Run(args) => return faults(args, bucksaw, cli.out),
-        What::Upgrade(args) => return versions(args, bucksaw),
-        What::Kill(KillArgs { rounds, nodes, seed, control_every, lose_a_line }) => {
-            let killed = kill(&Kill { bucksaw, rounds, nodes, seed, control_every, lose_a_line })?;
+    let (name, table) = match cli.command {
+        FaultsCommand::Run(args) => return faults(args, bucksaw, cli.out),
+        FaultsCommand::Upgrade(args) => return versions(args, bucksaw),
+        FaultsCommand::Kill(KillArgs { rounds, nodes, seed, control_every, lose_a_line }) => {
+            let killed = kill(&KillOptions { bucksaw, rounds, nodes, seed, control_every, lose_a_line })?;
             print!("{killed}");
             return Ok(if killed.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        What::Damage(DamageArgs { rounds, seed, only, keep }) => {
-            let toll = damage(&Damage { bucksaw, rounds, seed, only, keep })?;
+        FaultsCommand::Damage(DamageArgs { rounds, seed, only, keep }) => {
+            let toll = damage(&DamageOptions { bucksaw, rounds, seed, only, keep })?;
             print!("{toll}");
             return Ok(if toll.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        What::Memory(MemoryArgs { limit, seconds, nodes, connections, only, more }) => {
+        FaultsCommand::Memory(MemoryArgs { limit, seconds, nodes, connections, only, more }) => {
             let (limit, time) = (limit << 20, Duration::from_secs(seconds));
-            ("memory.csv", limit_memory(&Memory { bucksaw, limit, time, nodes, connections, only, more })?)
+            ("memory.csv", limit_memory(&MemoryOptions { bucksaw, limit, time, nodes, connections, only, extra_arguments: more })?)
         }
-        What::Joining { rate, reconnect, busy } => {
+        FaultsCommand::Joining { rate, reconnect, busy } => {
             let name = if busy.is_some() { "joining-busy.csv" } else { "joining.csv" };
-            (name, join(&Joining { bucksaw, rate, reconnect: Duration::from_secs(reconnect), busy })?)
+            (name, measure_join(&JoiningOptions { bucksaw, rate, reconnect: Duration::from_secs(reconnect), busy })?)
         }
-        What::Slow { rate, seconds } => {
-            ("slow.csv", slow(&Slow { bucksaw, rate, time: Duration::from_secs(seconds) })?)
+        FaultsCommand::Slow { rate, seconds } => {
+            ("slow.csv", measure_slow(&SlowOptions { bucksaw, rate, time: Duration::from_secs(seconds) })?)
         }
-        What::Wiped { megabytes, rounds } => {
-            ("wiped.csv", wipe(&Wiped { bucksaw, bytes: megabytes * 1_000_000, rounds })?)
+        FaultsCommand::Wiped { megabytes, rounds } => {
+            ("wiped.csv", wipe(&WipeOptions { bucksaw, bytes: megabytes * 1_000_000, rounds })?)
         }
-        What::Scaling { ingest_percent, store_percent, warm, seconds, pairs, rounds } => {
+        FaultsCommand::Scaling { ingest_percent, store_percent, warm, seconds, pairs, rounds } => {
             let (warm, time) = (Duration::from_secs(warm), Duration::from_secs(seconds));
-            ("scaling.csv", scale(&Scaling { bucksaw, ingest_percent, store_percent, warm, time, pairs, rounds })?)
+            ("scaling.csv", scale(&ScalingOptions { bucksaw, ingest_percent, store_percent, warm, time, pairs, rounds })?)
         }
     };
     print!("{table}");
@@ -238,7 +238,7 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn faults(args: RunArgs, bucksaw: PathBuf, out: PathBuf) -> anyhow::Result<ExitCode> {
-    let options = Options {
+    let options = RunOptions {
         dir: args.dir,
         out: Some(out),
         seed: args.seed,
@@ -248,7 +248,7 @@ fn faults(args: RunArgs, bucksaw: PathBuf, out: PathBuf) -> anyhow::Result<ExitC
         rest: Duration::from_secs(args.rest),
         only: args.only,
         lose_a_line: args.lose_a_line,
-        ..Options::new(bucksaw)
+        ..RunOptions::new(bucksaw)
     };
     Ok(show(&run(&options)?))
 }
@@ -257,7 +257,7 @@ fn versions(args: UpgradeArgs, bucksaw: PathBuf) -> anyhow::Result<ExitCode> {
     let (from, to) = (std::path::absolute(&args.from)?, args.to.map(std::path::absolute).transpose()?);
     let to = to.unwrap_or(bucksaw);
     let rest = Duration::from_secs(args.rest);
-    let report = upgrade(&Upgrade { from, to, dir: args.dir, rate: args.rate, rest, back: !args.stay })?;
+    let report = upgrade(&UpgradeOptions { from, to, dir: args.dir, rate: args.rate, rest, back: !args.stay })?;
     Ok(show(&report))
 }
 

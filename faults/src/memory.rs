@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::cgroup::{Cgroup, Usage};
-use crate::fleet::{self, Common, Node, Role};
+use crate::cgroup::{Cgroup, MemoryUsage};
+use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::http::get;
 use crate::log::last_lines;
-use crate::watch::{Metrics, count};
-use load::{Corpus, Load};
+use crate::monitor::{Metrics, count};
+use load::{LoadCorpus, MemoryLoad};
 
 /// How often the groups are looked at.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// How long the queue may take to be empty when the load has ended.
 const SETTLE_MAX: Duration = Duration::from_secs(600);
@@ -36,7 +36,7 @@ const PROGRESS: Duration = Duration::from_secs(30);
 
 /// How it is measured.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct MemoryOptions {
     /// The program.
     pub bucksaw: PathBuf,
     /// The limit of each node, in bytes.
@@ -50,12 +50,12 @@ pub struct Memory {
     /// Only these kinds of clients; all when empty.
     pub only: Vec<String>,
     /// Further arguments of the nodes.
-    pub more: Vec<String>,
+    pub extra_arguments: Vec<String>,
 }
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
-struct Figures {
+struct MemoryFigures {
     accepted_mb: f64,
     /// The most, of any node: anonymous memory, and all that counted.
     rss_mb: f64,
@@ -71,37 +71,37 @@ struct Figures {
 ///
 /// # Errors
 /// When there are no control groups, when a node is killed, and when a record that was acknowledged is missing.
-pub fn limit_memory(memory: &Memory) -> anyhow::Result<String> {
+pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
     let copies = if memory.nodes > 1 { 2 } else { 1 };
-    let common = Common::new(&memory.bucksaw, home.path(), copies, false)?;
+    let common = FleetConfig::new(&memory.bucksaw, home.path(), copies, false)?;
     let (mut nodes, mut groups) = (Vec::new(), Vec::new());
     for place in 0..memory.nodes {
-        let mut node = Node::new(&common, Role::Both, place + 1, place as u8)?;
-        let group = Cgroup::of_memory(&format!("memory-{}", place + 1), memory.limit, &common.minder)?;
+        let mut node = FleetNode::new(&common, FleetRole::Both, place + 1, place as u8)?;
+        let group = Cgroup::with_memory_limit(&format!("memory-{}", place + 1), memory.limit, &common.cleanup)?;
         node.cgroup = Some(group.procs());
         if memory.nodes == 1 {
             node.join = node.ip;
         }
         // The usual sizes: those for small runs would hide what large ones take.
-        node.segments = vec!["--segment-max-age".into(), "3s".into()];
-        node.more.clone_from(&memory.more);
+        node.segment_arguments = vec!["--segment-max-age".into(), "3s".into()];
+        node.extra_arguments.clone_from(&memory.extra_arguments);
         nodes.push(node);
         groups.push(group);
     }
     fleet::start(&mut nodes)?;
-    let corpus = Arc::new(Corpus::generate(&memory.bucksaw)?);
-    let at = nodes.iter().map(Node::http).zip(nodes.iter().map(Node::durable)).collect();
-    let load = Load::start(&corpus, at, memory.connections, &memory.only);
-    let mut figures = Figures::default();
+    let corpus = Arc::new(LoadCorpus::generate(&memory.bucksaw)?);
+    let at = nodes.iter().map(FleetNode::http).zip(nodes.iter().map(FleetNode::durable)).collect();
+    let load = MemoryLoad::start(&corpus, at, memory.connections, &memory.only);
+    let mut figures = MemoryFigures::default();
     let watched = watch(&mut nodes, &groups, memory.time, &mut figures, |_| false);
     load.stop();
     watched?;
     let counts = load.finish();
     // All that was taken reaches the shelf.
-    let settled = |nodes: &[Node]| nodes.iter().all(|node| told(node, "bucksaw_ingest_pending_bytes") == Some(0.0));
+    let settled = |nodes: &[FleetNode]| nodes.iter().all(|node| read_metric(node, "bucksaw_ingest_pending_bytes") == Some(0.0));
     watch(&mut nodes, &groups, SETTLE_MAX, &mut figures, settled)?;
-    figures.accepted_mb = nodes.iter().filter_map(|node| told(node, "bucksaw_ingest_bytes_total")).sum::<f64>() / 1e6;
+    figures.accepted_mb = nodes.iter().filter_map(|node| read_metric(node, "bucksaw_ingest_bytes_total")).sum::<f64>() / 1e6;
     if memory.nodes > 1 {
         figures.restored_s = restore(&mut nodes, &groups, &mut figures)?;
     }
@@ -115,23 +115,23 @@ pub fn limit_memory(memory: &Memory) -> anyhow::Result<String> {
         figures.acknowledged += acknowledged;
     }
     (figures.answers, figures.refused, figures.bombs) = (counts.answers, counts.refused, counts.bombs);
-    nodes.iter_mut().try_for_each(Node::stop)?;
+    nodes.iter_mut().try_for_each(FleetNode::stop)?;
     Ok(table(memory, &figures))
 }
 
 /// Looks at the nodes until `done`, or for so long. `done` may say that it takes too long only by the time.
 fn watch(
-    nodes: &mut [Node],
+    nodes: &mut [FleetNode],
     groups: &[Cgroup],
     time: Duration,
-    figures: &mut Figures,
-    done: impl Fn(&[Node]) -> bool,
+    figures: &mut MemoryFigures,
+    done: impl Fn(&[FleetNode]) -> bool,
 ) -> anyhow::Result<()> {
     let (started, mut told_at) = (Instant::now(), Instant::now());
     while started.elapsed() < time && !done(nodes) {
         for (node, group) in nodes.iter_mut().zip(groups) {
             let usage = group.usage()?;
-            note(figures, &usage);
+            update_peaks(figures, &usage);
             if told_at.elapsed() > Duration::from_secs(5) {
                 eprintln!(
                     "{} at {:.0} s: {:.0} MB anonymous (at most {:.0}), {:.0} MB in all",
@@ -139,10 +139,10 @@ fn watch(
                     started.elapsed().as_secs_f64(),
                     usage.anonymous as f64 / 1e6,
                     figures.rss_mb,
-                    usage.all as f64 / 1e6
+                    usage.total as f64 / 1e6
                 );
             }
-            if let Some(status) = node.ended() {
+            if let Some(status) = node.try_wait() {
                 let last = last_lines(&node.log());
                 bail!(
                     "{} ended after {:.0} s with {status}, {} killed by the kernel, {:.0} MB anonymous at most:\n{last}",
@@ -156,29 +156,29 @@ fn watch(
         if told_at.elapsed() > Duration::from_secs(5) {
             told_at = Instant::now();
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_PERIOD);
     }
     Ok(())
 }
 
-fn note(figures: &mut Figures, usage: &Usage) {
+fn update_peaks(figures: &mut MemoryFigures, usage: &MemoryUsage) {
     figures.rss_mb = figures.rss_mb.max(usage.anonymous as f64 / 1e6);
-    figures.used_mb = figures.used_mb.max(usage.most as f64 / 1e6);
+    figures.used_mb = figures.used_mb.max(usage.peak as f64 / 1e6);
 }
 
 /// Takes the disk of the last node away, and waits until the stores hold each record twice. Returns the seconds.
-fn restore(nodes: &mut [Node], groups: &[Cgroup], figures: &mut Figures) -> anyhow::Result<f64> {
+fn restore(nodes: &mut [FleetNode], groups: &[Cgroup], figures: &mut MemoryFigures) -> anyhow::Result<f64> {
     let first = nodes.first().context("no node")?.http();
     let records = complete_count(first, "").context("no complete answer")?;
     let wanted = records * 2;
-    let held = |nodes: &[Node]| nodes.iter().filter_map(crate::copies::held_by).sum::<u64>();
+    let held = |nodes: &[FleetNode]| nodes.iter().filter_map(crate::replication::stored_records_of).sum::<u64>();
     let before = held(nodes);
     if before < wanted {
         bail!("the stores hold {before} of {wanted} copies before a repair");
     }
     let last = nodes.last_mut().context("no node")?;
     last.empty()?;
-    last.begin()?;
+    last.spawn()?;
     last.wait_ready()?;
     let started = Instant::now();
     let printed = Cell::new(started);
@@ -198,8 +198,8 @@ fn restore(nodes: &mut [Node], groups: &[Cgroup], figures: &mut Figures) -> anyh
 }
 
 /// What each store reports of its repair.
-fn repairs(nodes: &[Node]) -> String {
-    let of = |node: &Node| crate::copies::repair(node).map_or_else(|| "no answer".into(), |repair| repair.to_string());
+fn repairs(nodes: &[FleetNode]) -> String {
+    let of = |node: &FleetNode| crate::replication::repair(node).map_or_else(|| "no answer".into(), |repair| repair.to_string());
     nodes.iter().map(|node| format!("{}: {}", node.name, of(node))).collect::<Vec<_>>().join("\n")
 }
 
@@ -211,20 +211,20 @@ fn complete_count(at: SocketAddr, filter: &str) -> Option<u64> {
         if found.is_some() || Instant::now() > until {
             return found;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_PERIOD);
     }
 }
 
-fn told(node: &Node, metric: &str) -> Option<f64> {
+fn read_metric(node: &FleetNode, metric: &str) -> Option<f64> {
     let answer = get(node.http(), "/metrics", Duration::from_secs(10)).ok().filter(|answer| answer.status == 200)?;
     Some(Metrics::read(&String::from_utf8_lossy(&answer.body)).sum(metric))
 }
 
-fn table(memory: &Memory, figures: &Figures) -> String {
+fn table(memory: &MemoryOptions, figures: &MemoryFigures) -> String {
     let mut text = "limit_mb,nodes,seconds,accepted_mb,anonymous_mb,used_mb,answers,refused,bombs,\
                     acknowledged,restored_s\n"
         .to_owned();
-    let Figures { accepted_mb, rss_mb, used_mb, answers, refused, bombs, acknowledged, restored_s } = figures;
+    let MemoryFigures { accepted_mb, rss_mb, used_mb, answers, refused, bombs, acknowledged, restored_s } = figures;
     let (limit, seconds) = (memory.limit as f64 / 1e6, memory.time.as_secs());
     let _ = writeln!(
         text,

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::report::Row;
+use crate::report::FaultResult;
 use crate::timeline::ratio;
-use crate::watch::{Probe, Sample};
+use crate::monitor::{LatencyProbe, ClusterSample};
 
 const WIDTH: f64 = 1_400.0;
 const LEFT: f64 = 70.0;
@@ -37,7 +37,7 @@ impl Strip {
 }
 
 /// Draws it.
-pub(crate) fn draw(rows: &[Row], samples: &[Sample], probes: &[Probe]) -> String {
+pub(crate) fn draw(rows: &[FaultResult], samples: &[ClusterSample], probes: &[LatencyProbe]) -> String {
     let end = samples.last().map_or(1.0, |sample| sample.at.as_secs_f64()).max(1.0);
     let x = |at: Duration| LEFT + at.as_secs_f64() / end * (WIDTH - LEFT - 20.0);
     let height = TOP + 3.0 * STRIP + 2.0 * GAP + 40.0;
@@ -46,7 +46,7 @@ pub(crate) fn draw(rows: &[Row], samples: &[Sample], probes: &[Probe]) -> String
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
     for row in rows {
-        let (from, to, healed) = (x(row.began), x(row.ended), x(row.ended + row.heal.unwrap_or_default()));
+        let (from, to, healed) = (x(row.started_at), x(row.ended_at), x(row.ended_at + row.healed_after.unwrap_or_default()));
         let foot = height - 40.0;
         let mut band = |from: f64, to: f64, fill: &str| {
             let width = (to - from).max(0.5);
@@ -65,7 +65,7 @@ pub(crate) fn draw(rows: &[Row], samples: &[Sample], probes: &[Probe]) -> String
             TOP - 4.0
         );
     }
-    let rates = |of: &dyn Fn(&Sample) -> f64| -> Vec<(f64, f64)> {
+    let rates = |of: &dyn Fn(&ClusterSample) -> f64| -> Vec<(f64, f64)> {
         let pairs = samples.iter().zip(samples.iter().skip(OVER));
         pairs
             .map(|(before, now)| {
@@ -106,9 +106,9 @@ pub(crate) fn draw(rows: &[Row], samples: &[Sample], probes: &[Probe]) -> String
 }
 
 /// What of the bytes of the last ten seconds has been consumed: over a long run the whole ratio would hide a standstill.
-fn recent_ratio(samples: &[Sample], x: &dyn Fn(Duration) -> f64) -> Vec<(f64, f64)> {
-    let consumed = |sample: &Sample| sample.told.iter().map(|told| told.consumed).sum::<f64>();
-    let pending = |sample: &Sample| sample.told.iter().map(|told| told.pending).sum::<f64>();
+fn recent_ratio(samples: &[ClusterSample], x: &dyn Fn(Duration) -> f64) -> Vec<(f64, f64)> {
+    let consumed = |sample: &ClusterSample| sample.nodes.iter().map(|told| told.consumed).sum::<f64>();
+    let pending = |sample: &ClusterSample| sample.nodes.iter().map(|told| told.pending).sum::<f64>();
     let over = 10 * OVER;
     let mut points = Vec::new();
     for (place, sample) in samples.iter().enumerate() {

@@ -4,46 +4,46 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use crate::asker::Told;
-use crate::watch::Probe;
+use crate::query_load::QueryObservation;
+use crate::monitor::LatencyProbe;
 
 /// The row of the last look at everything.
-pub(crate) const AT_THE_END: &str = "at the end";
+pub(crate) const FINAL_ROW: &str = "at the end";
 
 /// A fault, and what came of it.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub struct FaultResult {
     /// Which nodes it befell, and how.
     pub name: String,
     /// When it began, from the start of the run, and when it was ended.
-    pub began: Duration,
+    pub started_at: Duration,
     /// See `began`.
-    pub ended: Duration,
+    pub ended_at: Duration,
     /// How long after its end every node was there, nothing old waited and every node's answers were complete; none when
     /// that did not come to pass.
-    pub heal: Option<Duration>,
+    pub healed_after: Option<Duration>,
     /// Bytes that stores took over bytes accepted, from its beginning to its end, where that was looked at.
     pub consumed: Option<f64>,
     /// How long after its end that was 1 again; none when that did not come to pass.
-    pub caught_up: Option<Duration>,
+    pub caught_up_after: Option<Duration>,
     /// How long after its end every record was on as many stores as promised, where it was on fewer.
-    pub restored: Option<Duration>,
+    pub restored_after: Option<Duration>,
     /// The longest that a probe line, sent meanwhile, took to be found.
-    pub gap: Duration,
+    pub visibility_max: Duration,
     /// Acknowledged lines that a complete answer lacked.
     pub lost: BTreeSet<(String, u64)>,
     /// Lines that an answer had more than once.
-    pub doubled: BTreeSet<(String, u64)>,
+    pub duplicated: BTreeSet<(String, u64)>,
     /// Lines that were never sent.
-    pub foreign: usize,
+    pub unexpected: usize,
     /// Answers asked for while it lasted: complete, partial, and none.
     pub answers: [usize; 3],
 }
 
-impl Row {
+impl FaultResult {
     /// Counts an answer that was asked for while it lasted.
-    pub(crate) fn count(&mut self, told: &Told) {
-        self.answers[told.seen.as_ref().map_or(2, |seen| usize::from(seen.partial))] += 1;
+    pub(crate) fn count(&mut self, told: &QueryObservation) {
+        self.answers[told.compared.as_ref().map_or(2, |seen| usize::from(seen.partial))] += 1;
     }
 }
 
@@ -77,53 +77,53 @@ pub struct Report {
     /// The seed that repeats it.
     pub seed: u64,
     /// In the order in which they happened.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FaultResult>,
     /// What could not be tried here, and why.
-    pub left_out: Vec<String>,
+    pub skipped: Vec<String>,
     /// Everything that is not as it should be; empty when all is well.
     pub problems: Vec<String>,
     /// Lines that were acknowledged.
     pub acknowledged: u64,
     /// From being sent to being found, with nothing wrong.
-    pub steady: Latency,
+    pub latency_without_fault: Latency,
     /// The same while something was wrong, or being healed.
-    pub faulty: Latency,
+    pub latency_with_fault: Latency,
 }
 
 impl Report {
     /// Puts down, also in the row of the time, what an answer of the node with this name showed.
-    pub(crate) fn note(&mut self, row: &mut Row, told: &Told, node: &str) {
-        let Some(seen) = &told.seen else { return };
+    pub(crate) fn record_observation(&mut self, row: &mut FaultResult, told: &QueryObservation, node: &str) {
+        let Some(seen) = &told.compared else { return };
         let keyed = |numbers: &[u64]| numbers.iter().map(|number| (told.writer.clone(), *number)).collect::<Vec<_>>();
         if !seen.partial {
-            row.lost.extend(keyed(&seen.verdict.lost));
+            row.lost.extend(keyed(&seen.comparison.lost));
         }
-        row.doubled.extend(keyed(&seen.verdict.doubled));
-        row.foreign += seen.verdict.foreign;
-        if let Some(wrong) = seen.verdict.wrong(seen.partial) {
+        row.duplicated.extend(keyed(&seen.comparison.duplicated));
+        row.unexpected += seen.comparison.unexpected;
+        if let Some(wrong) = seen.comparison.describe_failure(seen.partial) {
             let (at, what) = (told.at.as_secs_f64(), &row.name);
-            self.wrong(format!("{at:.1} s, {what}: the answer of {node} about {}: {wrong}", told.writer));
+            self.add_problem(format!("{at:.1} s, {what}: the answer of {node} about {}: {wrong}", told.writer));
         }
     }
 
     /// Puts down, and says at once, that something is not as it should be.
-    pub(crate) fn wrong(&mut self, problem: String) {
+    pub(crate) fn add_problem(&mut self, problem: String) {
         eprintln!("           {problem}");
         self.problems.push(problem);
     }
 
     /// Puts down how long probe lines took to be found, each with the first fault that it met.
-    pub(crate) fn found(&mut self, probes: &[Probe]) {
+    pub(crate) fn set_latencies(&mut self, probes: &[LatencyProbe]) {
         let (mut steady, mut faulty) = (Vec::new(), Vec::new());
         for probe in probes {
             let took = probe.took.unwrap_or(Duration::MAX);
             let arrived = probe.sent.saturating_add(took);
-            let touches = |row: &&mut Row| {
-                row.name != AT_THE_END && probe.sent < row.ended + row.heal.unwrap_or_default() && row.began < arrived
+            let touches = |row: &&mut FaultResult| {
+                row.name != FINAL_ROW && probe.sent < row.ended_at + row.healed_after.unwrap_or_default() && row.started_at < arrived
             };
             match self.rows.iter_mut().find(touches) {
                 Some(row) => {
-                    row.gap = row.gap.max(took);
+                    row.visibility_max = row.visibility_max.max(took);
                     faulty.push(took);
                 }
                 None => steady.push(took),
@@ -132,7 +132,7 @@ impl Report {
                 self.problems.push(format!("the probe line sent at {:.1} s was never found", probe.sent.as_secs_f64()));
             }
         }
-        (self.steady, self.faulty) = (Latency::of(steady), Latency::of(faulty));
+        (self.latency_without_fault, self.latency_with_fault) = (Latency::of(steady), Latency::of(faulty));
     }
 }
 
@@ -145,12 +145,12 @@ impl fmt::Display for Report {
         )?;
         let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
         for row in &self.rows {
-            let heal = row.heal.map_or_else(|| "never".to_owned(), seconds);
+            let heal = row.healed_after.map_or_else(|| "never".to_owned(), seconds);
             let or_none = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), seconds);
-            let (again, restored) = (or_none(row.caught_up), or_none(row.restored));
+            let (again, restored) = (or_none(row.caught_up_after), or_none(row.restored_after));
             let consumed = row.consumed.map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"));
-            let (lasted, gap) = (seconds(row.ended.saturating_sub(row.began)), seconds(row.gap));
-            let (lost, doubled) = (row.lost.len(), row.doubled.len());
+            let (lasted, gap) = (seconds(row.ended_at.saturating_sub(row.started_at)), seconds(row.visibility_max));
+            let (lost, doubled) = (row.lost.len(), row.duplicated.len());
             let [complete, partial, none] = row.answers;
             writeln!(
                 f,
@@ -158,10 +158,10 @@ impl fmt::Display for Report {
                 row.name
             )?;
         }
-        for left_out in &self.left_out {
+        for left_out in &self.skipped {
             writeln!(f, "left out: {left_out}")?;
         }
-        for (name, latency) in [("steady", self.steady), ("under faults", self.faulty)] {
+        for (name, latency) in [("steady", self.latency_without_fault), ("under faults", self.latency_with_fault)] {
             writeln!(
                 f,
                 "sent to found, {name}: p50 {:.3} s, p99 {:.3} s, longest {:.3} s, of {} lines",

@@ -1,6 +1,6 @@
 //! A run from its first node to its report.
 
-mod after;
+mod after_fault;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::asker::{Asker, Told};
-use crate::check::{ask, tells_a_loss};
-use crate::fault::{Blow, Field, Kind, Means};
-use crate::fleet::{self, Common, Node, Role};
+use crate::query_load::{QueryLoad, QueryObservation};
+use crate::compare::{query_and_compare, detects_loss};
+use crate::fault::{Fault, FaultInjector, FaultKind, Capabilities};
+use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::ledger::Ledger;
 use crate::load::{Forwarder, bulk};
 use crate::proxy::Proxy;
 use crate::random::Random;
-use crate::report::{AT_THE_END, Report, Row};
-use crate::schedule::{Step, draw};
-use crate::wall::Wall;
-use crate::watch::Watch;
-use crate::{copies, plot, timeline, well};
+use crate::report::{FINAL_ROW, Report, FaultResult};
+use crate::schedule::{ScheduledFaults, random_schedule};
+use crate::firewall::Firewall;
+use crate::monitor::ClusterMonitor;
+use crate::{replication, plot, timeline, health_check};
 
 /// Nodes of each role.
 const NODES: usize = 3;
@@ -38,7 +38,7 @@ const SMALL_DISK: u64 = 256 << 20;
 
 /// What a run is like.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RunOptions {
     /// The program.
     pub bucksaw: PathBuf,
     /// Where the nodes keep their files; a temporary directory when none is given.
@@ -61,7 +61,7 @@ pub struct Options {
     pub lose_a_line: bool,
 }
 
-impl Options {
+impl RunOptions {
     /// The usual run of this program.
     #[must_use]
     pub fn new(bucksaw: PathBuf) -> Self {
@@ -84,8 +84,8 @@ impl Options {
 ///
 /// # Errors
 /// When it cannot be brought about: a node does not start, say. What the cluster does wrong is in the report.
-pub fn run(options: &Options) -> anyhow::Result<Report> {
-    let means = Means::found();
+pub fn run(options: &RunOptions) -> anyhow::Result<Report> {
+    let means = Capabilities::detect();
     let home = match &options.dir {
         Some(dir) => {
             std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -99,29 +99,29 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755))?;
     }
-    let common = Common::new(&options.bucksaw, &dir, COPIES, means.nft && !options.small)?;
+    let common = FleetConfig::new(&options.bucksaw, &dir, COPIES, means.nft && !options.small)?;
     if home.is_some() {
-        common.minder.note(&format!("rm -rf '{}'", dir.display()));
+        common.cleanup.register_undo(&format!("rm -rf '{}'", dir.display()));
     }
     let mut random = Random::new(options.seed);
-    let roles: Vec<Role> = [Role::Ingest, Role::Store].into_iter().flat_map(|role| [role; NODES]).collect();
-    let (mut steps, left_out) = draw(&mut random, &roles, options.small, options.hold, &means);
-    let wall = if common.users { Some(Wall::build(&common.minder)?) } else { None };
+    let roles: Vec<FleetRole> = [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| [role; NODES]).collect();
+    let (mut steps, left_out) = random_schedule(&mut random, &roles, options.small, options.hold, &means);
+    let wall = if common.users { Some(Firewall::create(&common.cleanup)?) } else { None };
     let nodes = fleet::pairs(&common, NODES)?;
-    let proxies = nodes.iter().filter(|node| node.role == Role::Ingest).enumerate();
+    let proxies = nodes.iter().filter(|node| node.role == FleetRole::Ingest).enumerate();
     let proxies: Result<Vec<Proxy>, _> = proxies
         .map(|(number, node)| Proxy::start((common.ip(101 + number as u8), 7652).into(), node.durable()))
         .collect();
-    let field = Field::new(nodes, proxies?, wall, means);
+    let field = FaultInjector::new(nodes, proxies?, wall, means);
     let names: Vec<String> = field.nodes.iter().map(|node| node.name.clone()).collect();
     if !options.only.is_empty() {
         steps.retain(|step| options.only.iter().any(|part| step.name(&names).contains(part.as_str())));
     }
-    let mut running = Running::start(options, &common, field, random)?;
-    running.report.left_out = left_out;
+    let mut running = FaultRun::start(options, &common, field, random)?;
+    running.report.skipped = left_out;
     running.report.seed = options.seed;
     running.rest()?;
-    running.control();
+    running.check_loss_detection();
     for step in &steps {
         running.step(step, &names)?;
         running.rest()?;
@@ -130,32 +130,32 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
 }
 
 /// A cluster under load.
-struct Running<'a> {
-    options: &'a Options,
-    field: Field,
+struct FaultRun<'a> {
+    options: &'a RunOptions,
+    injector: FaultInjector,
     random: Random,
-    watch: Arc<Watch>,
+    watch: Arc<ClusterMonitor>,
     ledgers: Vec<Arc<Ledger>>,
     forwarders: Vec<Forwarder>,
-    bulks: Vec<JoinHandle<()>>,
+    bulk_writers: Vec<JoinHandle<()>>,
     /// Ends the feeding of forwarders, and the bulk writers.
     stop: Arc<AtomicBool>,
     bulk_stop: Arc<AtomicBool>,
     /// Ends the bulk writers though a batch is not acknowledged.
     bulk_abandon: Arc<AtomicBool>,
-    asker: Asker,
+    query_load: QueryLoad,
     report: Report,
 }
 
-impl<'a> Running<'a> {
-    fn start(options: &'a Options, common: &Common, mut field: Field, mut random: Random) -> anyhow::Result<Self> {
+impl<'a> FaultRun<'a> {
+    fn start(options: &'a RunOptions, common: &FleetConfig, mut field: FaultInjector, mut random: Random) -> anyhow::Result<Self> {
         for place in 0..field.nodes.len() {
-            let wanted = !options.small && field.means.root && place % NODES == 0;
+            let wanted = !options.small && field.capabilities.root && place % NODES == 0;
             let node = &mut field.nodes[place];
             if wanted {
                 node.mount(SMALL_DISK)?;
             }
-            node.begin()?;
+            node.spawn()?;
         }
         for node in &mut field.nodes {
             node.wait_ready()?;
@@ -165,32 +165,32 @@ impl<'a> Running<'a> {
         let bulk_ledgers: Vec<Arc<Ledger>> =
             (1..=NODES).map(|number| Arc::new(Ledger::new(format!("bulk{number}")))).collect();
         ledgers.extend(bulk_ledgers.iter().cloned());
-        let nodes: Vec<_> = field.nodes.iter().map(Node::http).collect();
-        let ingest: Vec<_> = field.of(Role::Ingest).map(Node::http).collect();
-        let watch = Watch::new(nodes.clone(), ingest.clone(), ledgers.clone());
+        let nodes: Vec<_> = field.nodes.iter().map(FleetNode::http).collect();
+        let ingest: Vec<_> = field.with_role(FleetRole::Ingest).map(FleetNode::http).collect();
+        let watch = ClusterMonitor::new(nodes.clone(), ingest.clone(), ledgers.clone());
         let mut running = Self {
-            asker: Asker::start(nodes, ledgers.clone(), Arc::clone(&watch), random.next_u64()),
+            query_load: QueryLoad::start(nodes, ledgers.clone(), Arc::clone(&watch), random.next_u64()),
             options,
-            field,
+            injector: field,
             random,
             watch,
             ledgers,
             forwarders: Vec::new(),
-            bulks: Vec::new(),
+            bulk_writers: Vec::new(),
             stop: Arc::default(),
             bulk_stop: Arc::default(),
             bulk_abandon: Arc::default(),
             report: Report::default(),
         };
-        running.watch.look_on();
-        running.wait_well("at the start")?;
-        running.watch.count_on();
-        running.watch.probe_on();
+        running.watch.start_polling();
+        running.wait_healthy("at the start")?;
+        running.watch.start_counting();
+        running.watch.start_probing();
         for (number, ledger) in running.ledgers.iter().take(FORWARDERS).enumerate() {
-            let mut to: Vec<_> = running.field.proxies.iter().map(|proxy| proxy.at).collect();
+            let mut to: Vec<_> = running.injector.proxies.iter().map(|proxy| proxy.at).collect();
             to.rotate_left(number % NODES);
             let (home, stop) = (&common.home, &running.stop);
-            let forwarder = Forwarder::start(&options.bucksaw, home, &common.minder, ledger, &to, options.rate, stop)?;
+            let forwarder = Forwarder::start(&options.bucksaw, home, &common.cleanup, ledger, &to, options.rate, stop)?;
             running.forwarders.push(forwarder);
         }
         for (place, ledger) in bulk_ledgers.into_iter().enumerate() {
@@ -198,7 +198,7 @@ impl<'a> Running<'a> {
             let mut to = ingest.clone();
             to.rotate_left(place);
             let writer = thread::spawn(move || bulk(&ledger, &to, Duration::from_millis(200), &stop, &abandon));
-            running.bulks.push(writer);
+            running.bulk_writers.push(writer);
         }
         Ok(running)
     }
@@ -210,8 +210,8 @@ impl<'a> Running<'a> {
     }
 
     /// Shows that a loss would be seen: one line more is expected than there is.
-    fn control(&mut self) {
-        if !tells_a_loss(self.field.nodes[0].http()) {
+    fn check_loss_detection(&mut self) {
+        if !detects_loss(self.injector.nodes[0].http()) {
             self.report.problems.push("a line that was never sent was not told as lost".into());
         }
         if self.options.lose_a_line {
@@ -220,55 +220,55 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn step(&mut self, step: &Step, names: &[String]) -> anyhow::Result<()> {
-        let mut row = Row { name: step.name(names), began: self.watch.now(), ..Row::default() };
-        eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
-        let (before, passes) = (self.watch.told(), copies::passes(&self.field.nodes));
-        for blow in &step.blows {
-            self.field.begin(*blow).with_context(|| row.name.clone())?;
+    fn step(&mut self, step: &ScheduledFaults, names: &[String]) -> anyhow::Result<()> {
+        let mut row = FaultResult { name: step.name(names), started_at: self.watch.now(), ..FaultResult::default() };
+        eprintln!("{:7.1} s  {}", row.started_at.as_secs_f64(), row.name);
+        let (before, passes) = (self.watch.latest_counters(), replication::passes(&self.injector.nodes));
+        for blow in &step.faults {
+            self.injector.begin(*blow).with_context(|| row.name.clone())?;
         }
         let until = Instant::now() + step.hold;
-        while Instant::now() < until && !step.blows.iter().all(|blow| is_over_at_once(*blow)) {
+        while Instant::now() < until && !step.faults.iter().all(|blow| is_instant(*blow)) {
             thread::sleep(Duration::from_millis(200));
-            step.blows.iter().for_each(|blow| self.field.go_on(*blow, &mut self.random));
+            step.faults.iter().for_each(|blow| self.injector.repeat(*blow, &mut self.random));
         }
-        for blow in &step.blows {
-            self.field.end(*blow).with_context(|| row.name.clone())?;
+        for blow in &step.faults {
+            self.injector.end(*blow).with_context(|| row.name.clone())?;
         }
-        row.ended = self.watch.now();
-        row.consumed = Some(timeline::consumed_since(&before, &self.watch.told()));
-        match self.wait_well(&row.name) {
-            Ok(()) => row.heal = Some(self.watch.now() - row.ended),
+        row.ended_at = self.watch.now();
+        row.consumed = Some(timeline::consumed_since(&before, &self.watch.latest_counters()));
+        match self.wait_healthy(&row.name) {
+            Ok(()) => row.healed_after = Some(self.watch.now() - row.ended_at),
             Err(error) => self.report.problems.push(format!("{error:#}")),
         }
-        self.settle(&mut row);
-        eprintln!("           healed after {:.1} s", (self.watch.now() - row.ended).as_secs_f64());
-        row.caught_up = self.wait_caught_up(&row, &before);
-        if step.blows.iter().any(|blow| blow.kind.loses_copies()) && !self.options.small {
-            row.restored = self.wait_restored(&row, &passes);
+        self.record_answers(&mut row);
+        eprintln!("           healed after {:.1} s", (self.watch.now() - row.ended_at).as_secs_f64());
+        row.caught_up_after = self.wait_caught_up(&row, &before);
+        if step.faults.iter().any(|blow| blow.kind.loses_copies()) && !self.options.small {
+            row.restored_after = self.wait_restored(&row, &passes);
         }
         self.report.rows.push(row);
         Ok(())
     }
 
-    fn wait_well(&self, when: &str) -> anyhow::Result<()> {
-        well::wait(&self.field.nodes, &self.watch, when)
+    fn wait_healthy(&self, when: &str) -> anyhow::Result<()> {
+        health_check::wait_healthy(&self.injector.nodes, &self.watch, when)
     }
 
     /// Compares what every node shows with what was acknowledged, and puts down what was seen meanwhile.
-    fn settle(&mut self, row: &mut Row) {
-        for (place, node) in self.field.nodes.iter().enumerate() {
+    fn record_answers(&mut self, row: &mut FaultResult) {
+        for (place, node) in self.injector.nodes.iter().enumerate() {
             for ledger in &self.ledgers {
-                let seen = ask(node.http(), ledger, &ledger.recent());
-                let told = Told { at: self.watch.now(), place, writer: ledger.name().to_owned(), seen };
-                self.report.note(row, &told, &node.name);
+                let seen = query_and_compare(node.http(), ledger, &ledger.recent());
+                let told = QueryObservation { at: self.watch.now(), node_index: place, writer: ledger.name().to_owned(), compared: seen };
+                self.report.record_observation(row, &told, &node.name);
             }
         }
-        for told in self.asker.take() {
-            if told.at >= row.began {
+        for told in self.query_load.take_observations() {
+            if told.at >= row.started_at {
                 row.count(&told);
             }
-            self.report.note(row, &told, &self.field.nodes[told.place].name);
+            self.report.record_observation(row, &told, &self.injector.nodes[told.node_index].name);
         }
     }
 
@@ -279,23 +279,23 @@ impl<'a> Running<'a> {
             forwarder.finish()?;
         }
         self.wait_consumed()?;
-        let row = Row { name: AT_THE_END.into(), began: self.watch.now(), ..Row::default() };
-        let row = self.last_look(row)?;
+        let row = FaultResult { name: FINAL_ROW.into(), started_at: self.watch.now(), ..FaultResult::default() };
+        let row = self.final_check(row)?;
         self.report.rows.push(row);
-        self.asker.stop();
+        self.query_load.stop();
         if !self.options.small {
-            self.miss_each_store()?;
+            self.stop_each_store()?;
         }
-        self.lose_an_ingest_node()?;
+        self.destroy_ingest_node()?;
         self.watch.stop();
-        self.tell()
+        self.into_report()
     }
 
-    fn tell(mut self) -> anyhow::Result<Report> {
+    fn into_report(mut self) -> anyhow::Result<Report> {
         let (samples, probes) = (self.watch.samples(), self.watch.probes());
         let report = &mut self.report;
         report.acknowledged = self.ledgers.iter().map(|ledger| ledger.acknowledged()).sum();
-        report.found(&probes);
+        report.set_latencies(&probes);
         if let Some(out) = &self.options.out {
             let writers: Vec<String> = self.ledgers.iter().map(|ledger| ledger.name().to_owned()).collect();
             timeline::write(out, report, &samples, &probes, &writers)?;
@@ -305,11 +305,11 @@ impl<'a> Running<'a> {
     }
 }
 
-fn is_over_at_once(blow: Blow) -> bool {
-    blow.kind == Kind::Rolling || blow.kind.loses_copies()
+fn is_instant(blow: Fault) -> bool {
+    blow.kind == FaultKind::Rolling || blow.kind.loses_copies()
 }
 
-impl Drop for Running<'_> {
+impl Drop for FaultRun<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.bulk_stop.store(true, Ordering::Relaxed);

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use crate::cgroup::Cgroup;
-use crate::fleet::{self, Common, Node, Role};
+use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::http::get;
 use crate::ledger::Ledger;
-use crate::watch::Metrics;
+use crate::monitor::Metrics;
 
 /// Connections to each ingest node; one alone might not fill it.
 const FEEDERS: usize = 2;
@@ -40,7 +40,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How it is measured.
 #[derive(Clone, Debug)]
-pub struct Scaling {
+pub struct ScalingOptions {
     /// The program.
     pub bucksaw: PathBuf,
     /// Hundredths of a core for each ingest node, which needs less than a store for as many lines.
@@ -59,7 +59,7 @@ pub struct Scaling {
 
 /// What was measured of all pairs together.
 #[derive(Clone, Copy, Debug, Default)]
-struct Figures {
+struct ScalingFigures {
     /// MB a second.
     accepted: f64,
     consumed: f64,
@@ -74,12 +74,12 @@ struct Figures {
 ///
 /// # Errors
 /// When the processes cannot be limited, or a node does not start.
-pub fn scale(scaling: &Scaling) -> anyhow::Result<String> {
-    let mut measured: BTreeMap<usize, Vec<Figures>> = BTreeMap::new();
+pub fn scale(scaling: &ScalingOptions) -> anyhow::Result<String> {
+    let mut measured: BTreeMap<usize, Vec<ScalingFigures>> = BTreeMap::new();
     for round in 1..=scaling.rounds {
         for pairs in 1..=scaling.pairs {
             let figures = measure(scaling, pairs)?;
-            let Figures { accepted, consumed, cores, .. } = figures;
+            let ScalingFigures { accepted, consumed, cores, .. } = figures;
             eprintln!(
                 "round {round}, {pairs} pairs: {accepted:.2} MB/s accepted, {consumed:.2} consumed, {cores:.2} cores"
             );
@@ -94,7 +94,7 @@ pub fn scale(scaling: &Scaling) -> anyhow::Result<String> {
     for (pairs, rounds) in &measured {
         let named = rounds.iter().enumerate().map(|(at, figures)| ((at + 1).to_string(), *figures));
         for (round, figures) in named.chain([("median".to_owned(), median(rounds))]) {
-            let Figures { accepted, consumed, ingest_cpu, store_cpu, cores } = figures;
+            let ScalingFigures { accepted, consumed, ingest_cpu, store_cpu, cores } = figures;
             let _ = writeln!(
                 text,
                 "{pairs},{round},{},{},{accepted:.3},{consumed:.3},{ingest_cpu:.5},{store_cpu:.5},{cores:.3},{:.3},{:.3}",
@@ -108,13 +108,13 @@ pub fn scale(scaling: &Scaling) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn median(rounds: &[Figures]) -> Figures {
-    let of = |what: fn(&Figures) -> f64| {
+fn median(rounds: &[ScalingFigures]) -> ScalingFigures {
+    let of = |what: fn(&ScalingFigures) -> f64| {
         let mut sorted: Vec<f64> = rounds.iter().map(what).collect();
         sorted.sort_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     };
-    Figures {
+    ScalingFigures {
         accepted: of(|figures| figures.accepted),
         consumed: of(|figures| figures.consumed),
         ingest_cpu: of(|figures| figures.ingest_cpu),
@@ -123,24 +123,24 @@ fn median(rounds: &[Figures]) -> Figures {
     }
 }
 
-fn measure(scaling: &Scaling, pairs: usize) -> anyhow::Result<Figures> {
+fn measure(scaling: &ScalingOptions, pairs: usize) -> anyhow::Result<ScalingFigures> {
     let home = tempfile::tempdir().context("no temporary directory")?;
-    let common = Common::new(&scaling.bucksaw, home.path(), 1, false)?;
+    let common = FleetConfig::new(&scaling.bucksaw, home.path(), 1, false)?;
     let mut groups = Vec::new();
     let mut nodes = Vec::new();
     for place in 0..2 * pairs {
-        let role = if place % 2 == 0 { Role::Ingest } else { Role::Store };
-        let mut node = Node::new(&common, role, place / 2 + 1, place as u8)?;
-        let percent = if role == Role::Ingest { scaling.ingest_percent } else { scaling.store_percent };
-        let group = Cgroup::new(&node.name.replace(' ', "-"), percent, &common.minder)?;
+        let role = if place % 2 == 0 { FleetRole::Ingest } else { FleetRole::Store };
+        let mut node = FleetNode::new(&common, role, place / 2 + 1, place as u8)?;
+        let percent = if role == FleetRole::Ingest { scaling.ingest_percent } else { scaling.store_percent };
+        let group = Cgroup::new(&node.name.replace(' ', "-"), percent, &common.cleanup)?;
         node.cgroup = Some(group.procs());
-        node.segments = SEGMENTS.map(str::to_owned).to_vec();
+        node.segment_arguments = SEGMENTS.map(str::to_owned).to_vec();
         groups.push(group);
         nodes.push(node);
     }
     fleet::start(&mut nodes)?;
     let stop = Arc::<AtomicBool>::default();
-    for (number, node) in nodes.iter().filter(|node| node.role == Role::Ingest).enumerate() {
+    for (number, node) in nodes.iter().filter(|node| node.role == FleetRole::Ingest).enumerate() {
         for part in 0..FEEDERS {
             let ledger = Ledger::new(format!("feeder{}", number * FEEDERS + part));
             let (text, at, stop) = (ledger.text(ledger.next(LINES)), node.durable(), Arc::clone(&stop));
@@ -148,9 +148,9 @@ fn measure(scaling: &Scaling, pairs: usize) -> anyhow::Result<Figures> {
         }
     }
     thread::sleep(scaling.warm);
-    let before = Sums::read(&nodes)?;
+    let before = ClusterTotals::read(&nodes)?;
     thread::sleep(scaling.time);
-    let after = Sums::read(&nodes)?;
+    let after = ClusterTotals::read(&nodes)?;
     stop.store(true, Ordering::Relaxed);
     drop(nodes);
     drop(groups);
@@ -164,7 +164,7 @@ fn feed(at: SocketAddr, text: &[u8], stop: &AtomicBool) {
 }
 
 /// What all nodes have done together.
-struct Sums {
+struct ClusterTotals {
     at: Instant,
     accepted: f64,
     consumed: f64,
@@ -172,14 +172,14 @@ struct Sums {
     store_cpu: f64,
 }
 
-impl Sums {
-    fn read(nodes: &[Node]) -> anyhow::Result<Self> {
+impl ClusterTotals {
+    fn read(nodes: &[FleetNode]) -> anyhow::Result<Self> {
         let mut sums = Self { at: Instant::now(), accepted: 0.0, consumed: 0.0, ingest_cpu: 0.0, store_cpu: 0.0 };
         for node in nodes {
             let cpu = cpu_seconds(node.pid().context("it does not run")?)?;
             match node.role {
-                Role::Ingest => sums.ingest_cpu += cpu,
-                Role::Store | Role::Both => sums.store_cpu += cpu,
+                FleetRole::Ingest => sums.ingest_cpu += cpu,
+                FleetRole::Store | FleetRole::Both => sums.store_cpu += cpu,
             }
             let answer = get(node.http(), "/metrics", ASK_MAX).with_context(|| node.name.clone())?;
             let metrics = Metrics::read(&String::from_utf8_lossy(&answer.body));
@@ -189,11 +189,11 @@ impl Sums {
         Ok(sums)
     }
 
-    fn since(&self, before: &Self) -> Figures {
+    fn since(&self, before: &Self) -> ScalingFigures {
         let seconds = (self.at - before.at).as_secs_f64();
         let (accepted, consumed) = (self.accepted - before.accepted, self.consumed - before.consumed);
         let (ingest_cpu, store_cpu) = (self.ingest_cpu - before.ingest_cpu, self.store_cpu - before.store_cpu);
-        Figures {
+        ScalingFigures {
             accepted: accepted / seconds,
             consumed: consumed / seconds,
             ingest_cpu: ingest_cpu / accepted,
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn medians_are_of_each_figure() {
-        let of = |accepted, cores| Figures { accepted, cores, ..Figures::default() };
+        let of = |accepted, cores| ScalingFigures { accepted, cores, ..ScalingFigures::default() };
         let median = median(&[of(1.0, 9.0), of(3.0, 7.0), of(2.0, 8.0)]);
         assert_eq!((median.accepted, median.cores), (2.0, 8.0));
     }

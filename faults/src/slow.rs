@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::Signal;
 
-use crate::fleet::{self, Common, Node};
+use crate::fleet::{self, FleetConfig, FleetNode};
 use crate::ledger::Ledger;
 use crate::load::Forwarder;
-use crate::watch::Watch;
+use crate::monitor::ClusterMonitor;
 
 /// Nodes of each role, and forwarders of each ingest node.
 const NODES: usize = 3;
@@ -21,7 +21,7 @@ const FORWARDERS: usize = 2;
 
 /// How it is measured.
 #[derive(Clone, Debug)]
-pub struct Slow {
+pub struct SlowOptions {
     /// The program.
     pub bucksaw: PathBuf,
     /// Lines a second of each forwarder.
@@ -35,21 +35,21 @@ pub struct Slow {
 ///
 /// # Errors
 /// When a node does not start.
-pub fn slow(slow: &Slow) -> anyhow::Result<String> {
+pub fn measure_slow(slow: &SlowOptions) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
-    let common = Common::new(&slow.bucksaw, home.path(), 2, false)?;
+    let common = FleetConfig::new(&measure_slow.bucksaw, home.path(), 2, false)?;
     let mut nodes = fleet::pairs(&common, NODES)?;
     fleet::start(&mut nodes)?;
     let ledgers: Vec<Arc<Ledger>> =
         (1..=NODES * FORWARDERS).map(|number| Arc::new(Ledger::new(format!("forwarder{number}")))).collect();
-    let watch = Watch::new(nodes.iter().map(Node::http).collect(), Vec::new(), ledgers.clone());
-    watch.look_on();
+    let watch = ClusterMonitor::new(nodes.iter().map(FleetNode::http).collect(), Vec::new(), ledgers.clone());
+    watch.start_polling();
     let stop = Arc::<AtomicBool>::default();
     let mut forwarders = Vec::new();
     for (number, ledger) in ledgers.iter().enumerate() {
         let to = [nodes[number % NODES].durable()];
-        let (bucksaw, minder) = (&common.bucksaw, &common.minder);
-        forwarders.push(Forwarder::start(bucksaw, home.path(), minder, ledger, &to, slow.rate, &stop)?);
+        let (bucksaw, minder) = (&common.bucksaw, &common.cleanup);
+        forwarders.push(Forwarder::start(bucksaw, home.path(), minder, ledger, &to, measure_slow.rate, &stop)?);
     }
     thread::sleep(Duration::from_secs(3));
     let mut text = "phase,node,accepted_mb_s\n".to_owned();
@@ -59,9 +59,9 @@ pub fn slow(slow: &Slow) -> anyhow::Result<String> {
             "ingest 3 refuses" => nodes[NODES - 1].kill(),
             _ => {}
         }
-        let before = (watch.now(), watch.told());
-        thread::sleep(slow.time);
-        let after = (watch.now(), watch.told());
+        let before = (watch.now(), watch.latest_counters());
+        thread::sleep(measure_slow.time);
+        let after = (watch.now(), watch.latest_counters());
         let seconds = (after.0 - before.0).as_secs_f64();
         for (place, node) in nodes.iter().enumerate().take(NODES) {
             let rate = (after.1[place].accepted - before.1[place].accepted) / seconds / 1e6;

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::report::{Report, Row};
-use crate::watch::{Probe, Sample, Told};
+use crate::report::{Report, FaultResult};
+use crate::monitor::{LatencyProbe, ClusterSample, NodeCounters};
 
 /// Writes `faults.csv`, `timeline.csv` and `probes.csv`.
 pub(crate) fn write(
     out: &Path,
     report: &Report,
-    samples: &[Sample],
-    probes: &[Probe],
+    samples: &[ClusterSample],
+    probes: &[LatencyProbe],
     writers: &[String],
 ) -> anyhow::Result<()> {
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
@@ -25,7 +25,7 @@ pub(crate) fn write(
     };
     write("faults.csv", faults(&report.rows))?;
     write("timeline.csv", timeline(samples, &report.rows, writers))?;
-    write("probes.csv", way(probes, &report.rows))
+    write("probes.csv", probe_rows(probes, &report.rows))
 }
 
 fn seconds(time: Duration) -> String {
@@ -33,12 +33,12 @@ fn seconds(time: Duration) -> String {
 }
 
 /// The fault of a moment, with `healing` behind it when it has been ended.
-fn fault_at(at: Duration, rows: &[Row]) -> String {
-    let row = rows.iter().rev().find(|row| row.began <= at && at < row.ended + row.heal.unwrap_or_default());
-    row.map_or_else(String::new, |row| if at < row.ended { row.name.clone() } else { format!("{} healing", row.name) })
+fn fault_at(at: Duration, rows: &[FaultResult]) -> String {
+    let row = rows.iter().rev().find(|row| row.started_at <= at && at < row.ended_at + row.healed_after.unwrap_or_default());
+    row.map_or_else(String::new, |row| if at < row.ended_at { row.name.clone() } else { format!("{} healing", row.name) })
 }
 
-fn faults(rows: &[Row]) -> String {
+fn faults(rows: &[FaultResult]) -> String {
     let mut text =
         "fault,began_s,ended_s,heal_s,consumed,consumed_again_s,restored_s,gap_s,lost,doubled,foreign,complete_answers,partial_answers,no_answers\n"
             .to_owned();
@@ -47,16 +47,16 @@ fn faults(rows: &[Row]) -> String {
             text,
             "{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             row.name,
-            seconds(row.began),
-            seconds(row.ended),
-            row.heal.map_or_else(String::new, seconds),
+            seconds(row.started_at),
+            seconds(row.ended_at),
+            row.healed_after.map_or_else(String::new, seconds),
             row.consumed.map_or_else(String::new, |share| format!("{share:.3}")),
-            row.caught_up.map_or_else(String::new, seconds),
-            row.restored.map_or_else(String::new, seconds),
-            seconds(row.gap),
+            row.caught_up_after.map_or_else(String::new, seconds),
+            row.restored_after.map_or_else(String::new, seconds),
+            seconds(row.visibility_max),
             row.lost.len(),
-            row.doubled.len(),
-            row.foreign,
+            row.duplicated.len(),
+            row.unexpected,
             row.answers[0],
             row.answers[1],
             row.answers[2]
@@ -65,14 +65,14 @@ fn faults(rows: &[Row]) -> String {
     text
 }
 
-fn timeline(samples: &[Sample], rows: &[Row], writers: &[String]) -> String {
+fn timeline(samples: &[ClusterSample], rows: &[FaultResult], writers: &[String]) -> String {
     let mut text =
         "at_s,accepted_bytes,consumed_bytes,pending_bytes,consumed_ratio,found_lines,sent_lines,nodes_answering,fault"
             .to_owned();
     writers.iter().for_each(|writer| text += &format!(",{writer}_sent,{writer}_found"));
     text.push('\n');
     for sample in samples {
-        let sum = |of: fn(&Told) -> f64| sample.told.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&NodeCounters) -> f64| sample.nodes.iter().map(of).sum::<f64>();
         let (consumed, pending) = (sum(|told| told.consumed), sum(|told| told.pending));
         let _ = write!(
             text,
@@ -82,7 +82,7 @@ fn timeline(samples: &[Sample], rows: &[Row], writers: &[String]) -> String {
             ratio(sample),
             sample.found,
             sample.sent.iter().sum::<u64>(),
-            sample.told.iter().filter(|told| told.answers).count(),
+            sample.nodes.iter().filter(|told| told.is_responding).count(),
             fault_at(sample.at, rows)
         );
         for (sent, seen) in sample.sent.iter().zip(&sample.seen) {
@@ -95,20 +95,20 @@ fn timeline(samples: &[Sample], rows: &[Row], writers: &[String]) -> String {
 
 /// Bytes consumed over bytes accepted. What was accepted is what was consumed and what waits, so that a node which was
 /// killed between two looks leaves no gap.
-pub(crate) fn ratio(sample: &Sample) -> f64 {
-    let consumed: f64 = sample.told.iter().map(|told| told.consumed).sum();
-    let pending: f64 = sample.told.iter().map(|told| told.pending).sum();
+pub(crate) fn ratio(sample: &ClusterSample) -> f64 {
+    let consumed: f64 = sample.nodes.iter().map(|told| told.consumed).sum();
+    let pending: f64 = sample.nodes.iter().map(|told| told.pending).sum();
     if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
 }
 
 /// The same from one moment to another.
-pub(crate) fn consumed_since(before: &[Told], now: &[Told]) -> f64 {
-    let grown = |of: fn(&Told) -> f64| now.iter().zip(before).map(|(now, before)| of(now) - of(before)).sum::<f64>();
+pub(crate) fn consumed_since(before: &[NodeCounters], now: &[NodeCounters]) -> f64 {
+    let grown = |of: fn(&NodeCounters) -> f64| now.iter().zip(before).map(|(now, before)| of(now) - of(before)).sum::<f64>();
     let (consumed, pending) = (grown(|told| told.consumed), grown(|told| told.pending).max(0.0));
     if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
 }
 
-fn way(probes: &[Probe], rows: &[Row]) -> String {
+fn probe_rows(probes: &[LatencyProbe], rows: &[FaultResult]) -> String {
     let mut text = "sent_s,found_after_s,fault\n".to_owned();
     for probe in probes {
         let took = probe.took.map_or_else(String::new, seconds);

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 
-use crate::asker::{Asker, Told};
-use crate::check::{ask, query, tells_a_loss};
-use crate::fleet::{self, Common, Node, Role};
+use crate::query_load::{QueryLoad, QueryObservation};
+use crate::compare::{query_and_compare, query, detects_loss};
+use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::ledger::Ledger;
 use crate::load::{Forwarder, bulk};
 use crate::random::Random;
-use crate::report::{AT_THE_END, Report, Row};
-use crate::watch::{Watch, count};
-use crate::well;
+use crate::report::{FINAL_ROW, Report, FaultResult};
+use crate::monitor::{ClusterMonitor, count};
+use crate::health_check;
 
 /// Nodes of each role.
 const NODES: usize = 3;
@@ -30,12 +30,12 @@ const NODES: usize = 3;
 const FORWARDERS: usize = 8;
 
 /// Lines of each writer that are looked for by their text after a step, and how much older than the newest they are.
-const TEXTS: usize = 2;
-const TEXT_SECONDS: usize = 15;
+const SEARCHES: usize = 2;
+const SEARCH_RANGE_SECONDS: usize = 15;
 
 /// Two versions, and how they are tried.
 #[derive(Clone, Debug)]
-pub struct Upgrade {
+pub struct UpgradeOptions {
     /// The program that runs at first, and in the end.
     pub from: PathBuf,
     /// The program that takes its place.
@@ -54,17 +54,17 @@ pub struct Upgrade {
 ///
 /// # Errors
 /// When it cannot be brought about: a node does not start, say. What the cluster does wrong is in the report.
-pub fn upgrade(options: &Upgrade) -> anyhow::Result<Report> {
+pub fn upgrade(options: &UpgradeOptions) -> anyhow::Result<Report> {
     let temporary = tempfile::tempdir().context("no temporary directory")?;
     let home = options.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;
-    let common = Common::new(&options.from, &home, 2, false)?;
+    let common = FleetConfig::new(&options.from, &home, 2, false)?;
     let mut nodes = fleet::pairs(&common, NODES)?;
     fleet::start(&mut nodes)?;
-    let mut running = Running::start(options, &common, nodes)?;
-    running.wait_well("at the start")?;
+    let mut running = UpgradeRun::start(options, &common, nodes)?;
+    running.wait_healthy("at the start")?;
     thread::sleep(options.rest);
-    running.control();
+    running.check_loss_detection();
     let up: Vec<usize> = (NODES..2 * NODES).chain(0..NODES).collect();
     for place in &up {
         running.step(*place, &options.to, "the new version")?;
@@ -78,34 +78,34 @@ pub fn upgrade(options: &Upgrade) -> anyhow::Result<Report> {
 }
 
 /// A cluster under load.
-struct Running<'a> {
-    options: &'a Upgrade,
-    nodes: Vec<Node>,
-    watch: Arc<Watch>,
+struct UpgradeRun<'a> {
+    options: &'a UpgradeOptions,
+    nodes: Vec<FleetNode>,
+    watch: Arc<ClusterMonitor>,
     ledgers: Vec<Arc<Ledger>>,
     forwarders: Vec<Forwarder>,
-    bulks: Vec<JoinHandle<()>>,
+    bulk_writers: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    asker: Asker,
+    query_load: QueryLoad,
     random: Random,
     report: Report,
 }
 
-impl<'a> Running<'a> {
-    fn start(options: &'a Upgrade, common: &Common, nodes: Vec<Node>) -> anyhow::Result<Self> {
+impl<'a> UpgradeRun<'a> {
+    fn start(options: &'a UpgradeOptions, common: &FleetConfig, nodes: Vec<FleetNode>) -> anyhow::Result<Self> {
         let names = (1..=FORWARDERS).map(|number| format!("forwarder{number}"));
         let names = names.chain((1..=NODES).map(|number| format!("bulk{number}")));
         let ledgers: Vec<Arc<Ledger>> = names.map(|name| Arc::new(Ledger::new(name))).collect();
-        let at: Vec<_> = nodes.iter().map(Node::http).collect();
-        let ingest: Vec<&Node> = nodes.iter().filter(|node| node.role == Role::Ingest).collect();
-        let watch = Watch::new(at.clone(), ingest.iter().map(|node| node.http()).collect(), ledgers.clone());
+        let at: Vec<_> = nodes.iter().map(FleetNode::http).collect();
+        let ingest: Vec<&FleetNode> = nodes.iter().filter(|node| node.role == FleetRole::Ingest).collect();
+        let watch = ClusterMonitor::new(at.clone(), ingest.iter().map(|node| node.http()).collect(), ledgers.clone());
         let stop = Arc::<AtomicBool>::default();
         let (mut forwarders, mut bulks) = (Vec::new(), Vec::new());
         for (number, ledger) in ledgers.iter().take(FORWARDERS).enumerate() {
             let mut to: Vec<_> = ingest.iter().map(|node| node.durable()).collect();
             to.rotate_left(number % NODES);
             let program = if number % 2 == 0 { &options.from } else { &options.to };
-            let (home, minder) = (&common.home, &common.minder);
+            let (home, minder) = (&common.home, &common.cleanup);
             forwarders.push(Forwarder::start(program, home, minder, ledger, &to, options.rate, &stop)?);
         }
         for (ledger, node) in ledgers.iter().skip(FORWARDERS).zip(&ingest) {
@@ -113,17 +113,17 @@ impl<'a> Running<'a> {
             let never = AtomicBool::new(false);
             bulks.push(thread::spawn(move || bulk(&ledger, &to, Duration::from_millis(200), &stop, &never)));
         }
-        let asker = Asker::start(at, ledgers.clone(), Arc::clone(&watch), 2);
-        watch.look_on();
-        watch.probe_on();
+        let asker = QueryLoad::start(at, ledgers.clone(), Arc::clone(&watch), 2);
+        watch.start_polling();
+        watch.start_probing();
         let random = Random::new(1);
         let report = Report::default();
-        Ok(Self { options, nodes, watch, ledgers, forwarders, bulks, stop, asker, random, report })
+        Ok(Self { options, nodes, watch, ledgers, forwarders, bulk_writers: bulks, stop, query_load: asker, random, report })
     }
 
     /// Shows that a loss would be seen: one line more is expected than there is.
-    fn control(&mut self) {
-        if !tells_a_loss(self.nodes[0].http()) {
+    fn check_loss_detection(&mut self) {
+        if !detects_loss(self.nodes[0].http()) {
             self.report.problems.push("a line that was never sent was not told as lost".into());
         }
     }
@@ -131,39 +131,39 @@ impl<'a> Running<'a> {
     /// Stops a node in good order, and starts another program in its place.
     fn step(&mut self, place: usize, program: &std::path::Path, version: &str) -> anyhow::Result<()> {
         let name = format!("{} to {version}", self.nodes[place].name);
-        let mut row = Row { name, began: self.watch.now(), ..Row::default() };
-        eprintln!("{:7.1} s  {}", row.began.as_secs_f64(), row.name);
+        let mut row = FaultResult { name, started_at: self.watch.now(), ..FaultResult::default() };
+        eprintln!("{:7.1} s  {}", row.started_at.as_secs_f64(), row.name);
         let node = &mut self.nodes[place];
         node.stop()?;
         program.clone_into(&mut node.program);
-        node.begin()?;
+        node.spawn()?;
         node.wait_ready()?;
-        row.ended = self.watch.now();
-        match self.wait_well(&row.name) {
-            Ok(()) => row.heal = Some(self.watch.now() - row.ended),
+        row.ended_at = self.watch.now();
+        match self.wait_healthy(&row.name) {
+            Ok(()) => row.healed_after = Some(self.watch.now() - row.ended_at),
             Err(error) => self.report.problems.push(format!("{error:#}")),
         }
         for place in 0..self.nodes.len() {
             for ledger in self.ledgers.clone() {
-                let seen = ask(self.nodes[place].http(), &ledger, &ledger.recent());
-                self.note(
+                let seen = query_and_compare(self.nodes[place].http(), &ledger, &ledger.recent());
+                self.record_answer(
                     &mut row,
-                    &Told { at: self.watch.now(), place, writer: ledger.name().to_owned(), seen },
+                    &QueryObservation { at: self.watch.now(), node_index: place, writer: ledger.name().to_owned(), compared: seen },
                     true,
                 );
-                self.look_for_texts(place, &ledger);
+                self.check_text_search(place, &ledger);
             }
         }
-        self.asker.take().iter().for_each(|told| self.note(&mut row, told, false));
+        self.query_load.take_observations().iter().for_each(|told| self.record_answer(&mut row, told, false));
         self.report.rows.push(row);
         thread::sleep(self.options.rest);
         Ok(())
     }
 
     /// Lines that were sent a while ago are found by their text, once.
-    fn look_for_texts(&mut self, place: usize, ledger: &Ledger) {
-        let settled = (ledger.sent() as usize).saturating_sub(TEXT_SECONDS * self.options.rate);
-        for _ in 0..TEXTS.min(settled) {
+    fn check_text_search(&mut self, place: usize, ledger: &Ledger) {
+        let settled = (ledger.sent() as usize).saturating_sub(SEARCH_RANGE_SECONDS * self.options.rate);
+        for _ in 0..SEARCHES.min(settled) {
             // The filler of the first is in others, too.
             let number = 1 + self.random.below(settled) as u64;
             let line = String::from_utf8_lossy(&ledger.text(number..number + 1)).into_owned();
@@ -179,20 +179,20 @@ impl<'a> Running<'a> {
     }
 
     /// Puts down what an answer showed. When all is well it has to be there, and whole.
-    fn note(&mut self, row: &mut Row, told: &Told, well: bool) {
-        let name = &self.nodes[told.place].name;
+    fn record_answer(&mut self, row: &mut FaultResult, told: &QueryObservation, well: bool) {
+        let name = &self.nodes[told.node_index].name;
         row.count(told);
-        self.report.note(row, told, name);
-        let wrong = match &told.seen {
+        self.report.record_observation(row, told, name);
+        let wrong = match &told.compared {
             None if well => "there is none",
             Some(seen) if well && seen.partial => "it is partial",
             _ => return,
         };
-        self.report.wrong(format!("{}: the answer of {name} about {}: {wrong}", row.name, told.writer));
+        self.report.add_problem(format!("{}: the answer of {name} about {}: {wrong}", row.name, told.writer));
     }
 
-    fn wait_well(&self, when: &str) -> anyhow::Result<()> {
-        well::wait(&self.nodes, &self.watch, when)
+    fn wait_healthy(&self, when: &str) -> anyhow::Result<()> {
+        health_check::wait_healthy(&self.nodes, &self.watch, when)
     }
 
     /// Ends the load, sees to it that everything is consumed, and looks at all lines from every node, with both programs.
@@ -201,36 +201,36 @@ impl<'a> Running<'a> {
         for forwarder in self.forwarders.drain(..) {
             forwarder.finish()?;
         }
-        for bulk in self.bulks.drain(..) {
+        for bulk in self.bulk_writers.drain(..) {
             // It cannot panic but by a bug of the harness.
             bulk.join().map_err(|_| anyhow!("a bulk writer panicked"))?;
         }
-        self.asker.stop();
+        self.query_load.stop();
         self.watch.stop();
-        let until = Instant::now() + well::MAX;
+        let until = Instant::now() + health_check::HEALTHY_MAX;
         while !self.is_consumed() {
             if Instant::now() > until {
                 self.report.problems.push("at the end records wait for stores".into());
                 break;
             }
-            thread::sleep(crate::watch::EVERY);
+            thread::sleep(crate::monitor::POLL_PERIOD);
         }
-        let mut row = Row { name: AT_THE_END.into(), began: self.watch.now(), ..Row::default() };
+        let mut row = FaultResult { name: FINAL_ROW.into(), started_at: self.watch.now(), ..FaultResult::default() };
         for place in 0..self.nodes.len() {
             for ledger in self.ledgers.clone() {
                 for program in [&self.options.from, &self.options.to] {
                     let seen = Some(query(program, self.nodes[place].http(), &ledger)?);
-                    self.note(
+                    self.record_answer(
                         &mut row,
-                        &Told { at: self.watch.now(), place, writer: ledger.name().to_owned(), seen },
+                        &QueryObservation { at: self.watch.now(), node_index: place, writer: ledger.name().to_owned(), compared: seen },
                         true,
                     );
                 }
             }
         }
-        (row.ended, row.heal) = (self.watch.now(), Some(Duration::ZERO));
+        (row.ended_at, row.healed_after) = (self.watch.now(), Some(Duration::ZERO));
         self.report.rows.push(row);
-        Ok(self.tell())
+        Ok(self.into_report())
     }
 
     fn is_consumed(&self) -> bool {
@@ -241,14 +241,14 @@ impl<'a> Running<'a> {
         })
     }
 
-    fn tell(mut self) -> Report {
+    fn into_report(mut self) -> Report {
         self.report.acknowledged = self.ledgers.iter().map(|ledger| ledger.acknowledged()).sum();
-        self.report.found(&self.watch.probes());
+        self.report.set_latencies(&self.watch.probes());
         std::mem::take(&mut self.report)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for UpgradeRun<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.watch.stop();

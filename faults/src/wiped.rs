@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::copies::{held_by, packed_bytes};
-use crate::fleet::{self, Common, Node, Role};
+use crate::replication::{stored_records_of, packed_bytes};
+use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::http::call;
-use crate::watch::count;
+use crate::monitor::count;
 
 const STORES: usize = 3;
-const COPIES: u64 = 2;
+const REPLICATION_FACTOR: u64 = 2;
 
 /// Lines of a request, each generated from a seed of its own.
 const LINES_AT_ONCE: usize = 50_000;
@@ -30,17 +30,17 @@ const TARGET: &str = "/api/v1/ingest?durability=bulk&label=app=wiped";
 const SEND_MAX: Duration = Duration::from_secs(120);
 
 /// What came less than 10 s ago counts as on its way, so it is not wiped before that.
-const REST: Duration = Duration::from_secs(12);
+const SETTLE_TIME: Duration = Duration::from_secs(12);
 
 /// How long all may take to be consumed, or restored.
 const MAX: Duration = Duration::from_secs(600);
 
 /// How often it is looked.
-const EVERY: Duration = Duration::from_millis(200);
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// How it is measured.
 #[derive(Clone, Debug)]
-pub struct Wiped {
+pub struct WipeOptions {
     /// The program.
     pub bucksaw: PathBuf,
     /// Bytes of text that are stored before.
@@ -53,7 +53,7 @@ pub struct Wiped {
 ///
 /// # Errors
 /// When a node does not start, does not take what is sent, or copies are not restored within ten minutes.
-pub fn wipe(wiped: &Wiped) -> anyhow::Result<String> {
+pub fn wipe(wiped: &WipeOptions) -> anyhow::Result<String> {
     let mut text = "round,text_mb,records,wiped_records,wiped_packed_mb,restored_s,made_good_s\n".to_owned();
     for round in 1..=wiped.rounds {
         let row = measure(wiped)?;
@@ -63,30 +63,30 @@ pub fn wipe(wiped: &Wiped) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn measure(wiped: &Wiped) -> anyhow::Result<String> {
+fn measure(wiped: &WipeOptions) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
-    let common = Common::new(&wiped.bucksaw, home.path(), COPIES as usize, false)?;
-    let roles = std::iter::once((Role::Ingest, 1)).chain((1..=STORES).map(|number| (Role::Store, number)));
-    let nodes = roles.enumerate().map(|(place, (role, number))| Node::new(&common, role, number, place as u8));
-    let mut nodes = nodes.collect::<anyhow::Result<Vec<Node>>>()?;
+    let common = FleetConfig::new(&wiped.bucksaw, home.path(), REPLICATION_FACTOR as usize, false)?;
+    let roles = std::iter::once((FleetRole::Ingest, 1)).chain((1..=STORES).map(|number| (FleetRole::Store, number)));
+    let nodes = roles.enumerate().map(|(place, (role, number))| FleetNode::new(&common, role, number, place as u8));
+    let mut nodes = nodes.collect::<anyhow::Result<Vec<FleetNode>>>()?;
     // Segments as large as they are by default.
-    nodes.iter_mut().for_each(|node| node.segments = vec!["--segment-max-age".into(), "3s".into()]);
+    nodes.iter_mut().for_each(|node| node.segment_arguments = vec!["--segment-max-age".into(), "3s".into()]);
     fleet::start(&mut nodes)?;
     let asked = nodes[0].http();
     let sent = feed(&wiped.bucksaw, asked, wiped.bytes)?;
     wait("all to be on two stores", || {
         let records = count(asked, "", 0);
-        records.is_some_and(|records| held(&nodes) == Some(records * COPIES)).then_some(())
+        records.is_some_and(|records| stored_records(&nodes) == Some(records * REPLICATION_FACTOR)).then_some(())
     })?;
-    thread::sleep(REST);
+    thread::sleep(SETTLE_TIME);
     let records = count(asked, "", 0).context("the answer is partial")?;
-    let of_it = held_by(&nodes[1]).context("a store does not say what it holds")?;
+    let of_it = stored_records_of(&nodes[1]).context("a store does not say what it holds")?;
     let packed = packed_bytes(&nodes[1]).context("a store does not say what it holds")?;
     nodes[1].destroy()?;
-    nodes[1].begin()?;
+    nodes[1].spawn()?;
     let began = Instant::now();
     let restored = wait("copies to be restored", || {
-        (held(&nodes).is_some_and(|held| held >= records * COPIES)).then(|| began.elapsed())
+        (stored_records(&nodes).is_some_and(|held| held >= records * REPLICATION_FACTOR)).then(|| began.elapsed())
     })?;
     let told = wait("the nodes to tell that the old disk is made good", || {
         let cluster = nodes[0].cluster().ok()?;
@@ -127,8 +127,8 @@ fn feed(bucksaw: &Path, to: SocketAddr, bytes: usize) -> anyhow::Result<usize> {
 }
 
 /// The records that all stores hold, copies counted.
-fn held(nodes: &[Node]) -> Option<u64> {
-    nodes.iter().filter(|node| node.role == Role::Store).map(held_by).sum()
+fn stored_records(nodes: &[FleetNode]) -> Option<u64> {
+    nodes.iter().filter(|node| node.role == FleetRole::Store).map(stored_records_of).sum()
 }
 
 fn wait<T>(what: &str, mut is_there: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
@@ -140,6 +140,6 @@ fn wait<T>(what: &str, mut is_there: impl FnMut() -> Option<T>) -> anyhow::Resul
         if Instant::now() > until {
             bail!("waited in vain for {what}");
         }
-        thread::sleep(EVERY);
+        thread::sleep(POLL_PERIOD);
     }
 }

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::{sim, within};
+use bucksaw_doors::{sim, with_timeout};
 use bucksaw_ingest::Durability;
-use bucksaw_ingest::handover::{message, read_message};
+use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_record::{Id, Millis, Producer};
 
-use crate::append::{APPEND, Append, Appended};
-use crate::chance::Chance;
-use crate::ledger::Ledger;
-use crate::plant::Mutation;
+use crate::append::{APPEND, AppendRequest, AppendReply};
+use crate::rng::SeededRng;
+use crate::ledger::RecordLedger;
+use crate::injected_bug::Mutation;
 
 /// How long a client waits for an answer. `bulk` takes as long as storing does.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PATIENCE_BULK: Duration = Duration::from_secs(90);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+const BULK_REPLY_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// After so many tries it gives up on a batch.
 const TRIES: usize = 4;
@@ -31,109 +31,109 @@ const KEYED_TRIES: usize = 5;
 const REUSED_PERCENT: usize = 30;
 
 /// Of a hundred tries of such a batch, the number that are of the other.
-const OTHER_PERCENT: usize = 40;
+const OTHER_BODY_PERCENT: usize = 40;
 
 /// Of a hundred tries, the number that are answered only after the next was begun.
-const AT_ONCE_PERCENT: usize = 20;
+const CONCURRENT_PERCENT: usize = 20;
 
 /// Of a hundred mutated tries so many are.
 const MUTATED_PERCENT: usize = 20;
 
 /// What a client needs.
 #[derive(Clone)]
-pub(crate) struct Client {
-    pub(crate) host: sim::Node,
+pub(crate) struct AppendClient {
+    pub(crate) host: sim::Host,
     pub(crate) number: usize,
     pub(crate) seed: u64,
-    pub(crate) pace: Duration,
+    pub(crate) batch_interval: Duration,
     /// The nodes that take records in, by their numbers.
     pub(crate) nodes: Vec<(usize, SocketAddr)>,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: RecordLedger,
     pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) planted: Option<Mutation>,
+    pub(crate) bug: Option<Mutation>,
 }
 
-impl Client {
+impl AppendClient {
     /// Sends until it is told to stop.
     pub(crate) async fn run(self) {
-        let chance = Chance::new(self.seed);
+        let rng = SeededRng::new(self.seed);
         let tasks = self.host.tasks();
         let (mut sequence, mut last) = (0, None);
         while !self.stop.load(Ordering::Relaxed) {
-            tasks.sleep(chance.time(self.pace / 2, self.pace * 2)).await;
-            let durability = match chance.below(10) {
+            tasks.sleep(rng.duration(self.batch_interval / 2, self.batch_interval * 2)).await;
+            let durability = match rng.below(10) {
                 0 => Durability::Bulk,
                 1..=5 => Durability::Durable,
                 _ => Durability::Fast,
             };
-            let count = chance.within(1, 4) as u32;
-            let now = Millis(self.host.doors().clock.unix_ms());
+            let count = rng.between(1, 4) as u32;
+            let now = Millis(self.host.env().clock.unix_ms());
             let first = Id::new(now, producer(self.number), sequence);
             sequence += count;
-            let mut batch = self.batch(&chance, first, count, durability);
-            if self.planted == Some(Mutation::OneIdForTwo) && chance.percent(MUTATED_PERCENT) {
+            let mut batch = self.batch(&rng, first, count, durability);
+            if self.bug == Some(Mutation::IdReused) && rng.percent(MUTATED_PERCENT) {
                 batch.first = last.unwrap_or(first);
             }
             last = Some(batch.first);
             if durability == Durability::Bulk {
                 // It takes long, and others need not wait for it.
-                let (client, seed) = (self.clone(), chance.any());
+                let (client, seed) = (self.clone(), rng.next_u64());
                 self.host.spawn(async move {
-                    client.send(batch, durability, &Chance::new(seed)).await;
+                    client.send(batch, durability, &SeededRng::new(seed)).await;
                 });
             } else {
-                self.send(batch, durability, &chance).await;
+                self.send(batch, durability, &rng).await;
             }
         }
     }
 
     /// Sends batches with keys until it is told to stop.
     pub(crate) async fn run_keyed(self) {
-        let chance = Chance::new(self.seed ^ 0x6b65_7973);
+        let rng = SeededRng::new(self.seed ^ 0x6b65_7973);
         let tasks = self.host.tasks();
         let mut count = 0_u32;
         while !self.stop.load(Ordering::Relaxed) {
-            tasks.sleep(chance.time(self.pace, self.pace * 8)).await;
+            tasks.sleep(rng.duration(self.batch_interval, self.batch_interval * 8)).await;
             count += 1;
-            let (client, seed) = (self.clone(), chance.any());
-            self.host.spawn(async move { client.send_keyed(count, &Chance::new(seed)).await });
+            let (client, seed) = (self.clone(), rng.next_u64());
+            self.host.spawn(async move { client.send_keyed(count, &SeededRng::new(seed)).await });
         }
     }
 
     /// Sends one batch with a key several times: to one node where the key carries no time, else to any. A client may be so wrong
     /// that it has two batches with the same key.
-    async fn send_keyed(&self, count: u32, chance: &Chance) {
-        let (tasks, doors) = (self.host.tasks(), self.host.doors());
-        let is_stated = chance.percent(40);
+    async fn send_keyed(&self, count: u32, rng: &SeededRng) {
+        let (tasks, env) = (self.host.tasks(), self.host.env());
+        let is_stated = rng.percent(40);
         let key = if is_stated {
-            Id::new(Millis(doors.clock.unix_ms()), producer(self.number), count).to_string()
+            Id::new(Millis(env.clock.unix_ms()), producer(self.number), count).to_string()
         } else {
             format!("client {} batch {count}", self.number)
         };
-        let durability = if chance.percent(70) { Durability::Durable } else { Durability::Fast };
-        let bodies = if chance.percent(REUSED_PERCENT) { 2 } else { 1 };
+        let durability = if rng.percent(70) { Durability::Durable } else { Durability::Fast };
+        let bodies = if rng.percent(REUSED_PERCENT) { 2 } else { 1 };
         let batches = (0..bodies).map(|body| {
-            let (records, padding) = (chance.within(1, 3), "k".repeat(chance.below(200)));
+            let (records, padding) = (rng.between(1, 3), "k".repeat(rng.below(200)));
             let line = |at| format!("client {} batch {count} body {body} record {at} {padding}", self.number);
             let lines = (0..records).map(line).collect();
             let (durability, key) = (durability.name().to_owned(), Some(key.clone()));
-            Append { first: Id::MIN, durability, lines, key }
+            AppendRequest { first: Id::MIN, durability, lines, key }
         });
-        let batches: Vec<Append> = batches.collect();
+        let batches: Vec<AppendRequest> = batches.collect();
         let texts = batches.iter().map(|batch| batch.lines.clone()).collect();
-        self.ledger.begin_keyed(&key, texts, durability, is_stated);
-        let Some(first) = chance.one(&self.nodes) else { return };
+        self.ledger.record_keyed_batch(&key, texts, durability, is_stated);
+        let Some(first) = rng.choose(&self.nodes) else { return };
         for _ in 0..KEYED_TRIES {
-            let body = if chance.percent(OTHER_PERCENT) { bodies - 1 } else { 0 };
-            let node = if is_stated { chance.one(&self.nodes).unwrap_or(first) } else { first };
+            let body = if rng.percent(OTHER_BODY_PERCENT) { bodies - 1 } else { 0 };
+            let node = if is_stated { rng.choose(&self.nodes).unwrap_or(first) } else { first };
             let Some(batch) = batches.get(body).cloned() else { return };
             let (client, key, node) = (self.clone(), key.clone(), *node);
             let one = async move { client.try_keyed(&key, &batch, body, durability, node).await };
-            if chance.percent(AT_ONCE_PERCENT) {
+            if rng.percent(CONCURRENT_PERCENT) {
                 self.host.spawn(one);
             } else {
                 one.await;
-                tasks.sleep(chance.time(Duration::from_millis(50), Duration::from_secs(4))).await;
+                tasks.sleep(rng.duration(Duration::from_millis(50), Duration::from_secs(4))).await;
             }
         }
     }
@@ -141,81 +141,81 @@ impl Client {
     async fn try_keyed(
         &self,
         key: &str,
-        batch: &Append,
+        batch: &AppendRequest,
         body: usize,
         durability: Durability,
         (number, address): (usize, SocketAddr),
     ) {
-        self.ledger.tried_keyed(key, body, number);
+        self.ledger.record_keyed_try(key, body, number);
         match self.call(batch, durability, address).await {
-            Some(Appended::KeptAs { cuts, first }) => self.ledger.acknowledged_keyed(key, body, first, number, cuts),
-            Some(Appended::Refused | Appended::Reused) => self.ledger.refused_keyed(key, body),
+            Some(AppendReply::AcknowledgedAs { cuts, first }) => self.ledger.record_keyed_acknowledged(key, body, first, number, cuts),
+            Some(AppendReply::Refused | AppendReply::KeyReused) => self.ledger.record_keyed_refused(key, body),
             _ => {}
         }
     }
 
     /// Sends one batch to one node, once; says whether it is kept.
-    pub(crate) async fn knock(&self, sequence: u32, durability: Durability, node: (usize, SocketAddr)) -> bool {
-        let chance = Chance::new(self.seed);
-        let now = Millis(self.host.doors().clock.unix_ms());
-        let batch = self.batch(&chance, Id::new(now, producer(self.number), sequence), 1, durability);
+    pub(crate) async fn send_once(&self, sequence: u32, durability: Durability, node: (usize, SocketAddr)) -> bool {
+        let rng = SeededRng::new(self.seed);
+        let now = Millis(self.host.env().clock.unix_ms());
+        let batch = self.batch(&rng, Id::new(now, producer(self.number), sequence), 1, durability);
         let ids = ids(&batch);
-        self.ledger.tried(&ids);
+        self.ledger.record_try(&ids);
         match self.call(&batch, durability, node.1).await {
-            Some(Appended::Kept { cuts }) => {
-                self.ledger.acknowledged(&ids, node.0, cuts);
+            Some(AppendReply::Acknowledged { cuts }) => {
+                self.ledger.record_acknowledged(&ids, node.0, cuts);
                 true
             }
             _ => false,
         }
     }
 
-    fn batch(&self, chance: &Chance, first: Id, count: u32, durability: Durability) -> Append {
+    fn batch(&self, rng: &SeededRng, first: Id, count: u32, durability: Durability) -> AppendRequest {
         let lines = (0..count).filter_map(|at| {
-            let id = first.step(at)?;
-            let padding = "x".repeat(chance.below(chance.within(1, 300)));
+            let id = first.checked_add(at)?;
+            let padding = "x".repeat(rng.below(rng.between(1, 300)));
             let line = format!("client {} record {} {padding}", self.number, id.sequence());
-            self.ledger.send(id, line.clone(), durability);
+            self.ledger.record_sent(id, line.clone(), durability);
             Some(line)
         });
-        Append { first, durability: durability.name().to_owned(), lines: lines.collect(), key: None }
+        AppendRequest { first, durability: durability.name().to_owned(), lines: lines.collect(), key: None }
     }
 
-    async fn send(&self, mut batch: Append, durability: Durability, chance: &Chance) {
+    async fn send(&self, mut batch: AppendRequest, durability: Durability, rng: &SeededRng) {
         let tasks = self.host.tasks();
         let mut all_refused = true;
         for _ in 0..TRIES {
-            let Some(node) = chance.one(&self.nodes) else { return };
+            let Some(node) = rng.choose(&self.nodes) else { return };
             let ids = ids(&batch);
-            self.ledger.tried(&ids);
+            self.ledger.record_try(&ids);
             match self.call(&batch, durability, node.1).await {
-                Some(Appended::Kept { cuts }) => return self.ledger.acknowledged(&ids, node.0, cuts),
-                Some(Appended::Refused) if all_refused => self.ledger.refused(&ids),
-                Some(Appended::Refused) => {}
-                Some(Appended::KeptAs { .. } | Appended::Reused | Appended::Unknown) | None => {
+                Some(AppendReply::Acknowledged { cuts }) => return self.ledger.record_acknowledged(&ids, node.0, cuts),
+                Some(AppendReply::Refused) if all_refused => self.ledger.record_refused(&ids),
+                Some(AppendReply::Refused) => {}
+                Some(AppendReply::AcknowledgedAs { .. } | AppendReply::KeyReused | AppendReply::Unknown) | None => {
                     all_refused = false;
-                    if self.planted == Some(Mutation::RetryWithNewIds) {
-                        self.number_anew(&mut batch, durability);
+                    if self.bug == Some(Mutation::RetryWithNewIds) {
+                        self.assign_new_ids(&mut batch, durability);
                     }
                 }
             }
-            tasks.sleep(chance.time(Duration::from_millis(100), Duration::from_secs(2))).await;
+            tasks.sleep(rng.duration(Duration::from_millis(100), Duration::from_secs(2))).await;
         }
     }
 
-    async fn call(&self, batch: &Append, durability: Durability, address: SocketAddr) -> Option<Appended> {
+    async fn call(&self, batch: &AppendRequest, durability: Durability, address: SocketAddr) -> Option<AppendReply> {
         let (tasks, net) = (self.host.tasks(), self.host.net());
-        let patience = if durability == Durability::Bulk { PATIENCE_BULK } else { PATIENCE };
-        let call = async { read_message::<Appended>(net.call(address, APPEND, message(batch)?).await?).await };
-        within(&tasks, patience, call).await?.ok()
+        let timeout = if durability == Durability::Bulk { BULK_REPLY_TIMEOUT } else { REPLY_TIMEOUT };
+        let call = async { read_message::<AppendReply>(net.call(address, APPEND, message_body(batch)?).await?).await };
+        with_timeout(&tasks, timeout, call).await?.ok()
     }
 
     /// What no client may do: sends again with other ids.
-    fn number_anew(&self, batch: &mut Append, durability: Durability) {
-        let Some(first) = batch.first.step(1_000_000) else { return };
+    fn assign_new_ids(&self, batch: &mut AppendRequest, durability: Durability) {
+        let Some(first) = batch.first.checked_add(1_000_000) else { return };
         batch.first = first;
         for (id, line) in ids(batch).into_iter().zip(&batch.lines) {
-            self.ledger.send(id, line.clone(), durability);
+            self.ledger.record_sent(id, line.clone(), durability);
         }
     }
 }
@@ -225,6 +225,6 @@ pub(crate) fn producer(client: usize) -> Producer {
     Producer::new(1_000 + client as u64)
 }
 
-fn ids(batch: &Append) -> Vec<Id> {
-    (0..batch.lines.len() as u32).filter_map(|at| batch.first.step(at)).collect()
+fn ids(batch: &AppendRequest) -> Vec<Id> {
+    (0..batch.lines.len() as u32).filter_map(|at| batch.first.checked_add(at)).collect()
 }

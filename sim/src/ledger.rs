@@ -9,30 +9,30 @@ use bucksaw_record::Id;
 
 /// What a client knows of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum SentStatus {
     /// Every try was refused: it must not be found.
     Refused,
     /// It may be found, once.
     Unknown,
     /// It was acknowledged, and damage can have cost it: it is found, or the answer says that it is partial.
-    Spoilt,
+    MayBeLost,
     /// It must be found, once.
     Acknowledged,
 }
 
-impl Fate {
+impl SentStatus {
     /// Whether a complete answer has it.
-    fn is_promised(self) -> bool {
-        matches!(self, Self::Acknowledged | Self::Spoilt)
+    fn is_required(self) -> bool {
+        matches!(self, Self::Acknowledged | Self::MayBeLost)
     }
 }
 
 /// A record that was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct SentRecord {
     pub(crate) text: String,
     pub(crate) durability: Durability,
-    pub(crate) fate: Fate,
+    pub(crate) fate: SentStatus,
     /// The node that acknowledged it.
     pub(crate) node: Option<usize>,
 }
@@ -43,15 +43,15 @@ pub enum Violation {
     /// Acknowledged, and not in a complete answer.
     Lost(Id),
     /// Refused, and found.
-    Risen(Id),
+    RefusedButFound(Id),
     /// Never sent, or with another text.
-    Foreign(Id),
+    NeverSent(Id),
     /// More than once in an answer.
-    Doubled(Id),
+    Duplicated(Id),
     /// A node acknowledged two bodies with one key.
-    Reused(String, usize),
+    KeyReused(String, usize),
     /// Not where it belongs in an answer.
-    Disordered(Id),
+    OutOfOrder(Id),
     /// A count that cannot be right.
     Miscounted {
         /// What was said.
@@ -62,15 +62,15 @@ pub enum Violation {
         most: u64,
     },
     /// Kept by fewer stores than promised when all is well again, and nobody tells of damage that explains it.
-    Underkept(Id, usize),
+    UnderReplicated(Id, usize),
     /// Damage that nobody tells of, or that nothing explains.
-    Hidden(String),
+    UnreportedDamage(String),
     /// Something goes on for ever though all is well again.
     Stuck(String),
     /// A client is not told that its records are kept though all is well again.
     Unanswered(String),
     /// Nodes do not agree on who is there though all is well again.
-    Divided(String),
+    MembershipMismatch(String),
     /// The program itself came to a bug.
     Panicked(String),
 }
@@ -79,19 +79,19 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lost(id) => write!(f, "{id} was acknowledged and is not found"),
-            Self::Risen(id) => write!(f, "{id} was refused and is found"),
-            Self::Foreign(id) => write!(f, "{id} was never sent, or with another text"),
-            Self::Doubled(id) => write!(f, "{id} is in one answer more than once"),
-            Self::Reused(key, node) => write!(f, "node {node} acknowledged two bodies with the key `{key}`"),
-            Self::Disordered(id) => write!(f, "{id} is not where it belongs in an answer"),
+            Self::RefusedButFound(id) => write!(f, "{id} was refused and is found"),
+            Self::NeverSent(id) => write!(f, "{id} was never sent, or with another text"),
+            Self::Duplicated(id) => write!(f, "{id} is in one answer more than once"),
+            Self::KeyReused(key, node) => write!(f, "node {node} acknowledged two bodies with the key `{key}`"),
+            Self::OutOfOrder(id) => write!(f, "{id} is not where it belongs in an answer"),
             Self::Miscounted { count, least, most } => {
                 write!(f, "{count} were counted, and there are {least} to {most}")
             }
-            Self::Underkept(id, copies) => write!(f, "{id} is kept by {copies} stores only"),
-            Self::Hidden(what) => write!(f, "damage: {what}"),
+            Self::UnderReplicated(id, copies) => write!(f, "{id} is kept by {copies} stores only"),
+            Self::UnreportedDamage(what) => write!(f, "damage: {what}"),
             Self::Stuck(what) => write!(f, "stuck: {what}"),
             Self::Unanswered(what) => write!(f, "not answered: {what}"),
-            Self::Divided(what) => write!(f, "divided: {what}"),
+            Self::MembershipMismatch(what) => write!(f, "divided: {what}"),
             Self::Panicked(what) => write!(f, "panicked: {what}"),
         }
     }
@@ -99,44 +99,44 @@ impl fmt::Display for Violation {
 
 /// Shared by clients and checks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger(Arc<Mutex<Known>>);
+pub(crate) struct RecordLedger(Arc<Mutex<LedgerEntries>>);
 
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    pub(crate) entries: BTreeMap<Id, Entry>,
+pub(crate) struct LedgerEntries {
+    pub(crate) entries: BTreeMap<Id, SentRecord>,
     /// All texts, with the id that each was sent with first. Never gone over, so its order shows nowhere.
     texts: HashMap<String, Id>,
     /// Records that were sent with another id before.
-    again: BTreeMap<Id, Id>,
+    resent: BTreeMap<Id, Id>,
     /// Records that lay in damaged files, by machine.
-    spoilt: BTreeMap<usize, BTreeSet<Id>>,
+    damaged: BTreeMap<usize, BTreeSet<Id>>,
     /// How often each node lost what was not durable, if it did.
-    cuts: BTreeMap<usize, u64>,
+    data_losses: BTreeMap<usize, u64>,
     /// Nodes whose disks were lost: how often they had lost power then.
-    destroyed: BTreeMap<usize, u64>,
+    destroyed_disks: BTreeMap<usize, u64>,
     /// Batches with idempotency keys, by their keys.
-    keyed: BTreeMap<String, Keyed>,
+    keyed_batches: BTreeMap<String, KeyedBatch>,
     /// Where their texts belong. Never gone over.
-    keyed_texts: HashMap<String, Place>,
+    keyed_texts: HashMap<String, KeyedPosition>,
     /// Nodes that acknowledged two bodies with one key, which both must not have done.
-    reused: Vec<Violation>,
+    reused_keys: Vec<Violation>,
     /// Nodes whose clocks were once so wrong that they may not take the time in a key for one.
-    far: BTreeSet<usize>,
+    skewed_clocks: BTreeSet<usize>,
 }
 
 /// Batches with one idempotency key. A node gives their records their ids, so the client may not know them.
 #[derive(Debug)]
-struct Keyed {
+struct KeyedBatch {
     /// One, or two of which a node may take only one.
     bodies: Vec<KeyedBody>,
     durability: Durability,
     /// The key carries its time: every node numbers a body alike.
-    is_stated: bool,
-    tried: BTreeSet<usize>,
+    has_key_time: bool,
+    tried_nodes: BTreeSet<usize>,
     /// A node that got it may have forgotten the time of its key, as documented: a body may be there more than once.
-    is_loose: bool,
+    may_be_duplicated: bool,
     /// Nodes that may have forgotten the key, and so may take another body.
-    forgetful: BTreeSet<usize>,
+    nodes_without_key: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -146,58 +146,58 @@ struct KeyedBody {
     /// How many of them were refused.
     refused: usize,
     /// The nodes that acknowledged it.
-    by: BTreeSet<usize>,
+    acknowledged_by: BTreeSet<usize>,
 }
 
 /// Where a text belongs: key, body, and number of the record.
 #[derive(Debug)]
-struct Place {
+struct KeyedPosition {
     key: String,
     body: usize,
     at: usize,
 }
 
-impl Ledger {
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+impl RecordLedger {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LedgerEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of a record before it is sent for the first time.
-    pub(crate) fn send(&self, id: Id, text: String, durability: Durability) {
-        let mut known = self.known();
+    pub(crate) fn record_sent(&self, id: Id, text: String, durability: Durability) {
+        let mut known = self.lock();
         let first = *known.texts.entry(text.clone()).or_insert(id);
         if first != id {
-            known.again.insert(id, first);
+            known.resent.insert(id, first);
         }
-        known.entries.insert(id, Entry { text, durability, fate: Fate::Refused, node: None });
+        known.entries.insert(id, SentRecord { text, durability, fate: SentStatus::Refused, node: None });
     }
 
     /// A try was begun: from now on it may be there.
-    pub(crate) fn tried(&self, ids: &[Id]) {
-        self.change(ids, |_, entry| {
-            if entry.fate == Fate::Refused {
-                entry.fate = Fate::Unknown;
+    pub(crate) fn record_try(&self, ids: &[Id]) {
+        self.update(ids, |_, entry| {
+            if entry.fate == SentStatus::Refused {
+                entry.fate = SentStatus::Unknown;
             }
         });
     }
 
     /// All tries were refused in words that say that nothing was kept.
-    pub(crate) fn refused(&self, ids: &[Id]) {
-        self.change(ids, |_, entry| entry.fate = Fate::Refused);
+    pub(crate) fn record_refused(&self, ids: &[Id]) {
+        self.update(ids, |_, entry| entry.fate = SentStatus::Refused);
     }
 
     /// A node said that it keeps the promise, when it had lost power so many times. What it said may have been under way
     /// while it lost power again.
-    pub(crate) fn acknowledged(&self, ids: &[Id], node: usize, cuts: u64) {
+    pub(crate) fn record_acknowledged(&self, ids: &[Id], node: usize, cuts: u64) {
         let (cut, destroyed, spoilt) = {
-            let known = self.known();
+            let known = self.lock();
             (
-                known.cuts.get(&node).is_some_and(|now| *now != cuts),
-                known.destroyed.get(&node).is_some_and(|lost| cuts < *lost),
-                known.spoilt.get(&node).cloned().unwrap_or_default(),
+                known.data_losses.get(&node).is_some_and(|now| *now != cuts),
+                known.destroyed_disks.get(&node).is_some_and(|lost| cuts < *lost),
+                known.damaged.get(&node).cloned().unwrap_or_default(),
             )
         };
-        self.change(ids, |id, entry| {
+        self.update(ids, |id, entry| {
             let excused = match entry.durability {
                 Durability::Fast => cut || destroyed,
                 Durability::Durable => destroyed,
@@ -206,117 +206,117 @@ impl Ledger {
             if !excused {
                 // The file may have gone bad before the client was told.
                 let is_spoilt = entry.durability != Durability::Bulk && spoilt.contains(&id);
-                entry.fate = if is_spoilt { Fate::Spoilt } else { Fate::Acknowledged };
+                entry.fate = if is_spoilt { SentStatus::MayBeLost } else { SentStatus::Acknowledged };
                 entry.node = Some(node);
             }
         });
     }
 
     /// Takes note of the bodies that are sent with a key, before the first is.
-    pub(crate) fn begin_keyed(&self, key: &str, bodies: Vec<Vec<String>>, durability: Durability, is_stated: bool) {
-        let mut known = self.known();
+    pub(crate) fn record_keyed_batch(&self, key: &str, bodies: Vec<Vec<String>>, durability: Durability, is_stated: bool) {
+        let mut known = self.lock();
         for (body, texts) in bodies.iter().enumerate() {
             for (at, text) in texts.iter().enumerate() {
-                known.keyed_texts.insert(text.clone(), Place { key: key.to_owned(), body, at });
+                known.keyed_texts.insert(text.clone(), KeyedPosition { key: key.to_owned(), body, at });
             }
         }
-        let body = |texts| KeyedBody { texts, tries: 0, refused: 0, by: BTreeSet::new() };
+        let body = |texts| KeyedBody { texts, tries: 0, refused: 0, acknowledged_by: BTreeSet::new() };
         let bodies = bodies.into_iter().map(body).collect();
         let (tried, forgetful) = (BTreeSet::new(), BTreeSet::new());
-        let keyed = Keyed { bodies, durability, is_stated, tried, is_loose: false, forgetful };
-        known.keyed.insert(key.to_owned(), keyed);
+        let keyed = KeyedBatch { bodies, durability, has_key_time: is_stated, tried_nodes: tried, may_be_duplicated: false, nodes_without_key: forgetful };
+        known.keyed_batches.insert(key.to_owned(), keyed);
     }
 
     /// A try to send a body to a node was begun.
-    pub(crate) fn tried_keyed(&self, key: &str, body: usize, node: usize) {
-        let mut known = self.known();
-        let is_far = known.far.contains(&node);
-        let Some(keyed) = known.keyed.get_mut(key) else { return };
-        keyed.tried.insert(node);
-        keyed.is_loose |= keyed.is_stated && is_far;
+    pub(crate) fn record_keyed_try(&self, key: &str, body: usize, node: usize) {
+        let mut known = self.lock();
+        let is_far = known.skewed_clocks.contains(&node);
+        let Some(keyed) = known.keyed_batches.get_mut(key) else { return };
+        keyed.tried_nodes.insert(node);
+        keyed.may_be_duplicated |= keyed.has_key_time && is_far;
         if let Some(body) = keyed.bodies.get_mut(body) {
             body.tries += 1;
         }
     }
 
     /// A try was refused in words that say that nothing was kept.
-    pub(crate) fn refused_keyed(&self, key: &str, body: usize) {
-        if let Some(body) = self.known().keyed.get_mut(key).and_then(|keyed| keyed.bodies.get_mut(body)) {
+    pub(crate) fn record_keyed_refused(&self, key: &str, body: usize) {
+        if let Some(body) = self.lock().keyed_batches.get_mut(key).and_then(|keyed| keyed.bodies.get_mut(body)) {
             body.refused += 1;
         }
     }
 
     /// A node said that it keeps a body, under these ids.
-    pub(crate) fn acknowledged_keyed(&self, key: &str, body: usize, first: Id, node: usize, cuts: u64) {
+    pub(crate) fn record_keyed_acknowledged(&self, key: &str, body: usize, first: Id, node: usize, cuts: u64) {
         let ids: Vec<Id> = {
-            let mut known = self.known();
-            let Known { entries, keyed, reused, .. } = &mut *known;
+            let mut known = self.lock();
+            let LedgerEntries { entries, keyed_batches: keyed, reused_keys: reused, .. } = &mut *known;
             let Some(keyed) = keyed.get_mut(key) else { return };
-            let took_other = |(other, taken): (usize, &KeyedBody)| other != body && taken.by.contains(&node);
-            if keyed.bodies.iter().enumerate().any(took_other) && !keyed.forgetful.contains(&node) {
-                reused.push(Violation::Reused(key.to_owned(), node));
+            let took_other = |(other, taken): (usize, &KeyedBody)| other != body && taken.acknowledged_by.contains(&node);
+            if keyed.bodies.iter().enumerate().any(took_other) && !keyed.nodes_without_key.contains(&node) {
+                reused.push(Violation::KeyReused(key.to_owned(), node));
             }
             let durability = keyed.durability;
             let Some(body) = keyed.bodies.get_mut(body) else { return };
-            body.by.insert(node);
-            let ids: Vec<Id> = (0..body.texts.len() as u32).filter_map(|at| first.step(at)).collect();
+            body.acknowledged_by.insert(node);
+            let ids: Vec<Id> = (0..body.texts.len() as u32).filter_map(|at| first.checked_add(at)).collect();
             for (id, text) in ids.iter().zip(&body.texts) {
-                let entry = || Entry { text: text.clone(), durability, fate: Fate::Unknown, node: None };
+                let entry = || SentRecord { text: text.clone(), durability, fate: SentStatus::Unknown, node: None };
                 entries.entry(*id).or_insert_with(entry);
             }
             ids
         };
-        self.acknowledged(&ids, node, cuts);
+        self.record_acknowledged(&ids, node, cuts);
     }
 
     /// A node lost power, and so what it remembered of keys, but of those whose batches it acknowledged as durable.
-    fn forgets_unsynced_keys(&self, node: usize) {
-        self.forgets_some_keys(node, |keyed| {
-            keyed.durability == Durability::Fast || keyed.bodies.iter().all(|body| !body.by.contains(&node))
+    fn forget_unsynced_keys(&self, node: usize) {
+        self.forget_matching_keys(node, |keyed| {
+            keyed.durability == Durability::Fast || keyed.bodies.iter().all(|body| !body.acknowledged_by.contains(&node))
         });
     }
 
     /// A node may have lost keys: it cannot read what it remembered, or has lost it.
-    pub(crate) fn forgets_keys(&self, node: usize) {
-        self.forgets_some_keys(node, |_| true);
+    pub(crate) fn forget_keys(&self, node: usize) {
+        self.forget_matching_keys(node, |_| true);
     }
 
-    fn forgets_some_keys(&self, node: usize, which: impl Fn(&Keyed) -> bool) {
-        for keyed in self.known().keyed.values_mut().filter(|keyed| keyed.tried.contains(&node)) {
+    fn forget_matching_keys(&self, node: usize, which: impl Fn(&KeyedBatch) -> bool) {
+        for keyed in self.lock().keyed_batches.values_mut().filter(|keyed| keyed.tried_nodes.contains(&node)) {
             let forgets = which(keyed);
-            keyed.is_loose |= forgets && !keyed.is_stated;
+            keyed.may_be_duplicated |= forgets && !keyed.has_key_time;
             // What a key that carries its time was used with is not synced.
-            if forgets || keyed.is_stated {
-                keyed.forgetful.insert(node);
+            if forgets || keyed.has_key_time {
+                keyed.nodes_without_key.insert(node);
             }
         }
     }
 
     /// A node's clock jumped so far that it forgets keys, or does not believe the times in them.
-    pub(crate) fn clock_jumped_far(&self, node: usize) {
-        let mut known = self.known();
-        known.far.insert(node);
-        for keyed in known.keyed.values_mut().filter(|keyed| keyed.tried.contains(&node)) {
-            keyed.is_loose = true;
-            keyed.forgetful.insert(node);
+    pub(crate) fn record_skewed_clock(&self, node: usize) {
+        let mut known = self.lock();
+        known.skewed_clocks.insert(node);
+        for keyed in known.keyed_batches.values_mut().filter(|keyed| keyed.tried_nodes.contains(&node)) {
+            keyed.may_be_duplicated = true;
+            keyed.nodes_without_key.insert(node);
         }
     }
 
     /// Nodes that took two bodies with one key, though they had to remember the first.
-    pub(crate) fn reused(&self) -> Vec<Violation> {
-        std::mem::take(&mut self.known().reused)
+    pub(crate) fn take_reused_keys(&self) -> Vec<Violation> {
+        std::mem::take(&mut self.lock().reused_keys)
     }
 
     /// Records with keys that may be there under ids that are not known, at most.
-    pub(crate) fn unnumbered(&self) -> u64 {
-        let known = self.known();
-        let bodies = known.keyed.values().flat_map(|keyed| keyed.bodies.iter().map(move |body| (keyed, body)));
-        let open = bodies.filter(|(keyed, body)| keyed.is_loose || body.by.is_empty());
+    pub(crate) fn records_without_known_id_max(&self) -> u64 {
+        let known = self.lock();
+        let bodies = known.keyed_batches.values().flat_map(|keyed| keyed.bodies.iter().map(move |body| (keyed, body)));
+        let open = bodies.filter(|(keyed, body)| keyed.may_be_duplicated || body.acknowledged_by.is_empty());
         open.map(|(_, body)| (body.texts.len() * (body.tries - body.refused)) as u64).sum()
     }
 
-    fn change(&self, ids: &[Id], change: impl Fn(Id, &mut Entry)) {
-        let mut known = self.known();
+    fn update(&self, ids: &[Id], change: impl Fn(Id, &mut SentRecord)) {
+        let mut known = self.lock();
         for id in ids {
             if let Some(entry) = known.entries.get_mut(id) {
                 change(*id, entry);
@@ -326,98 +326,98 @@ impl Ledger {
 
     /// A node lost what was not durable, and not for the first time if `cuts` says so: its `fast` records need no longer be
     /// found, but those that stores keep.
-    pub(crate) fn power_was_cut(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
-        self.known().cuts.insert(node, cuts);
-        self.forgets_unsynced_keys(node);
+    pub(crate) fn record_power_cut(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
+        self.lock().data_losses.insert(node, cuts);
+        self.forget_unsynced_keys(node);
         self.excuse(node, kept, |durability| durability == Durability::Fast);
     }
 
     /// A node's disk is gone, which counts as a cut: what it alone had need no longer be found.
-    pub(crate) fn was_destroyed(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
-        self.known().cuts.insert(node, cuts);
-        self.known().destroyed.insert(node, cuts);
-        self.forgets_keys(node);
+    pub(crate) fn record_disk_loss(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
+        self.lock().data_losses.insert(node, cuts);
+        self.lock().destroyed_disks.insert(node, cuts);
+        self.forget_keys(node);
         self.excuse(node, kept, |durability| durability != Durability::Bulk);
-        self.damage_is_gone(node);
+        self.remove_damage(node);
     }
 
     /// A file with these records on a machine is damaged, and stores do not keep them.
-    pub(crate) fn was_spoilt(&self, machine: usize, ids: impl Iterator<Item = Id>) {
-        let mut known = self.known();
-        let Known { entries, spoilt, .. } = &mut *known;
+    pub(crate) fn record_damage(&self, machine: usize, ids: impl Iterator<Item = Id>) {
+        let mut known = self.lock();
+        let LedgerEntries { entries, damaged: spoilt, .. } = &mut *known;
         for id in ids {
             spoilt.entry(machine).or_default().insert(id);
-            if let Some(entry) = entries.get_mut(&id).filter(|entry| entry.fate == Fate::Acknowledged) {
-                entry.fate = Fate::Spoilt;
+            if let Some(entry) = entries.get_mut(&id).filter(|entry| entry.fate == SentStatus::Acknowledged) {
+                entry.fate = SentStatus::MayBeLost;
             }
         }
     }
 
     /// A machine is gone with the damaged files that it told of.
-    pub(crate) fn damage_is_gone(&self, machine: usize) {
-        let mut known = self.known();
-        let Known { entries, spoilt, .. } = &mut *known;
+    pub(crate) fn remove_damage(&self, machine: usize) {
+        let mut known = self.lock();
+        let LedgerEntries { entries, damaged: spoilt, .. } = &mut *known;
         for id in spoilt.remove(&machine).unwrap_or_default() {
-            if let Some(entry) = entries.get_mut(&id).filter(|entry| entry.fate == Fate::Spoilt) {
-                entry.fate = Fate::Unknown;
+            if let Some(entry) = entries.get_mut(&id).filter(|entry| entry.fate == SentStatus::MayBeLost) {
+                entry.fate = SentStatus::Unknown;
             }
         }
     }
 
     /// Records are in files that nodes have set aside, and tell of: answers need not have them.
-    pub(crate) fn was_set_aside(&self, ids: &BTreeSet<Id>) {
-        let mut known = self.known();
+    pub(crate) fn record_quarantined(&self, ids: &BTreeSet<Id>) {
+        let mut known = self.lock();
         let aside = known.entries.iter_mut().filter(|(id, _)| ids.contains(id)).map(|(_, entry)| entry);
-        aside.filter(|entry| entry.fate != Fate::Spoilt).for_each(|entry| entry.fate = Fate::Unknown);
+        aside.filter(|entry| entry.fate != SentStatus::MayBeLost).for_each(|entry| entry.fate = SentStatus::Unknown);
     }
 
     fn excuse(&self, node: usize, kept: &BTreeSet<Id>, which: impl Fn(Durability) -> bool) {
-        for (id, entry) in &mut self.known().entries {
-            let is_acknowledged = entry.fate.is_promised() && entry.node == Some(node);
+        for (id, entry) in &mut self.lock().entries {
+            let is_acknowledged = entry.fate.is_required() && entry.node == Some(node);
             if is_acknowledged && which(entry.durability) && !kept.contains(id) {
-                entry.fate = Fate::Unknown;
+                entry.fate = SentStatus::Unknown;
             }
         }
     }
 
     /// The ids that must be found from now on.
-    pub(crate) fn due(&self) -> BTreeSet<Id> {
-        let known = self.known();
-        let due = known.entries.iter().filter(|(_, entry)| entry.fate == Fate::Acknowledged);
+    pub(crate) fn required(&self) -> BTreeSet<Id> {
+        let known = self.lock();
+        let due = known.entries.iter().filter(|(_, entry)| entry.fate == SentStatus::Acknowledged);
         due.map(|(id, _)| *id).collect()
     }
 
     /// What must be in a complete answer: also what damage can have cost. Without what these nodes acknowledged.
-    pub(crate) fn due_but_of(&self, nodes: &BTreeSet<usize>) -> BTreeSet<Id> {
-        let known = self.known();
-        let of_others = |entry: &Entry| entry.node.is_none_or(|node| !nodes.contains(&node));
-        let due = known.entries.iter().filter(|(_, entry)| entry.fate.is_promised() && of_others(entry));
+    pub(crate) fn required_except_from(&self, nodes: &BTreeSet<usize>) -> BTreeSet<Id> {
+        let known = self.lock();
+        let of_others = |entry: &SentRecord| entry.node.is_none_or(|node| !nodes.contains(&node));
+        let due = known.entries.iter().filter(|(_, entry)| entry.fate.is_required() && of_others(entry));
         due.map(|(id, _)| *id).collect()
     }
 
     /// Those of some ids that no damage can have cost.
-    pub(crate) fn unspoilt(&self, mut ids: BTreeSet<Id>) -> BTreeSet<Id> {
-        let known = self.known();
-        ids.retain(|id| known.entries.get(id).is_some_and(|entry| entry.fate == Fate::Acknowledged));
+    pub(crate) fn without_damaged(&self, mut ids: BTreeSet<Id>) -> BTreeSet<Id> {
+        let known = self.lock();
+        ids.retain(|id| known.entries.get(id).is_some_and(|entry| entry.fate == SentStatus::Acknowledged));
         ids
     }
 
     /// Those of some ids that must still be found: what was excused meanwhile need not be.
-    pub(crate) fn still<'a>(&self, ids: impl Iterator<Item = &'a Id>) -> BTreeSet<Id> {
-        let known = self.known();
-        let is_due = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_promised());
+    pub(crate) fn still_required<'a>(&self, ids: impl Iterator<Item = &'a Id>) -> BTreeSet<Id> {
+        let known = self.lock();
+        let is_due = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_required());
         ids.filter(is_due).copied().collect()
     }
 
     /// The ids that may be found.
-    pub(crate) fn possible(&self) -> BTreeSet<Id> {
-        let known = self.known();
-        known.entries.iter().filter(|(_, entry)| entry.fate != Fate::Refused).map(|(id, _)| *id).collect()
+    pub(crate) fn allowed(&self) -> BTreeSet<Id> {
+        let known = self.lock();
+        known.entries.iter().filter(|(_, entry)| entry.fate != SentStatus::Refused).map(|(id, _)| *id).collect()
     }
 
     /// Holds what was found, sorted by id, against what is known. `due` was taken before the question was asked.
     pub(crate) fn check(&self, due: &BTreeSet<Id>, found: &[(Id, Arc<str>)]) -> Vec<Violation> {
-        let known = self.known();
+        let known = self.lock();
         let mut violations = Vec::new();
         let is_found = |id: &Id| found.binary_search_by_key(id, |(id, _)| *id).is_ok();
         let mut last = None;
@@ -425,43 +425,43 @@ impl Ledger {
         for (id, text) in found {
             if id.producer().is_keyed() {
                 if last.replace(*id) == Some(*id) {
-                    violations.push(Violation::Doubled(*id));
+                    violations.push(Violation::Duplicated(*id));
                     continue;
                 }
                 violations.extend(known.check_keyed(*id, text, &mut keyed));
                 continue;
             }
             // All texts differ, so one that is there twice was kept under two ids.
-            if last.replace(*id) == Some(*id) || known.again.get(id).is_some_and(is_found) {
-                violations.push(Violation::Doubled(*id));
+            if last.replace(*id) == Some(*id) || known.resent.get(id).is_some_and(is_found) {
+                violations.push(Violation::Duplicated(*id));
             }
             match known.entries.get(id) {
-                Some(entry) if *entry.text != **text => violations.push(Violation::Foreign(*id)),
-                None => violations.push(Violation::Foreign(*id)),
-                Some(entry) if entry.fate == Fate::Refused => violations.push(Violation::Risen(*id)),
+                Some(entry) if *entry.text != **text => violations.push(Violation::NeverSent(*id)),
+                None => violations.push(Violation::NeverSent(*id)),
+                Some(entry) if entry.fate == SentStatus::Refused => violations.push(Violation::RefusedButFound(*id)),
                 Some(_) => {}
             }
         }
         // What was excused meanwhile need not be there.
-        let still = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_promised());
+        let still = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_required());
         let missing = due.iter().filter(|id| !is_found(id));
         violations.extend(missing.filter(still).map(|id| Violation::Lost(*id)));
         violations
     }
 }
 
-impl Known {
+impl LedgerEntries {
     /// What is wrong with a record of a batch with a key. `seen` has those of the same answer that came before it.
     fn check_keyed<'a>(&self, id: Id, text: &'a str, seen: &mut BTreeSet<&'a str>) -> Option<Violation> {
-        let Some(Place { key, body, at }) = self.keyed_texts.get(text) else { return Some(Violation::Foreign(id)) };
-        let keyed = self.keyed.get(key)?;
+        let Some(KeyedPosition { key, body, at }) = self.keyed_texts.get(text) else { return Some(Violation::NeverSent(id)) };
+        let keyed = self.keyed_batches.get(key)?;
         if id.sequence() as usize != *at {
-            return Some(Violation::Foreign(id));
+            return Some(Violation::NeverSent(id));
         }
         if keyed.bodies.get(*body).is_some_and(|body| body.tries == body.refused) {
-            return Some(Violation::Risen(id));
+            return Some(Violation::RefusedButFound(id));
         }
-        (!seen.insert(text) && !keyed.is_loose).then_some(Violation::Doubled(id))
+        (!seen.insert(text) && !keyed.may_be_duplicated).then_some(Violation::Duplicated(id))
     }
 }
 
@@ -476,105 +476,105 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
-        let ledger = Ledger::default();
+    fn violations_are_reported() {
+        let ledger = RecordLedger::default();
         for number in 0..6 {
-            ledger.send(id(number), format!("text {number}"), Durability::Fast);
+            ledger.record_sent(id(number), format!("text {number}"), Durability::Fast);
         }
-        ledger.tried(&[id(0), id(1), id(2), id(3)]);
-        ledger.acknowledged(&[id(0), id(1)], 7, 0);
-        ledger.refused(&[id(3)]);
+        ledger.record_try(&[id(0), id(1), id(2), id(3)]);
+        ledger.record_acknowledged(&[id(0), id(1)], 7, 0);
+        ledger.record_refused(&[id(3)]);
         let found = |numbers: &[u32]| -> Vec<(Id, Arc<str>)> {
             numbers.iter().map(|number| (id(*number), format!("text {number}").into())).collect()
         };
         let check = |numbers: &[u32], want: &[Violation]| {
-            assert_eq!(ledger.check(&ledger.due(), &found(numbers)), want);
+            assert_eq!(ledger.check(&ledger.required(), &found(numbers)), want);
         };
         check(&[0, 1], &[]);
         check(&[0, 1, 2], &[]);
         check(&[0, 2], &[Violation::Lost(id(1))]);
-        check(&[0, 1, 2, 2], &[Violation::Doubled(id(2))]);
-        check(&[0, 1, 3], &[Violation::Risen(id(3))]);
-        check(&[0, 1, 5], &[Violation::Risen(id(5))]);
-        check(&[0, 1, 9], &[Violation::Foreign(id(9))]);
-        assert_eq!(ledger.check(&BTreeSet::new(), &[(id(0), "other".into())]), [Violation::Foreign(id(0))]);
-        ledger.send(id(8), "text 0".to_owned(), Durability::Fast);
-        ledger.tried(&[id(8)]);
+        check(&[0, 1, 2, 2], &[Violation::Duplicated(id(2))]);
+        check(&[0, 1, 3], &[Violation::RefusedButFound(id(3))]);
+        check(&[0, 1, 5], &[Violation::RefusedButFound(id(5))]);
+        check(&[0, 1, 9], &[Violation::NeverSent(id(9))]);
+        assert_eq!(ledger.check(&BTreeSet::new(), &[(id(0), "other".into())]), [Violation::NeverSent(id(0))]);
+        ledger.record_sent(id(8), "text 0".to_owned(), Durability::Fast);
+        ledger.record_try(&[id(8)]);
         let twice = [(id(0), "text 0".into()), (id(8), "text 0".into())];
         assert_eq!(ledger.check(&BTreeSet::new(), &twice[..1]), []);
-        assert_eq!(ledger.check(&BTreeSet::new(), &twice), [Violation::Doubled(id(8))]);
-        ledger.power_was_cut(7, 1, &BTreeSet::from([id(0)]));
+        assert_eq!(ledger.check(&BTreeSet::new(), &twice), [Violation::Duplicated(id(8))]);
+        ledger.record_power_cut(7, 1, &BTreeSet::from([id(0)]));
         check(&[0], &[]);
         check(&[1], &[Violation::Lost(id(0))]);
         // What was said before the cut and heard after it binds nobody.
-        ledger.acknowledged(&[id(2)], 7, 0);
+        ledger.record_acknowledged(&[id(2)], 7, 0);
         check(&[0], &[]);
-        ledger.acknowledged(&[id(2)], 7, 1);
+        ledger.record_acknowledged(&[id(2)], 7, 1);
         check(&[0], &[Violation::Lost(id(2))]);
-        ledger.was_destroyed(7, 2, &BTreeSet::from([id(0)]));
+        ledger.record_disk_loss(7, 2, &BTreeSet::from([id(0)]));
         check(&[0], &[]);
-        ledger.was_set_aside(&BTreeSet::from([id(0)]));
+        ledger.record_quarantined(&BTreeSet::from([id(0)]));
         check(&[], &[]);
     }
 
     #[test]
-    fn what_damage_can_have_cost_is_missed_in_complete_answers_only() {
-        let ledger = Ledger::default();
+    fn damaged_records_are_required_in_complete_answers_only() {
+        let ledger = RecordLedger::default();
         for number in 0..2 {
-            ledger.send(id(number), format!("text {number}"), Durability::Durable);
-            ledger.tried(&[id(number)]);
+            ledger.record_sent(id(number), format!("text {number}"), Durability::Durable);
+            ledger.record_try(&[id(number)]);
         }
-        ledger.acknowledged(&[id(0), id(1)], 7, 0);
-        ledger.was_spoilt(7, [id(0)].into_iter());
-        let complete = ledger.due_but_of(&BTreeSet::new());
+        ledger.record_acknowledged(&[id(0), id(1)], 7, 0);
+        ledger.record_damage(7, [id(0)].into_iter());
+        let complete = ledger.required_except_from(&BTreeSet::new());
         assert_eq!(ledger.check(&complete, &[(id(1), "text 1".into())]), [Violation::Lost(id(0))]);
-        assert_eq!(ledger.check(&ledger.unspoilt(complete.clone()), &[]), [Violation::Lost(id(1))]);
-        assert_eq!(ledger.due(), BTreeSet::from([id(1)]));
-        ledger.was_set_aside(&BTreeSet::from([id(0)]));
-        assert_eq!(ledger.still(complete.iter()), complete, "it is told of for as long as the file is there");
-        ledger.damage_is_gone(7);
-        assert_eq!(ledger.still(complete.iter()), BTreeSet::from([id(1)]));
+        assert_eq!(ledger.check(&ledger.without_damaged(complete.clone()), &[]), [Violation::Lost(id(1))]);
+        assert_eq!(ledger.required(), BTreeSet::from([id(1)]));
+        ledger.record_quarantined(&BTreeSet::from([id(0)]));
+        assert_eq!(ledger.still_required(complete.iter()), complete, "it is told of for as long as the file is there");
+        ledger.remove_damage(7);
+        assert_eq!(ledger.still_required(complete.iter()), BTreeSet::from([id(1)]));
     }
 
     #[test]
-    fn a_keyed_batch_is_there_once_unless_its_key_may_be_forgotten() {
-        let ledger = Ledger::default();
+    fn a_keyed_batch_is_found_once_unless_its_key_may_be_forgotten() {
+        let ledger = RecordLedger::default();
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let bodies = vec![texts(&["one", "two"]), texts(&["other"])];
-        ledger.begin_keyed("a", bodies, Durability::Durable, false);
-        ledger.tried_keyed("a", 0, 3);
-        assert_eq!(ledger.unnumbered(), 2);
-        let at = |ms, sequence| Id::new(Millis(ms), Producer::keyed(&[ms as u8]), sequence);
+        ledger.record_keyed_batch("a", bodies, Durability::Durable, false);
+        ledger.record_keyed_try("a", 0, 3);
+        assert_eq!(ledger.records_without_known_id_max(), 2);
+        let at = |ms, sequence| Id::new(Millis(ms), Producer::from_key(&[ms as u8]), sequence);
         let check = |found: &[(Id, &str)], want: &[Violation]| {
             let found: Vec<(Id, Arc<str>)> = found.iter().map(|(id, text)| (*id, (*text).into())).collect();
-            assert_eq!(ledger.check(&ledger.due(), &found), want);
+            assert_eq!(ledger.check(&ledger.required(), &found), want);
         };
         check(&[], &[]);
         check(&[(at(7, 0), "one"), (at(7, 1), "two")], &[]);
-        check(&[(at(7, 0), "two")], &[Violation::Foreign(at(7, 0))]);
-        check(&[(at(7, 2), "three")], &[Violation::Foreign(at(7, 2))]);
-        ledger.acknowledged_keyed("a", 0, at(7, 0), 3, 0);
-        assert_eq!(ledger.unnumbered(), 0);
+        check(&[(at(7, 0), "two")], &[Violation::NeverSent(at(7, 0))]);
+        check(&[(at(7, 2), "three")], &[Violation::NeverSent(at(7, 2))]);
+        ledger.record_keyed_acknowledged("a", 0, at(7, 0), 3, 0);
+        assert_eq!(ledger.records_without_known_id_max(), 0);
         check(&[(at(7, 0), "one")], &[Violation::Lost(at(7, 1))]);
         let twice = [(at(7, 0), "one"), (at(7, 1), "two"), (at(9, 0), "one")];
-        check(&twice, &[Violation::Doubled(at(9, 0))]);
+        check(&twice, &[Violation::Duplicated(at(9, 0))]);
         // The other body was refused.
         let beside = [(at(7, 0), "one"), (at(7, 1), "two"), (at(8, 0), "other")];
-        check(&beside, &[Violation::Risen(at(8, 0))]);
-        ledger.tried_keyed("a", 1, 3);
+        check(&beside, &[Violation::RefusedButFound(at(8, 0))]);
+        ledger.record_keyed_try("a", 1, 3);
         check(&beside, &[]);
-        ledger.refused_keyed("a", 1);
-        check(&beside, &[Violation::Risen(at(8, 0))]);
-        ledger.forgets_keys(2);
+        ledger.record_keyed_refused("a", 1);
+        check(&beside, &[Violation::RefusedButFound(at(8, 0))]);
+        ledger.forget_keys(2);
         // What was acknowledged as durable is remembered.
-        ledger.power_was_cut(3, 1, &BTreeSet::new());
-        check(&twice, &[Violation::Doubled(at(9, 0))]);
-        ledger.tried_keyed("a", 1, 3);
-        ledger.acknowledged_keyed("a", 1, at(8, 0), 3, 1);
-        assert_eq!(ledger.reused(), [Violation::Reused("a".to_owned(), 3)]);
-        ledger.forgets_keys(3);
-        ledger.acknowledged_keyed("a", 1, at(8, 0), 3, 1);
-        assert_eq!(ledger.reused(), []);
+        ledger.record_power_cut(3, 1, &BTreeSet::new());
+        check(&twice, &[Violation::Duplicated(at(9, 0))]);
+        ledger.record_keyed_try("a", 1, 3);
+        ledger.record_keyed_acknowledged("a", 1, at(8, 0), 3, 1);
+        assert_eq!(ledger.take_reused_keys(), [Violation::KeyReused("a".to_owned(), 3)]);
+        ledger.forget_keys(3);
+        ledger.record_keyed_acknowledged("a", 1, at(8, 0), 3, 1);
+        assert_eq!(ledger.take_reused_keys(), []);
         let all = [twice[0], twice[1], beside[2], twice[2]];
         check(&all, &[]);
         check(&all[2..], &[Violation::Lost(at(7, 0)), Violation::Lost(at(7, 1))]);

@@ -12,45 +12,45 @@
 //!
 //! The same seed gives the same run, event for event, so a seed that fails is a test ([`KEPT`]).
 
-mod answer;
+mod checked_answer;
 mod append;
 #[cfg(test)]
 mod balance;
 #[cfg(test)]
-mod bench;
-mod chance;
+mod test_bed;
+mod rng;
 mod check;
 mod claims;
 mod client;
-mod edition;
-mod faults;
-mod fleet;
-mod follow;
+mod program_version;
+mod fault_injector;
+mod sim_cluster;
+mod tail;
 #[cfg(test)]
-mod goodbye;
+mod leave;
 mod ledger;
 mod machine;
-mod plant;
-mod question;
+mod injected_bug;
+mod pending_query;
 mod records;
 #[cfg(test)]
 mod repair;
-mod rot;
+mod file_damage;
 mod run;
 mod scenario;
 mod settings;
 mod trace;
 #[cfg(test)]
-mod twin;
+mod duplicate_id;
 #[cfg(test)]
 mod upgrade;
 
 pub use ledger::Violation;
-pub use plant::Mutation;
-pub use run::{Outcome, run};
+pub use injected_bug::Mutation;
+pub use run::{RunOutcome, run};
 pub use scenario::Scenario;
-pub use trace::show;
+pub use trace::log_to_stderr;
 
 /// Seeds that failed once. They are run by `make test` for ever.
-pub const KEPT: &[u64] =
+pub const REGRESSION_SEEDS: &[u64] =
     &[154, 732, 1025, 1106, 1331, 1436, 1841, 3571, 4503, 20850, 20910, 22620, 22860, 23593, 24000, 24483];

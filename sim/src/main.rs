@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bucksaw_sim::{Mutation, Outcome, Scenario, Violation, run};
+use bucksaw_sim::{Mutation, RunOutcome, Scenario, Violation, run};
 use clap::Parser;
 use mimalloc::MiMalloc;
 
@@ -15,7 +15,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Of one seed so many violations are shown.
-const SHOWN: usize = 10;
+const VIOLATIONS_SHOWN_MAX: usize = 10;
 
 /// Whole clusters under virtual time, with faults.
 #[derive(Parser)]
@@ -40,37 +40,37 @@ struct Args {
     only: Option<String>,
     /// Plants something that is wrong, by its name; `all` for one after the other, each until it is found.
     #[arg(long)]
-    plant: Option<String>,
+    inject: Option<String>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(filter) = &args.trace
-        && let Err(error) = bucksaw_sim::show(filter)
+        && let Err(error) = bucksaw_sim::log_to_stderr(filter)
     {
         println!("{error}");
         return ExitCode::FAILURE;
     }
-    match args.plant.as_deref() {
-        Some("all") => plant_all(&args),
+    match args.inject.as_deref() {
+        Some("all") => run_all_bugs(&args),
         Some(name) => match Mutation::ALL.iter().find(|mutation| mutation.name() == name) {
-            Some(mutation) => seeds(&args, Some(*mutation)),
+            Some(mutation) => run_seeds(&args, Some(*mutation)),
             None => {
                 let names: Vec<&str> = Mutation::ALL.iter().map(|mutation| mutation.name()).collect();
                 println!("there is no {name}: {}", names.join(", "));
                 ExitCode::FAILURE
             }
         },
-        None => seeds(&args, None),
+        None => run_seeds(&args, None),
     }
 }
 
-fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
+fn run_seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
     let (started, mut time, mut failed) = (Instant::now(), Duration::ZERO, Vec::new());
-    let mut sums = Sums::default();
+    let mut sums = SeedTotals::default();
     for seed in args.from..args.from + args.seeds {
-        let scenario = if args.calm { Scenario::calm() } else { Scenario::drawn(seed) };
-        let scenario = match args.only.as_deref().map(|name| scenario.clone().only(name)) {
+        let scenario = if args.calm { Scenario::healthy() } else { Scenario::random(seed) };
+        let scenario = match args.only.as_deref().map(|name| scenario.clone().with_single_fault(name)) {
             None => scenario,
             Some(Ok(only)) => only,
             Some(Err(error)) => {
@@ -83,9 +83,9 @@ fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
         time += outcome.time;
         sums.add(&outcome);
         if args.verbose {
-            tell(seed, &scenario, &outcome, begun.elapsed());
+            print_outcome(seed, &scenario, &outcome, begun.elapsed());
         }
-        for violation in outcome.violations.iter().take(SHOWN) {
+        for violation in outcome.violations.iter().take(VIOLATIONS_SHOWN_MAX) {
             println!("seed {seed}: {violation}");
         }
         if !outcome.violations.is_empty() {
@@ -104,7 +104,7 @@ fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
         took,
         time.as_secs_f64() / took.as_secs_f64().max(1e-9),
     );
-    let Sums { acknowledged, lost, doubled, power_cuts, damaged_files, answers, complete } = sums;
+    let SeedTotals { acknowledged, lost, doubled, power_cuts, damaged_files, answers, complete } = sums;
     println!(
         "{acknowledged} records acknowledged, {lost} lost, {doubled} doubled; {power_cuts} power cuts, {damaged_files} damaged \
          files of queues and lists; {answers} answers, {complete} complete",
@@ -114,7 +114,7 @@ fn seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
 
 /// What came of all seeds.
 #[derive(Default)]
-struct Sums {
+struct SeedTotals {
     acknowledged: usize,
     lost: usize,
     doubled: usize,
@@ -124,12 +124,12 @@ struct Sums {
     complete: usize,
 }
 
-impl Sums {
-    fn add(&mut self, outcome: &Outcome) {
+impl SeedTotals {
+    fn add(&mut self, outcome: &RunOutcome) {
         let of = |which: fn(&Violation) -> bool| outcome.violations.iter().filter(|violation| which(violation)).count();
         self.acknowledged += outcome.acknowledged;
         self.lost += of(|violation| matches!(violation, Violation::Lost(_) | Violation::Miscounted { .. }));
-        self.doubled += of(|violation| matches!(violation, Violation::Doubled(_)));
+        self.doubled += of(|violation| matches!(violation, Violation::Duplicated(_)));
         self.power_cuts += outcome.power_cuts;
         self.damaged_files += outcome.damaged_files;
         self.answers += outcome.answers;
@@ -137,7 +137,7 @@ impl Sums {
     }
 }
 
-fn tell(seed: u64, scenario: &Scenario, outcome: &Outcome, took: Duration) {
+fn print_outcome(seed: u64, scenario: &Scenario, outcome: &RunOutcome, took: Duration) {
     println!(
         "seed {seed}: {} nodes, {} copies, {:.0?} in {took:.0?}, {} of {} records acknowledged, {} answers, {} complete, {:016x}",
         scenario.roles.len(),
@@ -151,13 +151,13 @@ fn tell(seed: u64, scenario: &Scenario, outcome: &Outcome, took: Duration) {
     );
 }
 
-fn plant_all(args: &Args) -> ExitCode {
+fn run_all_bugs(args: &Args) -> ExitCode {
     let mut all = true;
     for mutation in Mutation::ALL {
         let mut seeds = args.from..args.from + args.seeds;
         let begun = Instant::now();
         let found = seeds.find_map(|seed| {
-            let outcome = run(seed, &Scenario::drawn(seed), Some(*mutation));
+            let outcome = run(seed, &Scenario::random(seed), Some(*mutation));
             outcome.violations.first().map(|violation| (seed, violation.clone()))
         });
         all &= found.is_some();

@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_doors::{File, Fs as _, sim};
-use bucksaw_ingest::View;
+use bucksaw_ingest::SegmentView;
 use bucksaw_node::Node;
 use bucksaw_record::Id;
-use bucksaw_segment::queue::{HEADER_LEN, read_header, survey};
-use bucksaw_segment::shelf::Reader;
+use bucksaw_segment::queue::{HEADER_LEN, read_header, scan_segment};
+use bucksaw_segment::stored::Reader;
 use bucksaw_segment::{Block, Chunk};
 
 /// Records of one block or file.
-pub(crate) type Records = Vec<(Id, Arc<str>)>;
+pub(crate) type RecordTexts = Vec<(Id, Arc<str>)>;
 
 /// What was read, and whether that is all: damage and failing disks are told of.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    parts: Vec<Arc<Records>>,
+pub(crate) struct RecordsRead {
+    parts: Vec<Arc<RecordTexts>>,
     pub(crate) is_partial: bool,
 }
 
-impl Found {
-    fn add(&mut self, read: Option<Arc<Records>>) {
+impl RecordsRead {
+    fn add(&mut self, read: Option<Arc<RecordTexts>>) {
         self.is_partial |= read.is_none();
         self.parts.extend(read);
     }
@@ -37,24 +37,24 @@ impl Found {
 
 /// Remembers what was read of one machine, for files never change but by faults.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cache(Arc<Mutex<Read>>);
+pub(crate) struct RecordCache(Arc<Mutex<CachedRecords>>);
 
 #[derive(Debug, Default)]
-struct Read {
-    blocks: BTreeMap<(Id, usize), Arc<Records>>,
-    queued: BTreeMap<Id, (u64, Arc<Records>)>,
+struct CachedRecords {
+    blocks: BTreeMap<(Id, usize), Arc<RecordTexts>>,
+    queued: BTreeMap<Id, (u64, Arc<RecordTexts>)>,
 }
 
-impl Cache {
+impl RecordCache {
     /// Something on the disk was changed from outside.
     pub(crate) fn clear(&self) {
-        *self.read() = Read::default();
+        *self.lock() = CachedRecords::default();
     }
 
     /// All on the shelf of a node.
-    pub(crate) fn stored(&self, node: &Node) -> Found {
-        let mut found = Found { is_partial: !node.shelf.set_aside().is_empty(), ..Found::default() };
-        for segment in node.shelf.segments().iter() {
+    pub(crate) fn stored(&self, node: &Node) -> RecordsRead {
+        let mut found = RecordsRead { is_partial: !node.store.quarantined_files().is_empty(), ..RecordsRead::default() };
+        for segment in node.store.segments().iter() {
             for block in 0..segment.footer().blocks.len() {
                 found.add(self.block(segment.id(), block, || segment.block(block).ok()));
             }
@@ -63,19 +63,19 @@ impl Cache {
     }
 
     /// All on the shelf of a node, also while its disk cannot be read.
-    pub(crate) fn held(&self, node: &Node, disk: &sim::Fs) -> Found {
+    pub(crate) fn held(&self, node: &Node, disk: &sim::Fs) -> RecordsRead {
         let found = self.stored(node);
         if found.is_partial { self.stored_on_disk(disk) } else { found }
     }
 
     /// All on the shelf of a machine that is down.
-    pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> Found {
-        let mut found = Found::default();
+    pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> RecordsRead {
+        let mut found = RecordsRead::default();
         let shelf = Path::new(crate::machine::DIR).join("shelf");
         let is_segment =
             |path: &Path| path.parent() == Some(&shelf) && path.extension().is_some_and(|end| end == "seg");
         for path in disk.paths().iter().filter(|path| is_segment(path)) {
-            let Some(reader) = look_into(disk, path).and_then(|file| Reader::open(file, path).ok()) else {
+            let Some(reader) = open_snapshot(disk, path).and_then(|file| Reader::open(file, path).ok()) else {
                 found.is_partial = true;
                 continue;
             };
@@ -86,26 +86,26 @@ impl Cache {
         found
     }
 
-    fn block(&self, id: Id, block: usize, read: impl Fn() -> Option<Block>) -> Option<Arc<Records>> {
-        let known = self.read().blocks.get(&(id, block)).cloned();
+    fn block(&self, id: Id, block: usize, read: impl Fn() -> Option<Block>) -> Option<Arc<RecordTexts>> {
+        let known = self.lock().blocks.get(&(id, block)).cloned();
         known.or_else(|| {
-            let mut records = Records::new();
-            read()?.chunks().for_each(|chunk| note(&chunk, &mut records));
+            let mut records = RecordTexts::new();
+            read()?.chunks().for_each(|chunk| collect_records(&chunk, &mut records));
             let records = Arc::new(records);
-            self.read().blocks.insert((id, block), Arc::clone(&records));
+            self.lock().blocks.insert((id, block), Arc::clone(&records));
             Some(records)
         })
     }
 
     /// All that can be read in the queue of a node, also what it has let go of and still shows.
-    pub(crate) fn queued(&self, node: &Node) -> Found {
-        let mut found = Found { is_partial: !node.queue.damaged().is_empty(), ..Found::default() };
-        for segment in node.queue.readable() {
+    pub(crate) fn queued(&self, node: &Node) -> RecordsRead {
+        let mut found = RecordsRead { is_partial: !node.queue.damaged_file_names().is_empty(), ..RecordsRead::default() };
+        for segment in node.queue.readable_segments() {
             let view = segment.view();
-            let known = self.read().queued.get(&view.id).filter(|(end, _)| *end == view.end).cloned();
+            let known = self.lock().queued.get(&view.id).filter(|(end, _)| *end == view.end).cloned();
             let records = known.map(|(_, records)| records).or_else(|| {
-                let records = Arc::new(of_view(&view)?);
-                self.read().queued.insert(view.id, (view.end, Arc::clone(&records)));
+                let records = Arc::new(view_records(&view)?);
+                self.lock().queued.insert(view.id, (view.end, Arc::clone(&records)));
                 Some(records)
             });
             found.add(records);
@@ -113,16 +113,16 @@ impl Cache {
         found
     }
 
-    fn read(&self) -> MutexGuard<'_, Read> {
+    fn lock(&self) -> MutexGuard<'_, CachedRecords> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The bytes of a file, looked at from outside: neither a limit of handles nor a disk that fails for a while is in the way.
 #[derive(Debug)]
-struct Bytes(Vec<u8>);
+struct SnapshotFile(Vec<u8>);
 
-impl File for Bytes {
+impl File for SnapshotFile {
     fn append(&self, _: &[&[u8]]) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
@@ -145,58 +145,58 @@ impl File for Bytes {
     }
 }
 
-fn look_into(disk: &sim::Fs, path: &Path) -> Option<Arc<dyn File>> {
-    Some(Arc::new(Bytes(disk.live_bytes(path)?)))
+fn open_snapshot(disk: &sim::Fs, path: &Path) -> Option<Arc<dyn File>> {
+    Some(Arc::new(SnapshotFile(disk.live_bytes(path)?)))
 }
 
 /// What lies in files of a queue that were set aside, and that the node tells of.
-pub(crate) fn told_aside(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
+pub(crate) fn reported_damaged_ids(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
     let queue = Path::new(crate::machine::DIR).join("queue");
-    node.queue.damaged().into_iter().flat_map(|name| ids_of_file(disk, queue.join(name)).unwrap_or_default()).collect()
+    node.queue.damaged_file_names().into_iter().flat_map(|name| queue_file_ids(disk, queue.join(name)).unwrap_or_default()).collect()
 }
 
 /// The records in a segment on a disk that can be read.
-pub(crate) fn of_segment(disk: &sim::Fs, path: &Path) -> BTreeSet<Id> {
+pub(crate) fn segment_ids(disk: &sim::Fs, path: &Path) -> BTreeSet<Id> {
     let Some(reader) = disk.open(path).ok().and_then(|file| Reader::open(file, path).ok()) else {
         return BTreeSet::new();
     };
-    let mut records = Records::new();
+    let mut records = RecordTexts::new();
     for block in (0..reader.footer().blocks.len()).filter_map(|block| reader.block(block).ok()) {
-        block.chunks().for_each(|chunk| note(&chunk, &mut records));
+        block.chunks().for_each(|chunk| collect_records(&chunk, &mut records));
     }
     records.into_iter().map(|(id, _)| id).collect()
 }
 
 /// What lies in the queue on a disk, and stores have not said that they keep.
-pub(crate) fn waiting_on_disk(disk: &sim::Fs) -> BTreeSet<Id> {
+pub(crate) fn pending_ids_on_disk(disk: &sim::Fs) -> BTreeSet<Id> {
     let queue = Path::new(crate::machine::DIR).join("queue");
     let waits = |path: &PathBuf| {
         path.starts_with(&queue) && path.extension().is_some_and(|end| end == "active" || end == "pending")
     };
-    disk.paths().into_iter().filter(waits).flat_map(|path| ids_of_file(disk, path).unwrap_or_default()).collect()
+    disk.paths().into_iter().filter(waits).flat_map(|path| queue_file_ids(disk, path).unwrap_or_default()).collect()
 }
 
 /// The ids in a file of a queue; `None` when it cannot be read.
-pub(crate) fn ids_of_file(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
-    let file = look_into(disk, &path)?;
+pub(crate) fn queue_file_ids(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
+    let file = open_snapshot(disk, &path)?;
     let id = read_header(&*file, &path).ok()?;
-    let found = survey(&file, &path, id).ok()?;
-    Some(of_view(&View::of_survey(id, file, path, found))?.into_iter().map(|(id, _)| id).collect())
+    let found = scan_segment(&file, &path, id).ok()?;
+    Some(view_records(&SegmentView::from_scan(id, file, path, found))?.into_iter().map(|(id, _)| id).collect())
 }
 
 /// `None` when it cannot be read.
-fn of_view(view: &View) -> Option<Records> {
-    let mut all = Records::new();
-    let (places, _) = view.places().ok()?;
+fn view_records(view: &SegmentView) -> Option<RecordTexts> {
+    let mut all = RecordTexts::new();
+    let (places, _) = view.frame_positions().ok()?;
     let mut frames = view.frames(HEADER_LEN as u64);
     for place in places {
-        frames.seek(place.at);
-        note(&frames.next_chunk().ok()??, &mut all);
+        frames.seek(place.offset);
+        collect_records(&frames.next_chunk().ok()??, &mut all);
     }
     Some(all)
 }
 
-fn note(chunk: &Chunk<'_>, all: &mut Records) {
+fn collect_records(chunk: &Chunk<'_>, all: &mut RecordTexts) {
     for (row, record) in (0..).zip(chunk.records()) {
         if let Some(id) = chunk.rows.id(row) {
             all.push((id, String::from_utf8_lossy(record).into()));

@@ -3,35 +3,35 @@
 use std::time::Duration;
 
 use bucksaw_ingest as ingest;
-use bucksaw_node::balance;
+use bucksaw_node::load_control;
 use bucksaw_query as query;
 use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, repair};
 
-use crate::plant::Mutation;
+use crate::injected_bug::Mutation;
 
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Settings of the nodes.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct NodeSettings {
     pub(crate) join: Vec<String>,
     /// The replication factor that people were promised.
     pub(crate) copies: usize,
     pub(crate) queue: ingest::Config,
-    pub(crate) shelf: store::Config,
+    pub(crate) store: store::Config,
     pub(crate) query: query::Config,
-    pub(crate) balance: balance::Config,
+    pub(crate) balance: load_control::Config,
     /// What is wrong with them on purpose.
-    pub(crate) planted: Option<Mutation>,
+    pub(crate) bug: Option<Mutation>,
     /// Draws the version that each start is of; the present one when there is none.
-    pub(crate) mixes: Option<u64>,
+    pub(crate) version_seed: Option<u64>,
 }
 
-impl Settings {
+impl NodeSettings {
     /// Small files and short times, so that much happens soon.
-    pub(crate) fn small(copies: usize, reserve: u64, join: Vec<String>, planted: Option<Mutation>) -> Self {
+    pub(crate) fn for_simulation(copies: usize, reserve: u64, join: Vec<String>, bug: Option<Mutation>) -> Self {
         let mut queue =
             ingest::Config { segment_bytes_max: 4 << 10, free_bytes_min: reserve, ..ingest::Config::default() };
         let mut shelf = store::Config {
@@ -41,38 +41,38 @@ impl Settings {
             codec_quick: Codec::Plain,
             codec_final: Codec::Lz4,
             free_bytes_min: reserve / 2,
-            copies,
+            replication_factor: copies,
             repair: repair::Config {
                 lost_after: Duration::from_secs(20),
-                margin: Duration::from_secs(30),
-                period: Duration::from_secs(60),
-                again: Duration::from_secs(2),
+                fresh_age_max: Duration::from_secs(30),
+                pass_interval: Duration::from_secs(60),
+                retry_delay: Duration::from_secs(2),
                 ..repair::Config::default()
             },
             ..store::Config::default()
         };
-        match planted {
-            Some(Mutation::OneCopy) => shelf.copies = 1,
-            Some(Mutation::NoGrace) => (queue.committed_grace, queue.shared_grace) = (Duration::ZERO, Duration::ZERO),
+        match bug {
+            Some(Mutation::OneCopy) => shelf.replication_factor = 1,
+            Some(Mutation::NoGrace) => (queue.committed_grace, queue.committed_grace_remote) = (Duration::ZERO, Duration::ZERO),
             Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
             _ => {}
         }
-        if planted.is_some_and(|mutation| mutation == Mutation::RepairSkips || mutation.is_mended()) {
-            (shelf.repair.lost_after, shelf.repair.period) = (NEVER, NEVER);
+        if bug.is_some_and(|mutation| mutation == Mutation::RepairDisabled || mutation.is_repaired()) {
+            (shelf.repair.lost_after, shelf.repair.pass_interval) = (NEVER, NEVER);
         }
         Self {
             join,
             copies,
             queue,
-            shelf,
+            store: shelf,
             query: query::Config::default(),
-            balance: balance::Config::default(),
-            planted,
-            mixes: None,
+            balance: load_control::Config::default(),
+            bug,
+            version_seed: None,
         }
     }
     /// The same with next to no memory for queries: answers are found in many small parts, and nothing is kept.
-    pub(crate) fn tight(self) -> Self {
-        Self { query: query::Config { held_bytes_max: 16 << 10, opened_bytes_max: 0, ..self.query }, ..self }
+    pub(crate) fn with_little_memory(self) -> Self {
+        Self { query: query::Config { result_bytes_max: 16 << 10, cache_bytes_max: 0, ..self.query }, ..self }
     }
 }

@@ -9,10 +9,10 @@ use anyhow::{Context as _, ensure};
 
 use super::SPEED;
 use crate::corpus::Corpus;
-use crate::node::Node;
-use crate::post::{Post, Posting};
+use crate::node::BenchNode;
+use crate::http_load::{HttpPost, HttpLoad};
 use crate::results::{Figure, figure};
-use crate::setting::Setting;
+use crate::context::BenchContext;
 use crate::{feed, process, wait};
 
 /// Connections and bytes of a body, over HTTP.
@@ -25,9 +25,9 @@ const FORWARD_MAX: Duration = Duration::from_secs(900);
 /// Sends everything to a new node, and waits until it is on the shelf. `push` comes back when the node has accepted
 /// everything, with what the sender cost in seconds of CPU where that is known.
 pub(super) fn run(
-    setting: &Setting,
+    setting: &BenchContext,
     corpus: &Corpus,
-    push: impl Fn(&Setting, &Corpus, &Node) -> anyhow::Result<Option<f64>>,
+    push: impl Fn(&BenchContext, &Corpus, &BenchNode) -> anyhow::Result<Option<f64>>,
 ) -> anyhow::Result<Vec<Figure>> {
     let node = setting.node("node", &[])?;
     let started = Instant::now();
@@ -38,7 +38,7 @@ pub(super) fn run(
     let (settled, cpu) = node.wait_settled(corpus.bytes)?;
     let peak = process::peak_mb(node.pid())?;
     let merged = node.metric("bucksaw_store_compacted_bytes_total")?;
-    node.must_have(corpus.lines)?;
+    node.assert_count(corpus.lines)?;
     node.wait_removed()?;
     let disk = process::disk_bytes(node.dir())?;
     let dir = node.dir().to_owned();
@@ -64,29 +64,29 @@ pub(super) fn run(
 }
 
 /// A plain connection to the listener `fast`.
-pub(super) fn tcp_fast(_: &Setting, corpus: &Corpus, node: &Node) -> anyhow::Result<Option<f64>> {
+pub(super) fn tcp_fast(_: &BenchContext, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<Option<f64>> {
     feed::file(node.address("fast")?, corpus)?;
     node.wait_accepted(corpus.bytes)?;
     Ok(None)
 }
 
 /// Bodies over some connections, each answered once it is synced.
-pub(super) fn http_durable(_: &Setting, corpus: &Corpus, node: &Node) -> anyhow::Result<Option<f64>> {
+pub(super) fn http_durable(_: &BenchContext, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<Option<f64>> {
     let (file, batches) = (File::open(&corpus.path)?, corpus.batches(BODY_BYTES)?);
-    let posting = Posting { address: node.address("http")?, senders: CONNECTIONS, connect_anew: false };
+    let posting = HttpLoad { address: node.address("http")?, senders: CONNECTIONS, connect_anew: false };
     let sent = posting.send(|number| {
         let Some((start, end)) = batches.get(number) else { return Ok(None) };
         let mut body = vec![0; usize::try_from(end - start)?];
         file.read_exact_at(&mut body, *start)?;
         let target = "/api/v1/ingest?durability=durable".into();
-        Ok(Some(Post { target, format: "text/plain", body, due: Duration::ZERO }))
+        Ok(Some(HttpPost { target, format: "text/plain", body, due: Duration::ZERO }))
     })?;
     ensure!(sent.lines == corpus.lines, "{} lines were sent, and {} accepted", corpus.lines, sent.lines);
     Ok(None)
 }
 
 /// `bucksaw forward` with the file as its standard input: it ends when everything was acknowledged.
-pub(super) fn forward(setting: &Setting, corpus: &Corpus, node: &Node) -> anyhow::Result<Option<f64>> {
+pub(super) fn forward(setting: &BenchContext, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<Option<f64>> {
     let mut child = Command::new(&setting.bucksaw)
         .args(["forward", "--to", node.address("fast")?])
         .stdin(File::open(&corpus.path)?)

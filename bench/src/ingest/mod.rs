@@ -9,8 +9,8 @@ mod socat;
 use clap::{Args, ValueEnum};
 
 use crate::machine;
-use crate::results::{Run, figure};
-use crate::setting::Setting;
+use crate::results::{BenchRun, figure};
+use crate::context::BenchContext;
 
 const SPEED: &str = "speed";
 
@@ -46,10 +46,10 @@ impl Subject {
     }
 }
 
-pub(crate) fn run(args: &IngestArgs, setting: &Setting) -> anyhow::Result<()> {
+pub(crate) fn run(args: &IngestArgs, setting: &BenchContext) -> anyhow::Result<()> {
     let mut subjects = args.subjects.clone();
     let rivals = [Subject::Socat, Subject::SocatLarge];
-    if subjects.iter().any(|subject| rivals.contains(subject)) && !socat::is_there() {
+    if subjects.iter().any(|subject| rivals.contains(subject)) && !socat::is_installed() {
         eprintln!("socat is missing, and left out: to compare with it, run 'apt-get install socat'");
         subjects.retain(|subject| !rivals.contains(subject));
     }
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &IngestArgs, setting: &Setting) -> anyhow::Result<()> {
                 Subject::Socat => socat::run(setting, &corpus, None)?,
                 Subject::SocatLarge => socat::run(setting, &corpus, Some(256 << 10))?,
             };
-            let run = Run { subject: subject.name(), round, load, figures };
+            let run = BenchRun { subject: subject.name(), round, load, figures };
             let speed = run.value(SPEED).unwrap_or(f64::NAN);
             eprintln!("round {round} of {}: {} {speed:.0} MB/s (load {load:.1})", args.rounds, run.subject);
             results.runs.push(run);
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &IngestArgs, setting: &Setting) -> anyhow::Result<()> {
 }
 
 /// Adds to each run how fast it was compared with the rival in the same round.
-fn add_ratios(runs: &mut [Run]) {
+fn add_ratios(runs: &mut [BenchRun]) {
     let rival = Subject::Socat.name();
     let speeds: Vec<(usize, f64)> =
         runs.iter().filter(|run| run.subject == rival).filter_map(|run| Some((run.round, run.value(SPEED)?))).collect();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn ratios_are_within_a_round() {
-        let run = |subject: &str, round, speed| Run {
+        let run = |subject: &str, round, speed| BenchRun {
             subject: subject.into(),
             round,
             load: 0.0,

@@ -10,20 +10,20 @@ use anyhow::{Context as _, bail, ensure};
 use super::SPEED;
 use crate::corpus::Corpus;
 use crate::results::{Figure, figure};
-use crate::setting::Setting;
+use crate::context::BenchContext;
 use crate::{feed, process, wait};
 
 /// How long it may take to end after the connection was closed.
 const END_MAX: Duration = Duration::from_secs(300);
 
 /// Whether it can be started.
-pub(super) fn is_there() -> bool {
+pub(super) fn is_installed() -> bool {
     let version = Command::new("socat").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
 }
 
 /// Sends everything; measured until the file has it all and the process has ended.
-pub(super) fn run(setting: &Setting, corpus: &Corpus, buffer: Option<u32>) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn run(setting: &BenchContext, corpus: &Corpus, buffer: Option<u32>) -> anyhow::Result<Vec<Figure>> {
     let path = setting.path("socat.out");
     let (mut child, address) = start(&path, buffer)?;
     let measured = measure(&child, &address, corpus);

@@ -3,9 +3,9 @@
 //! Asked twice: with the node and the rivals held to one core, which is what all ratios are made of, and then with all
 //! cores for the node, which says what the others of them are good for.
 
-mod asking;
+mod query_timing;
 mod queries;
-mod rivals;
+mod other_tools;
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,14 @@ use clap::Args;
 
 use crate::cores::OneCore;
 use crate::corpus::Corpus;
-use crate::node::Node;
-use crate::results::{Figure, Run, figure};
-use crate::setting::Setting;
+use crate::node::BenchNode;
+use crate::results::{Figure, BenchRun, figure};
+use crate::context::BenchContext;
 use crate::{feed, machine, process};
-use asking::{Asked, ask};
-use queries::{Query, Wanted};
+use query_timing::{QueryTiming, time_query};
+use queries::{Query, QueryOutput};
 
-pub(crate) use asking::escaped;
+pub(crate) use query_timing::escaped;
 pub(crate) use queries::{frequent, rare};
 
 /// How fast questions of all kinds are answered
@@ -37,36 +37,36 @@ pub(crate) struct SearchArgs {
     rounds: u32,
 }
 
-pub(crate) fn run(args: &SearchArgs, setting: &Setting) -> anyhow::Result<()> {
-    ensure!(rivals::are_there(), "rg and zstd are missing: apt-get install ripgrep zstd");
+pub(crate) fn run(args: &SearchArgs, setting: &BenchContext) -> anyhow::Result<()> {
+    ensure!(other_tools::are_installed(), "rg and zstd are missing: apt-get install ripgrep zstd");
     let mut results = setting.results("search")?;
     for corpus in setting.corpora(&args.files)? {
-        results.runs.extend(one(args, setting, &corpus)?);
+        results.runs.extend(measure_corpus(args, setting, &corpus)?);
     }
     setting.report_in_rows(&results)
 }
 
-fn one(args: &SearchArgs, setting: &Setting, corpus: &Corpus) -> anyhow::Result<Vec<Run>> {
+fn measure_corpus(args: &SearchArgs, setting: &BenchContext, corpus: &Corpus) -> anyhow::Result<Vec<BenchRun>> {
     let packed = setting.path("packed.zst");
-    let size = store(setting, corpus, rivals::pack(&corpus.path, &packed)?)?;
+    let size = store(setting, corpus, other_tools::pack(&corpus.path, &packed)?)?;
     let name = corpus.name();
-    let mut runs = vec![Run { subject: format!("{name}: size"), round: 1, load: machine::load(), figures: size }];
+    let mut runs = vec![BenchRun { subject: format!("{name}: size"), round: 1, load: machine::load(), figures: size }];
     let queries = queries::of(&corpus.path);
     for round in 1..=args.rounds as usize {
         eprintln!("{name}, round {round}");
         let first = runs.len();
         let core = OneCore::take()?;
-        let node = shelf(setting)?;
+        let node = start_node(setting)?;
         for query in &queries {
             let load = machine::load();
             let figures = on_one_core(&node, corpus, &packed, query)?;
-            runs.push(Run { subject: format!("{name}: {}", query.kind), round, load, figures });
+            runs.push(BenchRun { subject: format!("{name}: {}", query.kind), round, load, figures });
         }
         node.stop()?;
         drop(core);
-        let node = shelf(setting)?;
+        let node = start_node(setting)?;
         for (query, run) in queries.iter().zip(runs.iter_mut().skip(first)) {
-            let wall = ask(&node, query)?.wall_seconds;
+            let wall = time_query(&node, query)?.wall_seconds;
             let one = run.value(WALL_ONE).unwrap_or(f64::NAN);
             run.figures.push(figure("wall_of_all_cores", "ms", wall * 1e3));
             run.figures.push(figure("cores_against_one", "times", one / (wall * 1e3)));
@@ -83,13 +83,13 @@ const NODE: &str = "node";
 const WALL_ONE: &str = "wall_of_one_core";
 
 /// The node, on what there is.
-fn shelf(setting: &Setting) -> anyhow::Result<Node> {
+fn start_node(setting: &BenchContext) -> anyhow::Result<BenchNode> {
     setting.node(NODE, &["--retention-age", "none"])
 }
 
 /// Has the node take the corpus, with all cores, and tells what that took.
-fn store(setting: &Setting, corpus: &Corpus, zstd_bytes: u64) -> anyhow::Result<Vec<Figure>> {
-    let node = shelf(setting)?;
+fn store(setting: &BenchContext, corpus: &Corpus, zstd_bytes: u64) -> anyhow::Result<Vec<Figure>> {
+    let node = start_node(setting)?;
     feed::file(node.address("fast")?, corpus)?;
     node.wait_accepted(corpus.bytes)?;
     let (_, cpu) = node.wait_settled(corpus.bytes)?;
@@ -104,13 +104,13 @@ fn store(setting: &Setting, corpus: &Corpus, zstd_bytes: u64) -> anyhow::Result<
     ])
 }
 
-fn on_one_core(node: &Node, corpus: &Corpus, packed: &Path, query: &Query) -> anyhow::Result<Vec<Figure>> {
-    let asked = ask(node, query)?;
-    let rg = match query.wanted {
-        Wanted::Count => rivals::rg(query.regex, &corpus.path)?,
-        Wanted::Lines => rivals::rg_printing(query.regex, &corpus.path)?,
+fn on_one_core(node: &BenchNode, corpus: &Corpus, packed: &Path, query: &Query) -> anyhow::Result<Vec<Figure>> {
+    let asked = time_query(node, query)?;
+    let rg = match query.output {
+        QueryOutput::Count => other_tools::rg(query.regex, &corpus.path)?,
+        QueryOutput::Lines => other_tools::rg_printing(query.regex, &corpus.path)?,
     };
-    let Asked { lines, bytes, cpu_seconds: cpu, wall_seconds: wall, .. } = asked;
+    let QueryTiming { lines, bytes, cpu_seconds: cpu, wall_seconds: wall, .. } = asked;
     ensure!(rg.lines == lines, "{}: rg finds {} lines, the node {lines}", query.expr, rg.lines);
     let speed = |seconds: f64| corpus.bytes as f64 / 1e9 / seconds;
     let mut figures = vec![
@@ -124,13 +124,13 @@ fn on_one_core(node: &Node, corpus: &Corpus, packed: &Path, query: &Query) -> an
         figure("against_rg", "times", rg.cpu_seconds / cpu),
         figure("wall_against_rg", "times", rg.wall_seconds / wall),
     ];
-    match query.wanted {
-        Wanted::Count => {
-            let zstd_rg = rivals::zstd_rg(query.regex, packed)?;
+    match query.output {
+        QueryOutput::Count => {
+            let zstd_rg = other_tools::zstd_rg(query.regex, packed)?;
             figures.push(figure("zstd_rg_speed", "GB per CPU second", speed(zstd_rg.cpu_seconds)));
             figures.push(figure("against_zstd_rg", "times", zstd_rg.cpu_seconds / cpu));
         }
-        Wanted::Lines => {
+        QueryOutput::Lines => {
             ensure!(rg.bytes == bytes, "{}: rg prints {} bytes, the node {bytes}", query.expr, rg.bytes);
             let printed = bytes as f64 / 1e9;
             figures.push(figure("printed", "MB", printed * 1e3));

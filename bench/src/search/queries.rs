@@ -12,12 +12,12 @@ pub(crate) struct Query {
     /// A regex of ripgrep that finds the same lines.
     pub(crate) regex: &'static str,
     /// What is wanted of the lines.
-    pub(crate) wanted: Wanted,
+    pub(crate) output: QueryOutput,
 }
 
 /// What is wanted of the lines that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum QueryOutput {
     /// How many there are.
     Count,
     /// All of them.
@@ -30,7 +30,7 @@ const RARE: &str = "rare literal";
 const FREQUENT: &str = "frequent literal";
 
 const fn query(kind: &'static str, expr: &'static str, regex: &'static str) -> Query {
-    Query { kind, expr, regex, wanted: Wanted::Count }
+    Query { kind, expr, regex, output: QueryOutput::Count }
 }
 
 const ABSENT: Query = query("absent literal", "zebra-crossing-17", "zebra-crossing-17");
@@ -105,7 +105,7 @@ pub(crate) fn of(file: &Path) -> Vec<Query> {
         _ => &GENERATED,
     };
     let printed = counted.iter().filter(|query| query.kind == FREQUENT);
-    let printed = printed.map(|query| Query { kind: "printing", wanted: Wanted::Lines, ..*query });
+    let printed = printed.map(|query| Query { kind: "printing", output: QueryOutput::Lines, ..*query });
     counted.iter().copied().chain(printed).collect()
 }
 
@@ -131,7 +131,7 @@ mod tests {
     fn each_log_is_printed_once() {
         for name in ["web.log", "json.ndjson", "java.log", "db-1.log", "corpus.log"] {
             let queries = of(Path::new(name));
-            assert_eq!(queries.iter().filter(|query| query.wanted == Wanted::Lines).count(), 1, "{name}");
+            assert_eq!(queries.iter().filter(|query| query.output == QueryOutput::Lines).count(), 1, "{name}");
             assert!(!rare(Path::new(name)).is_empty() && !frequent(Path::new(name)).is_empty(), "{name}");
         }
     }

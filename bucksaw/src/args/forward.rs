@@ -30,7 +30,7 @@ pub(crate) struct ForwardArgs {
 
     /// When a line counts as shipped
     #[arg(long, value_name = "WHEN", value_enum, default_value = "fast")]
-    pub(crate) durability: Durability,
+    pub(crate) durability: ForwardDurability,
 
     /// Directory where the positions in the followed files are kept; made when missing
     #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
@@ -39,7 +39,7 @@ pub(crate) struct ForwardArgs {
 
 /// When a line counts as shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Durability {
+pub(crate) enum ForwardDurability {
     /// When the node has written it
     Fast,
     /// When the node has synced it to disk

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use bucksaw_record::{Millis, time};
 use clap::{Args, ValueEnum};
 
-use crate::failure::Usage;
+use crate::failure::UsageError;
 use crate::layers::Layer;
 use crate::values::NodeUrl;
 
@@ -77,7 +77,7 @@ pub(crate) struct FilterArgs {
 
     /// How records are printed
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "raw")]
-    pub(crate) output: Format,
+    pub(crate) output: OutputFormat,
 }
 
 impl FilterArgs {
@@ -85,11 +85,11 @@ impl FilterArgs {
     ///
     /// # Errors
     /// [`Usage`] when both come from the same place.
-    pub(crate) fn settle(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), Usage> {
+    pub(crate) fn apply_layers(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), UsageError> {
         if self.fixed_strings && self.extended_regexp {
             let (fixed, regex) = (layer("fixed_strings"), layer("extended_regexp"));
             if fixed == regex {
-                return Err(Usage("both -F and -E are given: leave one of them out".to_owned()));
+                return Err(UsageError("both -F and -E are given: leave one of them out".to_owned()));
             }
             self.fixed_strings = fixed > regex;
             self.extended_regexp = regex > fixed;
@@ -100,7 +100,7 @@ impl FilterArgs {
 
 /// How records are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     /// The bytes as received
     Raw,
     /// Time, labels and line
@@ -131,12 +131,12 @@ impl WindowArgs {
     ///
     /// # Errors
     /// [`Usage`] when both come from the same place.
-    pub(crate) fn settle(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), Usage> {
+    pub(crate) fn apply_layers(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), UsageError> {
         let (since, from) = (layer("since"), layer("from"));
         if self.from.is_some() && since > from {
             self.from = None;
         } else if self.from.is_some() && since == from {
-            return Err(Usage("both --since and --from are given: leave one of them out".to_owned()));
+            return Err(UsageError("both --since and --from are given: leave one of them out".to_owned()));
         }
         Ok(())
     }
@@ -151,13 +151,13 @@ impl WindowArgs {
     /// # Errors
     /// [`Usage`] when it does.
     pub(crate) fn check(&self, now: Millis) -> anyhow::Result<()> {
-        let begin = time::parse_moment(self.begin(), now)?;
-        let end = self.to.as_deref().map_or(Ok(now), |to| time::parse_moment(to, now))?;
+        let begin = time::parse_timestamp(self.begin(), now)?;
+        let end = self.to.as_deref().map_or(Ok(now), |to| time::parse_timestamp(to, now))?;
         if begin > end && self.to.is_some() {
             let (begin, end) = (time::format_rfc3339(begin, 0), time::format_rfc3339(end, 0));
             let message =
                 format!("the span ends ({end}) before it begins ({begin}): set --from or --since and --to anew");
-            return Err(Usage(message).into());
+            return Err(UsageError(message).into());
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ fn checked_age(text: &str) -> Result<String, time::InvalidTime> {
 
 fn checked_moment(text: &str) -> Result<String, time::InvalidTime> {
     // Whether a text is a moment does not depend on what is now.
-    time::parse_moment(text, Millis(0)).map(|_| text.to_owned())
+    time::parse_timestamp(text, Millis(0)).map(|_| text.to_owned())
 }
 
 #[cfg(test)]
@@ -180,7 +180,7 @@ mod tests {
     fn the_stronger_layer_wins() {
         let check = |since_at: Layer, from_at: Layer, from: Option<&str>, want: &str| {
             let mut window = WindowArgs { since: "1h".to_owned(), from: from.map(str::to_owned), to: None };
-            let settled = window.settle(|id| if id == "since" { since_at } else { from_at });
+            let settled = window.apply_layers(|id| if id == "since" { since_at } else { from_at });
             let got = settled.map_or_else(|error| error.to_string(), |()| window.begin().to_owned());
             assert!(got.starts_with(want), "{since_at:?} {from_at:?}: {got}");
         };

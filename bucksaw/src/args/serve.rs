@@ -6,7 +6,7 @@ use std::time::Duration;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
-use crate::values::{ByteSize, HostName, HostPort, Limit, Listen};
+use crate::values::{ByteSize, HostName, HostPort, OptionalLimit, ListenAddress};
 
 /// Run a node
 ///
@@ -28,7 +28,7 @@ pub(crate) struct ServeArgs {
 
     /// Address of the HTTP API and the page
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7650")]
-    pub(crate) listen: Listen,
+    pub(crate) listen: ListenAddress,
 
     /// Host name by which HTTP clients may call the node; repeatable
     ///
@@ -40,21 +40,21 @@ pub(crate) struct ServeArgs {
 
     /// Address for lines that are accepted once they are written
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7651")]
-    pub(crate) listen_fast: Listen,
+    pub(crate) listen_fast: ListenAddress,
 
     /// Address for lines that are accepted once they are synced to disk
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7652")]
-    pub(crate) listen_durable: Listen,
+    pub(crate) listen_durable: ListenAddress,
 
     /// Address for whole segments that are accepted once they are replicated
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7653")]
-    pub(crate) listen_bulk: Listen,
+    pub(crate) listen_bulk: ListenAddress,
 
     /// Address for the other nodes of the cluster
     ///
     /// Left out, it is 127.0.0.1:7659; when that is taken, a node that joins nobody goes on alone.
     #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) listen_cluster: Option<Listen>,
+    pub(crate) listen_cluster: Option<ListenAddress>,
 
     /// Where other nodes reach this one, when that is not where it listens
     #[arg(long, value_name = "HOST:PORT")]
@@ -85,12 +85,12 @@ pub(crate) struct ServeArgs {
     pub(crate) busy_bytes_per_second: ByteSize,
 
     /// Age at which records are deleted, such as 12h, 7d or 8w; or none
-    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = Limit::<Duration>::parse)]
-    pub(crate) retention_age: Limit<Duration>,
+    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]
+    pub(crate) retention_age: OptionalLimit<Duration>,
 
     /// Size of the shelf above which the oldest records are deleted, such as 500GB; or none
-    #[arg(long, value_name = "SIZE", default_value = "none", value_parser = Limit::<ByteSize>::parse)]
-    pub(crate) retention_bytes: Limit<ByteSize>,
+    #[arg(long, value_name = "SIZE", default_value = "none", value_parser = OptionalLimit::<ByteSize>::parse)]
+    pub(crate) retention_bytes: OptionalLimit<ByteSize>,
 
     /// Size at which a segment of the queue is closed; less on a disk below 1.3 GB
     ///
@@ -153,8 +153,8 @@ pub(crate) struct ServeArgs {
     ///
     /// Then its answer ends with what was found, and says that it is partial. The time in which the node waits for the
     /// client to read does not count. `tail` is not limited.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = Limit::<Duration>::parse)]
-    pub(crate) query_timeout: Limit<Duration>,
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = OptionalLimit::<Duration>::parse)]
+    pub(crate) query_timeout: OptionalLimit<Duration>,
 
     /// What the node tells on standard error: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]

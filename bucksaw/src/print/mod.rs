@@ -10,5 +10,5 @@ mod sanitise;
 pub(crate) use colour::Colour;
 pub(crate) use human::{bytes as human_bytes, seconds as human_seconds};
 pub(crate) use out::Out;
-pub(crate) use record::Records;
+pub(crate) use record::RecordPrinter;
 pub(crate) use sanitise::sanitise;

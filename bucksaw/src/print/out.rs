@@ -63,7 +63,7 @@ impl<W: Write> Out<W> {
     /// # Errors
     /// [`PipeClosed`] when the reader is gone, else what the system says.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        told(self.writer.write_all(bytes))
+        map_broken_pipe(self.writer.write_all(bytes))
     }
 
     /// Hands all that was written to the reader.
@@ -71,7 +71,7 @@ impl<W: Write> Out<W> {
     /// # Errors
     /// As [`Out::write`].
     pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
-        told(self.writer.flush())
+        map_broken_pipe(self.writer.flush())
     }
 }
 
@@ -87,7 +87,7 @@ fn widen(out: impl AsFd) {
 #[cfg(not(target_os = "linux"))]
 fn widen(_: impl AsFd) {}
 
-fn told(written: io::Result<()>) -> anyhow::Result<()> {
+fn map_broken_pipe(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(PipeClosed.into()),
         other => other.context("cannot write to standard output"),

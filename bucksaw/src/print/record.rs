@@ -10,28 +10,28 @@ use memchr::{memchr_iter, memrchr};
 
 use super::base64;
 use super::out::Out;
-use super::sanitise::{Pieces, sanitise, sanitise_json};
-use crate::args::Format;
+use super::sanitise::{SanitisingStream, sanitise, sanitise_json};
+use crate::args::OutputFormat;
 
 /// The longest record in JSON that is taken, in bytes: many times what a node accepts.
 const OBJECT_BYTES_MAX: usize = 64 << 20;
 
 /// Prints records. On a terminal their control characters are shown, in a pipe they are what they were.
 #[derive(Debug)]
-pub(crate) struct Records<W: Write = std::fs::File> {
+pub(crate) struct RecordPrinter<W: Write = std::fs::File> {
     out: Out<W>,
-    format: Format,
+    format: OutputFormat,
     /// How many more may be printed.
-    left: u64,
+    remaining: u64,
     /// The beginning of an object whose end did not come yet.
-    begun: Vec<u8>,
-    pieces: Pieces,
+    partial_object: Vec<u8>,
+    pieces: SanitisingStream,
     printed: bool,
 }
 
 /// One record, as a node puts it in JSON.
 #[derive(serde::Deserialize)]
-struct Record<'a> {
+struct JsonRecord<'a> {
     #[serde(borrow, default)]
     time: Cow<'a, str>,
     #[serde(default)]
@@ -41,11 +41,11 @@ struct Record<'a> {
     line_base64: Option<String>,
 }
 
-impl<W: Write> Records<W> {
+impl<W: Write> RecordPrinter<W> {
     /// Prints at most `max` records in this format. The limit holds for what comes as JSON.
-    pub(crate) fn new(out: Out<W>, format: Format, max: Option<u64>) -> Self {
+    pub(crate) fn new(out: Out<W>, format: OutputFormat, max: Option<u64>) -> Self {
         let left = max.unwrap_or(u64::MAX);
-        Self { out, format, left, begun: Vec::new(), pieces: Pieces::default(), printed: false }
+        Self { out, format, remaining: left, partial_object: Vec::new(), pieces: SanitisingStream::default(), printed: false }
     }
 
     /// Whether anything was printed.
@@ -55,7 +55,7 @@ impl<W: Write> Records<W> {
 
     /// Whether the limit is reached.
     pub(crate) const fn is_full(&self) -> bool {
-        self.left == 0
+        self.remaining == 0
     }
 
     /// Prints a piece of records that come as the bytes they are.
@@ -78,10 +78,10 @@ impl<W: Write> Records<W> {
     /// When it is something else, or an object is too long; those of [`Out::write`].
     pub(crate) fn json(&mut self, piece: &[u8]) -> anyhow::Result<()> {
         let Some(end) = memrchr(b'\n', piece).map(|at| at + 1) else {
-            return self.hold(piece);
+            return self.buffer_partial(piece);
         };
         let (whole, begun) = piece.split_at(end);
-        let mut held = std::mem::take(&mut self.begun);
+        let mut held = std::mem::take(&mut self.partial_object);
         let whole = if held.is_empty() {
             whole
         } else {
@@ -95,14 +95,14 @@ impl<W: Write> Records<W> {
             if object.is_empty() {
                 continue;
             }
-            if self.left == 0 {
+            if self.remaining == 0 {
                 return Ok(());
             }
-            self.left -= 1;
+            self.remaining -= 1;
             self.printed = true;
             self.object(object)?;
         }
-        self.hold(begun)
+        self.buffer_partial(begun)
     }
 
     /// Hands what was printed to the reader.
@@ -118,7 +118,7 @@ impl<W: Write> Records<W> {
     /// # Errors
     /// Those of [`Records::json`].
     pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
-        if !self.begun.is_empty() {
+        if !self.partial_object.is_empty() {
             self.json(b"\n")?;
         }
         let mut shown = Vec::new();
@@ -127,16 +127,16 @@ impl<W: Write> Records<W> {
         self.out.flush()
     }
 
-    fn hold(&mut self, begun: &[u8]) -> anyhow::Result<()> {
-        if self.begun.len() + begun.len() > OBJECT_BYTES_MAX {
+    fn buffer_partial(&mut self, begun: &[u8]) -> anyhow::Result<()> {
+        if self.partial_object.len() + begun.len() > OBJECT_BYTES_MAX {
             bail!("the node sent a record of more than {OBJECT_BYTES_MAX} bytes");
         }
-        self.begun.extend_from_slice(begun);
+        self.partial_object.extend_from_slice(begun);
         Ok(())
     }
 
     fn object(&mut self, object: &[u8]) -> anyhow::Result<()> {
-        if self.format == Format::Json {
+        if self.format == OutputFormat::Json {
             if self.out.terminal {
                 let mut shown = Vec::with_capacity(object.len());
                 sanitise_json(object, &mut shown);
@@ -146,16 +146,16 @@ impl<W: Write> Records<W> {
             }
             return self.out.write(b"\n");
         }
-        let record: Record<'_> =
+        let record: JsonRecord<'_> =
             serde_json::from_slice(object).context("the node sent a record that cannot be read")?;
         let line = match (&record.line, &record.line_base64) {
             (Some(line), _) => Cow::Borrowed(line.as_bytes()),
             (None, Some(line)) => Cow::Owned(base64::decode(line).context("the node sent a line in damaged Base64")?),
             (None, None) => bail!("the node sent a record without a line"),
         };
-        if self.format == Format::Text {
-            let time = self.out.colour.dim(&self.harmless(&record.time));
-            let labels = self.out.colour.cyan(&format!("{{{}}}", self.harmless(&spelt(&record.labels))));
+        if self.format == OutputFormat::Text {
+            let time = self.out.colour.dim(&self.sanitised(&record.time));
+            let labels = self.out.colour.cyan(&format!("{{{}}}", self.sanitised(&format_labels(&record.labels))));
             self.out.write(&[&time[..], b" ", &labels, b" "].concat())?;
         }
         if self.out.terminal {
@@ -168,7 +168,7 @@ impl<W: Write> Records<W> {
         self.out.write(b"\n")
     }
 
-    fn harmless<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    fn sanitised<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if !self.out.terminal {
             return Cow::Borrowed(text);
         }
@@ -179,7 +179,7 @@ impl<W: Write> Records<W> {
 }
 
 /// Labels as on the command line; those that could not stand there are shown as they come.
-fn spelt(labels: &BTreeMap<String, String>) -> String {
+fn format_labels(labels: &BTreeMap<String, String>) -> String {
     let pairs = labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     match Labels::new(pairs) {
         Ok(labels) => labels.to_string(),
@@ -200,8 +200,8 @@ mod tests {
         "\n",
     );
 
-    fn printed(format: Format, terminal: bool, max: Option<u64>, print: impl Fn(&mut Records<Vec<u8>>)) -> Vec<u8> {
-        let mut records = Records::new(Out::new(Vec::new(), terminal, Colour::Off), format, max);
+    fn printed(format: OutputFormat, terminal: bool, max: Option<u64>, print: impl Fn(&mut RecordPrinter<Vec<u8>>)) -> Vec<u8> {
+        let mut records = RecordPrinter::new(Out::new(Vec::new(), terminal, Colour::Off), format, max);
         print(&mut records);
         records.finish().unwrap();
         records.out.written().clone()
@@ -209,22 +209,22 @@ mod tests {
 
     #[test]
     fn formats() {
-        let check = |format: Format, terminal: bool, want: &[u8]| {
+        let check = |format: OutputFormat, terminal: bool, want: &[u8]| {
             let got = printed(format, terminal, None, |records| records.json(TWO.as_bytes()).unwrap());
             assert_eq!(got.escape_ascii().to_string(), want.escape_ascii().to_string(), "{format:?} {terminal}");
         };
-        check(Format::Json, false, TWO.as_bytes());
-        check(Format::Json, true, TWO.as_bytes());
-        check(Format::Raw, false, b"one\x1b[1m\n\xfftwo\n");
-        check(Format::Raw, true, b"one\\x1b[1m\n\\xfftwo\n");
+        check(OutputFormat::Json, false, TWO.as_bytes());
+        check(OutputFormat::Json, true, TWO.as_bytes());
+        check(OutputFormat::Raw, false, b"one\x1b[1m\n\xfftwo\n");
+        check(OutputFormat::Raw, true, b"one\\x1b[1m\n\\xfftwo\n");
         let times = ["2026-11-20T23:10:00.000001Z {a=\"x y\",b=2} one", "\n2026-11-20T23:10:01.000000Z {} "];
-        check(Format::Text, false, &[times[0].as_bytes(), b"\x1b[1m", times[1].as_bytes(), b"\xfftwo\n"].concat());
-        check(Format::Text, true, &[times[0].as_bytes(), b"\\x1b[1m", times[1].as_bytes(), b"\\xfftwo\n"].concat());
+        check(OutputFormat::Text, false, &[times[0].as_bytes(), b"\x1b[1m", times[1].as_bytes(), b"\xfftwo\n"].concat());
+        check(OutputFormat::Text, true, &[times[0].as_bytes(), b"\\x1b[1m", times[1].as_bytes(), b"\\xfftwo\n"].concat());
     }
 
     #[test]
     fn colours() {
-        let mut records = Records::new(Out::new(Vec::new(), true, Colour::On), Format::Text, None);
+        let mut records = RecordPrinter::new(Out::new(Vec::new(), true, Colour::On), OutputFormat::Text, None);
         records.json(b"{\"time\":\"T\",\"labels\":{\"a\":\"\\u001b\"},\"line\":\"x\"}\n").unwrap();
         records.finish().unwrap();
         assert_eq!(records.out.written(), b"\x1b[2mT\x1b[0m \x1b[36m{a=\\x1b}\x1b[0m x\n");
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn limits() {
-        let got = printed(Format::Raw, false, Some(1), |records| {
+        let got = printed(OutputFormat::Raw, false, Some(1), |records| {
             assert!(!records.is_full());
             records.json(TWO.as_bytes()).unwrap();
             assert!(records.is_full() && records.printed());
@@ -243,19 +243,19 @@ mod tests {
     #[test]
     fn what_is_no_record_is_refused() {
         for object in ["x\n", "[1]\n", "{}\n", "{\"line_base64\":\"!\"}\n"] {
-            let mut records = Records::new(Out::new(Vec::new(), false, Colour::Off), Format::Raw, None);
+            let mut records = RecordPrinter::new(Out::new(Vec::new(), false, Colour::Off), OutputFormat::Raw, None);
             assert!(records.json(object.as_bytes()).is_err(), "{object}");
         }
     }
 
     #[test]
     fn raw_pieces_are_passed_on() {
-        let print = |records: &mut Records<Vec<u8>>| {
+        let print = |records: &mut RecordPrinter<Vec<u8>>| {
             records.raw(b"a\x1b\xc3").unwrap();
             records.raw(b"\xa4\n").unwrap();
         };
-        assert_eq!(printed(Format::Raw, false, None, print), b"a\x1b\xc3\xa4\n");
-        assert_eq!(printed(Format::Raw, true, None, print), "a\\x1bä\n".as_bytes());
+        assert_eq!(printed(OutputFormat::Raw, false, None, print), b"a\x1b\xc3\xa4\n");
+        assert_eq!(printed(OutputFormat::Raw, true, None, print), "a\\x1bä\n".as_bytes());
     }
 
     proptest! {
@@ -263,7 +263,7 @@ mod tests {
         fn pieces_may_be_cut_anywhere(cuts in prop::collection::vec(0..TWO.len(), 0..6)) {
             let mut cuts = [cuts, vec![0, TWO.len() - 1]].concat();
             cuts.sort_unstable();
-            let got = printed(Format::Json, false, None, |records| {
+            let got = printed(OutputFormat::Json, false, None, |records| {
                 for cut in cuts.windows(2) {
                     records.json(&TWO.as_bytes()[cut[0]..cut[1]]).unwrap();
                 }

@@ -43,28 +43,28 @@ fn write_shown(text: &[u8], out: &mut Vec<u8>, show: impl Fn(char, &mut Vec<u8>)
 
 /// Sanitises a text that comes in pieces, which may be cut inside a character.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct SanitisingStream {
     /// The beginning of a character: at most three bytes.
-    begun: Vec<u8>,
+    partial_character: Vec<u8>,
 }
 
-impl Pieces {
+impl SanitisingStream {
     /// Appends what of `piece`, and of what was held back before, is whole.
     pub(super) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        self.begun.extend_from_slice(piece);
-        let text = std::mem::take(&mut self.begun);
+        self.partial_character.extend_from_slice(piece);
+        let text = std::mem::take(&mut self.partial_character);
         let begun = match text.utf8_chunks().last().map(|chunk| chunk.invalid()) {
             Some(last) if str::from_utf8(last).is_err_and(|error| error.error_len().is_none()) => last.len(),
             _ => 0,
         };
         let (whole, begun) = text.split_at(text.len() - begun);
         sanitise(whole, out);
-        self.begun.extend_from_slice(begun);
+        self.partial_character.extend_from_slice(begun);
     }
 
     /// Appends what was held back, after the last piece.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        sanitise(&std::mem::take(&mut self.begun), out);
+        sanitise(&std::mem::take(&mut self.partial_character), out);
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
             cuts.extend([0, text.len()]);
             cuts.sort_unstable();
-            let (mut pieces, mut out) = (Pieces::default(), Vec::new());
+            let (mut pieces, mut out) = (SanitisingStream::default(), Vec::new());
             for cut in cuts.windows(2) {
                 pieces.push(&text[cut[0]..cut[1]], &mut out);
             }

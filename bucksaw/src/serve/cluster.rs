@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bucksaw_cluster::{Clients, Facts, Roles};
-use bucksaw_doors::{Doors, Net, real};
+use bucksaw_doors::{Env, Net, real};
 use bucksaw_record::Id;
 use bucksaw_store::repair::Repair;
 use tokio::net::lookup_host;
@@ -15,36 +15,36 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::data_dir;
-use super::listen::look_up;
+use super::listen::resolve;
 use crate::args::ServeArgs;
-use crate::values::{HostPort, Listen};
+use crate::values::{HostPort, ListenAddress};
 
 const FLAG: &str = "--listen-cluster";
 
 /// Where other nodes reach a node that was told nothing.
-const USUAL: &str = "127.0.0.1:7659";
+const DEFAULT_LISTEN: &str = "127.0.0.1:7659";
 
 /// How long it may take at a start to find out where a name leads.
-const LOOK_UP_MAX: Duration = Duration::from_secs(1);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The network between nodes, and where it listens, if it does.
 pub(super) async fn network(
     args: &ServeArgs,
-    doors: &Doors,
+    env: &Env,
     connections_max: usize,
 ) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
     let (at, told) = match &args.listen_cluster {
-        Some(Listen(Some(at))) => (at.clone(), true),
-        None => (USUAL.parse::<HostPort>()?, false),
-        Some(Listen(None)) if args.join.is_empty() => return Ok((Arc::new(real::Alone), None)),
-        Some(Listen(None)) => bail!("--join: a node that joins others listens to them: leave out {FLAG} \"\""),
+        Some(ListenAddress(Some(at))) => (at.clone(), true),
+        None => (DEFAULT_LISTEN.parse::<HostPort>()?, false),
+        Some(ListenAddress(None)) if args.join.is_empty() => return Ok((Arc::new(real::OfflineNet), None)),
+        Some(ListenAddress(None)) => bail!("--join: a node that joins others listens to them: leave out {FLAG} \"\""),
     };
-    let listen = look_up(FLAG, &at).await?;
+    let listen = resolve(FLAG, &at).await?;
     let advertise = match &args.advertise_cluster {
-        Some(at) => Some(look_up("--advertise-cluster", at).await?),
+        Some(at) => Some(resolve("--advertise-cluster", at).await?),
         None => None,
     };
-    let secret = secret(args, doors)?;
+    let secret = secret(args, env)?;
     let plain = secret.is_none();
     let usual = real::NetConfig::default();
     let connections_max = usual.connections_max.min(connections_max);
@@ -59,16 +59,16 @@ pub(super) async fn network(
         }
         Err(error) if !told && args.join.is_empty() => {
             warn!(%error, "this node goes on alone: choose an address for other nodes with {FLAG}");
-            Ok((Arc::new(real::Alone), None))
+            Ok((Arc::new(real::OfflineNet), None))
         }
         Err(error) => Err(error).with_context(|| format!("{FLAG} {at}")),
     }
 }
 
-fn secret(args: &ServeArgs, doors: &Doors) -> anyhow::Result<Option<real::Secret>> {
+fn secret(args: &ServeArgs, env: &Env) -> anyhow::Result<Option<real::Secret>> {
     let Some(path) = &args.cluster_secret_file else { return Ok(None) };
     let shown = path.display();
-    if let Ok(mode) = doors.fs.mode(path) {
+    if let Ok(mode) = env.fs.mode(path) {
         if mode & 0o007 != 0 {
             bail!(
                 "--cluster-secret-file: every user of this machine may use {shown} (mode {mode:04o}): run chmod 600 {shown}"
@@ -78,16 +78,16 @@ fn secret(args: &ServeArgs, doors: &Doors) -> anyhow::Result<Option<real::Secret
             warn!(file = %shown, mode = format!("{mode:04o}"), "the group of the cluster's secret may use it: chmod 600 is safer");
         }
     }
-    let bytes = data_dir::read(doors, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
+    let bytes = data_dir::read(env, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
     let secret = real::Secret::new(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))?;
     Ok(Some(secret))
 }
 
 /// Whether there are others to join: names that do not lead back here, or nowhere yet.
-pub(super) async fn joins(hosts: &[HostPort], reached_at: Option<SocketAddr>) -> bool {
+pub(super) async fn has_other_seeds(hosts: &[HostPort], reached_at: Option<SocketAddr>) -> bool {
     for host in hosts {
         // Names that take long to find are not of this machine.
-        let leads_here = match timeout(LOOK_UP_MAX, lookup_host(host.to_string())).await {
+        let leads_here = match timeout(RESOLVE_TIMEOUT, lookup_host(host.to_string())).await {
             Ok(Ok(mut found)) => found.all(|address| Some(address) == reached_at),
             Ok(Err(_)) | Err(_) => false,
         };
@@ -99,7 +99,7 @@ pub(super) async fn joins(hosts: &[HostPort], reached_at: Option<SocketAddr>) ->
 }
 
 /// What others are told of this node from the beginning.
-pub(super) fn facts(
+pub(super) fn initial_facts(
     node: Id,
     roles: Roles,
     addresses: &BTreeMap<String, String>,
@@ -118,10 +118,10 @@ pub(super) fn facts(
 
 /// Hands what answers find to be in too few stores to the walker that restores it.
 #[derive(Debug)]
-pub(super) struct Restore(pub(super) Arc<Repair>);
+pub(super) struct ReadRepair(pub(super) Arc<Repair>);
 
-impl bucksaw_query::Repair for Restore {
-    fn wanted(&self, low: Id, high: Id) {
-        self.0.hint(low.at(), high.at());
+impl bucksaw_query::RepairHints for ReadRepair {
+    fn on_under_replicated(&self, low: Id, high: Id) {
+        self.0.hint(low.time(), high.time());
     }
 }

@@ -5,18 +5,18 @@
 //! has half of the machine until then. Each stays on its own core instead. They divide the work among them as they come to
 //! it, so one whose core has other things to do gets less of it.
 
-use bucksaw_query::Pool;
+use bucksaw_query::ScanPool;
 
 /// Starts the pool: as many threads as this process can use cores.
 ///
 /// # Errors
 /// What the operating system says when it gives no thread.
-pub(super) fn pool() -> std::io::Result<Pool> {
+pub(super) fn pool() -> std::io::Result<ScanPool> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // Fewer threads than cores there are where a share of the cores is all that this process may use, as in most
     // containers. Then all of these processes would have their threads on the same few cores.
     let cores = Some(allowed()).filter(|cores| cores.len() == threads).unwrap_or_default();
-    Pool::start(threads, move |number| {
+    ScanPool::start(threads, move |number| {
         match cores.get(number) {
             Some(core) => stay_on(&[*core]),
             // An extra thread would stay on the core of the thread that started it.

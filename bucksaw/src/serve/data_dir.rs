@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bucksaw_doors::twice::{self, Backup, Twice};
-use bucksaw_doors::{Doors, Lock, Shortage, replace};
+use bucksaw_doors::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_doors::{Env, FileLock, Shortage, replace};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, info, warn};
@@ -25,20 +25,20 @@ use super::disk;
 const FORMAT: u32 = 1;
 
 /// How often it is tried to write a file for which there was no room.
-const AGAIN_AFTER: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// More than any of these files has.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
-struct Node {
+struct NodeFile {
     format: u32,
     node: String,
 }
 
 /// What is in `node.json` in every format.
 #[derive(Deserialize)]
-struct Formatted {
+struct NodeFileFormat {
     format: u32,
 }
 
@@ -46,16 +46,16 @@ struct Formatted {
 pub(super) struct DataDir {
     path: PathBuf,
     node: Id,
-    _lock: Box<dyn Lock>,
+    _lock: Box<dyn FileLock>,
 }
 
 impl DataDir {
-    pub(super) fn open(doors: &Doors, path: &Path) -> anyhow::Result<Self> {
-        let fs = &doors.fs;
+    pub(super) fn open(env: &Env, path: &Path) -> anyhow::Result<Self> {
+        let fs = &env.fs;
         let shown = path.display();
         fs.create_dir_all(path).with_context(|| format!("cannot make the data directory {shown}"))?;
         if fs.open(&path.join("node.json")).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-            disk::check(doors, path)?;
+            disk::check(env, path)?;
         }
         let lock = match fs.lock(&path.join("LOCK")) {
             Ok(lock) => lock,
@@ -72,17 +72,17 @@ impl DataDir {
         }
         let file = path.join("node.json");
         let kept =
-            Twice::read(&**fs, &file, FILE_BYTES_MAX).with_context(|| format!("cannot read {}", file.display()))?;
+            BackedUpFile::read(&**fs, &file, FILE_BYTES_MAX).with_context(|| format!("cannot read {}", file.display()))?;
         let node = match kept {
-            Twice { file: Some(bytes), backup } => restored(doors, bytes, &backup, &file, path)?,
+            BackedUpFile { file: Some(bytes), backup } => restore_from_backup(env, bytes, &backup, &file, path)?,
             // The file is moved away by an operator who wants a new id.
-            Twice { file: None, .. } => {
-                let now = Millis(doors.clock.unix_ms());
-                let id = Id::new(now, Producer::drawn(doors.entropy.next_u64()), 0);
-                let node = Node { format: FORMAT, node: id.to_string() };
+            BackedUpFile { file: None, .. } => {
+                let now = Millis(env.clock.unix_ms());
+                let id = Id::new(now, Producer::random(env.entropy.next_u64()), 0);
+                let node = NodeFile { format: FORMAT, node: id.to_string() };
                 let mut bytes = serde_json::to_vec_pretty(&node)?;
                 bytes.push(b'\n');
-                twice::write(&**fs, &file, &bytes)
+                backed_up_file::write(&**fs, &file, &bytes)
                     .with_context(|| format!("cannot write to the data directory {shown}"))?;
                 node
             }
@@ -104,24 +104,24 @@ impl DataDir {
     /// written yet and returned: the node can do without it.
     pub(super) fn write_addresses(
         &self,
-        doors: &Doors,
+        env: &Env,
         addresses: &BTreeMap<String, String>,
-    ) -> anyhow::Result<Option<Unwritten>> {
+    ) -> anyhow::Result<Option<PendingFile>> {
         let path = self.path.join("addresses.json");
         let text = serde_json::to_vec_pretty(addresses)?;
-        let written = write(doors, &path, &text).or_else(|error| {
+        let written = write(env, &path, &text).or_else(|error| {
             // What an earlier run listened at must not be taken for it, and its room may be enough.
-            if Shortage::is_space(&error) && doors.fs.remove(&path).is_ok() {
-                write(doors, &path, &text)
+            if Shortage::is_disk_full(&error) && env.fs.remove(&path).is_ok() {
+                write(env, &path, &text)
             } else {
                 Err(error)
             }
         });
         match written {
             Ok(()) => Ok(None),
-            Err(error) if Shortage::is_space(&error) => {
+            Err(error) if Shortage::is_disk_full(&error) => {
                 warn!(path = %path.display(), %error, "cannot write the addresses in use: it is tried again until there is room");
-                Ok(Some(Unwritten { path, text }))
+                Ok(Some(PendingFile { path, text }))
             }
             Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
         }
@@ -130,18 +130,18 @@ impl DataDir {
 
 /// A small file for which there was no room.
 #[derive(Debug)]
-pub(super) struct Unwritten {
+pub(super) struct PendingFile {
     path: PathBuf,
     text: Vec<u8>,
 }
 
-impl Unwritten {
+impl PendingFile {
     /// Writes it as soon as there is room.
-    pub(super) async fn write_when_there_is_room(self, doors: Doors) {
+    pub(super) async fn write_when_space(self, env: Env) {
         loop {
-            tokio::time::sleep(AGAIN_AFTER).await;
-            let (doors, path, text) = (doors.clone(), self.path.clone(), self.text.clone());
-            let written = tokio::task::spawn_blocking(move || write(&doors, &path, &text)).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
+            let (env, path, text) = (env.clone(), self.path.clone(), self.text.clone());
+            let written = tokio::task::spawn_blocking(move || write(&env, &path, &text)).await;
             if let Ok(Ok(())) = written {
                 info!(path = %self.path.display(), "wrote the addresses in use: there is room again");
                 return;
@@ -152,27 +152,27 @@ impl Unwritten {
 
 /// What `node.json` says, or its backup where they differ. What is damaged is written anew; a disk that is full does not keep
 /// the node from starting.
-fn restored(doors: &Doors, bytes: Vec<u8>, backup: &Backup, file: &Path, dir: &Path) -> anyhow::Result<Node> {
+fn restore_from_backup(env: &Env, bytes: Vec<u8>, backup: &BackupState, file: &Path, dir: &Path) -> anyhow::Result<NodeFile> {
     let shown = file.display();
     let (node, written) = match backup {
-        Backup::Sound(kept) if *kept == bytes => return parse(&bytes, file, dir),
-        Backup::Newer(kept) => (parse(kept, &twice::backup_of(file), dir)?, twice::restore(&*doors.fs, file, kept)),
-        Backup::Sound(kept) => {
-            let node = parse(kept, &twice::backup_of(file), dir)?;
+        BackupState::Valid(kept) if *kept == bytes => return parse(&bytes, file, dir),
+        BackupState::Newer(kept) => (parse(kept, &backed_up_file::backup_path(file), dir)?, backed_up_file::restore(&*env.fs, file, kept)),
+        BackupState::Valid(kept) => {
+            let node = parse(kept, &backed_up_file::backup_path(file), dir)?;
             let aside = file.with_extension("json.damaged");
             warn!(file = %shown, aside = %aside.display(), "the file with the node's id was damaged: it is restored from its backup");
             // A copy stays for who wants to look at it. The file is not moved: without one a node gets a new id.
-            if let Err(error) = doors.fs.create(&aside).and_then(|copy| copy.append(&[&bytes])) {
+            if let Err(error) = env.fs.create(&aside).and_then(|copy| copy.append(&[&bytes])) {
                 debug!(%error, "no copy of the damaged file was made");
             }
-            (node, twice::restore(&*doors.fs, file, kept))
+            (node, backed_up_file::restore(&*env.fs, file, kept))
         }
-        Backup::Damaged | Backup::Missing => {
+        BackupState::Damaged | BackupState::Missing => {
             let node = parse(&bytes, file, dir)?;
-            if *backup == Backup::Damaged {
+            if *backup == BackupState::Damaged {
                 warn!(file = %shown, "the backup of the file with the node's id was damaged: it is written anew");
             }
-            (node, twice::write_backup(&*doors.fs, file, &bytes))
+            (node, backed_up_file::write_backup(&*env.fs, file, &bytes))
         }
     };
     if let Err(error) = written {
@@ -182,9 +182,9 @@ fn restored(doors: &Doors, bytes: Vec<u8>, backup: &Backup, file: &Path, dir: &P
 }
 
 /// What `node.json` says. The format comes first: of a newer one nothing else is known.
-fn parse(bytes: &[u8], file: &Path, dir: &Path) -> anyhow::Result<Node> {
+fn parse(bytes: &[u8], file: &Path, dir: &Path) -> anyhow::Result<NodeFile> {
     let damaged = || format!("{} is damaged: put back a copy, or move it away to get a new id", file.display());
-    let Formatted { format } = serde_json::from_slice(bytes).with_context(damaged)?;
+    let NodeFileFormat { format } = serde_json::from_slice(bytes).with_context(damaged)?;
     if format > FORMAT {
         let shown = dir.display();
         bail!(
@@ -195,34 +195,34 @@ fn parse(bytes: &[u8], file: &Path, dir: &Path) -> anyhow::Result<Node> {
 }
 
 /// The bytes of a small file.
-pub(super) fn read(doors: &Doors, path: &Path) -> io::Result<Vec<u8>> {
-    let file = doors.fs.open(path)?;
+pub(super) fn read(env: &Env, path: &Path) -> io::Result<Vec<u8>> {
+    let file = env.fs.open(path)?;
     let mut bytes = vec![0; file.size()?.min(FILE_BYTES_MAX) as usize];
     file.read_exact_at(0, &mut bytes)?;
     Ok(bytes)
 }
 
-fn write(doors: &Doors, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace(doors.fs.as_ref(), path, &[bytes, b"\n"])
+fn write(env: &Env, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(env.fs.as_ref(), path, &[bytes, b"\n"])
 }
 
 #[cfg(test)]
 mod tests {
     use bucksaw_doors::sim;
-    use bucksaw_versions::{Kept, later};
+    use bucksaw_versions::{GoldenFiles, later};
 
     use super::*;
 
     /// The node of the file that is kept.
     const NODE: &str = "01KAHRG9A10000000004000000";
 
-    fn files() -> Kept {
-        Kept::new(env!("CARGO_MANIFEST_DIR"), FORMAT)
+    fn files() -> GoldenFiles {
+        GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), FORMAT)
     }
 
-    fn doors(fs: &sim::Fs) -> Doors {
-        let (clock, entropy) = (sim::Clock::at(1_763_680_200_000), sim::Entropy::seeded(7));
-        Doors {
+    fn env(fs: &sim::Fs) -> Env {
+        let (clock, entropy) = (sim::Clock::at_unix_ms(1_763_680_200_000), sim::Entropy::seeded(7));
+        Env {
             fs: std::sync::Arc::new(fs.clone()),
             clock: std::sync::Arc::new(clock),
             entropy: std::sync::Arc::new(entropy),
@@ -232,14 +232,14 @@ mod tests {
     /// Opens a directory with this `node.json`.
     fn open(node: &[u8]) -> anyhow::Result<Id> {
         let fs = sim::Fs::new();
-        let doors = doors(&fs);
-        fs_write(&doors, node)?;
-        DataDir::open(&doors, Path::new("/data")).map(|dir| dir.node())
+        let env = env(&fs);
+        fs_write(&env, node)?;
+        DataDir::open(&env, Path::new("/data")).map(|dir| dir.node())
     }
 
-    fn fs_write(doors: &Doors, node: &[u8]) -> anyhow::Result<()> {
-        doors.fs.create_dir_all(Path::new("/data"))?;
-        Ok(write(doors, Path::new("/data/node.json"), node)?)
+    fn fs_write(env: &Env, node: &[u8]) -> anyhow::Result<()> {
+        env.fs.create_dir_all(Path::new("/data"))?;
+        Ok(write(env, Path::new("/data/node.json"), node)?)
     }
 
     fn written(fs: &sim::Fs, name: &str) -> Vec<u8> {
@@ -251,18 +251,18 @@ mod tests {
     #[test]
     fn small_files_are_what_they_were() {
         let fs = sim::Fs::new();
-        let doors = doors(&fs);
-        let dir = DataDir::open(&doors, Path::new("/data")).unwrap();
+        let env = env(&fs);
+        let dir = DataDir::open(&env, Path::new("/data")).unwrap();
         // Its id is another one each time that it is drawn in another way.
         let node = String::from_utf8(written(&fs, "/data/node.json")).unwrap();
         files().check("node", node.replace(&dir.node().to_string(), NODE).as_bytes());
-        files().all("node").iter().for_each(|kept| assert_eq!(open(kept).unwrap().to_string(), NODE));
+        files().read_all("node").iter().for_each(|kept| assert_eq!(open(kept).unwrap().to_string(), NODE));
         let addresses = [("cluster", "10.0.0.1:7659"), ("http", "10.0.0.1:7650")];
         let addresses = addresses.map(|(name, at)| (name.to_owned(), at.to_owned()));
-        dir.write_addresses(&doors, &addresses.into()).unwrap();
+        dir.write_addresses(&env, &addresses.into()).unwrap();
         files().check("addresses", &written(&fs, "/data/addresses.json"));
         for seed in 0..20 {
-            assert_eq!(open(&later(&files().all("node")[0], seed).unwrap()).unwrap().to_string(), NODE);
+            assert_eq!(open(&with_unknown_fields(&files().read_all("node")[0], seed).unwrap()).unwrap().to_string(), NODE);
         }
     }
 
@@ -270,15 +270,15 @@ mod tests {
     fn any_flipped_bit_is_mended() {
         for path in ["/data/node.json", "/data/node.backup"] {
             let fs = sim::Fs::new();
-            let doors = doors(&fs);
-            let id = DataDir::open(&doors, Path::new("/data")).unwrap().node();
+            let env = env(&fs);
+            let id = DataDir::open(&env, Path::new("/data")).unwrap().node();
             let file = Path::new("/data/node.json");
             let written = fs.live_bytes("/data/node.json").unwrap();
             for bit in 0..fs.live_bytes(path).unwrap().len() as u64 * 8 {
                 fs.flip_bit(path, bit);
-                assert_eq!(DataDir::open(&doors, Path::new("/data")).unwrap().node(), id, "bit {bit} of {path}");
-                let mended = Twice { file: Some(written.clone()), backup: Backup::Sound(written.clone()) };
-                assert_eq!(Twice::read(&fs, file, FILE_BYTES_MAX).unwrap(), mended, "bit {bit} of {path}");
+                assert_eq!(DataDir::open(&env, Path::new("/data")).unwrap().node(), id, "bit {bit} of {path}");
+                let mended = BackedUpFile { file: Some(written.clone()), backup: BackupState::Valid(written.clone()) };
+                assert_eq!(BackedUpFile::read(&fs, file, FILE_BYTES_MAX).unwrap(), mended, "bit {bit} of {path}");
             }
         }
     }
@@ -286,32 +286,32 @@ mod tests {
     #[test]
     fn a_directory_without_node_json_gets_a_new_id() {
         let fs = sim::Fs::new();
-        let doors = doors(&fs);
-        let open = || DataDir::open(&doors, Path::new("/data")).unwrap().node();
+        let env = env(&fs);
+        let open = || DataDir::open(&env, Path::new("/data")).unwrap().node();
         let id = open();
-        doors.fs.remove(Path::new("/data/node.backup")).unwrap();
+        env.fs.remove(Path::new("/data/node.backup")).unwrap();
         assert_eq!(open(), id);
         assert!(fs.live_bytes("/data/node.backup").is_some());
-        doors.fs.remove(Path::new("/data/node.json")).unwrap();
+        env.fs.remove(Path::new("/data/node.json")).unwrap();
         assert_ne!(open(), id);
     }
 
     #[test]
     fn a_full_disk_is_no_reason_not_to_start() {
         let fs = sim::Fs::new();
-        let doors = doors(&fs);
-        drop(DataDir::open(&doors, Path::new("/data")).unwrap());
+        let env = env(&fs);
+        drop(DataDir::open(&env, Path::new("/data")).unwrap());
         fs.set_capacity(Some(0));
         fs.fill_directories(true);
-        let dir = DataDir::open(&doors, Path::new("/data")).unwrap();
-        assert!(dir.write_addresses(&doors, &BTreeMap::new()).unwrap().is_some());
+        let dir = DataDir::open(&env, Path::new("/data")).unwrap();
+        assert!(dir.write_addresses(&env, &BTreeMap::new()).unwrap().is_some());
         fs.set_capacity(None);
         fs.fill_directories(false);
-        assert!(dir.write_addresses(&doors, &BTreeMap::new()).unwrap().is_none());
+        assert!(dir.write_addresses(&env, &BTreeMap::new()).unwrap().is_none());
         // A new node needs a file of its own.
         fs.set_capacity(Some(64 << 20));
         fs.fill_directories(true);
-        let refused = DataDir::open(&doors, Path::new("/new")).map(drop).unwrap_err();
+        let refused = DataDir::open(&env, Path::new("/new")).map(drop).unwrap_err();
         assert!(refused.to_string().contains("/new"), "{refused}");
     }
 

@@ -23,20 +23,20 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bucksaw_doors::Fs;
-use bucksaw_ingest::{Halt, Queue};
-use bucksaw_sources::Slots;
-use bucksaw_store::Shelf;
+use bucksaw_ingest::{HaltReason, Queue};
+use bucksaw_sources::ConnectionSlots;
+use bucksaw_store::SegmentStore;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
 /// A node does not start with fewer.
-const LEAST: usize = 128;
+const LIMIT_MIN: usize = 128;
 
 /// Where there is no limit.
-const MOST: usize = 1 << 20;
+const LIMIT_MAX: usize = 1 << 20;
 
 /// Handles of the program itself: of its runtimes, of its listeners, and for the log.
-const OWN: usize = 32;
+const RESERVED: usize = 32;
 
 /// Descriptors that stay free for what comes and goes: the files of a merge, or of an answer to a client. At most, and as a
 /// part of the limit.
@@ -47,15 +47,15 @@ const SPARE_SHARE: usize = 16;
 const SMALL_FILES: usize = 8;
 
 /// How often the number of files is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_PERIOD: Duration = Duration::from_millis(250);
 
 /// Connections by class of listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shares {
+pub(super) struct DescriptorShares {
     /// Of all listeners for lines together.
     pub(super) lines: usize,
     /// Of one listener for lines.
-    pub(super) lines_each: usize,
+    pub(super) lines_per_listener: usize,
     /// Of the HTTP listener.
     pub(super) http: usize,
     /// From other nodes.
@@ -70,10 +70,10 @@ pub(super) fn raise_limit() -> anyhow::Result<usize> {
         warn!(%error, "cannot raise the limit of open files");
     }
     let current = getrlimit(Resource::Nofile).current;
-    let limit = current.map_or(MOST, |current| usize::try_from(current).unwrap_or(MOST).min(MOST));
-    if limit < LEAST {
+    let limit = current.map_or(LIMIT_MAX, |current| usize::try_from(current).unwrap_or(LIMIT_MAX).min(LIMIT_MAX));
+    if limit < LIMIT_MIN {
         bail!(
-            "the limit of open files is {limit}, and a node needs at least {LEAST}: raise it with `ulimit -n {LEAST}`, or LimitNOFILE in systemd"
+            "the limit of open files is {limit}, and a node needs at least {LIMIT_MIN}: raise it with `ulimit -n {LIMIT_MIN}`, or LimitNOFILE in systemd"
         );
     }
     Ok(limit)
@@ -86,7 +86,7 @@ pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Resul
     let committed = queue.iter().filter(|name| name.ends_with(".committed")).count();
     let stored = shelf + queue.len() - committed.saturating_sub(committed_kept_max(limit));
     if stored > files_max(limit) {
-        let least = OWN + stored.saturating_mul(2).saturating_add(64) / 3 * 4;
+        let least = RESERVED + stored.saturating_mul(2).saturating_add(64) / 3 * 4;
         bail!(
             "the limit of open files is {limit}, and {stored} segments are stored in {}, each an open file: raise it to at least {least} with `ulimit -n {least}`, or LimitNOFILE in systemd",
             data_dir.display()
@@ -102,65 +102,65 @@ pub(super) fn committed_kept_max(limit: usize) -> usize {
 
 /// The most files that leave handles for connections.
 fn files_max(limit: usize) -> usize {
-    limit.saturating_sub(OWN) / 4 * 3
+    limit.saturating_sub(RESERVED) / 4 * 3
 }
 
 /// Divides the descriptor limit among the listeners. `segments` is the number of stored segments; each is an open file.
-pub(super) fn shares(limit: usize, segments: usize) -> Shares {
-    let rest = limit.saturating_sub(OWN);
+pub(super) fn shares(limit: usize, segments: usize) -> DescriptorShares {
+    let rest = limit.saturating_sub(RESERVED);
     let wanted = segments.saturating_mul(2).saturating_add(64);
     let files = wanted.min(files_max(limit)).max(rest / 4);
     let connections = rest - files;
     let lines = connections / 3 * 2;
     // A fifth of these may be handshakes that are not over.
     let cluster = (connections / 12 / 5 * 4).max(1);
-    Shares { lines, lines_each: lines / 4 * 3, http: connections / 4, cluster }
+    DescriptorShares { lines, lines_per_listener: lines / 4 * 3, http: connections / 4, cluster }
 }
 
 /// Maximum number of open files while `lines` connections for lines are open. It leaves free the shares of HTTP connections
 /// and of connections between nodes, and the next start is not refused.
-fn room(limit: usize, shares: Shares, lines: usize) -> usize {
+fn room(limit: usize, shares: DescriptorShares, lines: usize) -> usize {
     let nodes = shares.cluster + shares.cluster / 4 + 1;
-    let used = OWN + shares.http + nodes + lines + SPARE.min(limit / SPARE_SHARE);
+    let used = RESERVED + shares.http + nodes + lines + SPARE.min(limit / SPARE_SHARE);
     limit.saturating_sub(used).min(files_max(limit).saturating_sub(SMALL_FILES))
 }
 
 /// Watches how many files are open, and how much memory the index of stored segments takes.
-pub(super) struct Growth {
+pub(super) struct DescriptorMonitor {
     pub(super) limit: usize,
     /// As they were at the start.
-    pub(super) shares: Shares,
-    pub(super) slots: Slots,
+    pub(super) shares: DescriptorShares,
+    pub(super) slots: ConnectionSlots,
     pub(super) queue: Arc<Queue>,
-    pub(super) shelf: Arc<Shelf>,
+    pub(super) store: Arc<SegmentStore>,
 }
 
-impl Growth {
+impl DescriptorMonitor {
     /// Does so until it is dropped.
-    pub(super) async fn watch(self) {
+    pub(super) async fn run(self) {
         let mut crowded = false;
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            let files = self.shelf.segments().len() + self.queue.readable().len();
+            tokio::time::sleep(POLL_PERIOD).await;
+            let files = self.store.segments().len() + self.queue.readable_segments().len();
             self.slots.limit(shares(self.limit, files).lines);
-            let room = room(self.limit, self.shares, self.slots.taken());
+            let room = room(self.limit, self.shares, self.slots.in_use());
             // A little more room is wanted to begin again than to go on.
             crowded = files > if crowded { room - room / 16 } else { room };
-            self.shelf.set_crowded(crowded);
+            self.store.set_short_of_descriptors(crowded);
             // It may look at the disk.
-            let halt = halt(crowded, &self.shelf);
+            let halt = halt_reason(crowded, &self.store);
             let queue = Arc::clone(&self.queue);
-            let _ = tokio::task::spawn_blocking(move || queue.impose(halt)).await;
+            let _ = tokio::task::spawn_blocking(move || queue.set_external_halt(halt)).await;
         }
     }
 }
 
 /// Why the queue is to accept nothing. The shelf takes nothing by itself while its memory is used up.
-fn halt(crowded: bool, shelf: &Shelf) -> Option<Halt> {
+fn halt_reason(crowded: bool, store: &SegmentStore) -> Option<HaltReason> {
     if crowded {
-        return Some(Halt::Descriptors);
+        return Some(HaltReason::Descriptors);
     }
-    shelf.index_memory().is_full().then(|| Halt::StoreIndex(shelf.index_bytes_max()))
+    store.index_memory().is_full().then(|| HaltReason::StoreIndexFull(store.index_bytes_max()))
 }
 
 #[cfg(test)]
@@ -169,12 +169,12 @@ mod tests {
 
     #[test]
     fn files_leave_other_shares_alone_and_can_be_opened_again() {
-        for limit in [LEAST, 256, 1_024, 4_096, 20_000, MOST] {
+        for limit in [LIMIT_MIN, 256, 1_024, 4_096, 20_000, LIMIT_MAX] {
             for stored in [0, limit / 8, limit / 4, files_max(limit)] {
                 let shares = shares(limit, stored);
                 for lines in [0, shares.lines] {
                     let room = room(limit, shares, lines);
-                    assert!(room + OWN + shares.http + shares.cluster + lines < limit, "{limit} {stored} {lines}");
+                    assert!(room + RESERVED + shares.http + shares.cluster + lines < limit, "{limit} {stored} {lines}");
                     assert!(room < files_max(limit), "{limit}: the next start is refused");
                     assert!(lines > 0 || room >= limit / 2, "{limit} {stored} {lines}: {room}");
                 }
@@ -186,16 +186,16 @@ mod tests {
     fn files_keep_their_share() {
         let check = |limit: usize, segments: usize, want: (usize, usize, usize)| {
             let got = shares(limit, segments);
-            assert_eq!((got.lines, got.lines_each, got.http), want, "{limit} {segments}");
+            assert_eq!((got.lines, got.lines_per_listener, got.http), want, "{limit} {segments}");
             let nodes = got.cluster + got.cluster / 4;
-            assert!(got.lines + got.http + nodes + OWN + limit / 5 <= limit, "{limit} {segments}");
+            assert!(got.lines + got.http + nodes + RESERVED + limit / 5 <= limit, "{limit} {segments}");
         };
-        check(LEAST, 0, (20, 15, 8));
+        check(LIMIT_MIN, 0, (20, 15, 8));
         check(1_024, 0, (496, 372, 186));
         check(4_096, 0, (2_032, 1_524, 762));
         check(20_000, 0, (9_984, 7_488, 3_744));
         check(20_000, 4_000, (7_936, 5_952, 2_976));
         check(1_024, 100_000, (164, 123, 62));
-        check(MOST, 0, (524_272, 393_204, 196_602));
+        check(LIMIT_MAX, 0, (524_272, 393_204, 196_602));
     }
 }

@@ -15,7 +15,7 @@
 use std::path::Path;
 
 use anyhow::bail;
-use bucksaw_doors::Doors;
+use bucksaw_doors::Env;
 
 /// The smallest file system on which a new node is started.
 const TOTAL_BYTES_MIN: u64 = 32 << 20;
@@ -32,7 +32,7 @@ const STORE_SEGMENTS: u64 = 32;
 
 /// Sizes in bytes, by the size of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
+pub(super) struct DiskSizes {
     /// What is kept free.
     pub(super) reserve: u64,
     /// The most that a segment of the queue has.
@@ -41,10 +41,10 @@ pub(super) struct Sizes {
     pub(super) store_segment: u64,
 }
 
-impl Sizes {
+impl DiskSizes {
     /// Those for the disk of a directory; where its size is not known, those for a large one.
-    pub(super) fn of(doors: &Doors, dir: &Path) -> Self {
-        Self::of_total(doors.fs.space(dir).map_or(u64::MAX, |space| space.total_bytes))
+    pub(super) fn of(env: &Env, dir: &Path) -> Self {
+        Self::of_total(env.fs.space(dir).map_or(u64::MAX, |space| space.total_bytes))
     }
 
     fn of_total(total: u64) -> Self {
@@ -54,8 +54,8 @@ impl Sizes {
 }
 
 /// Refuses a directory on a disk that is too small for a new node.
-pub(super) fn check(doors: &Doors, dir: &Path) -> anyhow::Result<()> {
-    let Ok(space) = doors.fs.space(dir) else { return Ok(()) };
+pub(super) fn check(env: &Env, dir: &Path) -> anyhow::Result<()> {
+    let Ok(space) = env.fs.space(dir) else { return Ok(()) };
     if space.total_bytes < TOTAL_BYTES_MIN {
         bail!(
             "the disk of the data directory {} has {} MB and a node needs at least {} MB: choose another with --data-dir",
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_gathering_always_fits_into_the_reserve() {
         for total in (TOTAL_BYTES_MIN..64 << 30).step_by(37 << 20).chain([u64::MAX]) {
-            let Sizes { reserve, queue_segment, store_segment } = Sizes::of_total(total);
+            let DiskSizes { reserve, queue_segment, store_segment } = DiskSizes::of_total(total);
             // Half of the room and a segment; a hundredth more for what lies beside the text.
             let most = reserve / 2 + queue_segment;
             assert!(most + most / 100 < reserve, "{total}");
@@ -82,8 +82,8 @@ mod tests {
         }
         let mb = 1 << 20;
         let check = |total: u64, reserve, queue_segment, store_segment| {
-            let want = Sizes { reserve: reserve * mb, queue_segment: queue_segment * mb, store_segment };
-            assert_eq!(Sizes::of_total(total * mb), want, "{total}");
+            let want = DiskSizes { reserve: reserve * mb, queue_segment: queue_segment * mb, store_segment };
+            assert_eq!(DiskSizes::of_total(total * mb), want, "{total}");
         };
         check(32, 8, 2, mb);
         check(1_280, 64, 16, 40 * mb);

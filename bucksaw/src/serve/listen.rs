@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tracing::warn;
 
 use crate::args::ServeArgs;
-use crate::values::{HostPort, Listen};
+use crate::values::{HostPort, ListenAddress};
 
 /// Clients that connect all at once wait here. The kernel bounds it by its own limit.
 const BACKLOG: u32 = 4_096;
@@ -46,14 +46,14 @@ impl Listeners {
 }
 
 /// Where HTTP is served, in words for a client that came to another port.
-pub(super) fn http_in_words(addresses: &BTreeMap<String, String>) -> Option<String> {
+pub(super) fn http_address(addresses: &BTreeMap<String, String>) -> Option<String> {
     let address: SocketAddr = addresses.get("http")?.parse().ok()?;
     let port = address.port();
     Some(if address.ip().is_unspecified() { format!("port {port}") } else { address.to_string() })
 }
 
 /// Warns of each listener that other machines can reach. There is no authentication.
-pub(super) fn warn_of_exposed(addresses: &BTreeMap<String, String>) {
+pub(super) fn warn_exposed(addresses: &BTreeMap<String, String>) {
     for (listener, address) in exposed(addresses) {
         warn!(
             listener,
@@ -70,9 +70,9 @@ fn exposed(addresses: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, 
     named.filter(move |(_, address)| is_exposed(address))
 }
 
-async fn bind(flag: &str, listen: &Listen) -> anyhow::Result<Option<TcpListener>> {
+async fn bind(flag: &str, listen: &ListenAddress) -> anyhow::Result<Option<TcpListener>> {
     let Some(at) = &listen.0 else { return Ok(None) };
-    let (wanted, address) = (at.to_string(), look_up(flag, at).await?);
+    let (wanted, address) = (at.to_string(), resolve(flag, at).await?);
     let bound = || -> std::io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -85,7 +85,7 @@ async fn bind(flag: &str, listen: &Listen) -> anyhow::Result<Option<TcpListener>
 }
 
 /// The first address of a host.
-pub(super) async fn look_up(flag: &str, at: &HostPort) -> anyhow::Result<SocketAddr> {
+pub(super) async fn resolve(flag: &str, at: &HostPort) -> anyhow::Result<SocketAddr> {
     let wanted = at.to_string();
     let found = lookup_host(&wanted).await.with_context(|| format!("{flag} {wanted}: cannot find that host"))?.next();
     found.with_context(|| format!("{flag} {wanted}: that host has no address"))
@@ -97,10 +97,10 @@ mod tests {
 
     #[test]
     fn the_address_of_http_is_one_that_can_be_called() {
-        let words = |address: &str| http_in_words(&BTreeMap::from([("http".to_owned(), address.to_owned())]));
+        let words = |address: &str| http_address(&BTreeMap::from([("http".to_owned(), address.to_owned())]));
         assert_eq!(words("127.0.0.1:7650").as_deref(), Some("127.0.0.1:7650"));
         assert_eq!(words("0.0.0.0:7650").as_deref(), Some("port 7650"));
-        assert_eq!(http_in_words(&BTreeMap::new()), None);
+        assert_eq!(http_address(&BTreeMap::new()), None);
     }
 
     #[test]

@@ -11,25 +11,25 @@ use super::memory;
 /// What each part of the node counts with.
 pub(super) struct Metrics {
     pub(super) queue: bucksaw_ingest::Metrics,
-    pub(super) shelf: bucksaw_store::Metrics,
+    pub(super) store: bucksaw_store::Metrics,
     pub(super) query: bucksaw_query::Metrics,
     pub(super) sources: bucksaw_sources::Metrics,
     pub(super) api: bucksaw_api::Metrics,
     pub(super) cluster: bucksaw_cluster::Metrics,
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryMetrics,
 }
 
 /// Memory of the process.
-pub(super) struct Memory {
+pub(super) struct MemoryMetrics {
     /// What it may use.
     pub(super) limit_bytes: Gauge,
 }
 
 /// Looks at the memory in use when metrics are asked for.
 #[derive(Debug)]
-struct Used;
+struct MemoryUsedCollector;
 
-impl Collector for Used {
+impl Collector for MemoryUsedCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let used = ConstGauge::new(i64::try_from(memory::used().unwrap_or_default()).unwrap_or(i64::MAX));
         let help = "Memory that the process uses and no file stands behind; 0 where that cannot be told";
@@ -38,12 +38,12 @@ impl Collector for Used {
     }
 }
 
-impl Memory {
+impl MemoryMetrics {
     fn new(registry: &mut Registry) -> Self {
         let limit_bytes = Gauge::default();
         let help = "Memory that the node may use, from which all its budgets follow";
         registry.register("memory_limit_bytes", help, limit_bytes.clone());
-        registry.register_collector(Box::new(Used));
+        registry.register_collector(Box::new(MemoryUsedCollector));
         Self { limit_bytes }
     }
 }
@@ -55,12 +55,12 @@ impl Metrics {
         registry.register("build", "The program and its version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         let metrics = Self {
             queue: bucksaw_ingest::Metrics::new(&mut registry),
-            shelf: bucksaw_store::Metrics::new(&mut registry),
+            store: bucksaw_store::Metrics::new(&mut registry),
             query: bucksaw_query::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
             cluster: bucksaw_cluster::Metrics::new(&mut registry),
-            memory: Memory::new(&mut registry),
+            memory: MemoryMetrics::new(&mut registry),
         };
         (metrics, registry)
     }

@@ -22,12 +22,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
 use bucksaw_cluster::{Cluster, Router};
-use bucksaw_doors::{Doors, Tasks, real};
+use bucksaw_doors::{Env, Tasks, real};
 use bucksaw_ingest::{Durability, Queue};
-use bucksaw_node::{Node, Parts};
-use bucksaw_query::{Engine, Gossiped, Scatter, Serving};
-use bucksaw_sources::{Intake, Slots};
-use bucksaw_store::Shelf;
+use bucksaw_node::{Node, NodeTasks};
+use bucksaw_query::{Engine, GossipPeers, Scatter, QueryServer};
+use bucksaw_sources::{Intake, ConnectionSlots};
+use bucksaw_store::SegmentStore;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -51,26 +51,26 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     settings::check(&args)?;
     let descriptor_limit = descriptors::raise_limit()?;
     let limit = memory::limit(args.memory_limit)?;
-    let plan = memory::Plan::of(limit.bytes).with_records_of(args.max_record_bytes.0, &limit)?;
+    let plan = memory::MemoryPlan::for_limit(limit.bytes).with_record_bytes(args.max_record_bytes.0, &limit)?;
     bucksaw_query::limit_automata(settings::bytes(plan.automata));
-    let doors = Doors::real();
-    let data_dir = DataDir::open(&doors, &args.data_dir)?;
-    descriptors::check(descriptor_limit, doors.fs.as_ref(), data_dir.path())?;
+    let env = Env::real();
+    let data_dir = DataDir::open(&env, &args.data_dir)?;
+    descriptors::check(descriptor_limit, env.fs.as_ref(), data_dir.path())?;
     let (metrics, registry) = Metrics::new();
     let roles = settings::roles(&args);
 
     metrics.memory.limit_bytes.set(i64::try_from(limit.bytes).unwrap_or(i64::MAX));
     let net = runtime("net", &plan)?;
     let http = runtime("http", &plan)?;
-    let inner = runtime("node", &plan)?;
-    let modest = priority::modest()?;
+    let node_runtime = runtime("node", &plan)?;
+    let background = priority::background_runtime()?;
     let listeners = Listeners::bind(&args, roles, &net, &http)?;
     let (network, reached_at) =
-        inner.block_on(cluster::network(&args, &doors, descriptors::shares(descriptor_limit, 0).cluster))?;
+        node_runtime.block_on(cluster::network(&args, &env, descriptors::shares(descriptor_limit, 0).cluster))?;
 
-    let sizes = disk::Sizes::of(&doors, data_dir.path());
+    let sizes = disk::DiskSizes::of(&env, data_dir.path());
     let config = settings::queue(&args, &plan, sizes, descriptor_limit);
-    let (queue, found) = Queue::open(doors.clone(), &data_dir.path().join("queue"), config, metrics.queue)?;
+    let (queue, found) = Queue::open(env.clone(), &data_dir.path().join("queue"), config, metrics.queue)?;
     if found.segments > 0 || found.damaged > 0 {
         info!(
             segments = found.segments,
@@ -80,41 +80,41 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             "found records that wait for the store"
         );
     }
-    let shelf =
-        Shelf::open(doors.clone(), &data_dir.path().join("shelf"), settings::shelf(&args, &plan, sizes), metrics.shelf)
-            .map_err(|error| memory::explain(error, &limit))?;
-    shelf.reconcile(&queue);
-    let (queue, shelf) = (Arc::new(queue), Arc::new(shelf));
+    let store =
+        SegmentStore::open(env.clone(), &data_dir.path().join("shelf"), settings::store(&args, &plan, sizes), metrics.store)
+            .map_err(|error| memory::explain_open_error(error, &limit))?;
+    store.reconcile(&queue);
+    let (queue, store) = (Arc::new(queue), Arc::new(store));
 
     let pool = cores::pool().context("cannot start the threads that search")?;
-    let parts = (Arc::clone(&queue), Arc::clone(&shelf));
+    let parts = (Arc::clone(&queue), Arc::clone(&store));
     let engine =
-        Arc::new(Engine::new(parts.0, parts.1, pool, doors.clone(), settings::query(&args, &plan), metrics.query));
+        Arc::new(Engine::new(parts.0, parts.1, pool, env.clone(), settings::query(&args, &plan), metrics.query));
     let mut addresses = listeners.addresses();
-    listen::warn_of_exposed(&addresses);
-    let shares = descriptors::shares(descriptor_limit, shelf.segments().len());
+    listen::warn_exposed(&addresses);
+    let shares = descriptors::shares(descriptor_limit, store.segments().len());
     let intake = Intake {
         queue: Arc::clone(&queue),
-        config: settings::sources(&args, &plan, shares, listen::http_in_words(&addresses)),
-        doors: doors.clone(),
+        config: settings::sources(&args, &plan, shares, listen::http_address(&addresses)),
+        env: env.clone(),
         metrics: metrics.sources,
-        slots: Slots::new(shares.lines),
+        slots: ConnectionSlots::new(shares.lines),
     };
-    let tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(inner.handle().clone()).modest(modest.handle().clone()));
-    let facts = cluster::facts(data_dir.node(), roles, &addresses, reached_at);
+    let tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(node_runtime.handle().clone()).with_low_priority(background.handle().clone()));
+    let facts = cluster::initial_facts(data_dir.node(), roles, &addresses, reached_at);
     addresses.extend(reached_at.map(|at| ("cluster".to_owned(), at.to_string())));
     let (config, router) = (settings::cluster(&args, data_dir.path()), Router::new());
-    let (given, all, there) = (doors.clone(), Arc::clone(&tasks), Arc::clone(&network));
-    let cluster = Cluster::start(config, given, all, there, facts, router, metrics.cluster)
+    let (cluster_env, all, there) = (env.clone(), Arc::clone(&tasks), Arc::clone(&network));
+    let cluster = Cluster::start(config, cluster_env, all, there, facts, router, metrics.cluster)
         .context("cannot take a place in the cluster")?;
-    if let Err(address) = inner.block_on(cluster.placed()) {
+    if let Err(address) = node_runtime.block_on(cluster.wait_joined()) {
         let (node, dir) = (data_dir.node(), data_dir.path().display());
         bail!(
             "node {node} already runs, at {address}: {dir} is a copy of its data directory. Stop that node; or, to make this \
              one a node of its own, move {dir}/node.json away"
         );
     }
-    let addresses_file = data_dir.write_addresses(&doors, &addresses)?;
+    let addresses_file = data_dir.write_addresses(&env, &addresses)?;
     let info = NodeInfo {
         id: data_dir.node().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -122,49 +122,49 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         addresses: addresses.clone(),
         memory_limit_bytes: limit.bytes,
     };
-    let copies = args.replication_factor as usize;
-    let peers = Gossiped::new(Arc::clone(&cluster), Arc::clone(&doors.clock), copies);
-    let peers = if inner.block_on(cluster::joins(&args.join, reached_at)) { peers.joining() } else { peers };
-    let serving = Serving::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
-    serving.register(&cluster.router());
+    let replication_factor = args.replication_factor as usize;
+    let peers = GossipPeers::new(Arc::clone(&cluster), Arc::clone(&env.clock), replication_factor);
+    let peers = if node_runtime.block_on(cluster::has_other_seeds(&args.join, reached_at)) { peers.with_join_targets() } else { peers };
+    let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
+    query_server.register(&cluster.router());
     let node = Node {
-        doors: doors.clone(),
+        env: env.clone(),
         tasks,
         net: network,
         id: data_dir.node(),
         roles,
         queue: Arc::clone(&queue),
-        shelf: Arc::clone(&shelf),
+        store: Arc::clone(&store),
         cluster: Arc::clone(&cluster),
-        patience: bucksaw_store::Patience::default(),
+        patience: bucksaw_store::PeerTimeouts::default(),
         balance: settings::balance(&args),
     };
 
     if let Some(file) = addresses_file {
-        inner.spawn(file.write_when_there_is_room(doors.clone()));
+        node_runtime.spawn(file.write_when_space(env.clone()));
     }
 
-    let (slots, queue_there, shelf_there) = (intake.slots.clone(), Arc::clone(&queue), Arc::clone(&shelf));
-    let growth = descriptors::Growth { limit: descriptor_limit, shares, slots, queue: queue_there, shelf: shelf_there };
-    inner.spawn(growth.watch());
+    let (slots, queue_there, shelf_there) = (intake.slots.clone(), Arc::clone(&queue), Arc::clone(&store));
+    let growth = descriptors::DescriptorMonitor { limit: descriptor_limit, shares, slots, queue: queue_there, store: shelf_there };
+    node_runtime.spawn(growth.run());
 
-    let signals = Signals::catch(&http)?;
-    node.answer_calls();
-    let mut parts = Parts::start(node);
+    let signals = Signals::install(&http)?;
+    node.register_calls();
+    let mut parts = NodeTasks::start(node);
     let repair = parts.repair().cloned();
-    let restore = repair.clone().map(|repair| Arc::new(cluster::Restore(repair)) as Arc<dyn bucksaw_query::Repair>);
-    let scatter = Scatter::new(serving, bucksaw_query::Patience::default(), restore);
-    let app = App::new(engine, doors.clone(), settings::api(&args, &plan, shares), metrics.api, info, registry);
-    let app = app.restoring(repair).in_cluster(Arc::clone(&cluster), args.replication_factor).asking(scatter);
+    let read_repair = repair.clone().map(|repair| Arc::new(cluster::ReadRepair(repair)) as Arc<dyn bucksaw_query::RepairHints>);
+    let scatter = Scatter::new(query_server, bucksaw_query::ReplyTimeouts::default(), read_repair);
+    let app = App::new(engine, env.clone(), settings::api(&args, &plan, shares), metrics.api, info, registry);
+    let app = app.with_repair(repair).with_cluster(Arc::clone(&cluster), args.replication_factor).with_scatter(scatter);
     let (stop, stopping) = watch::channel(false);
     let served = serve(&net, &http, listeners, &intake, &app, &stopping);
-    say_ready(&addresses, data_dir.path());
+    log_ready(&addresses, data_dir.path());
 
-    let (reason, sound) = http.block_on(wanted_end(signals, &mut parts));
+    let (reason, sound) = http.block_on(wait_for_stop(signals, &mut parts));
     info!(reason, "stopping");
     app.set_ready(false);
     // From now on no other node sends its clients here, and ours are told to go to others.
-    cluster.update(|facts| facts.draining = true);
+    cluster.update_facts(|facts| facts.draining = true);
     // Nobody listens when all servers have ended already.
     let _ = stop.send(true);
     for task in served {
@@ -172,18 +172,18 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         let _ = http.block_on(task);
     }
     queue.close();
-    shelf.hurry();
-    inner.block_on(async {
+    store.stop_throttling();
+    node_runtime.block_on(async {
         parts.drain(DRAIN_MAX).await;
         parts.stop(STOP_MAX).await;
         if !cluster.leave().await {
-            warn!(node = %cluster.node(), "no other node has heard the goodbye: they take this one for down until it is back, or forgotten");
+            warn!(node = %cluster.node_id(), "no other node has heard the goodbye: they take this one for down until it is back, or forgotten");
         }
     });
     net.shutdown_timeout(Duration::from_secs(1));
     http.shutdown_timeout(Duration::from_secs(1));
-    inner.shutdown_timeout(Duration::from_secs(1));
-    modest.shutdown_timeout(Duration::from_secs(1));
+    node_runtime.shutdown_timeout(Duration::from_secs(1));
+    background.shutdown_timeout(Duration::from_secs(1));
     info!("stopped");
     if !sound {
         bail!("a part of the node failed by a bug: its log says more");
@@ -204,7 +204,7 @@ fn start_log(level: &str) -> anyhow::Result<()> {
 }
 
 /// The network's threads do short work only; a few are enough, and idle ones cost nothing.
-fn runtime(name: &str, plan: &memory::Plan) -> anyhow::Result<Runtime> {
+fn runtime(name: &str, plan: &memory::MemoryPlan) -> anyhow::Result<Runtime> {
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 8);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -216,7 +216,7 @@ fn runtime(name: &str, plan: &memory::Plan) -> anyhow::Result<Runtime> {
         .context("cannot start the threads of the network")
 }
 
-type Served = Vec<tokio::task::JoinHandle<()>>;
+type ServerTasks = Vec<tokio::task::JoinHandle<()>>;
 
 fn serve(
     net: &Runtime,
@@ -225,7 +225,7 @@ fn serve(
     intake: &Intake,
     app: &App,
     stopping: &watch::Receiver<bool>,
-) -> Served {
+) -> ServerTasks {
     let mut served = Vec::new();
     for (durability, listener) in [
         (Durability::Fast, listeners.fast),
@@ -242,7 +242,7 @@ fn serve(
     served
 }
 
-fn say_ready(addresses: &BTreeMap<String, String>, data_dir: &std::path::Path) {
+fn log_ready(addresses: &BTreeMap<String, String>, data_dir: &std::path::Path) {
     let of = |name: &str| addresses.get(name).map_or("off", String::as_str);
     info!(
         http = of("http"),
@@ -262,7 +262,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn catch(runtime: &Runtime) -> anyhow::Result<Self> {
+    fn install(runtime: &Runtime) -> anyhow::Result<Self> {
         let _entered = runtime.enter();
         let caught = |kind| signal(kind).context("cannot catch signals");
         Ok(Self { interrupt: caught(SignalKind::interrupt())?, terminate: caught(SignalKind::terminate())? })
@@ -278,7 +278,7 @@ impl Signals {
 
 /// Waits for a signal, or for a part of the node that ended by itself; says which, and whether all is sound. A second
 /// signal ends the process at once.
-async fn wanted_end(mut signals: Signals, parts: &mut Parts) -> (&'static str, bool) {
+async fn wait_for_stop(mut signals: Signals, parts: &mut NodeTasks) -> (&'static str, bool) {
     let ended = tokio::select! {
         reason = signals.next() => (reason, true),
         () = parts.ended() => ("a part of the node failed", false),

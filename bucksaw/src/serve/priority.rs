@@ -20,19 +20,19 @@ use tracing::debug;
 /// an equal has, so that answers hardly feel it. At 19 it would be an eightieth, and under queries that never end a block
 /// would take minutes; when so much has piled up that this matters, the store no longer works at a lower priority.
 #[cfg(target_os = "linux")]
-const STEPS: i32 = 15;
+const NICE_STEPS: i32 = 15;
 
 /// Gathering, merging and repair may go on at once. What is more waits.
 const THREADS_MAX: usize = 4;
 
 /// A node that takes in records merges every few minutes.
-const KEEP: Duration = Duration::from_secs(600);
+const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(600);
 
 /// A runtime whose blocking threads have a lower priority; it runs nothing else.
-pub(super) fn modest() -> anyhow::Result<Runtime> {
+pub(super) fn background_runtime() -> anyhow::Result<Runtime> {
     Builder::new_current_thread()
         .max_blocking_threads(THREADS_MAX)
-        .thread_keep_alive(KEEP)
+        .thread_keep_alive(THREAD_KEEP_ALIVE)
         .thread_name("modest")
         .on_thread_start(lower_this_thread)
         .build()
@@ -42,7 +42,7 @@ pub(super) fn modest() -> anyhow::Result<Runtime> {
 /// On Linux the priority of "this process" is that of the calling thread, whatever POSIX says.
 #[cfg(target_os = "linux")]
 fn lower_this_thread() {
-    if let Err(error) = rustix::process::nice(STEPS) {
+    if let Err(error) = rustix::process::nice(NICE_STEPS) {
         debug!(%error, "cannot lower a thread's priority: it has that of the others");
     }
 }
@@ -58,9 +58,9 @@ mod tests {
     #[test]
     fn only_its_threads_are_lowered() {
         let now = || rustix::process::nice(0).unwrap();
-        let (before, modest) = (now(), modest().unwrap());
+        let (before, modest) = (now(), background_runtime().unwrap());
         let seen = modest.block_on(modest.handle().spawn_blocking(now)).unwrap();
-        assert_eq!(seen, (before + STEPS).min(19));
+        assert_eq!(seen, (before + NICE_STEPS).min(19));
         assert_eq!(now(), before);
     }
 }

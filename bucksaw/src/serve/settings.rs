@@ -7,9 +7,9 @@ use anyhow::bail;
 use bucksaw_cluster::Roles;
 use bucksaw_segment::Codec;
 
-use super::descriptors::{self, Shares};
-use super::disk::Sizes;
-use super::memory::Plan;
+use super::descriptors::{self, DescriptorShares};
+use super::disk::DiskSizes;
+use super::memory::MemoryPlan;
 use crate::args::{Role, ServeArgs, StoreCodec};
 
 /// Number of full segments whose text fits at least into the limit of `--retention-bytes`,
@@ -40,19 +40,19 @@ pub(super) fn roles(args: &ServeArgs) -> Roles {
 pub(super) fn cluster(args: &ServeArgs, data_dir: &Path) -> bucksaw_cluster::Config {
     bucksaw_cluster::Config {
         join: args.join.iter().map(ToString::to_string).collect(),
-        remember: args.retention_age.0.unwrap_or(REMEMBER_MAX),
+        remember_for: args.retention_age.0.unwrap_or(REMEMBER_MAX),
         ..bucksaw_cluster::Config::new(data_dir.to_owned())
     }
 }
 
-pub(super) fn balance(args: &ServeArgs) -> bucksaw_node::balance::Config {
-    bucksaw_node::balance::Config {
+pub(super) fn balance(args: &ServeArgs) -> bucksaw_node::load_control::Config {
+    bucksaw_node::load_control::Config {
         busy_bytes_per_second: args.busy_bytes_per_second.0,
-        ..bucksaw_node::balance::Config::default()
+        ..bucksaw_node::load_control::Config::default()
     }
 }
 
-pub(super) fn queue(args: &ServeArgs, plan: &Plan, sizes: Sizes, descriptor_limit: usize) -> bucksaw_ingest::Config {
+pub(super) fn queue(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes, descriptor_limit: usize) -> bucksaw_ingest::Config {
     bucksaw_ingest::Config {
         segment_bytes_max: args.segment_max_bytes.0.min(plan.queue_segment).min(sizes.queue_segment),
         unsynced_bytes_max: plan.unsynced,
@@ -60,18 +60,18 @@ pub(super) fn queue(args: &ServeArgs, plan: &Plan, sizes: Sizes, descriptor_limi
         keys_max: plan.keys,
         key_sections_max: plan.sections,
         segment_age_max: args.segment_max_age,
-        committed_kept_max: descriptors::committed_kept_max(descriptor_limit),
+        committed_segments_max: descriptors::committed_kept_max(descriptor_limit),
         free_bytes_min: free_bytes_min(args, sizes),
         ..bucksaw_ingest::Config::default()
     }
 }
 
 /// What is kept free of the disk.
-fn free_bytes_min(args: &ServeArgs, sizes: Sizes) -> u64 {
+fn free_bytes_min(args: &ServeArgs, sizes: DiskSizes) -> u64 {
     args.min_free_bytes.map_or(sizes.reserve, |bytes| bytes.0)
 }
 
-pub(super) fn shelf(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_store::Config {
+pub(super) fn store(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes) -> bucksaw_store::Config {
     let default = bucksaw_store::Config::default();
     let (codec_quick, codec_final) = match args.store_codec {
         StoreCodec::Columns => (default.codec_quick, default.codec_final),
@@ -83,15 +83,15 @@ pub(super) fn shelf(args: &ServeArgs, plan: &Plan, sizes: Sizes) -> bucksaw_stor
         codec_quick,
         codec_final,
         segment_bytes: segment_bytes(args).min(sizes.store_segment),
-        gather_bytes: plan.gather,
-        merge_bytes_max: plan.merge,
+        gather_bytes: plan.merge_input,
+        merge_bytes_max: plan.merge_blocks,
         block_bytes: plan.block,
         index_bytes_max: plan.store_index,
-        repair: bucksaw_store::repair::Config { window_bytes: plan.repair, ..default.repair },
+        repair: bucksaw_store::repair::Config { range_bytes: plan.repair, ..default.repair },
         retention_age: args.retention_age.0,
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),
         trash_age: args.trash_age,
-        copies: args.replication_factor as usize,
+        replication_factor: args.replication_factor as usize,
         free_bytes_min: free_bytes_min(args, sizes),
         ..default
     }
@@ -103,35 +103,35 @@ fn segment_bytes(args: &ServeArgs) -> u64 {
     args.store_segment_bytes.0.min(limit.unwrap_or(u64::MAX))
 }
 
-pub(super) fn query(args: &ServeArgs, plan: &Plan) -> bucksaw_query::Config {
+pub(super) fn query(args: &ServeArgs, plan: &MemoryPlan) -> bucksaw_query::Config {
     bucksaw_query::Config {
-        held_bytes_max: args.query_memory_bytes.0.min(plan.held),
+        result_bytes_max: args.query_memory_bytes.0.min(plan.unread_results),
         scan_bytes_max: plan.scans,
         served_max: plan.served,
         served_tails_max: plan.served_tails,
-        time_max: args.query_timeout.0.filter(|time| !time.is_zero()),
-        opened_bytes_max: args.query_cache_bytes.map_or(plan.opened, |bytes| bytes.0.min(plan.opened_max)),
+        query_timeout: args.query_timeout.0.filter(|time| !time.is_zero()),
+        cache_bytes_max: args.query_cache_bytes.map_or(plan.block_cache, |bytes| bytes.0.min(plan.block_cache_max)),
         ..bucksaw_query::Config::default()
     }
 }
 
 pub(super) fn sources(
     args: &ServeArgs,
-    plan: &Plan,
-    shares: Shares,
+    plan: &MemoryPlan,
+    shares: DescriptorShares,
     http_address: Option<String>,
 ) -> bucksaw_sources::Config {
     let default = bucksaw_sources::Config::default();
     bucksaw_sources::Config {
         http_address,
         record_bytes_max: record_bytes_max(args),
-        connections_max: plan.line_connections.min(shares.lines_each),
-        partial_bytes_max: bytes(plan.partial),
+        connections_max: plan.line_connections.min(shares.lines_per_listener),
+        partial_bytes_max: bytes(plan.partial_lines),
         ..default
     }
 }
 
-pub(super) fn api(args: &ServeArgs, plan: &Plan, shares: Shares) -> bucksaw_api::Config {
+pub(super) fn api(args: &ServeArgs, plan: &MemoryPlan, shares: DescriptorShares) -> bucksaw_api::Config {
     let default = bucksaw_api::Config::default();
     let reserved = default.reserved_connections_max.min(shares.http / 4);
     let connections = plan.http_connections.min(shares.http - reserved);
@@ -184,11 +184,11 @@ mod tests {
 
     #[test]
     fn the_cache_keeps_within_its_part_whatever_is_asked_for() {
-        let (small, large) = (Plan::of(128 << 20), Plan::of(64 << 30));
-        let check = |asked: Option<u64>, plan: &Plan, want: u64| {
+        let (small, large) = (MemoryPlan::for_limit(128 << 20), MemoryPlan::for_limit(64 << 30));
+        let check = |asked: Option<u64>, plan: &MemoryPlan, want: u64| {
             let mut args = Program::try_parse_from(["serve"]).unwrap().args;
             args.query_cache_bytes = asked.map(ByteSize);
-            assert_eq!(query(&args, plan).opened_bytes_max, want, "{asked:?}");
+            assert_eq!(query(&args, plan).cache_bytes_max, want, "{asked:?}");
         };
         check(None, &small, 2 << 20);
         check(Some(4 << 30), &small, 2 << 20);
@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn no_flag_asks_for_more_memory_than_its_part() {
         let flags = ["--query-memory-bytes", "9GB", "--max-bodies-bytes", "9GB", "--segment-max-bytes", "9GB"];
-        let (asks, plan) = (parsed(&flags), Plan::of(128 << 20));
-        let large = Sizes { reserve: 0, queue_segment: u64::MAX, store_segment: u64::MAX };
-        assert_eq!(query(&asks, &plan).held_bytes_max, plan.held);
+        let (asks, plan) = (parsed(&flags), MemoryPlan::for_limit(128 << 20));
+        let large = DiskSizes { reserve: 0, queue_segment: u64::MAX, store_segment: u64::MAX };
+        assert_eq!(query(&asks, &plan).result_bytes_max, plan.unread_results);
         assert_eq!(api(&asks, &plan, descriptors(4_096)).bodies_bytes_max as u64, plan.bodies);
         assert_eq!(queue(&asks, &plan, large, 1_024).segment_bytes_max, plan.queue_segment);
     }
@@ -216,18 +216,18 @@ mod tests {
     #[test]
     fn segments_are_no_larger_than_the_disk_allows() {
         let (asks, plan) =
-            (parsed(&["--segment-max-bytes", "1GB", "--store-segment-bytes", "1GB"]), Plan::of(64 << 30));
-        let small = Sizes { reserve: 7, queue_segment: 8, store_segment: 9 };
-        let (queue, shelf) = (queue(&asks, &plan, small, 1_024), shelf(&asks, &plan, small));
+            (parsed(&["--segment-max-bytes", "1GB", "--store-segment-bytes", "1GB"]), MemoryPlan::for_limit(64 << 30));
+        let small = DiskSizes { reserve: 7, queue_segment: 8, store_segment: 9 };
+        let (queue, shelf) = (queue(&asks, &plan, small, 1_024), store(&asks, &plan, small));
         assert_eq!((queue.segment_bytes_max, shelf.segment_bytes), (8, 9));
         assert_eq!((queue.free_bytes_min, shelf.free_bytes_min), (7, 7));
     }
 
     #[test]
     fn listeners_hold_no_more_connections_than_there_are_descriptors_for() {
-        let (args, plan) = (parsed(&[]), Plan::of(64 << 30));
+        let (args, plan) = (parsed(&[]), MemoryPlan::for_limit(64 << 30));
         let shares = descriptors(256);
-        assert_eq!(sources(&args, &plan, shares, None).connections_max, shares.lines_each);
+        assert_eq!(sources(&args, &plan, shares, None).connections_max, shares.lines_per_listener);
         let api = api(&args, &plan, shares);
         assert_eq!(api.connections_max + api.reserved_connections_max, shares.http);
         assert!(api.reserved_connections_max > 0 && api.address_connections_max <= api.connections_max / 2, "{api:?}");
@@ -235,13 +235,13 @@ mod tests {
 
     #[test]
     fn a_time_limit_of_zero_or_none_is_no_limit() {
-        let limit = |flags: &[&str]| query(&parsed(flags), &Plan::of(64 << 30)).time_max;
+        let limit = |flags: &[&str]| query(&parsed(flags), &MemoryPlan::for_limit(64 << 30)).query_timeout;
         assert_eq!(limit(&[]), Some(Duration::from_secs(60)));
         assert_eq!(limit(&["--query-timeout", "5s"]), Some(Duration::from_secs(5)));
         assert_eq!((limit(&["--query-timeout", "none"]), limit(&["--query-timeout", "0s"])), (None, None));
     }
 
-    fn descriptors(limit: usize) -> Shares {
+    fn descriptors(limit: usize) -> DescriptorShares {
         crate::serve::descriptors::shares(limit, 0)
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{copies, plain, text};
+use super::{replication, plain_text, text};
 use crate::print::human_seconds;
 
 /// A queue whose oldest records wait for longer than this is one that the stores do not keep up with; as in
@@ -12,7 +12,7 @@ use crate::print::human_seconds;
 const WAITS_MAX_SECONDS: f64 = 30.0;
 
 /// How a node is, in a word: what it says of itself, or how it is seen when it says nothing.
-pub(super) fn seen(node: &Map<String, Value>) -> Option<String> {
+pub(super) fn node_state(node: &Map<String, Value>) -> Option<String> {
     match text(node, "member") {
         None | Some("alive") => text(node, "state").map(str::to_owned),
         Some(member) => Some(member.to_owned()),
@@ -21,7 +21,7 @@ pub(super) fn seen(node: &Map<String, Value>) -> Option<String> {
 
 /// Who is in trouble comes first, who left last.
 pub(super) fn rank(node: &Map<String, Value>) -> u8 {
-    match (troubles(node).is_empty(), text(node, "member")) {
+    match (problems(node).is_empty(), text(node, "member")) {
         (false, _) => 0,
         (true, Some("left")) => 2,
         (true, _) => 1,
@@ -44,19 +44,19 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
             if missing == 1 { "comes" } else { "come" },
         ));
     }
-    things.extend(copies::lines(cluster));
+    things.extend(replication::lines(cluster));
     for node in nodes {
-        let name = match (node.get("id").map(plain), node.get("addresses_http").map(plain)) {
+        let name = match (node.get("id").map(plain_text), node.get("addresses_http").map(plain_text)) {
             (id, None) => id.unwrap_or_default(),
             (None, Some(http)) => http,
             (Some(id), Some(http)) => format!("{id} ({http})"),
         };
-        things.extend(troubles(node).into_iter().map(|trouble| format!("{name} {trouble}")));
+        things.extend(problems(node).into_iter().map(|trouble| format!("{name} {trouble}")));
     }
     things.extend(cluster.get("strangers").and_then(Value::as_array).into_iter().flatten().map(|stranger| {
-        let told = |key: &str| stranger.get(key).filter(|told| !told.is_null()).map(plain);
+        let told = |key: &str| stranger.get(key).filter(|told| !told.is_null()).map(plain_text);
         let (at, theirs) = (told("address"), told("protocol").unwrap_or_default());
-        let own = cluster.get("protocol").map(plain).unwrap_or_default();
+        let own = cluster.get("protocol").map(plain_text).unwrap_or_default();
         format!(
             "a node at {} speaks version {theirs} of what nodes say to each other, and this one {own}: it is no member",
             at.as_deref().unwrap_or("an unknown address"),
@@ -80,14 +80,14 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
 }
 
 /// What is wrong with a node, as it goes on after its name.
-fn troubles(node: &Map<String, Value>) -> Vec<String> {
+fn problems(node: &Map<String, Value>) -> Vec<String> {
     let mut troubles = Vec::new();
     let since = text(node, "since").map(|since| format!(" since {since}")).unwrap_or_default();
     match (text(node, "member"), text(node, "state")) {
         (Some("down"), _) => {
             let what = if node.get("made_good").and_then(Value::as_bool) != Some(true) {
                 "what it alone holds is missing from answers"
-            } else if takes_in(node) {
+            } else if is_ingesting(node) {
                 "what it stored is kept elsewhere, what was in its queue is missing from answers; 'bucksaw forget' takes it \
                  from the list"
             } else {
@@ -161,11 +161,11 @@ fn troubles(node: &Map<String, Value>) -> Vec<String> {
     {
         troubles.push(format!("has records that have waited for the stores for {}", human_seconds(waits)));
     }
-    troubles.extend(copies::hindrance(node));
+    troubles.extend(replication::repair_blocker(node));
     troubles
 }
 
-fn takes_in(node: &Map<String, Value>) -> bool {
+fn is_ingesting(node: &Map<String, Value>) -> bool {
     let roles = node.get("roles").and_then(Value::as_array);
     roles.is_some_and(|roles| roles.iter().any(|role| role == "ingest"))
 }
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_word_says_how_a_node_is() {
-        let seen = |node: Value| super::seen(node.as_object().unwrap());
+        let seen = |node: Value| super::node_state(node.as_object().unwrap());
         assert_eq!(seen(json!({"state": "ready"})).unwrap(), "ready");
         assert_eq!(seen(json!({"member": "alive", "state": "silent"})).unwrap(), "silent");
         assert_eq!(seen(json!({"member": "suspect", "state": "ready"})).unwrap(), "suspect");

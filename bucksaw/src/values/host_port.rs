@@ -52,9 +52,9 @@ impl fmt::Display for HostPort {
 
 /// Where to listen; the empty text turns a listener off, which is `None`. Port 0 picks a free one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listen(pub(crate) Option<HostPort>);
+pub(crate) struct ListenAddress(pub(crate) Option<HostPort>);
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = InvalidHostPort;
 
     fn from_str(text: &str) -> Result<Self, InvalidHostPort> {
@@ -80,7 +80,7 @@ mod tests {
         {
             check(text, None);
         }
-        assert_eq!("".parse(), Ok(Listen(None)));
-        assert!("x".parse::<Listen>().is_err());
+        assert_eq!("".parse(), Ok(ListenAddress(None)));
+        assert!("x".parse::<ListenAddress>().is_err());
     }
 }

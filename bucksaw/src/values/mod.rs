@@ -9,6 +9,6 @@ mod node_url;
 
 pub(crate) use byte_size::ByteSize;
 pub(crate) use host_name::HostName;
-pub(crate) use host_port::{HostPort, Listen};
-pub(crate) use limit::Limit;
+pub(crate) use host_port::{HostPort, ListenAddress};
+pub(crate) use limit::OptionalLimit;
 pub(crate) use node_url::NodeUrl;

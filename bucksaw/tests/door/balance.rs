@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::node::{Node, bucksaw};
-use crate::running::Running;
+use crate::node::{TestServer, bucksaw};
+use crate::child_process::ChildProcess;
 use crate::wait::wait_until;
 
 /// Three nodes that know each other; the first with these arguments besides.
-fn cluster(first: &[&str], all: &[&str]) -> [Node; 3] {
-    let first = Node::start(&[first, all].concat());
+fn cluster(first: &[&str], all: &[&str]) -> [TestServer; 3] {
+    let first = TestServer::start(&[first, all].concat());
     let join = first.address("cluster").to_owned();
-    let more = || Node::start(&[&["--join", &join], all].concat());
+    let more = || TestServer::start(&[&["--join", &join], all].concat());
     let nodes = [first, more(), more()];
     for node in &nodes {
         wait_until("all know each other", || {
@@ -32,23 +32,23 @@ fn cluster(first: &[&str], all: &[&str]) -> [Node; 3] {
 }
 
 /// What a node says of its load.
-fn load(node: &Node) -> Value {
+fn load(node: &TestServer) -> Value {
     let told = node.get("/api/v1/cluster").expect(200).json();
     let own = told["nodes"].as_array().unwrap().iter().find(|one| one["id"] == told["asked"]).unwrap();
     own["load"].clone()
 }
 
-fn sent(node: &Node, how: &str) -> f64 {
+fn sent(node: &TestServer, how: &str) -> f64 {
     node.metric(&format!("bucksaw_ingest_sent_elsewhere_total{{how=\"{how}\"}}"))
 }
 
 /// How many bytes a node has accepted.
-fn accepted(node: &Node) -> f64 {
+fn accepted(node: &TestServer) -> f64 {
     node.metric("bucksaw_ingest_bytes_total")
 }
 
 /// The records of all nodes by their ids, so that one that two of them have is there once.
-fn records(nodes: &[Node]) -> BTreeMap<String, String> {
+fn records(nodes: &[TestServer]) -> BTreeMap<String, String> {
     let mut records = BTreeMap::new();
     for node in nodes {
         for object in node.get("/api/v1/query?q=&from=1h").expect(200).objects() {
@@ -83,9 +83,9 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
     let first = nodes[0].address("fast").to_owned();
     let stop = Arc::new(AtomicBool::new(false));
     let mut agents = Vec::new();
-    let start = |agents: &mut Vec<(Running, JoinHandle<usize>)>| {
+    let start = |agents: &mut Vec<(ChildProcess, JoinHandle<usize>)>| {
         // They know of one node only.
-        let mut forward = Running::start(&mut bucksaw(["forward", "--to", &first]));
+        let mut forward = ChildProcess::start(&mut bucksaw(["forward", "--to", &first]));
         let feeding = feed(forward.input.take().unwrap(), agents.len(), Arc::clone(&stop));
         agents.push((forward, feeding));
     };
@@ -130,7 +130,7 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
     for (name, (forward, feeding)) in agents.into_iter().enumerate() {
         let count = feeding.join().unwrap();
         want.extend((0..count).map(|number| format!("{name} {number} {}", "x".repeat(100))));
-        let (status, _, said) = forward.end();
+        let (status, _, said) = forward.wait_with_output();
         assert!(status.success() && !said.contains("WARN"), "{said}");
     }
     nodes[0].restart();
@@ -144,17 +144,17 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
 fn a_node_that_joins_has_its_share_of_the_clients_that_are_there() {
     // No node takes in so much that it is busy; a 64th of it is little.
     let all = ["--busy-bytes-per-second", "640000"];
-    let first = Node::start(&all);
+    let first = TestServer::start(&all);
     let stop = Arc::new(AtomicBool::new(false));
-    let agents: Vec<(Running, JoinHandle<usize>)> = (0..6)
+    let agents: Vec<(ChildProcess, JoinHandle<usize>)> = (0..6)
         .map(|name| {
-            let mut forward = Running::start(&mut bucksaw(["forward", "--to", first.address("fast")]));
+            let mut forward = ChildProcess::start(&mut bucksaw(["forward", "--to", first.address("fast")]));
             let feeding = feed(forward.input.take().unwrap(), name, Arc::clone(&stop));
             (forward, feeding)
         })
         .collect();
     wait_until("all are there", || load(&first)["connections"] == 6);
-    let nodes = [Node::start(&[&["--join", first.address("cluster")], &all[..]].concat()), first];
+    let nodes = [TestServer::start(&[&["--join", first.address("cluster")], &all[..]].concat()), first];
     let mut named = 0;
     wait_until("it has its share", || {
         let answer = nodes[1].post("/api/v1/ingest", &[], b"http\n").expect(200);
@@ -171,7 +171,7 @@ fn a_node_that_joins_has_its_share_of_the_clients_that_are_there() {
     for (name, (forward, feeding)) in agents.into_iter().enumerate() {
         let count = feeding.join().unwrap();
         want.extend((0..count).map(|number| format!("{name} {number} {}", "x".repeat(100))));
-        let (status, _, said) = forward.end();
+        let (status, _, said) = forward.wait_with_output();
         assert!(status.success() && !said.contains("WARN"), "{said}");
     }
     let mut have: Vec<String> = records(&nodes).into_values().filter(|line| line != "http").collect();

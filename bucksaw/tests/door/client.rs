@@ -5,11 +5,11 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::wait::PATIENCE;
+use crate::wait::WAIT_MAX;
 
 /// A whole answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     pub(crate) trailers: Vec<(String, String)>,
 }
 
-impl Answer {
+impl Response {
     /// The value of a header, or else of a trailer.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut pairs = self.headers.iter().chain(&self.trailers);
@@ -56,23 +56,23 @@ pub(crate) fn call(
     target: &str,
     headers: &[(&str, &str)],
     body: &[u8],
-) -> io::Result<Answer> {
-    let mut open = Open::call(address, method, target, headers, body)?;
+) -> io::Result<Response> {
+    let mut open = StreamingResponse::call(address, method, target, headers, body)?;
     let mut body = Vec::new();
     open.body.read_to_end(&mut body)?;
-    Ok(Answer { status: open.status, headers: open.headers, body, trailers: open.body.trailers })
+    Ok(Response { status: open.status, headers: open.headers, body, trailers: open.body.trailers })
 }
 
 /// An answer whose body is still to be read.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct StreamingResponse {
     pub(crate) status: u16,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Body,
+    pub(crate) body: ResponseBody,
 }
 
-impl Open {
+impl StreamingResponse {
     /// Calls and reads the head of the answer.
     pub(crate) fn call(
         address: &str,
@@ -82,8 +82,8 @@ impl Open {
         body: &[u8],
     ) -> io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(WAIT_MAX))?;
+        stream.set_write_timeout(Some(WAIT_MAX))?;
         let mut head =
             format!("{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nTE: trailers\r\n");
         for (name, value) in headers {
@@ -110,32 +110,32 @@ impl Open {
         let headers = read_headers(&mut source)?;
         let header = |name: &str| headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str());
         let left = if header("transfer-encoding") == Some("chunked") {
-            Left::Chunks(0)
+            BodyRemaining::Chunks(0)
         } else {
             let length = header("content-length").map(str::parse).transpose().map_err(io::Error::other)?;
-            Left::Bytes(length.unwrap_or(u64::MAX))
+            BodyRemaining::Bytes(length.unwrap_or(u64::MAX))
         };
-        Ok(Self { status, headers, body: Body { source, left, trailers: Vec::new() } })
+        Ok(Self { status, headers, body: ResponseBody { source, remaining: left, trailers: Vec::new() } })
     }
 }
 
 /// The body of an answer, out of its chunks.
 #[derive(Debug)]
-pub(crate) struct Body {
+pub(crate) struct ResponseBody {
     source: BufReader<TcpStream>,
-    left: Left,
+    remaining: BodyRemaining,
     trailers: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
-enum Left {
+enum BodyRemaining {
     /// So many, or up to the end of the connection.
     Bytes(u64),
     /// So many of this chunk, and then more chunks.
     Chunks(u64),
 }
 
-impl Body {
+impl ResponseBody {
     /// Reads up to and with the next LF.
     pub(crate) fn line(&mut self) -> io::Result<Vec<u8>> {
         let (mut line, mut byte) = (Vec::new(), [0]);
@@ -146,19 +146,19 @@ impl Body {
     }
 }
 
-impl Read for Body {
+impl Read for ResponseBody {
     fn read(&mut self, window: &mut [u8]) -> io::Result<usize> {
-        if let Left::Chunks(0) = self.left {
+        if let BodyRemaining::Chunks(0) = self.remaining {
             let size = read_line(&mut self.source)?;
             let size = u64::from_str_radix(&size, 16).map_err(io::Error::other)?;
-            self.left = if size == 0 { Left::Bytes(0) } else { Left::Chunks(size) };
+            self.remaining = if size == 0 { BodyRemaining::Bytes(0) } else { BodyRemaining::Chunks(size) };
             if size == 0 {
                 self.trailers = read_headers(&mut self.source)?;
             }
         }
-        let (left, chunked) = match self.left {
-            Left::Bytes(left) => (left, false),
-            Left::Chunks(left) => (left, true),
+        let (left, chunked) = match self.remaining {
+            BodyRemaining::Bytes(left) => (left, false),
+            BodyRemaining::Chunks(left) => (left, true),
         };
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(window.len());
         let read = self.source.read(&mut window[..most])?;
@@ -166,7 +166,7 @@ impl Read for Body {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let rest = left - read as u64;
-        self.left = if chunked { Left::Chunks(rest) } else { Left::Bytes(rest) };
+        self.remaining = if chunked { BodyRemaining::Chunks(rest) } else { BodyRemaining::Bytes(rest) };
         if chunked && rest == 0 {
             read_line(&mut self.source)?;
         }

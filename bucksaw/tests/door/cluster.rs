@@ -2,7 +2,7 @@
 
 mod damaged;
 mod retry;
-mod twin;
+mod duplicate_id;
 mod watch;
 
 use std::process::Command;
@@ -10,34 +10,34 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::client::call;
-use crate::node::{Node, bucksaw};
-use crate::running::Running;
+use crate::node::{TestServer, bucksaw};
+use crate::child_process::ChildProcess;
 use crate::wait::{wait_for, wait_until};
 
 /// Nodes that know each other, each record on two of them.
-fn start(size: usize) -> Vec<Node> {
-    let first = Node::start(&["--replication-factor", "2"]);
+fn start(size: usize) -> Vec<TestServer> {
+    let first = TestServer::start(&["--replication-factor", "2"]);
     let join = first.address("cluster").to_owned();
     let mut nodes = vec![first];
-    nodes.extend((1..size).map(|_| Node::start(&["--replication-factor", "2", "--join", &join])));
+    nodes.extend((1..size).map(|_| TestServer::start(&["--replication-factor", "2", "--join", &join])));
     for node in &nodes {
         wait_until("all know all", || members(node, "alive") == size);
     }
     nodes
 }
 
-fn members(node: &Node, state: &str) -> usize {
+fn members(node: &TestServer, state: &str) -> usize {
     let cluster = node.get("/api/v1/cluster").expect(200).json();
     cluster["nodes"].as_array().unwrap().iter().filter(|node| node["member"] == state).count()
 }
 
-fn id(node: &Node) -> String {
+fn id(node: &TestServer) -> String {
     let cluster = node.get("/api/v1/cluster").expect(200).json();
     cluster["asked"].as_str().unwrap().to_owned()
 }
 
 /// What `bucksaw status` prints, in lines.
-fn status(node: &Node) -> Vec<String> {
+fn status(node: &TestServer) -> Vec<String> {
     let output = node.cli(&["status"]);
     assert_eq!(output.status.code(), Some(0));
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
@@ -72,7 +72,7 @@ fn a_lost_node_is_forgotten_when_somebody_says_so() {
     let mut nodes = start(3);
     let [first, second, third] = &mut nodes[..] else { unreachable!() };
     let lost = id(third);
-    let forget = |node: &Node, id: &str| node.cli(&["forget", id]);
+    let forget = |node: &TestServer, id: &str| node.cli(&["forget", id]);
     let refused = forget(first, &lost);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1));
@@ -100,7 +100,7 @@ fn the_sample_cluster_is_what_it_says() {
         .env("BUCKSAW_BIN", env!("CARGO_BIN_EXE_bucksaw"))
         .env("BUCKSAW_CLUSTER_DIR", home.path())
         .env("BUCKSAW_CLUSTER_PORT", "0");
-    let mut cluster = Running::start(&mut command);
+    let mut cluster = ChildProcess::start(&mut command);
     let mut nodes = Vec::new();
     let mut tries = Vec::new();
     loop {
@@ -152,8 +152,8 @@ fn the_sample_cluster_is_what_it_says() {
         bucksaw(tries[3].split_whitespace().skip(1)).output().unwrap().status.code() == Some(0)
     });
 
-    cluster.ask_to_stop();
-    let (_, _, said) = cluster.end();
+    cluster.send_sigterm();
+    let (_, _, said) = cluster.wait_with_output();
     wait_until("all have ended", || {
         nodes.iter().all(|(_, pid)| {
             let pid = rustix::process::Pid::from_raw(*pid).unwrap();

@@ -7,18 +7,18 @@ use std::{env, fs};
 use bucksaw_generate::{Config, Format, Generator};
 
 /// A text and its name, which is good as the value of a label.
-pub(crate) type Text = (String, Vec<u8>);
+pub(crate) type NamedText = (String, Vec<u8>);
 
 /// The files of the directory that `BUCKSAW_CORPUS` names; generated ones when it is unset or empty.
-pub(crate) fn corpus() -> Vec<Text> {
+pub(crate) fn corpus() -> Vec<NamedText> {
     corpus_of(env::var_os("BUCKSAW_CORPUS"))
 }
 
-fn corpus_of(variable: Option<OsString>) -> Vec<Text> {
+fn corpus_of(variable: Option<OsString>) -> Vec<NamedText> {
     variable.filter(|dir| !dir.is_empty()).map_or_else(generated, |dir| files(dir.into()))
 }
 
-fn files(dir: PathBuf) -> Vec<Text> {
+fn files(dir: PathBuf) -> Vec<NamedText> {
     let entries = fs::read_dir(&dir).unwrap_or_else(|error| panic!("cannot read {}: {error}", dir.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
     paths.sort_unstable();
@@ -27,7 +27,7 @@ fn files(dir: PathBuf) -> Vec<Text> {
     paths.iter().map(|path| (name(path), fs::read(path).unwrap())).collect()
 }
 
-fn generated() -> Vec<Text> {
+fn generated() -> Vec<NamedText> {
     let mut texts = Vec::new();
     for seed in 0..8_u16 {
         for (format, kind) in [(Format::Text, "text"), (Format::Json, "json")] {

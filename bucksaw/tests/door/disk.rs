@@ -3,12 +3,12 @@
 mod changed;
 mod clock;
 mod damage;
-mod from_full;
+mod start_full;
 mod full;
 mod mounted;
 mod refused;
 mod small;
-mod strangers;
+mod foreign_files;
 mod unwritable;
 
 use std::fs;
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 use bucksaw_faults::Random;
 
-use crate::node::Node;
+use crate::node::TestServer;
 
 /// The shelf's files with this extension, by name and so by time.
-fn shelf_files(node: &Node, extension: &str) -> Vec<PathBuf> {
+fn store_files(node: &TestServer, extension: &str) -> Vec<PathBuf> {
     files(&node.dir().join("shelf"), extension)
 }
 
@@ -31,7 +31,7 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
 }
 
 /// Spoils the first block of a segment, and what it could be rebuilt from.
-fn spoil_block(path: &Path) {
+fn corrupt_block(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     let record = bytes.windows(4).position(|window| window == b"BSWR").unwrap();
     bytes[40..=record].iter_mut().for_each(|byte| *byte ^= 0x20);
@@ -39,7 +39,7 @@ fn spoil_block(path: &Path) {
 }
 
 /// Changes a byte of a file: counted from its end when negative.
-fn flip(path: &Path, at: i64) {
+fn flip_bit(path: &Path, at: i64) {
     let mut bytes = fs::read(path).unwrap();
     let at = if at < 0 { bytes.len() - at.unsigned_abs() as usize } else { at as usize };
     bytes[at] ^= 0x20;

@@ -5,17 +5,17 @@
 use std::env;
 use std::time::Duration;
 
-use bucksaw_faults::{Options, run};
+use bucksaw_faults::{RunOptions, run};
 
-fn small() -> Options {
+fn small() -> RunOptions {
     let seed = env::var("BUCKSAW_FAULTS_SEED").map_or(1, |seed| seed.parse().unwrap());
-    Options {
+    RunOptions {
         seed,
         small: true,
         rate: 100,
         hold: Duration::from_secs(4),
         rest: Duration::from_secs(2),
-        ..Options::new(env!("CARGO_BIN_EXE_bucksaw").into())
+        ..RunOptions::new(env!("CARGO_BIN_EXE_bucksaw").into())
     }
 }
 
@@ -31,7 +31,7 @@ fn faults_lose_and_double_nothing() {
 /// The test of the test: one line is called acknowledged that nobody ever sent.
 #[test]
 fn faults_are_told_when_a_line_is_lost() {
-    let options = Options { lose_a_line: true, only: vec!["no fault at all".into()], ..small() };
+    let options = RunOptions { lose_a_line: true, only: vec!["no fault at all".into()], ..small() };
     let report = run(&options).unwrap();
     let told = |problem: &&String| problem.contains("about bulk1: 1 acknowledged lines are lost");
     // Every node of six is asked at the end, and once more when one was destroyed.

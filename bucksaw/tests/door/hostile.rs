@@ -14,14 +14,14 @@ mod readers;
 mod slow;
 mod stalled;
 
-use crate::node::Node;
+use crate::node::TestServer;
 
 /// What no client may make a node hold.
 const MEMORY_MAX: u64 = 256 << 20;
 
 /// Asserts that the node lives, is within its memory, and takes and gives records as always.
-fn assert_well(node: &mut Node) {
-    assert_eq!(node.ended(), None, "the node ended");
+fn assert_healthy(node: &mut TestServer) {
+    assert_eq!(node.try_wait(), None, "the node ended");
     let peak = node.peak_bytes();
     assert!(peak < MEMORY_MAX, "the node held {} MB", peak >> 20);
     node.get("/-/ready").expect(200);

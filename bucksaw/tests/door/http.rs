@@ -1,10 +1,10 @@
 //! Every call of the HTTP interface, as its clients make it.
 
-mod ask;
+mod queries;
 mod follow;
 mod ingest;
 mod operate;
 mod page;
 mod retry;
 mod web;
-mod wrong;
+mod errors;

@@ -14,11 +14,11 @@ use std::env;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::node::Node;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 use bucksaw_faults::Random;
-use bucksaw_faults::{Expected, Ledger, Since};
-use writers::{Stop, Way};
+use bucksaw_faults::{ExpectedLines, Ledger, ComparisonStart};
+use writers::{StopFlag, WriterKind};
 
 /// Rounds of each kind, unless more are asked for.
 const ROUNDS: usize = 12;
@@ -28,20 +28,20 @@ const ROUNDS_AT_STOP: usize = 6;
 /// Small enough that records move from the queue to the store, and segments are merged, all the time.
 const SMALL: [&str; 6] = ["--segment-max-age", "200ms", "--segment-max-bytes", "64K", "--store-segment-bytes", "512K"];
 
-const WRITERS: [(&str, Way); 7] = [
-    ("forwardfast", Way::Forward("fast")),
-    ("forwarddurable", Way::Forward("durable")),
-    ("fast", Way::Http { durability: "fast", keyed: false }),
-    ("fastkeyed", Way::Http { durability: "fast", keyed: true }),
-    ("durable", Way::Http { durability: "durable", keyed: false }),
-    ("durablekeyed", Way::Http { durability: "durable", keyed: true }),
+const WRITERS: [(&str, WriterKind); 7] = [
+    ("forwardfast", WriterKind::Forward("fast")),
+    ("forwarddurable", WriterKind::Forward("durable")),
+    ("fast", WriterKind::Http { durability: "fast", keyed: false }),
+    ("fastkeyed", WriterKind::Http { durability: "fast", keyed: true }),
+    ("durable", WriterKind::Http { durability: "durable", keyed: false }),
+    ("durablekeyed", WriterKind::Http { durability: "durable", keyed: true }),
     // What waits for the store makes it take small bites, which are merged later.
-    ("bulk", Way::Http { durability: "bulk", keyed: true }),
+    ("bulk", WriterKind::Http { durability: "bulk", keyed: true }),
 ];
 
 /// When the node is hit.
 #[derive(Clone, Copy, Debug)]
-enum Blow {
+enum KillMoment {
     /// While it works.
     Working,
     /// While it works, and then once or more while it starts again.
@@ -52,20 +52,20 @@ enum Blow {
 
 #[test]
 fn kill_at_work_loses_nothing() {
-    rounds(Blow::Working, ROUNDS);
+    rounds(KillMoment::Working, ROUNDS);
 }
 
 #[test]
 fn kill_at_start_loses_nothing() {
-    rounds(Blow::Starting, ROUNDS_AT_START);
+    rounds(KillMoment::Starting, ROUNDS_AT_START);
 }
 
 #[test]
 fn kill_at_stop_loses_nothing() {
-    rounds(Blow::Stopping, ROUNDS_AT_STOP);
+    rounds(KillMoment::Stopping, ROUNDS_AT_STOP);
 }
 
-fn rounds(blow: Blow, count: usize) {
+fn rounds(blow: KillMoment, count: usize) {
     let count = number("BUCKSAW_KILL_ROUNDS").map_or(count, |count| count as usize);
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = number("BUCKSAW_KILL_SEED").unwrap_or_else(now);
@@ -74,9 +74,9 @@ fn rounds(blow: Blow, count: usize) {
     let home = tempfile::tempdir().unwrap();
     let listeners = ports::listeners(&mut random);
     let arguments: Vec<&str> = SMALL.iter().copied().chain(listeners.iter().map(String::as_str)).collect();
-    let mut node = Node::start_in(&home.path().join("data"), &arguments);
+    let mut node = TestServer::start_in(&home.path().join("data"), &arguments);
     let ledgers = WRITERS.map(|(name, _)| Ledger::new(name));
-    let stop = Stop::default();
+    let stop = StopFlag::default();
     thread::scope(|scope| {
         let _guard = stop.when_dropped();
         for (ledger, (_, way)) in ledgers.iter().zip(WRITERS) {
@@ -92,14 +92,14 @@ fn rounds(blow: Blow, count: usize) {
     // Every writer has come to its end, so `forward` has said that all is shipped.
     let forwarded = ledgers.iter().filter(|ledger| ledger.name().starts_with("forward"));
     forwarded.for_each(Ledger::acknowledge_all);
-    compare(&node, &ledgers, Ledger::everything);
+    assert_ledgers(&node, &ledgers, Ledger::everything);
     let acknowledged: u64 = ledgers.iter().map(Ledger::acknowledged).sum();
     eprintln!("{blow:?}: after {count} kills {acknowledged} acknowledged records are there once each");
 }
 
-fn one_round(node: &mut Node, ledgers: &[Ledger], blow: Blow, round: usize, random: &mut Random) {
-    let since: Vec<Since> = ledgers.iter().map(|ledger| ledger.recent().since).collect();
-    let counted_now = |node: &Node| -> Vec<u64> {
+fn one_round(node: &mut TestServer, ledgers: &[Ledger], blow: KillMoment, round: usize, random: &mut Random) {
+    let since: Vec<ComparisonStart> = ledgers.iter().map(|ledger| ledger.recent().since).collect();
+    let counted_now = |node: &TestServer| -> Vec<u64> {
         ledgers.iter().zip(&since).map(|(ledger, since)| counted(node, ledger, *since)).collect()
     };
     let before = counted_now(node);
@@ -117,30 +117,30 @@ fn one_round(node: &mut Node, ledgers: &[Ledger], blow: Blow, round: usize, rand
     thread::sleep(Duration::from_millis(random.next_u64() % 500));
     let acknowledged = control(node, ledgers);
     eprintln!("{blow:?}, round {round}: {acknowledged} acknowledged records are there before the kill");
-    strike(node, blow, random);
+    kill_node(node, blow, random);
     node.restart();
-    compare(node, ledgers, Ledger::recent);
+    assert_ledgers(node, ledgers, Ledger::recent);
 }
 
-fn strike(node: &mut Node, blow: Blow, random: &mut Random) {
+fn kill_node(node: &mut TestServer, blow: KillMoment, random: &mut Random) {
     let moment = |random: &mut Random, ms: u64| thread::sleep(Duration::from_micros(random.next_u64() % (ms * 1_000)));
     match blow {
-        Blow::Working => {}
-        Blow::Starting => {
+        KillMoment::Working => {}
+        KillMoment::Starting => {
             for _ in 0..=random.below(3) {
-                node.begin();
+                node.spawn();
                 moment(random, 80);
             }
         }
-        Blow::Stopping => {
-            node.ask_to_stop();
+        KillMoment::Stopping => {
+            node.send_sigterm();
             moment(random, 150);
         }
     }
     node.kill();
 }
 
-fn counted(node: &Node, ledger: &Ledger, since: Since) -> u64 {
+fn counted(node: &TestServer, ledger: &Ledger, since: ComparisonStart) -> u64 {
     let target = format!("/api/v1/count?from={}&q=writer%3D{}", since.seconds, ledger.name());
     let counted = node.get(&target).expect(200).json();
     assert_eq!(counted["stats"]["partial"], false, "{counted}");
@@ -148,21 +148,21 @@ fn counted(node: &Node, ledger: &Ledger, since: Since) -> u64 {
 }
 
 /// Shows that all that was acknowledged can be seen, the old by their number: returns how many records that are.
-fn control(node: &Node, ledgers: &[Ledger]) -> u64 {
+fn control(node: &TestServer, ledgers: &[Ledger]) -> u64 {
     let mut sum = 0;
     for ledger in ledgers {
         let acknowledged = ledger.acknowledged();
-        let found = counted(node, ledger, Since::default());
+        let found = counted(node, ledger, ComparisonStart::default());
         assert!(found >= acknowledged, "{}: {found} of {acknowledged} records before the kill", ledger.name());
         sum += acknowledged;
     }
-    compare(node, ledgers, Ledger::recent);
+    assert_ledgers(node, ledgers, Ledger::recent);
     sum
 }
 
 /// Compares what is there with what was acknowledged. What was seen once has to be seen from then on: it is with the
 /// kernel, which is not killed.
-fn compare(node: &Node, ledgers: &[Ledger], expected: fn(&Ledger) -> Expected) {
+fn assert_ledgers(node: &TestServer, ledgers: &[Ledger], expected: fn(&Ledger) -> ExpectedLines) {
     for ledger in ledgers {
         // Taken first: what is acknowledged meanwhile need not be in the answer.
         let expected = expected(ledger);
@@ -171,8 +171,8 @@ fn compare(node: &Node, ledgers: &[Ledger], expected: fn(&Ledger) -> Expected) {
         let stats = answer.header("bucksaw-stats").unwrap();
         assert!(stats.contains("\"partial\":false"), "{}: {stats}", ledger.name());
         let verdict = ledger.compare(&answer.body, &expected);
-        assert_eq!(verdict.wrong(false), None, "{}", ledger.name());
-        ledger.saw(&verdict, &expected);
+        assert_eq!(verdict.describe_failure(false), None, "{}", ledger.name());
+        ledger.mark_found(&verdict, &expected);
     }
 }
 

@@ -23,6 +23,6 @@ mod kill;
 mod memory;
 mod node;
 mod pattern;
-mod running;
+mod child_process;
 mod same_as_grep;
 mod wait;

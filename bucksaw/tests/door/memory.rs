@@ -5,16 +5,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::node::{Node, bucksaw, serve};
+use crate::node::{TestServer, bucksaw, serve};
 use crate::wait::wait_until;
 
 /// Two control groups for memory, one in the other; the outer one has the limit. Removed when this is dropped.
-struct Groups {
+struct NestedCgroups {
     outer: PathBuf,
     inner: PathBuf,
 }
 
-impl Groups {
+impl NestedCgroups {
     /// `None`, and a word about it, where none can be made.
     fn new(name: &str, bytes: u64) -> Option<Self> {
         let old = Path::new("/sys/fs/cgroup/memory");
@@ -41,7 +41,7 @@ impl Groups {
     }
 }
 
-impl Drop for Groups {
+impl Drop for NestedCgroups {
     fn drop(&mut self) {
         // Those that still have a process stay.
         let _ = fs::remove_dir(&self.inner);
@@ -68,28 +68,28 @@ fn too_little_memory_is_refused_with_the_limit_that_was_found() {
     shell.args(["-c", "ulimit -v 120000 && exec \"$0\" \"$@\""]);
     shell.arg(serve_in_little_space.get_program()).args(serve_in_little_space.get_args());
     check(&mut shell, &["address space (ulimit -v)", "allows 117", "at least 128"]);
-    let Some(groups) = Groups::new("small", 100 << 20) else { return };
+    let Some(groups) = NestedCgroups::new("small", 100 << 20) else { return };
     let outer = groups.outer.display().to_string();
     check(&mut groups.run(&serve(dir.path(), [""; 0])), &[&outer, "allows 100", "at least 128"]);
 }
 
 #[test]
 fn the_limit_of_an_outer_group_holds_and_is_shown() {
-    let Some(groups) = Groups::new("enough", 300 << 20) else { return };
+    let Some(groups) = NestedCgroups::new("enough", 300 << 20) else { return };
     // Started by the command line alone: a shell joins the group first.
     let dir = tempfile::tempdir().unwrap();
-    let mut node = crate::running::Running::start(&mut groups.run(&serve(dir.path(), [""; 0])));
-    let mut said = node.said();
+    let mut node = crate::child_process::ChildProcess::start(&mut groups.run(&serve(dir.path(), [""; 0])));
+    let mut said = node.stderr_line();
     assert!(said.contains("300.0 MB") && said.contains(&groups.outer.display().to_string()), "{said}");
     while !said.contains("ready") {
-        said = node.said();
+        said = node.stderr_line();
     }
     let http = said.split("http=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let status = bucksaw(["status", "-o", "json", "--addr", &format!("http://{http}")]).output().unwrap();
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(status["nodes"][0]["memory_limit_bytes"], 300 << 20);
-    node.ask_to_stop();
-    let (ended, _, rest) = node.end();
+    node.send_sigterm();
+    let (ended, _, rest) = node.wait_with_output();
     assert!(ended.success(), "{rest}");
 }
 
@@ -98,7 +98,7 @@ const LONG_RECORDS: usize = 9;
 
 #[test]
 fn answers_of_one_document_that_nobody_reads_stay_within_the_limit() {
-    let node = Node::start(&["--memory-limit", "128MB", "--segment-max-age", "200ms"]);
+    let node = TestServer::start(&["--memory-limit", "128MB", "--segment-max-age", "200ms"]);
     let long = "\u{1}".repeat(1 << 20) + "\n";
     node.post("/api/v1/ingest?label=app=long", &[], long.repeat(LONG_RECORDS).as_bytes()).expect(200);
     let named = |at: usize| format!("{{\"{}{at}\":\"x\",\"short{at}\":1}}\n", "n".repeat(100_000));
@@ -150,7 +150,7 @@ fn answers_of_one_document_that_nobody_reads_stay_within_the_limit() {
 }
 
 /// A batch of a stream of its own, whose labels take 60 KB of memory for as long as it is stored.
-fn put_labels(node: &Node, stream: usize) -> crate::client::Answer {
+fn put_labels(node: &TestServer, stream: usize) -> crate::client::Response {
     let labels: Vec<String> = (0..60).map(|at| format!("label=l{at}={stream}{}", "x".repeat(1_000))).collect();
     node.post(&format!("/api/v1/ingest?{}", labels.join("&")), &[], b"a line with labels\n")
 }
@@ -158,7 +158,7 @@ fn put_labels(node: &Node, stream: usize) -> crate::client::Answer {
 #[test]
 fn when_the_index_of_stored_segments_has_no_memory_left_nothing_is_accepted_and_nothing_lost() {
     let arguments = |limit: &'static str| ["--memory-limit", limit, "--segment-max-age", "100ms"];
-    let mut node = Node::start(&arguments("128MB"));
+    let mut node = TestServer::start(&arguments("128MB"));
     let (mut lines, mut ready) = (0, String::new());
     wait_until("the memory is used up", || {
         let answer = put_labels(&node, lines);
@@ -186,7 +186,7 @@ fn when_the_index_of_stored_segments_has_no_memory_left_nothing_is_accepted_and_
         node.metric("bucksaw_store_index_bytes") > f64::from(12 << 20)
     });
     node.terminate();
-    let (status, log) = Node::try_start_in(node.dir(), &arguments("128MB")).err().unwrap();
+    let (status, log) = TestServer::try_start_in(node.dir(), &arguments("128MB")).err().unwrap();
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains("a memory limit of 128.0 MB (--memory-limit) leaves it 6.0 MB"), "{log}");
     let least = log.split("at least ").nth(1).and_then(|rest| rest.split(" MB").next()).unwrap().to_owned() + "MB";
@@ -197,7 +197,7 @@ fn when_the_index_of_stored_segments_has_no_memory_left_nothing_is_accepted_and_
 #[test]
 fn a_queue_of_too_many_segments_accepts_nothing_more_and_loses_nothing() {
     let arguments = ["--memory-limit", "128MB", "--segment-max-bytes", "4kB"];
-    let mut node = Node::start(&[&arguments[..], &["--roles", "ingest"]].concat());
+    let mut node = TestServer::start(&[&arguments[..], &["--roles", "ingest"]].concat());
     let batch = "a line of a queue that no store takes\n".repeat(120);
     let mut batches = 0;
     let refused = loop {

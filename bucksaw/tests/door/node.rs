@@ -12,8 +12,8 @@ use std::thread;
 use serde_json::Value;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::client::{Answer, call, encode};
-use crate::wait::{PATIENCE, wait_for, wait_until};
+use crate::client::{Response, call, encode};
+use crate::wait::{WAIT_MAX, wait_for, wait_until};
 
 /// The program with these arguments, and nothing of the caller's environment.
 pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
@@ -54,7 +54,7 @@ pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
 }
 
 /// A node that runs, or has run. It is killed when this is dropped.
-pub(crate) struct Node {
+pub(crate) struct TestServer {
     dir: PathBuf,
     arguments: Vec<String>,
     /// The limit of open files, where it is not this process's.
@@ -66,7 +66,7 @@ pub(crate) struct Node {
     home: Option<TempDir>,
 }
 
-impl Node {
+impl TestServer {
     /// A node with a directory of its own and these arguments besides, ready.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
@@ -126,9 +126,9 @@ impl Node {
 
     /// Starts it as [`Self::restart`] does; or how it ended before it was ready, and its log.
     pub(crate) fn try_restart(&mut self) -> Result<(), (ExitStatus, String)> {
-        let file = self.begin();
+        let file = self.spawn();
         let ready = wait_for("the node is ready", || {
-            if let Some(status) = self.ended() {
+            if let Some(status) = self.try_wait() {
                 return Some(Err((status, self.log())));
             }
             self.addresses = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
@@ -143,13 +143,13 @@ impl Node {
     }
 
     /// Starts it with other arguments and does not wait: at the addresses that it had, if these say so.
-    pub(crate) fn begin_with(&mut self, arguments: &[&str]) {
+    pub(crate) fn spawn_with(&mut self, arguments: &[&str]) {
         self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        self.begin();
+        self.spawn();
     }
 
     /// Starts it and does not wait; returns the file in which it will say its addresses. Kills it first if it still runs.
-    pub(crate) fn begin(&mut self) -> PathBuf {
+    pub(crate) fn spawn(&mut self) -> PathBuf {
         self.kill();
         let file = self.dir.join("addresses.json");
         // Those of the process before; where it cannot be removed there is none.
@@ -164,7 +164,7 @@ impl Node {
     }
 
     /// How the process ended, when it has.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn try_wait(&mut self) -> Option<ExitStatus> {
         self.child.as_mut().and_then(|child| child.try_wait().unwrap())
     }
 
@@ -177,15 +177,15 @@ impl Node {
     }
 
     /// Asks it to stop.
-    pub(crate) fn ask_to_stop(&self) {
+    pub(crate) fn send_sigterm(&self) {
         let pid = rustix::process::Pid::from_child(self.child.as_ref().unwrap());
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
     /// Asks it to stop, and waits until it has.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
-        self.ask_to_stop();
-        let status = wait_for("the node stops", || self.ended());
+        self.send_sigterm();
+        let status = wait_for("the node stops", || self.try_wait());
         self.child = None;
         status
     }
@@ -229,23 +229,23 @@ impl Node {
     /// A connection to a listener.
     pub(crate) fn connect(&self, listener: &str) -> TcpStream {
         let stream = TcpStream::connect(self.address(listener)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
+        stream.set_write_timeout(Some(WAIT_MAX)).unwrap();
         stream
     }
 
     /// Calls `GET`.
-    pub(crate) fn get(&self, target: &str) -> Answer {
+    pub(crate) fn get(&self, target: &str) -> Response {
         self.call("GET", target, &[], b"")
     }
 
     /// Calls `POST`.
-    pub(crate) fn post(&self, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn post(&self, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         self.call("POST", target, headers, body)
     }
 
     /// Calls anything.
-    pub(crate) fn call(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn call(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         let answer = call(self.address("http"), method, target, headers, body);
         answer.unwrap_or_else(|error| panic!("{method} {target}: {error}"))
     }
@@ -289,7 +289,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
         if thread::panicking() {

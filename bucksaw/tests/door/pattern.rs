@@ -15,7 +15,7 @@ const PIECE_BYTES_MAX: usize = 40;
 
 /// A text or a regex.
 #[derive(Clone, Debug)]
-pub(crate) struct Term {
+pub(crate) struct PatternTerm {
     pub(crate) regex: bool,
     pub(crate) any_case: bool,
     /// For grep, `-F` or `-E`.
@@ -26,14 +26,14 @@ pub(crate) struct Term {
 
 /// Terms put together.
 #[derive(Clone, Debug)]
-pub(crate) enum Tree {
-    Term(Term),
-    And(Vec<Tree>),
-    Or(Vec<Tree>),
-    Not(Box<Tree>),
+pub(crate) enum PatternTree {
+    Term(PatternTerm),
+    And(Vec<PatternTree>),
+    Or(Vec<PatternTree>),
+    Not(Box<PatternTree>),
 }
 
-impl Term {
+impl PatternTerm {
     /// A piece of a line, as it is.
     pub(crate) fn text(text: &[u8], random: &mut Random) -> Self {
         let (piece, _, _) = piece(text, random);
@@ -43,7 +43,7 @@ impl Term {
     /// A piece of a line of which parts are left open.
     pub(crate) fn regex(text: &[u8], random: &mut Random) -> Self {
         let (piece, at_start, at_end) = piece(text, random);
-        let mut both = Both::default();
+        let mut both = PatternPair::default();
         if random.one_in(if at_start { 2 } else { 20 }) {
             both.push("^");
         }
@@ -67,9 +67,9 @@ impl Term {
                     both.push(if random.one_in(2) { "?" } else { "+" });
                 }
                 4 => {
-                    let mut other = Both::default();
+                    let mut other = PatternPair::default();
                     other.bytes(self::piece(text, random).0);
-                    let mut this = Both::default();
+                    let mut this = PatternPair::default();
                     this.byte(*byte);
                     both.either(this, other);
                 }
@@ -91,7 +91,7 @@ impl Term {
     }
 
     /// As it stands in an expression.
-    fn spelt(&self) -> String {
+    fn to_expression(&self) -> String {
         let suffix = if self.any_case { "i" } else { "" };
         if self.regex {
             return format!("/{}/{suffix}", str::from_utf8(&self.bucksaw).unwrap());
@@ -112,9 +112,9 @@ impl Term {
     }
 }
 
-impl Tree {
+impl PatternTree {
     /// Two to four terms, joined and negated in some way.
-    pub(crate) fn draw(text: &[u8], random: &mut Random) -> Self {
+    pub(crate) fn random(text: &[u8], random: &mut Random) -> Self {
         let members = (0..2 + random.below(2)).map(|_| Self::member(text, random)).collect();
         if random.one_in(2) { Self::And(members) } else { Self::Or(members) }
     }
@@ -124,15 +124,15 @@ impl Tree {
             0 | 1 => Self::Not(Box::new(Self::member(text, random))),
             2 => Self::And(vec![Self::member(text, random), Self::member(text, random)]),
             3 => Self::Or(vec![Self::member(text, random), Self::member(text, random)]),
-            4 | 5 => Self::Term(Term::regex(text, random)),
-            _ => Self::Term(Term::text(text, random)),
+            4 | 5 => Self::Term(PatternTerm::regex(text, random)),
+            _ => Self::Term(PatternTerm::text(text, random)),
         }
     }
 
     /// As an expression that can be part of another.
     pub(crate) fn spelt(&self, random: &mut Random) -> String {
         match self {
-            Self::Term(term) => term.spelt(),
+            Self::Term(term) => term.to_expression(),
             Self::Not(inner) => {
                 let sign = if random.one_in(2) { "NOT " } else { "-" };
                 format!("{sign}{}", inner.spelt(random))
@@ -176,13 +176,13 @@ impl Tree {
 }
 
 /// How many lines of these files a term matches, or with `-v` does not.
-pub(crate) fn count(letters: &[&str], term: &Term, files: &[&Path]) -> u64 {
+pub(crate) fn count(letters: &[&str], term: &PatternTerm, files: &[&Path]) -> u64 {
     let counts = grep(&[letters, &["-h"]].concat(), Some(term), files);
     counts.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(number).sum()
 }
 
 /// What grep prints; without a term it looks for nothing, which every line has.
-fn grep(letters: &[&str], term: Option<&Term>, files: &[&Path]) -> Vec<u8> {
+fn grep(letters: &[&str], term: Option<&PatternTerm>, files: &[&Path]) -> Vec<u8> {
     let mut command = Command::new("grep");
     command.env("LC_ALL", "C").arg("-a").args(letters);
     command.arg(if term.is_some_and(|term| term.regex) { "-E" } else { "-F" });
@@ -200,7 +200,7 @@ fn number(digits: &[u8]) -> u64 {
     str::from_utf8(digits).unwrap().trim_end().parse().unwrap()
 }
 
-fn join(members: &[Tree], between: &str, random: &mut Random) -> String {
+fn join(members: &[PatternTree], between: &str, random: &mut Random) -> String {
     members.iter().map(|member| member.spelt(random)).collect::<Vec<_>>().join(between)
 }
 
@@ -220,12 +220,12 @@ fn piece<'a>(text: &'a [u8], random: &mut Random) -> (&'a [u8], bool, bool) {
 
 /// A regex in both languages.
 #[derive(Default)]
-struct Both {
+struct PatternPair {
     grep: Vec<u8>,
     bucksaw: String,
 }
 
-impl Both {
+impl PatternPair {
     fn push(&mut self, same: &str) {
         self.grep.extend_from_slice(same.as_bytes());
         self.bucksaw.push_str(same);

@@ -6,18 +6,18 @@ use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::path::{Path, PathBuf};
 
-use bucksaw_doors::Doors;
-use bucksaw_segment::shelf::{Reader, SearchForm};
+use bucksaw_doors::Env;
+use bucksaw_segment::stored::{Reader, SearchableBlock};
 
 use crate::client::encode;
-use crate::corpus::{Text, corpus};
-use crate::node::{Node, bucksaw};
-use crate::pattern::{Term, Tree, count};
+use crate::corpus::{NamedText, corpus};
+use crate::node::{TestServer, bucksaw};
+use crate::pattern::{PatternTerm, PatternTree, count};
 use crate::wait::wait_until;
 use bucksaw_faults::Random;
 
 /// What is accepted stays in the queue until the node is started again.
-const LATE: &[&str] = &["--segment-max-age", "1h", "--segment-max-bytes", "1GB"];
+const KEEP_IN_QUEUE: &[&str] = &["--segment-max-age", "1h", "--segment-max-bytes", "1GB"];
 
 /// What the patterns are drawn by.
 const SEED: u64 = 0x5eed_0f9e;
@@ -30,17 +30,17 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// The ways in. A text is sent by each as a stream of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum IngestMethod {
     Tcp,
     Http,
     Forward,
 }
 
-const WAYS: [Way; 3] = [Way::Tcp, Way::Http, Way::Forward];
+const INGEST_METHODS: [IngestMethod; 3] = [IngestMethod::Tcp, IngestMethod::Http, IngestMethod::Forward];
 
-impl Way {
+impl IngestMethod {
     /// Sends a text as the stream `file=<name>`; when this returns, all of it was accepted.
-    fn send(self, node: &Node, name: &str, text: &[u8], durable: bool) {
+    fn send(self, node: &TestServer, name: &str, text: &[u8], durable: bool) {
         let durability = if durable { "durable" } else { "fast" };
         match self {
             Self::Tcp => {
@@ -76,7 +76,7 @@ fn records(text: &[u8]) -> u64 {
 }
 
 /// Texts that have what a line can have and none of the corpus has; those with lines that are cut come last.
-fn special() -> Vec<Text> {
+fn special() -> Vec<NamedText> {
     let every_byte: Vec<u8> = (0..=u8::MAX).flat_map(|byte| [byte, b'-', byte, b'\n']).collect();
     let long = |length: usize, end: &str| [&vec![b'l'; length][..], end.as_bytes()].concat();
     let texts: Vec<(&str, Vec<u8>)> = vec![
@@ -103,12 +103,12 @@ fn special() -> Vec<Text> {
 #[test]
 fn every_text_comes_back_to_the_byte() {
     let texts = [special(), corpus()].concat();
-    let mut node = Node::start(LATE);
+    let mut node = TestServer::start(KEEP_IN_QUEUE);
     for (at, (name, text)) in texts.iter().enumerate() {
-        for way in WAYS {
+        for way in INGEST_METHODS {
             way.send(&node, &format!("{way:?}.{name}"), text, at % 2 == 1);
             // At once: what is accepted can be seen.
-            comes_back(&node, &format!("{way:?}.{name}"), text);
+            assert_round_trip(&node, &format!("{way:?}.{name}"), text);
         }
     }
     let sum: u64 = texts.iter().map(|(_, text)| records(text)).sum();
@@ -119,14 +119,14 @@ fn every_text_comes_back_to_the_byte() {
     node.wait_stored();
     assert_eq!(node.status()["store"]["records"], 3 * sum);
     for (name, text) in &texts {
-        WAYS.iter().for_each(|way| comes_back(&node, &format!("{way:?}.{name}"), text));
+        INGEST_METHODS.iter().for_each(|way| assert_round_trip(&node, &format!("{way:?}.{name}"), text));
     }
     let bytes: usize = texts.iter().map(|(_, text)| text.len()).sum();
     eprintln!("{} texts, {bytes} bytes, {sum} records: the same by 3 ways, twice, asked in 2 ways", texts.len());
 }
 
 /// Asks for a stream on the command line and by HTTP.
-fn comes_back(node: &Node, name: &str, text: &[u8]) {
+fn assert_round_trip(node: &TestServer, name: &str, text: &[u8]) {
     let output = node.cli(&["query", &format!("file={name}")]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), &*said), (Some(i32::from(text.is_empty())), ""), "{name}");
@@ -149,7 +149,7 @@ fn assert_same(name: &str, have: &[u8], want: &[u8]) {
 }
 
 /// A text that grep has as a file.
-struct Sample {
+struct CorpusSample {
     name: String,
     text: Vec<u8>,
     path: PathBuf,
@@ -184,18 +184,18 @@ fn counts_are_those_of_grep(codec: &str) {
     let texts = [special(), corpus()].concat().into_iter();
     // Grep knows no longest line.
     let whole = texts.filter(|(_, text)| records(text) == text.split_inclusive(|byte| *byte == b'\n').count() as u64);
-    let samples: Vec<Sample> = whole
+    let samples: Vec<CorpusSample> = whole
         .map(|(name, text)| {
             let path = dir.path().join(&name);
             fs::write(&path, &text).unwrap();
-            Sample { name, text, path }
+            CorpusSample { name, text, path }
         })
         .collect();
-    let mut node = Node::start(&[LATE, SMALL, &["--store-codec", codec]].concat());
+    let mut node = TestServer::start(&[KEEP_IN_QUEUE, SMALL, &["--store-codec", codec]].concat());
     for (at, sample) in samples.iter().enumerate() {
-        WAYS[at % 3].send(&node, &sample.name, &sample.text, at % 2 == 1);
+        INGEST_METHODS[at % 3].send(&node, &sample.name, &sample.text, at % 2 == 1);
     }
-    let mut comparison = Comparison { random: Random::new(SEED), kinds: BTreeMap::new(), differences: Vec::new() };
+    let mut comparison = GrepComparison { random: Random::new(SEED), kinds: BTreeMap::new(), differences: Vec::new() };
     comparison.run(&node, &samples, PATTERNS / 2);
     assert_eq!(node.status()["store"]["records"], 0, "something has left the queue");
     node.kill();
@@ -209,7 +209,7 @@ fn counts_are_those_of_grep(codec: &str) {
     }
     comparison.run(&node, &samples, PATTERNS / 2);
     assert_eq!(has_columns(&node), codec == "columns");
-    let Comparison { kinds, differences, .. } = comparison;
+    let GrepComparison { kinds, differences, .. } = comparison;
     let compared: u64 = kinds.values().map(|(compared, _)| compared).sum();
     eprintln!(
         "{codec}: seed {SEED:#x}, {} texts: {compared} patterns, {} differences",
@@ -223,25 +223,25 @@ fn counts_are_those_of_grep(codec: &str) {
 }
 
 /// Whether a block of the node is packed as columns.
-fn has_columns(node: &Node) -> bool {
+fn has_columns(node: &TestServer) -> bool {
     let files = fs::read_dir(node.dir().join("shelf")).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|extension| extension == "seg")).any(|path| {
-        let segment = Reader::open(Doors::real().fs.open(&path).unwrap(), &path).unwrap();
+        let segment = Reader::open(Env::real().fs.open(&path).unwrap(), &path).unwrap();
         let blocks = 0..segment.footer().blocks.len();
-        blocks.into_iter().any(|block| matches!(segment.search_form(block), Ok(SearchForm::Columns(_))))
+        blocks.into_iter().any(|block| matches!(segment.searchable_block(block), Ok(SearchableBlock::Columns(_))))
     })
 }
 
-struct Comparison {
+struct GrepComparison {
     random: Random,
     /// How many patterns of each kind were compared, and how many of them matched something.
     kinds: BTreeMap<String, (u64, u64)>,
     differences: Vec<String>,
 }
 
-impl Comparison {
-    fn run(&mut self, node: &Node, samples: &[Sample], patterns: u64) {
-        let drawable: Vec<&Sample> =
+impl GrepComparison {
+    fn run(&mut self, node: &TestServer, samples: &[CorpusSample], patterns: u64) {
+        let drawable: Vec<&CorpusSample> =
             samples.iter().filter(|sample| sample.text.iter().any(|byte| *byte > 0x20)).collect();
         let files: Vec<&Path> = samples.iter().map(|sample| sample.path.as_path()).collect();
         for number in 0..patterns {
@@ -254,10 +254,10 @@ impl Comparison {
     }
 
     /// A term on the command line, with grep's letters, in all files.
-    fn by_letters(&mut self, node: &Node, sample: &Sample, files: &[&Path]) {
+    fn by_letters(&mut self, node: &TestServer, sample: &CorpusSample, files: &[&Path]) {
         let random = &mut self.random;
         let regex = random.one_in(2);
-        let term = if regex { Term::regex(&sample.text, random) } else { Term::text(&sample.text, random) };
+        let term = if regex { PatternTerm::regex(&sample.text, random) } else { PatternTerm::text(&sample.text, random) };
         let invert = random.one_in(4);
         let letters: &[&str] = if invert { &["-c", "-v"] } else { &["-c"] };
         let want = count(letters, &term, files);
@@ -281,18 +281,18 @@ impl Comparison {
     }
 
     /// An expression over HTTP or on the command line, in one file.
-    fn by_expression(&mut self, node: &Node, sample: &Sample, command_line: bool) {
+    fn by_expression(&mut self, node: &TestServer, sample: &CorpusSample, command_line: bool) {
         let random = &mut self.random;
         let (tree, kind) = match random.below(10) {
-            0..3 => (Tree::Term(Term::text(&sample.text, random)), "text"),
-            3..6 => (Tree::Term(Term::regex(&sample.text, random)), "regex"),
-            6 => (Tree::Not(Box::new(Tree::Term(Term::text(&sample.text, random)))), "NOT text"),
-            7 => (Tree::Not(Box::new(Tree::Term(Term::regex(&sample.text, random)))), "NOT regex"),
-            _ => (Tree::draw(&sample.text, random), "AND, OR, NOT"),
+            0..3 => (PatternTree::Term(PatternTerm::text(&sample.text, random)), "text"),
+            3..6 => (PatternTree::Term(PatternTerm::regex(&sample.text, random)), "regex"),
+            6 => (PatternTree::Not(Box::new(PatternTree::Term(PatternTerm::text(&sample.text, random)))), "NOT text"),
+            7 => (PatternTree::Not(Box::new(PatternTree::Term(PatternTerm::regex(&sample.text, random)))), "NOT regex"),
+            _ => (PatternTree::random(&sample.text, random), "AND, OR, NOT"),
         };
         let any_case = match &tree {
-            Tree::Term(term) => term.any_case,
-            Tree::Not(inner) => matches!(&**inner, Tree::Term(term) if term.any_case),
+            PatternTree::Term(term) => term.any_case,
+            PatternTree::Not(inner) => matches!(&**inner, PatternTree::Term(term) if term.any_case),
             _ => false,
         };
         let expr = format!("file={} {}", sample.name, tree.spelt(random));

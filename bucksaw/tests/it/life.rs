@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::node::{Answer, Node, Step, message};
+use crate::node::{MockResponse, MockNode, ResponseStep, message};
 use crate::process::bucksaw;
 
 fn start(words: &[&str]) -> (Child, BufReader<ChildStdout>) {
@@ -33,7 +33,7 @@ fn line(out: &mut BufReader<ChildStdout>) -> String {
 
 #[test]
 fn an_interrupt_ends_a_search_at_once() {
-    let node = Node::new(Answer::stream([message(1, "one\n"), message(1, "two\n"), Step::Wait]));
+    let node = MockNode::new(MockResponse::stream([message(1, "one\n"), message(1, "two\n"), ResponseStep::Wait]));
     for command in ["query", "tail"] {
         let (child, mut out) = start(&[command, "--addr", &node.url]);
         // That the lines are here shows that they were not kept back while nothing more comes.
@@ -55,7 +55,7 @@ fn an_interrupt_ends_a_writer_whose_reader_sleeps() {
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let piece = message(1, "a line of some length\n".repeat(10_000));
-    let node = Node::new(Answer::stream(vec![piece; 20]));
+    let node = MockNode::new(MockResponse::stream(vec![piece; 20]));
     for words in [&["query", "--addr", &node.url][..], &["tail", "--addr", &node.url], &["generate", "--rate", "0"]] {
         let (child, mut out) = start(words);
         assert!(!line(&mut out).is_empty());

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 /// What the answer does next.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ResponseStep {
     /// These bytes are sent.
     Send(Vec<u8>),
     /// The connection breaks.
@@ -29,47 +29,47 @@ pub(crate) enum Step {
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct MockResponse {
     status: u16,
     media_type: &'static str,
-    steps: Vec<Step>,
+    steps: Vec<ResponseStep>,
 }
 
-impl Answer {
+impl MockResponse {
     /// An answer as to the command line's own questions.
-    pub(crate) fn stream(steps: impl IntoIterator<Item = Step>) -> Self {
+    pub(crate) fn stream(steps: impl IntoIterator<Item = ResponseStep>) -> Self {
         Self { status: 200, media_type: "application/x-bucksaw-stream", steps: steps.into_iter().collect() }
     }
 
     /// Any other answer.
     pub(crate) fn plain(status: u16, text: &str) -> Self {
-        Self { status, media_type: "application/json", steps: vec![Step::Send(text.into())] }
+        Self { status, media_type: "application/json", steps: vec![ResponseStep::Send(text.into())] }
     }
 }
 
 /// A message of a stream.
-pub(crate) fn message(kind: u8, bytes: impl AsRef<[u8]>) -> Step {
+pub(crate) fn message(kind: u8, bytes: impl AsRef<[u8]>) -> ResponseStep {
     let bytes = bytes.as_ref();
     let length = u32::try_from(bytes.len()).unwrap().to_le_bytes();
-    Step::Send([&[kind][..], &length, bytes].concat())
+    ResponseStep::Send([&[kind][..], &length, bytes].concat())
 }
 
 /// The node; it lives as long as the test.
-pub(crate) struct Node {
+pub(crate) struct MockNode {
     pub(crate) url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 /// A question that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     pub(crate) accept: String,
     /// Decoded, as they came.
     pub(crate) parameters: Vec<(String, String)>,
 }
 
-impl Seen {
+impl ReceivedRequest {
     fn of(request: &Request<Incoming>) -> Self {
         let parameters = request.uri().query().unwrap_or_default().split('&').filter_map(|pair| {
             let (name, value) = pair.split_once('=')?;
@@ -88,9 +88,9 @@ impl Seen {
     }
 }
 
-impl Node {
+impl MockNode {
     /// A node that answers every question with this.
-    pub(crate) fn new(answer: Answer) -> Self {
+    pub(crate) fn new(answer: MockResponse) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -104,33 +104,33 @@ impl Node {
     }
 
     /// What was asked, oldest first.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 }
 
-async fn serve(listener: std::net::TcpListener, answer: Answer, told: Arc<Mutex<Vec<Seen>>>) {
+async fn serve(listener: std::net::TcpListener, answer: MockResponse, told: Arc<Mutex<Vec<ReceivedRequest>>>) {
     let listener = TcpListener::from_std(listener).unwrap();
     loop {
         let (connection, _) = listener.accept().await.unwrap();
         let (answer, told) = (answer.clone(), Arc::clone(&told));
         let service = service_fn(move |request| {
-            told.lock().unwrap().push(Seen::of(&request));
+            told.lock().unwrap().push(ReceivedRequest::of(&request));
             let response = Response::builder().status(answer.status).header("content-type", answer.media_type);
-            let script = Script { steps: answer.steps.clone().into(), flushing: false };
+            let script = ScriptedBody { steps: answer.steps.clone().into(), flushing: false };
             async move { Ok::<_, Infallible>(response.body(script).unwrap()) }
         });
         tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), service));
     }
 }
 
-struct Script {
-    steps: VecDeque<Step>,
+struct ScriptedBody {
+    steps: VecDeque<ResponseStep>,
     /// Whether the last step's bytes are given time to leave, each as a piece of its own.
     flushing: bool,
 }
 
-impl Body for Script {
+impl Body for ScriptedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -144,11 +144,11 @@ impl Body for Script {
             return Poll::Pending;
         }
         match self.steps.pop_front() {
-            Some(Step::Send(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes.into())))),
-            Some(Step::Break) => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
-            Some(Step::Wait) => {
+            Some(ResponseStep::Send(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes.into())))),
+            Some(ResponseStep::Break) => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
+            Some(ResponseStep::Wait) => {
                 // Whoever asks again, as when the other side hangs up, waits again.
-                self.steps.push_front(Step::Wait);
+                self.steps.push_front(ResponseStep::Wait);
                 self.flushing = false;
                 Poll::Pending
             }

@@ -1,17 +1,17 @@
 //! Flag over environment over file over default.
 
-use crate::node::{Answer, Node};
+use crate::node::{MockResponse, MockNode};
 use crate::process::{bucksaw, file, run, words};
 
 /// What the node was asked for with these arguments, variables and this file.
 fn asked(arguments: &[&str], variables: &[(&str, &str)], text: &str) -> Vec<(String, String)> {
-    let node = Node::new(Answer::plain(200, r#"{"count":1}"#));
+    let node = MockNode::new(MockResponse::plain(200, r#"{"count":1}"#));
     let file = file(text);
     let mut command = bucksaw(["query", "-c", "--addr", &node.url]);
     command.args(["--config", file.path().to_str().unwrap()]);
     let run = run(command.args(arguments).envs(variables.iter().copied()));
     assert_eq!((run.code, run.err.as_str(), run.text()), (Some(0), "", "1\n"));
-    node.seen().remove(0).parameters
+    node.requests().remove(0).parameters
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn switches_come_from_everywhere() {
 
 #[test]
 fn the_file_may_be_named_by_a_variable() {
-    let node = Node::new(Answer::plain(200, r#"{"count":7}"#));
+    let node = MockNode::new(MockResponse::plain(200, r#"{"count":7}"#));
     let file = file(&format!("addr = '{}'\n[query]\ncount = true", node.url));
     let run = run(bucksaw(["query"]).env("BUCKSAW_CONFIG", file.path()));
     assert_eq!((run.code, run.text()), (Some(0), "7\n"));

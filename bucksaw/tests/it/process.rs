@@ -16,26 +16,26 @@ pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
 
 /// How the program ended and what it said.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: Vec<u8>,
     pub(crate) err: String,
 }
 
-impl Run {
+impl CommandOutput {
     pub(crate) fn text(&self) -> &str {
         str::from_utf8(&self.out).unwrap()
     }
 }
 
 /// Runs a command to its end.
-pub(crate) fn run(command: &mut Command) -> Run {
+pub(crate) fn run(command: &mut Command) -> CommandOutput {
     let Output { status, stdout, stderr } = command.output().unwrap();
-    Run { code: status.code(), out: stdout, err: String::from_utf8(stderr).unwrap() }
+    CommandOutput { code: status.code(), out: stdout, err: String::from_utf8(stderr).unwrap() }
 }
 
 /// Runs the program with these words.
-pub(crate) fn words(words: &str) -> Run {
+pub(crate) fn words(words: &str) -> CommandOutput {
     run(&mut bucksaw(words.split_whitespace()))
 }
 

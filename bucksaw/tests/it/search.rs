@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::node::{Answer, Node, Seen, Step, message};
-use crate::process::{Run, bucksaw, run, words};
+use crate::node::{MockResponse, MockNode, ReceivedRequest, ResponseStep, message};
+use crate::process::{CommandOutput, bucksaw, run, words};
 
 const STATS: &str = r#"{"stats":{"matched":2,"partial":false,"segments_read":3,"segments_skipped":4,
     "bytes_scanned":2048,"seconds":0.5,"nodes_asked":2,"nodes_answered":2}}"#;
@@ -17,15 +17,15 @@ const TWO: &str = concat!(
 );
 
 /// Asks a node that answers like this, and tells what it was asked.
-fn ask(words: &str, steps: impl IntoIterator<Item = Step>) -> (Run, Seen) {
-    let node = Node::new(Answer::stream(steps));
+fn ask(words: &str, steps: impl IntoIterator<Item = ResponseStep>) -> (CommandOutput, ReceivedRequest) {
+    let node = MockNode::new(MockResponse::stream(steps));
     let run = run(bucksaw(words.split_whitespace()).args(["--addr", &node.url]));
-    (run, node.seen().remove(0))
+    (run, node.requests().remove(0))
 }
 
 #[test]
 fn records_are_printed() {
-    let check = |words: &str, answer: Step, want: &[u8], format: &str| {
+    let check = |words: &str, answer: ResponseStep, want: &[u8], format: &str| {
         let (run, seen) = ask(words, [answer, message(3, STATS)]);
         assert_eq!(run.out.escape_ascii().to_string(), want.escape_ascii().to_string(), "{words}");
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{words}");
@@ -72,11 +72,11 @@ fn questions_say_what_was_typed() {
 
 #[test]
 fn expressions_need_not_be_utf8() {
-    let node = Node::new(Answer::stream([message(3, NOTHING)]));
+    let node = MockNode::new(MockResponse::stream([message(3, NOTHING)]));
     let check = |letters: &str, want: &str| {
         let mut command = bucksaw(["query", letters, "--addr", &node.url]);
         assert_eq!(run(command.arg(OsStr::from_bytes(b"caf\xe9"))).code, Some(1));
-        assert_eq!(node.seen().last().unwrap().get("q"), Some(want));
+        assert_eq!(node.requests().last().unwrap().get("q"), Some(want));
     };
     check("-F", "\"caf\\xE9\"");
     check("--stats", "\"caf\\xE9\"");
@@ -85,10 +85,10 @@ fn expressions_need_not_be_utf8() {
 #[test]
 fn counts() {
     let check = |words: &str, count: &str, code: i32, out: &str, err: &str| {
-        let node = Node::new(Answer::plain(200, count));
+        let node = MockNode::new(MockResponse::plain(200, count));
         let run = run(bucksaw(words.split_whitespace()).args(["--addr", &node.url]));
         assert_eq!((run.code, run.text(), run.err.as_str()), (Some(code), out, err), "{words} {count}");
-        assert_eq!(node.seen()[0].path, "/api/v1/count");
+        assert_eq!(node.requests()[0].path, "/api/v1/count");
     };
     check("query -c", r#"{"count":12,"stats":{}}"#, 0, "12\n", "");
     check("query --count", r#"{"count":0}"#, 1, "0\n", "");
@@ -116,7 +116,7 @@ fn partial_answers_and_statistics_are_told() {
 
 #[test]
 fn answers_that_end_early_are_trouble() {
-    let check = |words: &str, steps: Vec<Step>, out: &str, err: &str| {
+    let check = |words: &str, steps: Vec<ResponseStep>, out: &str, err: &str| {
         let (run, _) = ask(words, steps);
         assert_eq!((run.code, run.text()), (Some(2), out), "{words}: {}", run.err);
         assert!(run.err.contains(err) && run.err.lines().count() == 1, "{words}: {}", run.err);
@@ -124,12 +124,12 @@ fn answers_that_end_early_are_trouble() {
     let ended = "ended early, so records may be missing";
     check("query", vec![], "", ended);
     check("query", vec![message(1, "x\n")], "x\n", ended);
-    check("query", vec![Step::Send(b"\x01\xff\0\0\0x\n".into())], "x\n", ended);
-    check("query", vec![message(1, "x\n"), Step::Break], "x\n", "ended early");
-    check("query -o json", vec![message(2, "{}\n{\"tor"), Step::Break], "{}\n", "ended early");
+    check("query", vec![ResponseStep::Send(b"\x01\xff\0\0\0x\n".into())], "x\n", ended);
+    check("query", vec![message(1, "x\n"), ResponseStep::Break], "x\n", "ended early");
+    check("query -o json", vec![message(2, "{}\n{\"tor"), ResponseStep::Break], "{}\n", "ended early");
     check("query", vec![message(1, "x\n"), message(4, "disk\nfull")], "x\n", "the node could not go on: disk full");
     check("query", vec![message(9, "")], "", "unknown kind 9");
-    check("query -o json", vec![Step::Send(b"\x02\xff\xff\xff\xff".into())], "", "4294967295 bytes");
+    check("query -o json", vec![ResponseStep::Send(b"\x02\xff\xff\xff\xff".into())], "", "4294967295 bytes");
     check("query -o text", vec![message(2, "nonsense\n"), message(3, STATS)], "", "cannot be read");
     check("query", vec![message(3, "nonsense")], "", "statistics cannot be read");
     check("tail", vec![message(1, "x\n")], "x\n", "ended the connection");
@@ -138,17 +138,17 @@ fn answers_that_end_early_are_trouble() {
 
 #[test]
 fn refusals_are_told() {
-    let check = |answer: Answer, want: &str| {
-        let node = Node::new(answer);
+    let check = |answer: MockResponse, want: &str| {
+        let node = MockNode::new(answer);
         for words in [&["query"][..], &["query", "-c"], &["tail"], &["status"]] {
             let run = run(bucksaw(words).args(["--addr", &node.url]));
             assert_eq!(run.code, Some(if words == ["status"] { 1 } else { 2 }));
             assert_eq!(run.err, format!("bucksaw: {} refused: {want}\n", node.url), "{words:?}");
         }
     };
-    check(Answer::plain(400, r#"{"error":"the regex is too large"}"#), "the regex is too large (400 Bad Request)");
-    check(Answer::plain(503, "<h1>\nno\x1b</h1>"), "<h1> no\\x1b</h1> (503 Service Unavailable)");
-    let node = Node::new(Answer::plain(200, "{}"));
+    check(MockResponse::plain(400, r#"{"error":"the regex is too large"}"#), "the regex is too large (400 Bad Request)");
+    check(MockResponse::plain(503, "<h1>\nno\x1b</h1>"), "<h1> no\\x1b</h1> (503 Service Unavailable)");
+    let node = MockNode::new(MockResponse::plain(200, "{}"));
     let run = run(&mut bucksaw(["query", "--addr", &node.url]));
     assert!(run.code == Some(2) && run.err.contains("not as a node does"), "{}", run.err);
 }

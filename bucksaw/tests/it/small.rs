@@ -1,6 +1,6 @@
 //! The small commands, and usage that is wrong.
 
-use crate::node::{Answer, Node};
+use crate::node::{MockResponse, MockNode};
 use crate::process::{bucksaw, run, words};
 
 #[test]
@@ -56,7 +56,7 @@ fn versions() {
 #[test]
 fn status_is_a_table_or_what_the_node_sent() {
     let cluster = r#"{"nodes":[{"id":"n1","state":"ready","store":{"stored_bytes":2048}}]}"#;
-    let node = Node::new(Answer::plain(200, cluster));
+    let node = MockNode::new(MockResponse::plain(200, cluster));
     let check = |format: &str, want: &str| {
         let run = run(&mut bucksaw(["status", "--addr", &node.url, "-o", format]));
         assert_eq!((run.code, run.text(), run.err.as_str()), (Some(0), want, ""), "{format}");
@@ -64,8 +64,8 @@ fn status_is_a_table_or_what_the_node_sent() {
     check("text", "1 node, all well\nID  STATE  STORED\nn1  ready  2.0 KB\n");
     check("json", &format!("{cluster}\n"));
     check("raw", &format!("{cluster}\n"));
-    assert_eq!(node.seen()[0].path, "/api/v1/cluster");
-    let odd = Node::new(Answer::plain(200, "<html>"));
+    assert_eq!(node.requests()[0].path, "/api/v1/cluster");
+    let odd = MockNode::new(MockResponse::plain(200, "<html>"));
     let run = run(&mut bucksaw(["status", "--addr", &odd.url]));
     assert!(run.code == Some(1) && run.err.contains("is it a bucksaw node?"), "{}", run.err);
 }

@@ -26,25 +26,25 @@ use tokio::sync::Notify;
 use crate::error::ApiError;
 
 /// What is answered on a reserved connection.
-const VITAL: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
+const MONITORING_PATHS: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
 /// Why a connection has no ordinary slot. The label of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 #[expect(non_camel_case_types, reason = "label values are lower case")]
-pub(crate) enum Crowded {
+pub(crate) enum ConnectionLimit {
     /// Its address has as many as one may have.
     address,
     /// All addresses together have as many as there may be.
     all,
 }
 
-impl Crowded {
+impl ConnectionLimit {
     pub(crate) const ALL: [Self; 2] = [Self::address, Self::all];
 }
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ConnectionLimits {
     pub(crate) all: usize,
     pub(crate) address: usize,
     pub(crate) reserved: usize,
@@ -53,29 +53,29 @@ pub(crate) struct Limits {
 /// Counts the connections of a listener.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    limits: Limits,
-    counts: Mutex<Counts>,
+    limits: ConnectionLimits,
+    counts: Mutex<ConnectionCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ConnectionCounts {
     ordinary: usize,
     by_address: HashMap<IpAddr, usize>,
     /// The oldest first.
-    reserved: VecDeque<Arc<Reserved>>,
+    reserved: VecDeque<Arc<ReservedConnection>>,
 }
 
 /// A connection in the reserve.
 #[derive(Debug, Default)]
-pub(crate) struct Reserved {
-    asked: AtomicBool,
+pub(crate) struct ReservedConnection {
+    has_request: AtomicBool,
     evicted: Notify,
 }
 
-impl Reserved {
+impl ReservedConnection {
     /// A request has come: the connection is not closed for another one any more.
-    pub(crate) fn ask(&self) {
-        self.asked.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_request(&self) {
+        self.has_request.store(true, Ordering::Relaxed);
     }
 
     /// Waits until the connection has to make room for a newer one.
@@ -88,16 +88,16 @@ impl Reserved {
 #[derive(Debug)]
 pub(crate) enum Admitted {
     Ordinary(OrdinarySlot),
-    Reserved(ReservedSlot, Crowded),
-    Refused(Crowded),
+    Reserved(ReservedSlot, ConnectionLimit),
+    Refused(ConnectionLimit),
 }
 
 impl Admission {
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+    pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self { limits, counts: Mutex::default() })
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, ConnectionCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,22 +107,22 @@ impl Admission {
         let mut counts = self.counts();
         let held = counts.by_address.get(&address).copied().unwrap_or(0);
         let crowded = if counts.ordinary >= self.limits.all {
-            Crowded::all
+            ConnectionLimit::all
         } else if held >= self.limits.address {
-            Crowded::address
+            ConnectionLimit::address
         } else {
             counts.ordinary += 1;
             *counts.by_address.entry(address).or_default() += 1;
             return Admitted::Ordinary(OrdinarySlot { admission: Arc::clone(self), address });
         };
         if counts.reserved.len() >= self.limits.reserved {
-            let idle = counts.reserved.iter().position(|reserved| !reserved.asked.load(Ordering::Relaxed));
+            let idle = counts.reserved.iter().position(|reserved| !reserved.has_request.load(Ordering::Relaxed));
             let Some(idle) = idle.and_then(|at| counts.reserved.remove(at)) else {
                 return Admitted::Refused(crowded);
             };
             idle.evicted.notify_one();
         }
-        let reserved = Arc::new(Reserved::default());
+        let reserved = Arc::new(ReservedConnection::default());
         counts.reserved.push_back(Arc::clone(&reserved));
         Admitted::Reserved(ReservedSlot { admission: Arc::clone(self), reserved }, crowded)
     }
@@ -153,7 +153,7 @@ impl Drop for OrdinarySlot {
 #[derive(Debug)]
 pub(crate) struct ReservedSlot {
     admission: Arc<Admission>,
-    pub(crate) reserved: Arc<Reserved>,
+    pub(crate) reserved: Arc<ReservedConnection>,
 }
 
 impl Drop for ReservedSlot {
@@ -171,8 +171,8 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// Answers the calls in [`VITAL`], and refuses others.
-pub(crate) async fn only_vital(request: Request, next: Next) -> Response {
-    if VITAL.contains(&request.uri().path()) {
+pub(crate) async fn monitoring_only(request: Request, next: Next) -> Response {
+    if MONITORING_PATHS.contains(&request.uri().path()) {
         return next.run(request).await;
     }
     let mut response =
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn admission(all: usize, address: usize, reserved: usize) -> Arc<Admission> {
-        Admission::new(Limits { all, address, reserved })
+        Admission::new(ConnectionLimits { all, address, reserved })
     }
 
     fn from(text: &str) -> SocketAddr {
@@ -203,15 +203,15 @@ mod tests {
         };
         let first = ordinary("10.0.0.1").unwrap();
         let _second = ordinary("::ffff:10.0.0.1").unwrap();
-        assert_eq!(ordinary("10.0.0.1").unwrap_err(), Crowded::address);
+        assert_eq!(ordinary("10.0.0.1").unwrap_err(), ConnectionLimit::address);
         let third = ordinary("2001:db8::1").unwrap();
-        assert_eq!(ordinary("10.0.0.2").unwrap_err(), Crowded::all);
+        assert_eq!(ordinary("10.0.0.2").unwrap_err(), ConnectionLimit::all);
         drop(first);
         let _fourth = ordinary("2001:db8::2").unwrap();
         drop(third);
         let _fifth = ordinary("2001:db8::3").unwrap();
         drop(_second);
-        assert_eq!(ordinary("2001:db8::4").unwrap_err(), Crowded::address);
+        assert_eq!(ordinary("2001:db8::4").unwrap_err(), ConnectionLimit::address);
         assert_eq!(admission.counts().by_address.len(), 1);
         let _other_network = ordinary("2001:db8:0:1::1").unwrap();
     }
@@ -224,11 +224,11 @@ mod tests {
             _ => None,
         };
         let (first, second) = (reserved().unwrap(), reserved().unwrap());
-        first.reserved.ask();
+        first.reserved.mark_request();
         let third = reserved().unwrap();
         second.reserved.evicted().await;
         drop(second);
-        third.reserved.ask();
+        third.reserved.mark_request();
         assert!(reserved().is_none(), "both are being answered");
         drop(first);
         assert!(reserved().is_some());

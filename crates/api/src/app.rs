@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_cluster::Cluster;
-use bucksaw_doors::{Body, Doors};
+use bucksaw_doors::{Body, Env};
 use bucksaw_ingest::Queue;
 use bucksaw_query::{Engine, Scatter};
 use bucksaw_record::Millis;
@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::history::History;
-use crate::ingest::{Budget, KeySync};
+use crate::ingest::{BodyMemory, KeySync};
 use crate::metrics::Metrics;
 use crate::node;
 
@@ -39,29 +39,29 @@ pub struct NodeInfo {
 pub struct App {
     pub(crate) engine: Arc<Engine>,
     scatter: Option<Arc<Scatter>>,
-    pub(crate) doors: Doors,
+    pub(crate) env: Env,
     pub(crate) config: Arc<Config>,
     pub(crate) info: Arc<NodeInfo>,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) bodies: Budget,
+    pub(crate) body_memory: BodyMemory,
     pub(crate) metrics: Metrics,
-    pub(crate) ingests: Arc<Semaphore>,
+    pub(crate) ingest_permits: Arc<Semaphore>,
     pub(crate) key_sync: KeySync,
-    pub(crate) queries: Arc<Semaphore>,
-    pub(crate) answers: Arc<Semaphore>,
-    pub(crate) tails: Arc<Semaphore>,
+    pub(crate) query_permits: Arc<Semaphore>,
+    pub(crate) answer_permits: Arc<Semaphore>,
+    pub(crate) tail_permits: Arc<Semaphore>,
     pub(crate) history: Arc<History>,
-    pub(crate) place: Option<Place>,
+    pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
     ready: Arc<AtomicBool>,
 }
 
 /// A node's place among others.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ClusterMembership {
     pub(crate) cluster: Arc<Cluster>,
     /// The replication factor.
-    pub(crate) copies: u32,
+    pub(crate) replication_factor: u32,
 }
 
 impl App {
@@ -69,30 +69,30 @@ impl App {
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
-        doors: Doors,
+        env: Env,
         config: Config,
         metrics: Metrics,
         info: NodeInfo,
         registry: Registry,
     ) -> Self {
         let bodies =
-            Budget::new(config.bodies_bytes_max, config.body_bytes_max(), config.bodies_wait_max, metrics.clone());
+            BodyMemory::new(config.bodies_bytes_max, config.body_bytes_max(), config.bodies_wait_max, metrics.clone());
         Self {
             engine,
             scatter: None,
-            doors,
-            bodies,
+            env,
+            body_memory: bodies,
             metrics,
-            ingests: Arc::new(Semaphore::new(config.ingests_max)),
+            ingest_permits: Arc::new(Semaphore::new(config.ingests_max)),
             key_sync: KeySync::default(),
-            queries: Arc::new(Semaphore::new(config.queries_max)),
-            answers: Arc::new(Semaphore::new(config.answers_max)),
-            tails: Arc::new(Semaphore::new(config.tails_max)),
+            query_permits: Arc::new(Semaphore::new(config.queries_max)),
+            answer_permits: Arc::new(Semaphore::new(config.answers_max)),
+            tail_permits: Arc::new(Semaphore::new(config.tails_max)),
             history: Arc::default(),
             config: Arc::new(config),
             info: Arc::new(info),
             registry: Arc::new(registry),
-            place: None,
+            membership: None,
             repair: None,
             ready: Arc::new(AtomicBool::new(true)),
         }
@@ -100,27 +100,27 @@ impl App {
 
     /// The same with questions that are asked of all nodes of the cluster.
     #[must_use]
-    pub fn asking(self, scatter: Arc<Scatter>) -> Self {
+    pub fn with_scatter(self, scatter: Arc<Scatter>) -> Self {
         Self { scatter: Some(scatter), ..self }
     }
 
     /// Who asks all nodes; `None` while this node is alone, and its engine's answers are those of the cluster.
     pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
-        self.scatter.as_ref().filter(|scatter| !scatter.is_alone())
+        self.scatter.as_ref().filter(|scatter| !scatter.is_single_node())
     }
 
     /// Lets it tell how restoring copies is getting on, where that is done. To be called before [`Self::in_cluster`].
     #[must_use]
-    pub fn restoring(self, repair: Option<Arc<Repair>>) -> Self {
+    pub fn with_repair(self, repair: Option<Arc<Repair>>) -> Self {
         Self { repair, ..self }
     }
 
     /// Lets it tell of the other nodes, too, and them of this one. Each record is kept on `copies` stores.
     #[must_use]
-    pub fn in_cluster(mut self, cluster: Arc<Cluster>, copies: u32) -> Self {
+    pub fn with_cluster(mut self, cluster: Arc<Cluster>, replication_factor: u32) -> Self {
         let app = self.clone();
-        cluster.router().add(node::STATUS, move |_: Body| node::answer(app.clone()));
-        self.place = Some(Place { cluster, copies });
+        cluster.router().add(node::STATUS, move |_: Body| node::serve_status(app.clone()));
+        self.membership = Some(ClusterMembership { cluster, replication_factor });
         self
     }
 
@@ -138,6 +138,6 @@ impl App {
     }
 
     pub(crate) fn now(&self) -> Millis {
-        Millis(self.doors.clock.unix_ms())
+        Millis(self.env.clock.unix_ms())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ingest::Unpacker;
+use crate::ingest::Decompressor;
 
 /// Settings of the HTTP surface.
 #[derive(Clone, Debug)]
@@ -65,6 +65,6 @@ impl Config {
     /// Memory that one body may need, in bytes. One that is packed by snappy may need more: it is worked on as a whole.
     #[must_use]
     pub fn body_bytes_max(&self) -> usize {
-        Unpacker::most_of_one(self.record_bytes_max)
+        Decompressor::peak_bytes_max(self.record_bytes_max)
     }
 }

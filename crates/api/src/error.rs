@@ -2,12 +2,12 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_ingest::Refusal;
+use bucksaw_ingest::IngestError;
 use bucksaw_query::RequestError;
 use serde_json::json;
 
 /// When to come again to a node that is overloaded, in seconds.
-const OVERLOADED_S: u32 = 5;
+const OVERLOADED_RETRY_S: u32 = 5;
 
 /// An answer with an error's status and `{"error": "…"}`.
 #[derive(Debug)]
@@ -24,11 +24,11 @@ impl ApiError {
         Self { status, message: message.into(), retry_after_s: None, accepted: None }
     }
 
-    pub(crate) fn bad(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    pub(crate) fn busy(message: impl Into<String>) -> Self {
+    pub(crate) fn too_many_requests(message: impl Into<String>) -> Self {
         Self { retry_after_s: Some(1), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
     }
 
@@ -39,14 +39,14 @@ impl ApiError {
     /// Other nodes have less to do.
     pub(crate) fn overloaded() -> Self {
         let message = "the node has too much to do: the header Bucksaw-Elsewhere names others that have less";
-        Self { retry_after_s: Some(OVERLOADED_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
+        Self { retry_after_s: Some(OVERLOADED_RETRY_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
-    pub(crate) fn after(self, accepted: u64) -> Self {
+    pub(crate) fn with_accepted(self, accepted: u64) -> Self {
         Self { accepted: Some(accepted), ..self }
     }
 
-    pub(crate) fn nothing_here() -> Self {
+    pub(crate) fn unknown_path() -> Self {
         Self::new(StatusCode::NOT_FOUND, "there is nothing here: GET /api/v1 names the calls")
     }
 
@@ -55,12 +55,12 @@ impl ApiError {
     }
 }
 
-impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
+impl From<IngestError> for ApiError {
+    fn from(refusal: IngestError) -> Self {
         let wait = match refusal {
-            Refusal::Full | Refusal::Segments => 5,
+            IngestError::DiskFull | IngestError::QueueFull => 5,
             // It will not come right by itself.
-            Refusal::Reused => return Self::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.to_string()),
+            IngestError::KeyReused => return Self::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.to_string()),
             _ => 1,
         };
         Self { retry_after_s: Some(wait), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, refusal.to_string()) }
@@ -70,8 +70,8 @@ impl From<Refusal> for ApiError {
 impl From<RequestError> for ApiError {
     fn from(error: RequestError) -> Self {
         let status = match error {
-            RequestError::NoRecord(_) => StatusCode::NOT_FOUND,
-            RequestError::Cancelled | RequestError::NotAllAnswered(..) => StatusCode::SERVICE_UNAVAILABLE,
+            RequestError::RecordNotFound(_) => StatusCode::NOT_FOUND,
+            RequestError::Cancelled | RequestError::RecordMaybeMissing(..) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         };
         Self::new(status, error.to_string())

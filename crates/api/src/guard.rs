@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::EncodeLabelValue;
 
 use crate::error::ApiError;
-use crate::metrics::{ByReason, Metrics};
+use crate::metrics::{RefusalLabels, Metrics};
 
 /// Allows every name.
 const ANY: &str = "*";
@@ -37,7 +37,7 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// Why a request is refused. The label of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 #[expect(non_camel_case_types, reason = "label values are lower case")]
-pub(crate) enum Reason {
+pub(crate) enum RefusalReason {
     /// `Host` is a name that is not allowed.
     host,
     /// `Origin` is not the origin of the node.
@@ -46,7 +46,7 @@ pub(crate) enum Reason {
     fetch_site,
 }
 
-impl Reason {
+impl RefusalReason {
     pub(crate) const ALL: [Self; 3] = [Self::host, Self::origin, Self::fetch_site];
 }
 
@@ -64,9 +64,9 @@ impl Guard {
     }
 
     /// Whether a request may pass.
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Reason> {
+    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), RefusalReason> {
         let host = self.host(uri, headers)?;
-        match foreign(host, headers) {
+        match cross_origin_reason(host, headers) {
             Some(_) if opens_page(method, uri, headers) => Ok(()),
             Some(reason) => Err(reason),
             None => Ok(()),
@@ -74,25 +74,25 @@ impl Guard {
     }
 
     /// The authority that the client asked for, when it is allowed; `None` where the client named none.
-    fn host<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Option<Authority<'a>>, Reason> {
+    fn host<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Option<Authority<'a>>, RefusalReason> {
         let mut all = headers.get_all(header::HOST).iter();
         let (first, second) = (all.next(), all.next());
         if second.is_some() {
-            return Err(Reason::host);
+            return Err(RefusalReason::host);
         }
         let stated = match first {
-            Some(value) => Some(value.to_str().ok().and_then(Authority::parse).ok_or(Reason::host)?),
+            Some(value) => Some(value.to_str().ok().and_then(Authority::parse).ok_or(RefusalReason::host)?),
             None => None,
         };
         let target = match uri.authority() {
-            Some(authority) => Some(Authority::parse(authority.as_str()).ok_or(Reason::host)?),
+            Some(authority) => Some(Authority::parse(authority.as_str()).ok_or(RefusalReason::host)?),
             None => None,
         };
         if [stated, target].into_iter().flatten().all(|authority| self.allows(authority.host)) {
             // A target with an authority counts before `Host` (RFC 9112, section 3.2.2).
             Ok(target.or(stated))
         } else {
-            Err(Reason::host)
+            Err(RefusalReason::host)
         }
     }
 
@@ -110,23 +110,23 @@ pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Ne
     match guard.check(request.method(), request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(reason) => {
-            guard.metrics.requests_refused.get_or_create(&ByReason { reason }).inc();
+            guard.metrics.requests_refused.get_or_create(&RefusalLabels { reason }).inc();
             refusal(reason).into_response()
         }
     }
 }
 
-fn refusal(reason: Reason) -> ApiError {
+fn refusal(reason: RefusalReason) -> ApiError {
     match reason {
-        Reason::host => ApiError::new(
+        RefusalReason::host => ApiError::new(
             StatusCode::MISDIRECTED_REQUEST,
             "the node is not known by the host name of this request: allow the name with --http-allowed-host NAME, or use the node's address",
         ),
-        Reason::origin => ApiError::new(
+        RefusalReason::origin => ApiError::new(
             StatusCode::FORBIDDEN,
             "a web page of another origin sent this request (header Origin): only the node's own page may call it",
         ),
-        Reason::fetch_site => ApiError::new(
+        RefusalReason::fetch_site => ApiError::new(
             StatusCode::FORBIDDEN,
             "a web page of another site sent this request (header Sec-Fetch-Site): only the node's own page may call it",
         ),
@@ -134,7 +134,7 @@ fn refusal(reason: Reason) -> ApiError {
 }
 
 /// Why a request comes from another origin, when it does.
-fn foreign(host: Option<Authority<'_>>, headers: &HeaderMap) -> Option<Reason> {
+fn cross_origin_reason(host: Option<Authority<'_>>, headers: &HeaderMap) -> Option<RefusalReason> {
     let own = |origin: &str| {
         let (scheme, authority) = origin.split_once("://")?;
         let default_port = match scheme {
@@ -148,10 +148,10 @@ fn foreign(host: Option<Authority<'_>>, headers: &HeaderMap) -> Option<Reason> {
     };
     let mut origins = headers.get_all(header::ORIGIN).iter();
     if origins.any(|origin| origin.to_str().ok().and_then(own).is_none()) {
-        return Some(Reason::origin);
+        return Some(RefusalReason::origin);
     }
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
-    sites.any(|site| site != "same-origin" && site != "none").then_some(Reason::fetch_site)
+    sites.any(|site| site != "same-origin" && site != "none").then_some(RefusalReason::fetch_site)
 }
 
 /// Whether a browser follows a link to the page itself, in a tab and not in a frame.
@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    fn check(method: &str, target: &str, headers: &[(&'static str, &'static str)], names: &[&str]) -> Option<Reason> {
+    fn check(method: &str, target: &str, headers: &[(&'static str, &'static str)], names: &[&str]) -> Option<RefusalReason> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let guard = Guard::new(&names, Metrics::new(&mut Registry::default()));
         let mut map = HeaderMap::new();
@@ -250,9 +250,9 @@ mod tests {
         host("x.logs.example", &["logs.example"], false);
         host("whatever.example", &["*"], true);
         assert_eq!(check("GET", "/", &[], &[]), None);
-        assert_eq!(check("GET", "/", &[("host", "127.0.0.1"), ("host", "127.0.0.1")], &[]), Some(Reason::host));
-        assert_eq!(check("GET", "http://evil.example/", &[("host", "127.0.0.1")], &[]), Some(Reason::host));
-        assert_eq!(check("GET", "http://127.0.0.1/", &[("host", "evil.example")], &[]), Some(Reason::host));
+        assert_eq!(check("GET", "/", &[("host", "127.0.0.1"), ("host", "127.0.0.1")], &[]), Some(RefusalReason::host));
+        assert_eq!(check("GET", "http://evil.example/", &[("host", "127.0.0.1")], &[]), Some(RefusalReason::host));
+        assert_eq!(check("GET", "http://127.0.0.1/", &[("host", "evil.example")], &[]), Some(RefusalReason::host));
     }
 
     #[test]
@@ -276,18 +276,18 @@ mod tests {
         origin("", "127.0.0.1:7650", false);
         origin("file://", "127.0.0.1:7650", false);
         origin("chrome-extension://127.0.0.1:7650", "127.0.0.1:7650", false);
-        assert_eq!(check("POST", "/", &[("origin", "http://127.0.0.1")], &[]), Some(Reason::origin), "without Host");
+        assert_eq!(check("POST", "/", &[("origin", "http://127.0.0.1")], &[]), Some(RefusalReason::origin), "without Host");
         let two = [("host", "127.0.0.1"), ("origin", "http://127.0.0.1"), ("origin", "http://evil.example")];
-        assert_eq!(check("POST", "/", &two, &[]), Some(Reason::origin));
+        assert_eq!(check("POST", "/", &two, &[]), Some(RefusalReason::origin));
     }
 
     #[test]
     fn other_sites_may_only_open_the_page() {
-        let check = |method: &str, target: &str, headers: &[(&'static str, &'static str)], want: Option<Reason>| {
+        let check = |method: &str, target: &str, headers: &[(&'static str, &'static str)], want: Option<RefusalReason>| {
             let headers = [&[("host", "127.0.0.1:7650")], headers].concat();
             assert_eq!(check(method, target, &headers, &[]), want, "{method} {target} {headers:?}");
         };
-        let refused = Some(Reason::fetch_site);
+        let refused = Some(RefusalReason::fetch_site);
         for site in ["same-origin", "none"] {
             check("POST", "/api/v1/forget", &[("sec-fetch-site", site)], None);
         }
@@ -314,6 +314,6 @@ mod tests {
             check("POST", "http://10.0.0.1:7650/api/v1/ingest", &headers, &[])
         };
         assert_eq!(of("http://10.0.0.1:7650"), None);
-        assert_eq!(of("http://127.0.0.1:7650"), Some(Reason::origin));
+        assert_eq!(of("http://127.0.0.1:7650"), Some(RefusalReason::origin));
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::app::App;
 
 /// How often the metrics are looked at.
-const STEP: Duration = Duration::from_secs(5);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An hour of them.
 const SAMPLES_MAX: usize = 720;
@@ -39,17 +39,17 @@ const SERIES: [&str; 12] = [
 
 /// What was seen, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct History(Mutex<VecDeque<Sample>>);
+pub(crate) struct History(Mutex<VecDeque<MetricsSample>>);
 
 #[derive(Debug)]
-struct Sample {
+struct MetricsSample {
     at: Millis,
     values: [f64; SERIES.len()],
 }
 
 /// Looks at the metrics now and then, until the node stops.
-pub(crate) async fn keep(app: App, mut stop: watch::Receiver<bool>) {
-    let mut step = tokio::time::interval(STEP);
+pub(crate) async fn sample_metrics(app: App, mut stop: watch::Receiver<bool>) {
+    let mut step = tokio::time::interval(SAMPLE_INTERVAL);
     step.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -58,7 +58,7 @@ pub(crate) async fn keep(app: App, mut stop: watch::Receiver<bool>) {
         }
         let mut text = String::new();
         if prometheus_client::encoding::text::encode(&mut text, &app.registry).is_ok() {
-            app.history.push(Sample { at: app.now(), values: values(&text) });
+            app.history.push(MetricsSample { at: app.now(), values: values(&text) });
         }
     }
 }
@@ -68,7 +68,7 @@ pub(crate) async fn history(State(app): State<App>) -> Json<Value> {
 }
 
 impl History {
-    fn push(&self, sample: Sample) {
+    fn push(&self, sample: MetricsSample) {
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.len() == SAMPLES_MAX {
             samples.pop_front();
@@ -84,7 +84,7 @@ impl History {
             ((*name).to_owned(), values)
         };
         let series: serde_json::Map<String, Value> = SERIES.iter().enumerate().map(series).collect();
-        json!({ "step_seconds": STEP.as_secs(), "times": times, "series": series })
+        json!({ "step_seconds": SAMPLE_INTERVAL.as_secs(), "times": times, "series": series })
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
             bucksaw_disk_free_bytes 7\nother 9\n# EOF\n";
         let history = History::default();
         for at in 0..SAMPLES_MAX as u64 + 2 {
-            history.push(Sample { at: Millis(at), values: values(text) });
+            history.push(MetricsSample { at: Millis(at), values: values(text) });
         }
         let described = history.describe();
         assert_eq!(described["times"].as_array().unwrap().len(), SAMPLES_MAX);

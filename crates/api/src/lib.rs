@@ -7,10 +7,10 @@
 
 mod admission;
 mod app;
-mod cluster;
+mod scatter;
 mod config;
 mod context;
-mod copies;
+mod replication;
 mod error;
 mod guard;
 mod history;

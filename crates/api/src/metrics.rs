@@ -6,19 +6,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::admission::Crowded;
-use crate::guard::Reason;
+use crate::admission::ConnectionLimit;
+use crate::guard::RefusalReason;
 
 /// The label `reason` of refused requests.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct ByReason {
-    pub(crate) reason: Reason,
+pub(crate) struct RefusalLabels {
+    pub(crate) reason: RefusalReason,
 }
 
 /// The label `reason` of connections without an ordinary slot.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct ByCrowded {
-    pub(crate) reason: Crowded,
+pub(crate) struct ConnectionLimitLabels {
+    pub(crate) reason: ConnectionLimit,
 }
 
 /// Counters and gauges of the HTTP surface.
@@ -27,9 +27,9 @@ pub struct Metrics {
     pub(crate) body_bytes: Gauge,
     pub(crate) bodies_waiting: Gauge,
     pub(crate) bodies_refused: Counter,
-    pub(crate) requests_refused: Family<ByReason, Counter>,
+    pub(crate) requests_refused: Family<RefusalLabels, Counter>,
     pub(crate) connections: Gauge,
-    pub(crate) connections_refused: Family<ByCrowded, Counter>,
+    pub(crate) connections_refused: Family<ConnectionLimitLabels, Counter>,
 }
 
 impl Metrics {
@@ -60,11 +60,11 @@ impl Metrics {
             "HTTP connections for which their address, or all addresses, had no slot: only health and metrics were answered",
             all.connections_refused,
         );
-        for reason in Crowded::ALL {
-            drop(metrics.connections_refused.get_or_create(&ByCrowded { reason }));
+        for reason in ConnectionLimit::ALL {
+            drop(metrics.connections_refused.get_or_create(&ConnectionLimitLabels { reason }));
         }
-        for reason in Reason::ALL {
-            drop(metrics.requests_refused.get_or_create(&ByReason { reason }));
+        for reason in RefusalReason::ALL {
+            drop(metrics.requests_refused.get_or_create(&RefusalLabels { reason }));
         }
         metrics
     }

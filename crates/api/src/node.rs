@@ -7,16 +7,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_cluster::{ForgetError, Held, Member, Stranger, Version};
+use bucksaw_cluster::{ForgetError, DataSummary, Member, IncompatiblePeer, Version};
 use bucksaw_doors::Body;
-use bucksaw_ingest::Halt;
-use bucksaw_query::made_good;
+use bucksaw_ingest::HaltReason;
+use bucksaw_query::re_replicated_stores;
 use bucksaw_record::{Millis, time};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::copies;
+use crate::replication;
 use crate::error::ApiError;
 use crate::params::Params;
 
@@ -24,20 +24,20 @@ use crate::params::Params;
 pub(crate) const STATUS: &str = "node/status";
 
 /// A node that does not tell within this is shown by what was last heard of it.
-const TELL_MAX: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiError> {
-    let own = described(app.clone()).await?;
-    let Some(place) = &app.place else { return Ok(Json(json!({ "nodes": [own] }))) };
+    let own = node_status(app.clone()).await?;
+    let Some(place) = &app.membership else { return Ok(Json(json!({ "nodes": [own] }))) };
     let members = place.cluster.members();
-    let made_good = made_good(&members, place.copies as usize);
+    let made_good = re_replicated_stores(&members, place.replication_factor as usize);
     let told = members.iter().map(|member| async {
         let told = match member.is_live() {
-            _ if member.facts.node == place.cluster.node() => Some(own.clone()),
-            true => place.cluster.call_json::<_, Value>(member, STATUS, &json!({}), TELL_MAX).await.ok(),
+            _ if member.facts.node == place.cluster.node_id() => Some(own.clone()),
+            true => place.cluster.call_json::<_, Value>(member, STATUS, &json!({}), STATUS_TIMEOUT).await.ok(),
             false => None,
         };
-        let mut node = of_member(member, told, member.facts.node == place.cluster.node());
+        let mut node = member_status(member, told, member.facts.node == place.cluster.node_id());
         if made_good.contains(&member.facts.node) {
             node["made_good"] = true.into();
         }
@@ -51,18 +51,18 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     let stores = match members.is_empty() {
         true => app.info.roles.iter().filter(|role| *role == "store").count(),
         false => {
-            let works = |member: &&Member| member.facts.roles.store && member.is_live() && member.apart.is_none();
+            let works = |member: &&Member| member.facts.roles.store && member.is_live() && member.version_skew.is_none();
             members.iter().filter(works).count()
         }
     };
-    let missing = (place.copies as usize).saturating_sub(stores);
-    let stranger = |stranger: &Stranger| json!({ "address": stranger.address, "protocol": stranger.protocol });
-    let strangers: Vec<Value> = place.cluster.strangers().iter().map(stranger).collect();
+    let missing = (place.replication_factor as usize).saturating_sub(stores);
+    let stranger = |stranger: &IncompatiblePeer| json!({ "address": stranger.address, "protocol": stranger.protocol });
+    let strangers: Vec<Value> = place.cluster.incompatible_peers().iter().map(stranger).collect();
     Ok(Json(json!({
-        "copies": copies::of_all(&nodes, missing),
+        "copies": replication::cluster_status(&nodes, missing),
         "nodes": nodes,
-        "asked": place.cluster.node(),
-        "replication_factor": place.copies,
+        "asked": place.cluster.node_id(),
+        "replication_factor": place.replication_factor,
         "stores_alive": stores,
         "stores_missing": missing,
         "protocol": Version::OWN.to_string(),
@@ -72,14 +72,14 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
 
 /// Takes a node that will not come back from the list.
 pub(crate) async fn forget(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
-    params.only(&["node"])?;
-    let node = params.id("node")?.ok_or_else(|| ApiError::bad("the parameter `node` is missing: the id of a node"))?;
-    let place = app.place.as_ref().ok_or_else(|| not_forgotten(ForgetError::Unknown))?;
-    place.cluster.forget(node).await.map_err(not_forgotten)?;
+    params.reject_unknown(&["node"])?;
+    let node = params.id("node")?.ok_or_else(|| ApiError::bad_request("the parameter `node` is missing: the id of a node"))?;
+    let place = app.membership.as_ref().ok_or_else(|| forget_failure(ForgetError::Unknown))?;
+    place.cluster.forget(node).await.map_err(forget_failure)?;
     Ok(Json(json!({ "forgotten": node.to_string() })))
 }
 
-fn not_forgotten(error: ForgetError) -> ApiError {
+fn forget_failure(error: ForgetError) -> ApiError {
     let status = match error {
         ForgetError::Unknown => StatusCode::NOT_FOUND,
         ForgetError::Live => StatusCode::CONFLICT,
@@ -89,13 +89,13 @@ fn not_forgotten(error: ForgetError) -> ApiError {
 }
 
 /// Answers [`STATUS`].
-pub(crate) async fn answer(app: App) -> io::Result<Body> {
-    let told = described(app).await.map_err(|_| io::Error::other("cannot tell how the node is"))?;
+pub(crate) async fn serve_status(app: App) -> io::Result<Body> {
+    let told = node_status(app).await.map_err(|_| io::Error::other("cannot tell how the node is"))?;
     Ok(Body::whole(serde_json::to_vec(&told)?))
 }
 
 /// What a node told of itself, or what is known of it, and how it is seen from here.
-fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
+fn member_status(member: &Member, told: Option<Value>, own: bool) -> Value {
     let facts = &member.facts;
     let silent = told.is_none();
     let addresses = [
@@ -108,7 +108,7 @@ fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
     let addresses: Map<String, Value> =
         addresses.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.into()))).collect();
     let mut node = told.filter(Value::is_object).unwrap_or_else(|| {
-        let held = |held: &Held| json!({ "oldest": moment(held.oldest), "newest": moment(held.newest) });
+        let held = |held: &DataSummary| json!({ "oldest": format_time(held.oldest), "newest": format_time(held.newest) });
         let roles: Vec<&str> = [("ingest", facts.roles.ingest), ("store", facts.roles.store)]
             .into_iter()
             .filter(|role| role.1)
@@ -127,101 +127,101 @@ fn of_member(member: &Member, told: Option<Value>, own: bool) -> Value {
         })
     });
     if silent {
-        node["state"] = if member.is_live() { "silent" } else { member.state.word() }.into();
+        node["state"] = if member.is_live() { "silent" } else { member.state.name() }.into();
     }
     if !own {
         // Who listens everywhere does not know where others reach it; its neighbours do.
         node["addresses"] = addresses.into();
     }
-    node["member"] = member.state.word().into();
-    node["since"] = moment(Some(member.since)).into();
+    node["member"] = member.state.name().into();
+    node["since"] = format_time(Some(member.since)).into();
     node["load"]["bytes_per_second"] = facts.load.bytes_per_second.into();
-    node["protocol"] = facts.speaks().to_string().into();
-    if let Some(apart) = member.apart.as_ref().filter(|_| member.is_live()) {
+    node["protocol"] = facts.protocol_version().to_string().into();
+    if let Some(apart) = member.version_skew.as_ref().filter(|_| member.is_live()) {
         node["apart"] = apart.as_str().into();
     }
-    if let Some(twin) = member.twin {
+    if let Some(twin) = member.duplicate_at {
         node["twin"] = twin.to_string().into();
     }
     node
 }
 
 /// What retention removed and can still be taken back.
-fn trash(shelf: &bucksaw_store::Shelf) -> Value {
-    let trashed = shelf.trashed();
+fn trash(store: &bucksaw_store::SegmentStore) -> Value {
+    let trashed = store.trashed();
     json!({
         "segments": trashed.len(),
         "records": trashed.iter().filter_map(|file| file.records).sum::<u64>(),
         "bytes": trashed.iter().map(|file| file.bytes).sum::<u64>(),
-        "oldest": moment(trashed.iter().map(|file| file.low).min()),
-        "newest": moment(trashed.iter().map(|file| file.high).max()),
+        "oldest": format_time(trashed.iter().map(|file| file.low).min()),
+        "newest": format_time(trashed.iter().map(|file| file.high).max()),
     })
 }
 
 /// How busy the node is taking in.
 fn load(queue: &bucksaw_ingest::Queue) -> Value {
-    let advice = queue.guide().advice();
-    let mut load = json!({ "level": advice.level, "connections": queue.guide().connections() });
-    load["refusing"] = (advice.refuses && advice.level >= 2).into();
+    let advice = queue.load_shedder().policy();
+    let mut load = json!({ "level": advice.level, "connections": queue.load_shedder().connections() });
+    load["refusing"] = (advice.may_refuse && advice.level >= 2).into();
     load
 }
 
-pub(crate) fn moment(at: Option<Millis>) -> Option<String> {
+pub(crate) fn format_time(at: Option<Millis>) -> Option<String> {
     at.map(|at| time::format_rfc3339(at, 0))
 }
 
-async fn described(app: App) -> Result<Value, ApiError> {
+async fn node_status(app: App) -> Result<Value, ApiError> {
     // Footers are summed up and a directory may be listed: not for the runtime's threads.
-    tokio::task::spawn_blocking(move || describe(&app)).await.map_err(|_| ApiError::internal())
+    tokio::task::spawn_blocking(move || node_status_blocking(&app)).await.map_err(|_| ApiError::internal())
 }
 
-fn describe(app: &App) -> Value {
-    let (queue, shelf) = (app.queue(), app.engine.shelf());
+fn node_status_blocking(app: &App) -> Value {
+    let (queue, store) = (app.queue(), app.engine.store());
     let backlog = queue.backlog();
-    let segments = shelf.segments();
-    let sum = |of: fn(&bucksaw_store::Stored) -> u64| segments.iter().map(|segment| of(segment)).sum::<u64>();
-    let span = |at: Option<bucksaw_record::Id>| moment(at.map(bucksaw_record::Id::at));
-    let halt = queue.halt();
+    let segments = store.segments();
+    let sum = |of: fn(&bucksaw_store::StoredSegment) -> u64| segments.iter().map(|segment| of(segment)).sum::<u64>();
+    let span = |at: Option<bucksaw_record::Id>| format_time(at.map(bucksaw_record::Id::time));
+    let halt = queue.halt_reason();
     let state = match (app.is_ready(), &halt) {
         (false, _) => "stopping",
-        (true, Some(Halt::Full)) => "disk full",
+        (true, Some(HaltReason::DiskFull)) => "disk full",
         (true, Some(_)) => "halted",
         (true, None) => "ready",
     };
     let info = &app.info;
-    let stored_bytes = sum(bucksaw_store::Stored::file_bytes);
+    let stored_bytes = sum(bucksaw_store::StoredSegment::file_bytes);
     let mut told = json!({
         "id": info.id,
         "version": info.version,
         "addresses": info.addresses,
         "roles": info.roles,
         "state": state,
-        "uptime_seconds": app.doors.clock.uptime().as_secs(),
+        "uptime_seconds": app.env.clock.uptime().as_secs(),
         "queue": {
-            "segments": queue.segments().len(),
+            "segments": queue.uncommitted_segments().len(),
             "pending_segments": backlog.segments,
             "pending_bytes": backlog.text_bytes,
-            "oldest_pending_seconds": backlog.oldest.as_secs_f64(),
+            "oldest_pending_seconds": backlog.oldest_age.as_secs_f64(),
         },
         "store": {
             "segments": segments.len(),
             "records": sum(|segment| segment.reach().records),
             "text_bytes": sum(|segment| segment.reach().text_bytes),
             "stored_bytes": stored_bytes,
-            "index_bytes": shelf.index_memory().bytes(),
-            "index_is_high": shelf.index_memory().is_high(),
+            "index_bytes": store.index_memory().bytes(),
+            "index_is_high": store.index_memory().is_high(),
             "oldest": span(segments.iter().map(|segment| segment.reach().low).min()),
             "newest": span(segments.iter().map(|segment| segment.reach().high).max()),
         },
-        "trash": trash(shelf),
+        "trash": trash(store),
         "load": load(queue),
         "disk_free_bytes": queue.free_bytes(),
         "memory_limit_bytes": info.memory_limit_bytes,
-        "damaged": app.engine.damaged(),
-        "damaged_made_good": app.engine.made_good(),
+        "damaged": app.engine.damaged_files(),
+        "damaged_made_good": app.engine.re_replicated_files(),
         "segments_with_damaged_blocks": app.engine.segments_with_damaged_blocks(),
-        "segments_made_good": app.engine.blocks_made_good(),
-        "segments_rebuilt": segments.iter().filter(|segment| segment.is_mended()).count(),
+        "segments_made_good": app.engine.segments_with_re_replicated_blocks(),
+        "segments_rebuilt": segments.iter().filter(|segment| segment.has_rebuilt_damage()).count(),
     });
     let damaged_keys = queue.damaged_keys();
     if damaged_keys > 0 {
@@ -230,21 +230,21 @@ fn describe(app: &App) -> Value {
     if let Some(halt) = halt {
         told["halted"] = halt.to_string().into();
     }
-    if let Some(suspension) = shelf.suspension() {
+    if let Some(suspension) = store.suspension() {
         told["retention_suspended"] = json!({
             "clock_ahead_seconds": suspension.ahead.as_secs(),
             "left_seconds": suspension.left.as_secs(),
         });
     }
     // Where each record is kept once there is nothing to be restored from.
-    if let Some(repair) = app.repair.as_ref().filter(|_| shelf.copies() > 1) {
-        told["repair"] = copies::of_store(repair, stored_bytes);
+    if let Some(repair) = app.repair.as_ref().filter(|_| store.replication_factor() > 1) {
+        told["repair"] = replication::store_status(repair, stored_bytes);
     }
     told
 }
 
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
-    app.queue().report_halt();
+    app.queue().update_halt_metrics();
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &app.registry).map_err(|_| ApiError::internal())?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -260,8 +260,8 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
     if !app.is_ready() {
         return refused("stopping\n".to_owned());
     }
-    match app.queue().halt() {
-        Some(Halt::Full) => {
+    match app.queue().halt_reason() {
+        Some(HaltReason::DiskFull) => {
             refused("disk full: nothing is accepted until there is room; queries are answered\n".to_owned())
         }
         Some(halt) => refused(format!("halted: {halt}; nothing is accepted until then, queries are answered\n")),
@@ -280,10 +280,10 @@ pub(crate) async fn calls() -> &'static str {
      GET  /metrics, /-/healthy, /-/ready\n"
 }
 
-pub(crate) async fn nothing_here() -> ApiError {
-    ApiError::nothing_here()
+pub(crate) async fn unknown_path() -> ApiError {
+    ApiError::unknown_path()
 }
 
-pub(crate) async fn other_method() -> ApiError {
+pub(crate) async fn method_not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this call takes another method: GET /api/v1 names them")
 }

@@ -35,13 +35,13 @@ pub(crate) async fn icon(headers: HeaderMap) -> Result<Response, ApiError> {
 }
 
 fn file(path: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
-    let Some(file) = bucksaw_page::find(path) else { return Err(ApiError::nothing_here()) };
-    Ok(answer(file, headers))
+    let Some(file) = bucksaw_page::find(path) else { return Err(ApiError::unknown_path()) };
+    Ok(file_response(file, headers))
 }
 
-fn answer(file: &'static File, asked: &HeaderMap) -> Response {
-    let (bytes, encoding) = form(file, asked);
-    let tag = tag(file, encoding);
+fn file_response(file: &'static File, asked: &HeaderMap) -> Response {
+    let (bytes, encoding) = negotiate_encoding(file, asked);
+    let tag = etag(file, encoding);
     let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let known = known.is_some_and(|known| known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag));
     let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { bytes.into_response() };
@@ -69,24 +69,24 @@ fn answer(file: &'static File, asked: &HeaderMap) -> Response {
 }
 
 /// The smallest form that the client takes.
-fn form(file: &'static File, asked: &HeaderMap) -> (&'static [u8], Option<&'static str>) {
+fn negotiate_encoding(file: &'static File, asked: &HeaderMap) -> (&'static [u8], Option<&'static str>) {
     let accepted = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let accepted: Vec<&str> = accepted.flat_map(|value| value.split(',')).collect();
     let packed = [("br", file.brotli), ("gzip", file.gzip)];
     let packed = packed.into_iter().filter_map(|(name, bytes)| Some((bytes?, name)));
-    let mut wanted = packed.filter(|(_, name)| accepted.iter().any(|accepted| takes(accepted, name)));
+    let mut wanted = packed.filter(|(_, name)| accepted.iter().any(|accepted| accepts_encoding(accepted, name)));
     wanted.next().map_or((file.plain, None), |(bytes, name)| (bytes, Some(name)))
 }
 
 /// Whether one item of `Accept-Encoding`, such as `br;q=0.8`, allows an encoding.
-fn takes(item: &str, encoding: &str) -> bool {
+fn accepts_encoding(item: &str, encoding: &str) -> bool {
     let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
     let weight = parameters.trim().strip_prefix("q=").map_or(Some(1.0), |weight| weight.parse::<f32>().ok());
     (name.trim().eq_ignore_ascii_case(encoding) || name.trim() == "*") && weight.is_some_and(|weight| weight > 0.0)
 }
 
 /// Names the bytes of a form: other bytes have another name.
-fn tag(file: &'static File, encoding: Option<&str>) -> String {
+fn etag(file: &'static File, encoding: Option<&str>) -> String {
     // FNV-1a. Nobody gains by forging a tag of what anybody may read.
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = file.plain.iter().fold(0xcbf2_9ce4_8422_2325, mix);
@@ -104,7 +104,7 @@ mod tests {
         let check = |accepted: &'static str, want: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted));
-            assert_eq!(form(file, &headers).1, want, "{accepted}");
+            assert_eq!(negotiate_encoding(file, &headers).1, want, "{accepted}");
         };
         check("gzip, deflate, br, zstd", Some("br"));
         check("gzip;q=1.0, br;q=0", Some("gzip"));
@@ -112,6 +112,6 @@ mod tests {
         check("*", Some("br"));
         check("identity, broil", None);
         check("", None);
-        assert_eq!(form(file, &HeaderMap::new()).1, None);
+        assert_eq!(negotiate_encoding(file, &HeaderMap::new()).1, None);
     }
 }

@@ -34,17 +34,17 @@ impl Params {
     }
 
     /// Adds those of a form in the body.
-    fn and(mut self, more: Self) -> Self {
+    fn with_form(mut self, more: Self) -> Self {
         self.0.extend(more.0);
         self
     }
 
     /// Fails when there is a parameter that the call does not know: a misspelt `form` must not mean "from an hour ago".
-    pub(crate) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
+    pub(crate) fn reject_unknown(&self, known: &[&str]) -> Result<(), ApiError> {
         match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some((name, _)) => {
-                Err(ApiError::bad(format!("unknown parameter `{name}`: this call takes {}", known.join(", "))))
+                Err(ApiError::bad_request(format!("unknown parameter `{name}`: this call takes {}", known.join(", "))))
             }
         }
     }
@@ -55,7 +55,7 @@ impl Params {
 
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let value = self.bytes(name).map(str::from_utf8).transpose();
-        value.map_err(|_| ApiError::bad(format!("parameter `{name}` is not UTF-8")))
+        value.map_err(|_| ApiError::bad_request(format!("parameter `{name}` is not UTF-8")))
     }
 
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
@@ -64,38 +64,38 @@ impl Params {
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let number = self.text(name)?.filter(|text| !text.is_empty()).map(str::parse).transpose();
-        number.map_err(|_| ApiError::bad(format!("parameter `{name}` is not a whole number")))
+        number.map_err(|_| ApiError::bad_request(format!("parameter `{name}` is not a whole number")))
     }
 
     /// The filter in `q`.
     pub(crate) fn expr(&self) -> Result<Expr, ApiError> {
-        Expr::parse(self.bytes("q").unwrap_or_default()).map_err(|error| ApiError::bad(format!("q: {error}")))
+        Expr::parse(self.bytes("q").unwrap_or_default()).map_err(|error| ApiError::bad_request(format!("q: {error}")))
     }
 
     fn moment(&self, name: &str, now: Millis) -> Result<Option<Millis>, ApiError> {
         let text = self.text(name)?.filter(|text| !text.is_empty());
-        let moment = text.map(|text| time::parse_moment(text, now)).transpose();
-        moment.map_err(|error| ApiError::bad(format!("{name}: {error}")))
+        let moment = text.map(|text| time::parse_timestamp(text, now)).transpose();
+        moment.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     }
 
     /// The span: `from` an hour ago and `to` now when they are left out. A `to` that is left out takes in what is stamped
     /// a little ahead of this node's clock, so that whatever was accepted is found.
     pub(crate) fn request(&self, now: Millis, order: Order) -> Result<Request, ApiError> {
-        let from = self.moment("from", now)?.unwrap_or(now.minus(3_600_000));
-        let to = self.moment("to", now)?.unwrap_or(now.plus(Millis::AHEAD_MAX + 1));
+        let from = self.moment("from", now)?.unwrap_or(now.saturating_sub(3_600_000));
+        let to = self.moment("to", now)?.unwrap_or(now.saturating_add(Millis::AHEAD_MS_MAX + 1));
         if from > to {
-            return Err(ApiError::bad("from is later than to"));
+            return Err(ApiError::bad_request("from is later than to"));
         }
         let limit = self.number("limit")?;
         let order = match self.text("order")?.unwrap_or_default() {
             "" => order,
             "asc" => Order::Ascending,
             "desc" => Order::Descending,
-            other => return Err(ApiError::bad(format!("order is asc or desc, not `{other}`"))),
+            other => return Err(ApiError::bad_request(format!("order is asc or desc, not `{other}`"))),
         };
         let request = Request { order, limit, ..Request::new(self.expr()?, from, to) };
         Ok(match self.id("after")? {
-            Some(id) => request.behind(id),
+            Some(id) => request.after(id),
             None => request,
         })
     }
@@ -103,7 +103,7 @@ impl Params {
     /// The id of a record.
     pub(crate) fn id(&self, name: &str) -> Result<Option<Id>, ApiError> {
         let id = self.text(name)?.filter(|text| !text.is_empty()).map(str::parse).transpose();
-        id.map_err(|error| ApiError::bad(format!("{name}: {error}")))
+        id.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     }
 }
 
@@ -123,7 +123,7 @@ impl<S: Send + Sync> FromRequest<S> for Params {
             let message = "a body must be a form: Content-Type: application/x-www-form-urlencoded";
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response());
         }
-        Ok(params.and(Self::parse(&body)))
+        Ok(params.with_form(Self::parse(&body)))
     }
 }
 
@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(params.all("label").collect::<Vec<_>>(), [b"a=1", b"b=2"]);
         assert_eq!(params.number("limit").unwrap(), Some(7));
         assert_eq!((params.bytes("empty"), params.bytes("none")), (Some(&b""[..]), None));
-        assert!(params.only(&["q", "label", "limit", "empty", "x"]).is_ok());
-        assert!(params.only(&["q"]).is_err());
+        assert!(params.reject_unknown(&["q", "label", "limit", "empty", "x"]).is_ok());
+        assert!(params.reject_unknown(&["q"]).is_err());
         assert!(Params::parse(b"limit=x").number("limit").is_err());
     }
 
@@ -148,9 +148,9 @@ mod tests {
         let now = Millis(1_700_000_000_000);
         let request = |query: &[u8]| Params::parse(query).request(now, Order::Ascending);
         let default = request(b"").unwrap();
-        assert_eq!(default.from.at(), Millis(now.0 - 3_600_000));
-        assert!(default.to.at() > now.plus(Millis::AHEAD_MAX));
-        assert_eq!(request(b"from=15m&to=5m").unwrap().to.at(), Millis(now.0 - 300_000));
+        assert_eq!(default.from.time(), Millis(now.0 - 3_600_000));
+        assert!(default.to.time() > now.saturating_add(Millis::AHEAD_MS_MAX));
+        assert_eq!(request(b"from=15m&to=5m").unwrap().to.time(), Millis(now.0 - 300_000));
         assert!(request(b"from=1m&to=5m").is_err());
         assert!(request(b"from=yesterday").is_err());
         assert!(request(b"order=up").is_err());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{Bucket, FieldValues, Level, Missing, Record, RecordRef, Run, Stats};
-use bucksaw_record::{Id, Marks, time};
+use bucksaw_query::{Bucket, FieldValues, Level, MissingNode, OwnedRecord, RecordRef, RecordRun, QueryStats};
+use bucksaw_record::{Id, Flags, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn begin(record: RecordRef<'_>, is_text: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"id\":\"");
     out.extend_from_slice(record.id.to_string().as_bytes());
     out.extend_from_slice(b"\",\"time\":\"");
-    time::write_rfc3339(out, record.id.at(), record.nanos);
+    time::write_rfc3339(out, record.id.time(), record.nanos);
     out.extend_from_slice(b"\",\"labels\":{");
     for (at, (name, value)) in record.labels.iter().enumerate() {
         if at > 0 {
@@ -40,8 +40,8 @@ fn begin(record: RecordRef<'_>, is_text: bool, out: &mut Vec<u8>) {
         string(out, value);
     }
     out.push(b'}');
-    for (bit, name) in [(Marks::CUT, "cut"), (Marks::OPEN, "unterminated")] {
-        if record.marks & bit != 0 {
+    for (bit, name) in [(Flags::CUT, "cut"), (Flags::UNTERMINATED, "unterminated")] {
+        if record.flags & bit != 0 {
             out.extend_from_slice(format!(",\"{name}\":true").as_bytes());
         }
     }
@@ -60,8 +60,8 @@ const LONG_PIECE_BYTES: usize = 64 << 10;
 /// A record with a long line as an object, in pieces. As a whole it can take six times the bytes of its line, and a stream
 /// holds several pieces for a reader who stalls.
 #[derive(Clone, Debug)]
-pub(crate) struct Long {
-    record: Arc<Record>,
+pub(crate) struct LongRecord {
+    record: Arc<OwnedRecord>,
     is_text: bool,
     /// Where the rest of the line begins; `None` before the first piece.
     at: Option<usize>,
@@ -70,21 +70,21 @@ pub(crate) struct Long {
     after: &'static [u8],
 }
 
-impl Long {
+impl LongRecord {
     /// `None` when the line is short. `before` and `after`, which is not empty, stand around the object.
-    pub(crate) fn of(record: RecordRef<'_>, before: &'static [u8], after: &'static [u8]) -> Option<Self> {
+    pub(crate) fn if_long(record: RecordRef<'_>, before: &'static [u8], after: &'static [u8]) -> Option<Self> {
         let is_long = record.text.len() > WHOLE_BYTES_MAX;
         let is_text = is_long && str::from_utf8(record.text).is_ok();
-        is_long.then(|| Self { record: Arc::new(record.to_record()), is_text, at: None, before, after })
+        is_long.then(|| Self { record: Arc::new(record.to_owned_record()), is_text, at: None, before, after })
     }
 
     /// Bytes of all pieces that are left.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn remaining_bytes(&self) -> usize {
         self.clone().map(|piece| piece.len()).sum()
     }
 
     /// Renders the next bytes of the line, and returns how many.
-    fn step(&self, at: usize, out: &mut Vec<u8>) -> usize {
+    fn render_step(&self, at: usize, out: &mut Vec<u8>) -> usize {
         let rest = self.record.text.get(at..).unwrap_or_default();
         let step = rest.get(..STEP_BYTES).unwrap_or(rest);
         if !self.is_text {
@@ -102,7 +102,7 @@ impl Long {
     }
 }
 
-impl Iterator for Long {
+impl Iterator for LongRecord {
     type Item = Vec<u8>;
 
     fn next(&mut self) -> Option<Vec<u8>> {
@@ -117,7 +117,7 @@ impl Iterator for Long {
             0
         });
         while at < self.record.text.len() && out.len() < LONG_PIECE_BYTES {
-            at += self.step(at, &mut out).max(1);
+            at += self.render_step(at, &mut out).max(1);
         }
         self.at = Some(at);
         if at >= self.record.text.len() {
@@ -130,13 +130,13 @@ impl Iterator for Long {
 
 /// Writes objects one behind the other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Objects {
+pub(crate) struct ObjectWriter {
     /// What stands before the next of them, and before each further one.
     before: &'static [u8],
     between: &'static [u8],
 }
 
-impl Objects {
+impl ObjectWriter {
     /// An object a line.
     pub(crate) const LINES: Self = Self { before: b"", between: b"" };
 
@@ -144,9 +144,9 @@ impl Objects {
     pub(crate) const LIST: Self = Self { before: b"", between: b"," };
 
     /// Writes the next record, or returns it when it is long and is to be rendered in pieces.
-    pub(crate) fn write(&mut self, record: RecordRef<'_>, out: &mut Vec<u8>) -> Option<Long> {
+    pub(crate) fn write(&mut self, record: RecordRef<'_>, out: &mut Vec<u8>) -> Option<LongRecord> {
         let before = std::mem::replace(&mut self.before, self.between);
-        let long = Long::of(record, before, b"\n");
+        let long = LongRecord::if_long(record, before, b"\n");
         if long.is_none() {
             out.extend_from_slice(before);
             object(record, out);
@@ -192,7 +192,7 @@ const SHARED_BYTES_MIN: usize = 64 << 10;
 /// Records as they came in: each followed by an LF, but where the source had none: between the parts of a record that was
 /// cut, and after a last record that came without.
 #[derive(Debug, Default)]
-pub(crate) struct Raw {
+pub(crate) struct RawWriter {
     /// The last record, when it is marked.
     before: Option<(Id, u8)>,
     pieces: Vec<Bytes>,
@@ -200,33 +200,33 @@ pub(crate) struct Raw {
     copied: Vec<u8>,
 }
 
-impl Raw {
-    pub(crate) fn push(&mut self, run: Run<'_>) {
+impl RawWriter {
+    pub(crate) fn push(&mut self, run: RecordRun<'_>) {
         if let Some((id, marks)) = self.before.take() {
-            let goes_on = marks & Marks::CUT != 0 && id.is_followed_by(run.first);
+            let goes_on = marks & Flags::CUT != 0 && id.is_followed_by(run.first);
             if !goes_on {
                 self.copied.push(b'\n');
             }
         }
-        if run.marks & (Marks::CUT | Marks::OPEN) != 0 {
+        if run.flags & (Flags::CUT | Flags::UNTERMINATED) != 0 {
             // Its LF is written when it is known what follows.
             self.copied.extend_from_slice(run.lines.strip_suffix(b"\n").unwrap_or(run.lines));
-            self.before = Some((run.last, run.marks));
+            self.before = Some((run.last, run.flags));
         } else if run.lines.len() < SHARED_BYTES_MIN {
             self.copied.extend_from_slice(run.lines);
         } else {
-            self.close_copied();
-            self.pieces.push(run.share());
+            self.flush_copied();
+            self.pieces.push(run.share_lines());
         }
     }
 
     /// What was pushed since this was called before.
     pub(crate) fn take(&mut self) -> Vec<Bytes> {
-        self.close_copied();
+        self.flush_copied();
         std::mem::take(&mut self.pieces)
     }
 
-    fn close_copied(&mut self) {
+    fn flush_copied(&mut self) {
         if !self.copied.is_empty() {
             self.pieces.push(std::mem::take(&mut self.copied).into());
         }
@@ -234,7 +234,7 @@ impl Raw {
 }
 
 /// What an answer rests on.
-pub(crate) fn stats(stats: &Stats, seconds: f64) -> Value {
+pub(crate) fn stats(stats: &QueryStats, seconds: f64) -> Value {
     json!({
         "matched": stats.matched,
         "segments_read": stats.segments_read,
@@ -254,8 +254,8 @@ pub(crate) fn stats(stats: &Stats, seconds: f64) -> Value {
     })
 }
 
-fn missing(missing: &Missing) -> Value {
-    json!({ "node": missing.node, "address": missing.address, "why": missing.why.word(), "message": missing.to_string() })
+fn missing(missing: &MissingNode) -> Value {
+    json!({ "node": missing.node, "address": missing.address, "why": missing.reason.label(), "message": missing.to_string() })
 }
 
 /// A stretch of a histogram; of levels those that were found.
@@ -273,7 +273,7 @@ pub(crate) fn bucket(bucket: &Bucket) -> Value {
 pub(crate) fn field(field: &FieldValues) -> Value {
     let value = |(value, count): &(Vec<u8>, u64)| json!({ "value": String::from_utf8_lossy(value), "count": count });
     let values: Vec<Value> = field.values.iter().map(value).collect();
-    let kind = if field.label { "label" } else { "field" };
+    let kind = if field.is_label { "label" } else { "field" };
     json!({ "name": field.name, "kind": kind, "records": field.records, "distinct": field.distinct, "values": values })
 }
 
@@ -283,10 +283,10 @@ mod tests {
 
     use super::*;
 
-    fn record(text: Vec<u8>) -> Record {
+    fn record(text: Vec<u8>) -> OwnedRecord {
         let id = Id::new(Millis(1_700_000_000_000), Producer::new(7), 3);
         let labels = Labels::parse("app=a").unwrap();
-        Record { id, nanos: 5, marks: Marks::CUT, labels, text, stored: false }
+        OwnedRecord { id, nanos: 5, flags: Flags::CUT, labels, text, is_stored: false }
     }
 
     #[test]
@@ -300,15 +300,15 @@ mod tests {
             let mut whole = b"data: ".to_vec();
             object(record.as_ref(), &mut whole);
             whole.extend_from_slice(b"\n\n");
-            let long = Long::of(record.as_ref(), b"data: ", b"\n\n").unwrap();
-            let bytes = long.bytes();
+            let long = LongRecord::if_long(record.as_ref(), b"data: ", b"\n\n").unwrap();
+            let bytes = long.remaining_bytes();
             let pieces: Vec<Vec<u8>> = long.collect();
             let most = pieces.iter().map(Vec::len).max().unwrap();
             assert!(most < LONG_PIECE_BYTES + 6 * STEP_BYTES + 1_000, "{most}");
             assert_eq!(bytes, whole.len());
             assert!(pieces.concat() == whole, "pieces and whole differ");
         }
-        assert!(Long::of(record(vec![b'x'; WHOLE_BYTES_MAX]).as_ref(), b"", b"\n").is_none());
+        assert!(LongRecord::if_long(record(vec![b'x'; WHOLE_BYTES_MAX]).as_ref(), b"", b"\n").is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
-use bucksaw_doors::Repeats;
+use bucksaw_doors::LogRateLimiter;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,10 +17,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::admission::{Admission, Admitted, Limits};
+use crate::admission::{Admission, Admitted, ConnectionLimits};
 use crate::app::App;
 use crate::guard::Guard;
-use crate::metrics::{ByCrowded, Metrics};
+use crate::metrics::{ConnectionLimitLabels, Metrics};
 use crate::{admission, context, guard, history, ingest, node, page, query, socket, tail};
 
 /// How long requests that run have to come to their end when the node stops.
@@ -38,25 +38,25 @@ const READ_BYTES_MAX: usize = 128 << 10;
 /// Serves HTTP on a listener until `stop` says so; then lets running requests finish, for a while.
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
     let config = Arc::clone(&app.config);
-    let admission = Admission::new(Limits {
+    let admission = Admission::new(ConnectionLimits {
         all: config.connections_max,
         address: config.address_connections_max,
         reserved: config.reserved_connections_max,
     });
-    let (metrics, clock, repeats) = (app.metrics.clone(), Arc::clone(&app.doors.clock), Repeats::new());
-    tokio::spawn(history::keep(app.clone(), stop.clone()));
+    let (metrics, clock, repeats) = (app.metrics.clone(), Arc::clone(&app.env.clock), LogRateLimiter::new());
+    tokio::spawn(history::sample_metrics(app.clone(), stop.clone()));
     let routers = Routers::new(app);
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = stopped(&mut stop) => break,
+            () = wait_for_stop(&mut stop) => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, mostly: some will be free again soon.
-                if let Some(suppressed) = repeats.pass(clock.uptime()) {
+                if let Some(suppressed) = repeats.check(clock.uptime()) {
                     warn!(%error, suppressed, "cannot accept a connection");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -65,32 +65,32 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
         };
         let admitted = admission.admit(peer);
         if let Admitted::Reserved(_, reason) | Admitted::Refused(reason) = &admitted {
-            metrics.connections_refused.get_or_create(&ByCrowded { reason: *reason }).inc();
+            metrics.connections_refused.get_or_create(&ConnectionLimitLabels { reason: *reason }).inc();
         }
         match admitted {
             Admitted::Ordinary(slot) => {
                 socket::prepare(&stream, peer);
                 let service = TowerToHyperService::new(routers.all.clone());
                 let connection = builder(config.header_timeout).serve_connection(TokioIo::new(stream), service);
-                let (connection, open) = (graceful.watch(connection), Open::new(&metrics));
+                let (connection, open) = (graceful.watch(connection), OpenConnection::new(&metrics));
                 tokio::spawn(async move {
                     let _held = (slot, open);
-                    note(connection.await);
+                    log_connection_end(connection.await);
                 });
             }
             Admitted::Reserved(slot, _) => {
-                let (service, reserved) = (TowerToHyperService::new(routers.vital.clone()), Arc::clone(&slot.reserved));
+                let (service, reserved) = (TowerToHyperService::new(routers.monitoring.clone()), Arc::clone(&slot.reserved));
                 let service = service_fn(move |request| {
-                    reserved.ask();
+                    reserved.mark_request();
                     service.call(request)
                 });
                 let connection =
                     builder(RESERVED_HEADER_TIMEOUT).keep_alive(false).serve_connection(TokioIo::new(stream), service);
-                let (connection, open) = (graceful.watch(connection), Open::new(&metrics));
+                let (connection, open) = (graceful.watch(connection), OpenConnection::new(&metrics));
                 tokio::spawn(async move {
                     let _open = open;
                     tokio::select! {
-                        ended = connection => note(ended),
+                        ended = connection => log_connection_end(ended),
                         () = slot.reserved.evicted() => {}
                     }
                 });
@@ -111,23 +111,23 @@ fn builder(header_timeout: Duration) -> http1::Builder {
     builder
 }
 
-fn note(ended: hyper::Result<()>) {
+fn log_connection_end(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         debug!(%error, "a connection ended early");
     }
 }
 
 /// Counts a connection for as long as it is open.
-struct Open(Gauge);
+struct OpenConnection(Gauge);
 
-impl Open {
+impl OpenConnection {
     fn new(metrics: &Metrics) -> Self {
         metrics.connections.inc();
         Self(metrics.connections.clone())
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -136,17 +136,17 @@ impl Drop for Open {
 /// What is answered on ordinary and on reserved connections.
 struct Routers {
     all: Router,
-    vital: Router,
+    monitoring: Router,
 }
 
 impl Routers {
     fn new(app: App) -> Self {
         let all = router(app);
-        Self { vital: all.clone().layer(from_fn(admission::only_vital)), all }
+        Self { monitoring: all.clone().layer(from_fn(admission::monitoring_only)), all }
     }
 }
 
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     // A sender that is gone stops as well.
     let _ = stop.wait_for(|stop| *stop).await;
 }
@@ -172,8 +172,8 @@ fn router(app: App) -> Router {
         .route("/metrics", get(node::metrics))
         .route("/-/healthy", get(node::healthy))
         .route("/-/ready", get(node::ready))
-        .fallback(node::nothing_here)
-        .method_not_allowed_fallback(node::other_method)
+        .fallback(node::unknown_path)
+        .method_not_allowed_fallback(node::method_not_allowed)
         // Around every route and both fallbacks.
         .layer(from_fn_with_state(guard, guard::guard))
         .with_state(app)

@@ -11,13 +11,13 @@ pub(crate) fn prepare(stream: &TcpStream, peer: SocketAddr) {
     // Without these an answer is slower, and as right.
     let _ = stream.set_nodelay(true);
     if peer.ip().to_canonical().is_loopback() {
-        send_without_pauses(stream);
+        disable_pacing(stream);
     }
 }
 
 /// Reno is the one congestion control that every Linux has and that every process may choose.
 #[cfg(target_os = "linux")]
-fn send_without_pauses(stream: &TcpStream) {
+fn disable_pacing(stream: &TcpStream) {
     let _ = rustix::net::sockopt::set_tcp_congestion(stream, "reno");
 }
 

@@ -26,18 +26,18 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::error::ApiError;
-use crate::render::{self, Long};
+use crate::render::{self, LongRecord};
 
 /// Pieces between the maker and the network.
-const PIECES: usize = 8;
+const FRAMES_QUEUED_MAX: usize = 8;
 
 /// A maker that had to wait goes on when there is room for so many: for each piece by itself two threads would have to wake
 /// each other in turn.
-const ROOM: usize = PIECES / 2;
+const RESUME_CAPACITY: usize = FRAMES_QUEUED_MAX / 2;
 
 /// A piece is sent when it has so many bytes. With much less the network's work for each shows; with more, clients who
 /// stall cost more, for each has some pieces on its way.
-pub(crate) const PIECE_BYTES: usize = 256 << 10;
+pub(crate) const FRAME_BYTES: usize = 256 << 10;
 
 /// Bytes of a slice: what is longer is sent in slices, so that a client that stalls holds no more than a few of them.
 const SLICE_BYTES: usize = 64 << 10;
@@ -47,7 +47,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum StreamFormat {
     Ndjson,
     /// One document, of which the maker writes all.
     Json,
@@ -58,14 +58,14 @@ pub(crate) enum Form {
     },
 }
 
-impl Form {
+impl StreamFormat {
     /// The form that a client asks for.
-    pub(crate) fn of(headers: &HeaderMap, format: Option<&str>) -> Result<Self, ApiError> {
+    pub(crate) fn negotiate(headers: &HeaderMap, format: Option<&str>) -> Result<Self, ApiError> {
         let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let raw = match format.unwrap_or_default() {
             "" | "json" => false,
             "raw" => true,
-            other => return Err(ApiError::bad(format!("format is raw or json, not `{other}`"))),
+            other => return Err(ApiError::bad_request(format!("format is raw or json, not `{other}`"))),
         };
         Ok(if accept.contains("application/x-bucksaw-stream") {
             Self::Messages { raw }
@@ -96,14 +96,14 @@ impl Form {
 
 /// The end of a stream that the maker holds.
 #[derive(Debug)]
-pub(crate) struct Pieces {
-    form: Form,
-    sender: mpsc::Sender<Piece>,
+pub(crate) struct StreamSender {
+    format: StreamFormat,
+    sender: mpsc::Sender<StreamFrame>,
 }
 
 /// What goes through the channel: one place in it, however it is sent.
 #[derive(Debug)]
-pub(crate) enum Piece {
+pub(crate) enum StreamFrame {
     Bytes(Bytes),
     /// A message of this kind. Its content may be shared with what was found, so it is sent behind the message's head and
     /// not copied.
@@ -113,151 +113,151 @@ pub(crate) enum Piece {
 
 /// Nobody reads any more.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct ClientGone;
 
-impl Pieces {
+impl StreamSender {
     /// Sends records that were written in the stream's form; `Some` when that has to wait for a slow client.
-    pub(crate) fn try_records(&self, bytes: Bytes) -> Result<Option<Waiting<'_>>, Gone> {
-        self.try_piece(self.records(bytes))
+    pub(crate) fn try_records(&self, bytes: Bytes) -> Result<Option<BlockedSend<'_>>, ClientGone> {
+        self.try_send(self.records_frame(bytes))
     }
 
     /// Sends a piece; `Some` when that has to wait for a slow client.
-    pub(crate) fn try_piece(&self, piece: Piece) -> Result<Option<Waiting<'_>>, Gone> {
+    pub(crate) fn try_send(&self, piece: StreamFrame) -> Result<Option<BlockedSend<'_>>, ClientGone> {
         match self.sender.try_send(piece) {
             Ok(()) => Ok(None),
-            Err(TrySendError::Full(piece)) => Ok(Some(Waiting { pieces: self, piece })),
-            Err(TrySendError::Closed(_)) => Err(Gone),
+            Err(TrySendError::Full(piece)) => Ok(Some(BlockedSend { sender: self, frame: piece })),
+            Err(TrySendError::Closed(_)) => Err(ClientGone),
         }
     }
 
     /// Sends records from the runtime.
-    pub(crate) async fn records_async(&self, bytes: Bytes) -> Result<(), Gone> {
-        for piece in self.sliced(bytes) {
-            self.sender.send(piece).await.map_err(|_| Gone)?;
+    pub(crate) async fn send_records(&self, bytes: Bytes) -> Result<(), ClientGone> {
+        for piece in self.record_frames(bytes) {
+            self.sender.send(piece).await.map_err(|_| ClientGone)?;
         }
         Ok(())
     }
 
     /// Sends a long record from the runtime.
-    pub(crate) async fn long_async(&self, long: Long) -> Result<(), Gone> {
-        for piece in self.long(long) {
-            self.sender.send(piece).await.map_err(|_| Gone)?;
+    pub(crate) async fn send_long(&self, long: LongRecord) -> Result<(), ClientGone> {
+        for piece in self.long_record_frames(long) {
+            self.sender.send(piece).await.map_err(|_| ClientGone)?;
         }
         Ok(())
     }
 
     /// Records that were written in the stream's form. What is longer than a piece takes several places.
-    pub(crate) fn sliced(&self, bytes: Bytes) -> impl Iterator<Item = Piece> + use<> {
+    pub(crate) fn record_frames(&self, bytes: Bytes) -> impl Iterator<Item = StreamFrame> + use<> {
         let (mut rest, mut whole) = (bytes, None);
-        if rest.len() <= PIECE_BYTES + PIECE_BYTES / 8 {
-            whole = Some(self.records(std::mem::take(&mut rest)));
-        } else if let Form::Messages { raw } = self.form {
+        if rest.len() <= FRAME_BYTES + FRAME_BYTES / 8 {
+            whole = Some(self.records_frame(std::mem::take(&mut rest)));
+        } else if let StreamFormat::Messages { raw } = self.format {
             // The length of a message stands before it, so its content may come in slices.
-            whole = Some(Piece::Bytes(head(kind(raw), rest.len())));
+            whole = Some(StreamFrame::Bytes(head(kind(raw), rest.len())));
         }
         whole.into_iter().chain(std::iter::from_fn(move || {
             let slice = rest.split_to(rest.len().min(SLICE_BYTES));
-            (!slice.is_empty()).then_some(Piece::Bytes(slice))
+            (!slice.is_empty()).then_some(StreamFrame::Bytes(slice))
         }))
     }
 
     /// The pieces of a long record.
-    pub(crate) fn long(&self, long: Long) -> impl Iterator<Item = Piece> + use<> {
-        let head = match self.form {
-            Form::Messages { raw } => Some(Piece::Bytes(head(kind(raw), long.bytes()))),
+    pub(crate) fn long_record_frames(&self, long: LongRecord) -> impl Iterator<Item = StreamFrame> + use<> {
+        let head = match self.format {
+            StreamFormat::Messages { raw } => Some(StreamFrame::Bytes(head(kind(raw), long.remaining_bytes()))),
             _ => None,
         };
-        head.into_iter().chain(long.map(|bytes| Piece::Bytes(bytes.into())))
+        head.into_iter().chain(long.map(|bytes| StreamFrame::Bytes(bytes.into())))
     }
 
     /// Objects that were written in the stream's form, and a long one behind them.
-    pub(crate) fn objects(&self, bytes: Vec<u8>, long: Option<Long>) -> impl Iterator<Item = Piece> + use<> {
-        let bytes = (!bytes.is_empty()).then(|| self.sliced(bytes.into()));
-        bytes.into_iter().flatten().chain(long.map(|long| self.long(long)).into_iter().flatten())
+    pub(crate) fn object_frames(&self, bytes: Vec<u8>, long: Option<LongRecord>) -> impl Iterator<Item = StreamFrame> + use<> {
+        let bytes = (!bytes.is_empty()).then(|| self.record_frames(bytes.into()));
+        bytes.into_iter().flatten().chain(long.map(|long| self.long_record_frames(long)).into_iter().flatten())
     }
 
     /// A notice from the runtime, where the form has a place for it.
-    pub(crate) async fn notice(&self, object: &serde_json::Value) -> Result<(), Gone> {
+    pub(crate) async fn send_notice(&self, object: &serde_json::Value) -> Result<(), ClientGone> {
         let text = object.to_string();
-        let piece = match self.form {
-            Form::Messages { .. } => Piece::Message(5, text.into()),
-            Form::Ndjson => Piece::Bytes(format!("{text}\n").into()),
-            Form::Events => Piece::Bytes(format!("event: notice\ndata: {text}\n\n").into()),
-            Form::Text | Form::Json => return Ok(()),
+        let piece = match self.format {
+            StreamFormat::Messages { .. } => StreamFrame::Message(5, text.into()),
+            StreamFormat::Ndjson => StreamFrame::Bytes(format!("{text}\n").into()),
+            StreamFormat::Events => StreamFrame::Bytes(format!("event: notice\ndata: {text}\n\n").into()),
+            StreamFormat::Text | StreamFormat::Json => return Ok(()),
         };
-        self.sender.send(piece).await.map_err(|_| Gone)
+        self.sender.send(piece).await.map_err(|_| ClientGone)
     }
 
     /// Sends the bytes of a document from the runtime.
-    pub(crate) async fn document(&self, document: impl Iterator<Item = Vec<u8>>) -> Result<(), Gone> {
+    pub(crate) async fn send_document(&self, document: impl Iterator<Item = Vec<u8>>) -> Result<(), ClientGone> {
         for bytes in document {
-            self.sender.send(Piece::Bytes(bytes.into())).await.map_err(|_| Gone)?;
+            self.sender.send(StreamFrame::Bytes(bytes.into())).await.map_err(|_| ClientGone)?;
         }
         Ok(())
     }
 
     /// Ends a whole answer.
-    pub(crate) fn stats(&self, stats: &serde_json::Value) -> Result<(), Gone> {
-        self.sender.blocking_send(self.last(stats)).map_err(|_| Gone)
+    pub(crate) fn finish(&self, stats: &serde_json::Value) -> Result<(), ClientGone> {
+        self.sender.blocking_send(self.final_frame(stats)).map_err(|_| ClientGone)
     }
 
     /// The same from the runtime.
-    pub(crate) async fn stats_async(&self, stats: &serde_json::Value) -> Result<(), Gone> {
-        self.sender.send(self.last(stats)).await.map_err(|_| Gone)
+    pub(crate) async fn finish_async(&self, stats: &serde_json::Value) -> Result<(), ClientGone> {
+        self.sender.send(self.final_frame(stats)).await.map_err(|_| ClientGone)
     }
 
-    fn last(&self, stats: &serde_json::Value) -> Piece {
-        match self.form {
-            Form::Messages { .. } => Piece::Message(3, wrap(stats).into()),
-            Form::Text => {
+    fn final_frame(&self, stats: &serde_json::Value) -> StreamFrame {
+        match self.format {
+            StreamFormat::Messages { .. } => StreamFrame::Message(3, wrap(stats).into()),
+            StreamFormat::Text => {
                 let mut trailers = HeaderMap::new();
                 if let Ok(value) = HeaderValue::from_str(&stats.to_string()) {
                     trailers.insert("bucksaw-stats", value);
                 }
-                Piece::Trailers(trailers)
+                StreamFrame::Trailers(trailers)
             }
-            Form::Ndjson | Form::Events => Piece::Bytes(format!("{}\n", wrap(stats)).into()),
+            StreamFormat::Ndjson | StreamFormat::Events => StreamFrame::Bytes(format!("{}\n", wrap(stats)).into()),
             // It ends the list, which has begun.
-            Form::Json => Piece::Bytes(render::end_list(stats).into()),
+            StreamFormat::Json => StreamFrame::Bytes(render::end_list(stats).into()),
         }
     }
 
     /// Resolves when nobody reads any more.
-    pub(crate) async fn gone(&self) {
+    pub(crate) async fn wait_until_gone(&self) {
         self.sender.closed().await;
     }
 
-    fn records(&self, bytes: Bytes) -> Piece {
-        match self.form {
-            Form::Messages { raw } => Piece::Message(kind(raw), bytes),
-            _ => Piece::Bytes(bytes),
+    fn records_frame(&self, bytes: Bytes) -> StreamFrame {
+        match self.format {
+            StreamFormat::Messages { raw } => StreamFrame::Message(kind(raw), bytes),
+            _ => StreamFrame::Bytes(bytes),
         }
     }
 }
 
 /// Records that wait for a slow client.
 #[derive(Debug)]
-pub(crate) struct Waiting<'a> {
-    pieces: &'a Pieces,
-    piece: Piece,
+pub(crate) struct BlockedSend<'a> {
+    sender: &'a StreamSender,
+    frame: StreamFrame,
 }
 
-impl Waiting<'_> {
+impl BlockedSend<'_> {
     /// Waits, and sends them; for a thread, not for the runtime. `stalled` is called once when the client takes nothing for
     /// long.
-    pub(crate) fn send(self, runtime: &Handle, stalled: impl FnOnce()) -> Result<(), Gone> {
-        let sender = &self.pieces.sender;
+    pub(crate) fn send(self, runtime: &Handle, stalled: impl FnOnce()) -> Result<(), ClientGone> {
+        let sender = &self.sender.sender;
         // Given back at once: nobody else sends here.
-        let room = async { tokio::time::timeout(STALLED_AFTER, sender.reserve_many(ROOM)).await.is_ok() };
+        let room = async { tokio::time::timeout(STALLED_AFTER, sender.reserve_many(RESUME_CAPACITY)).await.is_ok() };
         if !runtime.block_on(room) && sender.capacity() == 0 {
             stalled();
         }
-        sender.blocking_send(self.piece).map_err(|_| Gone)
+        sender.blocking_send(self.frame).map_err(|_| ClientGone)
     }
 
     /// The same from the runtime.
-    pub(crate) async fn send_async(self) -> Result<(), Gone> {
-        self.pieces.sender.send(self.piece).await.map_err(|_| Gone)
+    pub(crate) async fn send_async(self) -> Result<(), ClientGone> {
+        self.sender.sender.send(self.frame).await.map_err(|_| ClientGone)
     }
 }
 
@@ -278,26 +278,26 @@ fn head(kind: u8, content_bytes: usize) -> Bytes {
 }
 
 /// A stream in a form, and the response that carries it. When the client goes away, `cancel` is told.
-pub(crate) fn open(form: Form, cancel: Cancel) -> (Pieces, Response) {
-    let (sender, receiver) = mpsc::channel(PIECES);
-    let body = Body::new(Received { receiver, content: None, cancel }.boxed_unsync());
+pub(crate) fn open_stream(format: StreamFormat, cancel: Cancel) -> (StreamSender, Response) {
+    let (sender, receiver) = mpsc::channel(FRAMES_QUEUED_MAX);
+    let body = Body::new(StreamBody { receiver, content: None, cancel }.boxed_unsync());
     let mut response = body.into_response();
-    response.headers_mut().insert(header::CONTENT_TYPE, form.content_type());
+    response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if form == Form::Text {
+    if format == StreamFormat::Text {
         response.headers_mut().insert(header::TRAILER, HeaderValue::from_static("bucksaw-stats"));
     }
-    (Pieces { form, sender }, response)
+    (StreamSender { format, sender }, response)
 }
 
-struct Received {
-    receiver: mpsc::Receiver<Piece>,
+struct StreamBody {
+    receiver: mpsc::Receiver<StreamFrame>,
     /// Of a message whose head was sent.
     content: Option<Bytes>,
     cancel: Cancel,
 }
 
-impl hyper::body::Body for Received {
+impl hyper::body::Body for StreamBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -310,15 +310,15 @@ impl hyper::body::Body for Received {
         }
         self.receiver.poll_recv(context).map(|piece| {
             Some(Ok(match piece? {
-                Piece::Bytes(bytes) => Frame::data(bytes),
-                Piece::Message(kind, content) => Frame::data(head(kind, self.content.insert(content).len())),
-                Piece::Trailers(trailers) => Frame::trailers(trailers),
+                StreamFrame::Bytes(bytes) => Frame::data(bytes),
+                StreamFrame::Message(kind, content) => Frame::data(head(kind, self.content.insert(content).len())),
+                StreamFrame::Trailers(trailers) => Frame::trailers(trailers),
             }))
         })
     }
 }
 
-impl Drop for Received {
+impl Drop for StreamBody {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
@@ -331,7 +331,7 @@ mod tests {
     /// How often a client is taken for stalled that takes a piece after each of these times.
     fn stalls(pauses: &'static [u64]) -> usize {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let (pieces, response) = open(Form::Text, Cancel::default());
+        let (pieces, response) = open_stream(StreamFormat::Text, Cancel::default());
         let client = runtime.spawn(async move {
             let mut body = response.into_body();
             for pause in pauses {
@@ -356,11 +356,11 @@ mod tests {
     #[test]
     fn long_records_of_a_follower_take_several_places() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let records: Bytes = (0..SLICE_BYTES * (PIECES + 1) + 7).map(|at| at as u8).collect();
-        for form in [Form::Text, Form::Messages { raw: true }] {
-            let (pieces, response) = open(form, Cancel::default());
+        let records: Bytes = (0..SLICE_BYTES * (FRAMES_QUEUED_MAX + 1) + 7).map(|at| at as u8).collect();
+        for form in [StreamFormat::Text, StreamFormat::Messages { raw: true }] {
+            let (pieces, response) = open_stream(form, Cancel::default());
             let given = records.clone();
-            let sent = runtime.spawn(async move { pieces.records_async(given).await.unwrap() });
+            let sent = runtime.spawn(async move { pieces.send_records(given).await.unwrap() });
             let mut body = response.into_body();
             let mut frames: Vec<Bytes> = Vec::new();
             while let Some(frame) = runtime.block_on(body.frame()) {
@@ -369,7 +369,7 @@ mod tests {
             runtime.block_on(sent).unwrap();
             let longest = frames.iter().map(Bytes::len).max();
             assert_eq!(longest, Some(SLICE_BYTES), "{form:?}");
-            let head = if form == Form::Text { Bytes::new() } else { head(1, records.len()) };
+            let head = if form == StreamFormat::Text { Bytes::new() } else { head(1, records.len()) };
             assert_eq!(frames.concat(), [&head[..], &records].concat(), "{form:?}");
         }
     }

@@ -7,86 +7,86 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bucksaw_doors::Clock;
-use bucksaw_query::{Cancel, RecordRef, Tail, Tailed};
+use bucksaw_query::{Cancel, RecordRef, Tail, TailBatch};
 use serde_json::json;
 
 use crate::app::App;
-use crate::cluster;
+use crate::scatter;
 use crate::error::ApiError;
 use crate::params::Params;
-use crate::render::{self, Long};
-use crate::stream::{Form, Pieces, open};
+use crate::render::{self, LongRecord};
+use crate::stream::{StreamFormat, StreamSender, open_stream};
 
 /// How often a follower looks for new records: half of the time from accepted to seen, at the most.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A piece of the answer is sent when it has so many bytes: a follower that stalls holds a few pieces.
-pub(crate) const PIECE_BYTES: usize = 32 << 10;
+pub(crate) const FRAME_BYTES: usize = 32 << 10;
 
 /// What a follower was not shown is told so often.
-const TELL: Duration = Duration::from_millis(200);
+const SKIPPED_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A sign of life for proxies, who close what is silent.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
-    params.only(&["q", "format", "rate"])?;
-    let form = Form::of(&headers, params.text("format")?)?;
+    params.reject_unknown(&["q", "format", "rate"])?;
+    let form = StreamFormat::negotiate(&headers, params.text("format")?)?;
     let expr = params.expr()?;
-    let pace = Pace::new(params.number("rate")?, Arc::clone(&app.doors.clock));
-    let Ok(permit) = Arc::clone(&app.tails).try_acquire_owned() else {
-        return Err(ApiError::busy("too many clients follow already"));
+    let limiter = TailRateLimiter::new(params.number("rate")?, Arc::clone(&app.env.clock));
+    let Ok(permit) = Arc::clone(&app.tail_permits).try_acquire_owned() else {
+        return Err(ApiError::too_many_requests("too many clients follow already"));
     };
     if let Some(scatter) = app.scatter() {
         let follow = scatter.tail(&expr)?;
-        let (pieces, response) = open(form, Cancel::default());
+        let (sender, response) = open_stream(form, Cancel::default());
         tokio::spawn(async move {
             let _permit = permit;
-            cluster::follow(follow, form, &pieces, pace).await;
+            scatter::write_tail(follow, form, &sender, limiter).await;
         });
         return Ok(response);
     }
     let tail = app.engine.tail(&expr)?;
-    let (pieces, response) = open(form, Cancel::default());
+    let (sender, response) = open_stream(form, Cancel::default());
     tokio::spawn(async move {
         let _permit = permit;
-        follow(tail, form, &pieces, pace).await;
+        write_tail(tail, form, &sender, limiter).await;
     });
     Ok(response)
 }
 
 /// How many records a follower wants to see, and what was kept from it.
-pub(crate) struct Pace {
+pub(crate) struct TailRateLimiter {
     /// Records a second, at most.
-    rate: Option<u64>,
+    records_per_second: Option<u64>,
     /// Those that may be shown now.
-    left: f64,
-    filled: Duration,
+    tokens: f64,
+    refilled_at: Duration,
     /// Those that were not shown, and of which was not told.
     skipped: u64,
-    told: Duration,
+    reported_at: Duration,
     clock: Arc<dyn Clock>,
 }
 
-impl Pace {
+impl TailRateLimiter {
     fn new(rate: Option<u64>, clock: Arc<dyn Clock>) -> Self {
         let now = clock.uptime();
-        Self { rate, left: rate.map_or(0.0, |rate| rate as f64), filled: now, skipped: 0, told: now, clock }
+        Self { records_per_second: rate, tokens: rate.map_or(0.0, |rate| rate as f64), refilled_at: now, skipped: 0, reported_at: now, clock }
     }
 
     /// Lets time pass: what may be shown grows, to no more than a second's.
-    pub(crate) fn fill(&mut self) {
+    pub(crate) fn refill(&mut self) {
         let now = self.clock.uptime();
-        let rate = self.rate.map_or(0.0, |rate| rate as f64);
-        self.left = (self.left + rate * (now - self.filled).as_secs_f64()).min(rate);
-        self.filled = now;
+        let rate = self.records_per_second.map_or(0.0, |rate| rate as f64);
+        self.tokens = (self.tokens + rate * (now - self.refilled_at).as_secs_f64()).min(rate);
+        self.refilled_at = now;
     }
 
     /// Whether the next record is shown.
-    pub(crate) fn shows(&mut self) -> bool {
-        let shown = self.rate.is_none() || self.left >= 1.0;
+    pub(crate) fn try_take(&mut self) -> bool {
+        let shown = self.records_per_second.is_none() || self.tokens >= 1.0;
         if shown {
-            self.left -= 1.0;
+            self.tokens -= 1.0;
         } else {
             self.skipped += 1;
         }
@@ -94,25 +94,25 @@ impl Pace {
     }
 
     /// How many were not shown, when it is time to tell.
-    pub(crate) fn tell(&mut self) -> Option<u64> {
+    pub(crate) fn take_report(&mut self) -> Option<u64> {
         let now = self.clock.uptime();
-        if self.skipped == 0 || now - self.told < TELL {
+        if self.skipped == 0 || now - self.reported_at < SKIPPED_REPORT_INTERVAL {
             return None;
         }
-        self.told = now;
+        self.reported_at = now;
         Some(std::mem::take(&mut self.skipped))
     }
 }
 
-async fn follow(mut tail: Tail, form: Form, pieces: &Pieces, mut pace: Pace) {
-    let mut look = tokio::time::interval(LOOK);
+async fn write_tail(mut tail: Tail, format: StreamFormat, sender: &StreamSender, mut limiter: TailRateLimiter) {
+    let mut look = tokio::time::interval(POLL_INTERVAL);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut quiet = Duration::ZERO;
     loop {
         let more = tail.has_more();
         tokio::select! {
             biased;
-            () = pieces.gone() => return,
+            () = sender.wait_until_gone() => return,
             // Who has to catch up does not wait.
             () = std::future::ready(()), if more => {}
             _ = look.tick() => {}
@@ -126,65 +126,65 @@ async fn follow(mut tail: Tail, form: Form, pieces: &Pieces, mut pace: Pace) {
             return;
         };
         tail = back;
-        quiet = if tailed.is_empty() { quiet + LOOK } else { Duration::ZERO };
-        let beat = quiet >= HEARTBEAT;
+        quiet = if tailed.is_empty() { quiet + POLL_INTERVAL } else { Duration::ZERO };
+        let beat = quiet >= KEEPALIVE_INTERVAL;
         if beat {
             quiet = Duration::ZERO;
         }
-        if send(&mut tailed, form, pieces, &mut pace, beat).await.is_err() {
+        if write_batch(&mut tailed, format, sender, &mut limiter, beat).await.is_err() {
             return;
         }
     }
 }
 
-async fn send(
-    tailed: &mut Tailed,
-    form: Form,
-    pieces: &Pieces,
-    pace: &mut Pace,
+async fn write_batch(
+    tailed: &mut TailBatch,
+    format: StreamFormat,
+    sender: &StreamSender,
+    limiter: &mut TailRateLimiter,
     beat: bool,
-) -> Result<(), crate::stream::Gone> {
+) -> Result<(), crate::stream::ClientGone> {
     if tailed.skipped_bytes > 0 {
-        pieces.notice(&json!({ "skipped_bytes": tailed.skipped_bytes })).await?;
+        sender.send_notice(&json!({ "skipped_bytes": tailed.skipped_bytes })).await?;
     }
-    pace.fill();
+    limiter.refill();
     let mut out = Vec::new();
-    let mut show = |record: RecordRef<'_>, out: &mut Vec<u8>| match pace.shows() {
-        true => write(record, form, out),
+    let mut show = |record: RecordRef<'_>, out: &mut Vec<u8>| match limiter.try_take() {
+        true => write_record(record, format, out),
         false => None,
     };
-    while let Some(long) = tailed.show(|record| show(record, &mut out)) {
-        if out.len() >= PIECE_BYTES || long.is_some() && !out.is_empty() {
-            pieces.records_async(std::mem::take(&mut out).into()).await?;
+    while let Some(long) = tailed.visit_next(|record| show(record, &mut out)) {
+        if out.len() >= FRAME_BYTES || long.is_some() && !out.is_empty() {
+            sender.send_records(std::mem::take(&mut out).into()).await?;
         }
         if let Some(long) = long {
-            pieces.long_async(long).await?;
+            sender.send_long(long).await?;
         }
     }
-    if out.is_empty() && beat && form == Form::Events {
+    if out.is_empty() && beat && format == StreamFormat::Events {
         out.extend_from_slice(b": still here\n\n");
     }
     if !out.is_empty() {
-        pieces.records_async(out.into()).await?;
+        sender.send_records(out.into()).await?;
     }
-    match pace.tell() {
-        Some(skipped) => pieces.notice(&json!({ "skipped_records": skipped })).await,
+    match limiter.take_report() {
+        Some(skipped) => sender.send_notice(&json!({ "skipped_records": skipped })).await,
         None => Ok(()),
     }
 }
 
 /// Writes a record, or returns it when it is long and is to be rendered in pieces.
-pub(crate) fn write(record: RecordRef<'_>, form: Form, out: &mut Vec<u8>) -> Option<Long> {
-    let (before, after): (&[u8], &[u8]) = match form {
+pub(crate) fn write_record(record: RecordRef<'_>, format: StreamFormat, out: &mut Vec<u8>) -> Option<LongRecord> {
+    let (before, after): (&[u8], &[u8]) = match format {
         form if form.is_raw() => {
             out.extend_from_slice(record.text);
             out.push(b'\n');
             return None;
         }
-        Form::Events => (b"data: ", b"\n\n"),
+        StreamFormat::Events => (b"data: ", b"\n\n"),
         _ => (b"", b"\n"),
     };
-    let long = Long::of(record, before, after);
+    let long = LongRecord::if_long(record, before, after);
     if long.is_none() {
         out.extend_from_slice(before);
         render::object(record, out);

@@ -3,14 +3,14 @@
 //! Commands and datagrams that are there already come before timers. So a node that stood still for a while first hears what
 //! was said meanwhile, and only then finds that somebody has not answered.
 
-mod apart;
-mod compare;
-mod leave;
-mod own;
-mod post;
-mod probe;
-mod save;
-mod show;
+mod version_skew;
+mod digest_exchange;
+mod graceful_leave;
+mod local_facts;
+mod datagrams;
+mod duplicate_probes;
+mod persistence;
+mod member_view;
 mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,24 +20,24 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, Net, Repeats, Tasks, Waiting};
+use bucksaw_doors::{Env, Net, LogRateLimiter, Tasks, BoxFuture};
 use bucksaw_record::{Id, Millis};
 use foca::Timer;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::awaited::Awaited;
+use crate::bootstrap::Bootstrap;
 use crate::entry::Entry;
 use crate::gossip::Gossip;
 use crate::identity::Identity;
-use crate::keep::Keep;
+use crate::member_file::MemberFile;
 use crate::metrics::Metrics;
-use crate::place::{Answers, Found, Place, TOLD_MAX, look};
-use crate::reach::{Goal, Reach};
-use crate::strange::{Stranger, Strangers};
-use crate::table::{Now, Table, Twins};
+use crate::join_state::{Responder, DuplicateSearch, JoinState, ANNOUNCE_MAX, find_duplicate};
+use crate::exchange_schedule::{ExchangeTarget, ExchangeSchedule};
+use crate::incompatible::{IncompatiblePeer, IncompatiblePeers};
+use crate::table::{ClockReading, MemberTable, DuplicateId};
 use crate::timers::Timers;
 use crate::{Config, Facts, ForgetError, Member};
-use probe::Probes;
+use duplicate_probes::DuplicateProbes;
 
 /// How often facts that came in are shown, and whatever else is not urgent is done.
 const TICK: Duration = Duration::from_millis(200);
@@ -49,22 +49,22 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Another node compares lists.
-    Compare {
+    Exchange {
         entries: Vec<Entry>,
         reply: oneshot::Sender<Vec<Entry>>,
     },
     /// This node did.
-    Compared {
-        goal: Goal,
+    Exchanged {
+        goal: ExchangeTarget,
         result: io::Result<Vec<Entry>>,
     },
     /// It was found out who answers where one of two processes with one id should be.
     Probed {
         identity: Identity,
-        answers: Answers,
+        answers: Responder,
     },
     /// A node of another major version did.
-    Strange(Stranger),
+    IncompatiblePeer(IncompatiblePeer),
     /// The list was written.
     Saved(io::Result<()>),
     Forget {
@@ -75,69 +75,69 @@ pub(crate) enum Command {
         reply: oneshot::Sender<bool>,
     },
     /// Others were told so, or it was given up.
-    Left {
-        heard: bool,
+    LeaveSent {
+        acknowledged: bool,
         reply: oneshot::Sender<bool>,
     },
 }
 
 #[derive(Debug)]
-enum Alarm {
+enum ActorTimer {
     Gossip(Timer<Identity>),
     Tick,
 }
 
 /// What the task was given.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct ActorContext {
     pub(crate) config: Config,
-    pub(crate) doors: Doors,
+    pub(crate) env: Env,
     pub(crate) tasks: Arc<dyn Tasks>,
     pub(crate) net: Arc<dyn Net>,
     pub(crate) metrics: Metrics,
-    pub(crate) me: watch::Sender<Facts>,
+    pub(crate) facts: watch::Sender<Facts>,
     pub(crate) members: watch::Sender<Arc<Vec<Member>>>,
-    pub(crate) strangers: watch::Sender<Vec<Stranger>>,
-    pub(crate) place: watch::Sender<Place>,
-    pub(crate) awaiting: watch::Sender<bool>,
+    pub(crate) incompatible_peers: watch::Sender<Vec<IncompatiblePeer>>,
+    pub(crate) join_state: watch::Sender<JoinState>,
+    pub(crate) bootstrapping: watch::Sender<bool>,
     pub(crate) commands: mpsc::Sender<Command>,
 }
 
 pub(crate) struct Actor {
-    given: Given,
-    table: Table,
+    context: ActorContext,
+    table: MemberTable,
     gossip: Gossip,
-    reach: Reach,
-    awaited: Awaited,
-    timers: Timers<Alarm>,
-    keep: Keep,
+    exchange_schedule: ExchangeSchedule,
+    bootstrap: Bootstrap,
+    timers: Timers<ActorTimer>,
+    member_file: MemberFile,
     /// This node, as it was last told.
-    own: Arc<Facts>,
+    local_facts: Arc<Facts>,
     /// Changes of the own facts that were not taken over are told of once.
-    refused: bool,
-    started: Now,
+    is_invalid_facts_logged: bool,
+    started: ClockReading,
     /// Nodes that are being told of this one, before it takes its place.
-    telling: BTreeSet<Goal>,
-    probes: Probes,
-    told: Option<Duration>,
-    doubted: Duration,
-    succeeded: Option<Duration>,
-    twins: BTreeMap<Id, Twins>,
-    strangers: Strangers,
+    announcing: BTreeSet<ExchangeTarget>,
+    probes: DuplicateProbes,
+    facts_sent_at: Option<Duration>,
+    suspects_notified_at: Duration,
+    incarnation_raised_at: Option<Duration>,
+    duplicates: BTreeMap<Id, DuplicateId>,
+    incompatible_peers: IncompatiblePeers,
     /// What this node and others cannot do with each other, as it was last told of.
-    apart: BTreeMap<Id, String>,
+    version_skews: BTreeMap<Id, String>,
     /// Since when somebody has come or gone, or facts have changed, and it was not written.
     unsaved: [bool; 2],
     saved: Option<Duration>,
     saving: bool,
-    save_errors: Repeats,
+    save_errors: LogRateLimiter,
     /// Goodbyes that are answered when they are written: nobody else may have heard them, and who said them is gone then.
-    goodbyes: Vec<oneshot::Sender<Vec<Entry>>>,
-    left: bool,
+    leave_replies: Vec<oneshot::Sender<Vec<Entry>>>,
+    has_left: bool,
 }
 
 /// What the task is woken by.
-enum Event {
+enum ActorEvent {
     Command(Option<Command>),
     Datagram((SocketAddr, Vec<u8>)),
     Facts,
@@ -147,113 +147,113 @@ enum Event {
 impl Actor {
     /// Goes on until the node leaves; not at all when another process runs with its id.
     pub(crate) async fn run(mut self, commands: mpsc::Receiver<Command>) {
-        let goals = self.table.missing().into_iter().map(|(_, address)| Goal::Address(address));
-        let goals = goals.chain(self.given.config.join.iter().cloned().map(Goal::Host)).collect();
-        match look(&self.given.tasks, &self.given.net, self.own.node, goals).await {
-            Found::None { others, absent } => {
-                absent.into_iter().for_each(|identity| self.table.is_absent(identity));
-                self.place(Place::Telling);
-                self.telling = others.into_iter().take(TOLD_MAX).map(Goal::Address).collect();
-                self.telling.clone().into_iter().for_each(|goal| self.compare_now(goal));
-                self.told_of(None);
+        let goals = self.table.unreachable().into_iter().map(|(_, address)| ExchangeTarget::Address(address));
+        let goals = goals.chain(self.context.config.join.iter().cloned().map(ExchangeTarget::Host)).collect();
+        match find_duplicate(&self.context.tasks, &self.context.net, self.local_facts.node, goals).await {
+            DuplicateSearch::None { peers: others, absent } => {
+                absent.into_iter().for_each(|identity| self.table.mark_absent(identity));
+                self.set_join_state(JoinState::Announcing);
+                self.announcing = others.into_iter().take(ANNOUNCE_MAX).map(ExchangeTarget::Address).collect();
+                self.announcing.clone().into_iter().for_each(|goal| self.exchange_now(goal));
+                self.announced(None);
             }
-            Found::Twin(address) => return self.place(Place::Refused(address)),
+            DuplicateSearch::Duplicate(address) => return self.set_join_state(JoinState::Refused(address)),
         }
-        self.go_on(commands).await;
+        self.run_loop(commands).await;
     }
 
     /// Says whether this node has its place.
-    pub(crate) fn place(&self, place: Place) {
-        self.given.place.send_if_modified(|was| std::mem::replace(was, place) != place);
+    pub(crate) fn set_join_state(&self, place: JoinState) {
+        self.context.join_state.send_if_modified(|was| std::mem::replace(was, place) != place);
     }
 
     /// Takes the place when no other node is left that is to be told. Each was, or could not be reached in time.
-    pub(crate) fn told_of(&mut self, goal: Option<&Goal>) {
+    pub(crate) fn announced(&mut self, goal: Option<&ExchangeTarget>) {
         if let Some(goal) = goal {
-            self.telling.remove(goal);
+            self.announcing.remove(goal);
         }
-        if self.telling.is_empty() {
-            self.place(Place::Taken);
+        if self.announcing.is_empty() {
+            self.set_join_state(JoinState::Joined);
         }
     }
 
-    async fn go_on(&mut self, mut commands: mpsc::Receiver<Command>) {
-        let net = self.given.net.clone();
-        let mut facts = self.given.me.subscribe();
+    async fn run_loop(&mut self, mut commands: mpsc::Receiver<Command>) {
+        let net = self.context.net.clone();
+        let mut facts = self.context.facts.subscribe();
         let mut datagram = net.receive();
-        let mut sleep: Option<(Duration, Waiting<()>)> = None;
-        while !self.left {
+        let mut sleep: Option<(Duration, BoxFuture<()>)> = None;
+        while !self.has_left {
             for _ in 0..BATCH {
                 let Ok(command) = commands.try_recv() else { break };
-                self.command(command).await;
+                self.handle_command(command).await;
             }
             for _ in 0..BATCH {
-                let Some((from, bytes)) = ready(&mut datagram).await else { break };
+                let Some((from, bytes)) = poll_once(&mut datagram).await else { break };
                 datagram = net.receive();
-                self.datagram(from, &bytes);
+                self.handle_datagram(from, &bytes);
             }
             let time = self.now().uptime;
             while let Some(alarm) = self.timers.due(time) {
-                self.alarm(alarm);
+                self.handle_timer(alarm);
             }
             self.flush();
-            if self.left {
+            if self.has_left {
                 break;
             }
-            let next = self.timers.next().unwrap_or(time + TICK);
+            let next = self.timers.next_at().unwrap_or(time + TICK);
             if sleep.as_ref().is_none_or(|(until, _)| *until != next) {
-                sleep = Some((next, self.given.tasks.sleep(next.saturating_sub(self.now().uptime))));
+                sleep = Some((next, self.context.tasks.sleep(next.saturating_sub(self.now().uptime))));
             }
             let Some((_, over)) = &mut sleep else { break };
             let event = tokio::select! {
                 biased;
-                command = commands.recv() => Event::Command(command),
-                came = &mut datagram => Event::Datagram(came),
-                Ok(()) = facts.changed() => Event::Facts,
-                () = over => Event::Time,
+                command = commands.recv() => ActorEvent::Command(command),
+                came = &mut datagram => ActorEvent::Datagram(came),
+                Ok(()) = facts.changed() => ActorEvent::Facts,
+                () = over => ActorEvent::Time,
             };
             match event {
-                Event::Command(Some(command)) => self.command(command).await,
+                ActorEvent::Command(Some(command)) => self.handle_command(command).await,
                 // The floors above hold nothing of the cluster any more.
-                Event::Command(None) => break,
-                Event::Datagram((from, bytes)) => {
+                ActorEvent::Command(None) => break,
+                ActorEvent::Datagram((from, bytes)) => {
                     datagram = net.receive();
-                    self.datagram(from, &bytes);
+                    self.handle_datagram(from, &bytes);
                 }
-                Event::Facts => self.own_facts(),
-                Event::Time => sleep = None,
+                ActorEvent::Facts => self.refresh_local_facts(),
+                ActorEvent::Time => sleep = None,
             }
             self.flush();
         }
     }
 
-    fn now(&self) -> Now {
-        now(&self.given.doors)
+    fn now(&self) -> ClockReading {
+        clock_reading(&self.context.env)
     }
 
-    async fn command(&mut self, command: Command) {
+    async fn handle_command(&mut self, command: Command) {
         match command {
-            Command::Compare { entries, reply } => {
+            Command::Exchange { entries, reply } => {
                 let is_goodbye = entries.first().is_some_and(|entry| entry.facts.left);
-                self.learn(entries);
+                self.merge_digest(entries);
                 if is_goodbye {
-                    self.goodbyes.push(reply);
-                    self.save();
+                    self.leave_replies.push(reply);
+                    self.save_members();
                 } else {
                     self.reply_when_probed(reply);
                 }
             }
-            Command::Compared { goal, result } => self.compared(&goal, result),
-            Command::Probed { identity, answers } => self.probed(identity, answers),
-            Command::Strange(stranger) => {
-                self.given.metrics.exchanges_of_other_version.inc();
-                self.strange(stranger);
+            Command::Exchanged { goal, result } => self.exchanged(&goal, result),
+            Command::Probed { identity, answers } => self.claimant_probed(identity, answers),
+            Command::IncompatiblePeer(stranger) => {
+                self.context.metrics.exchanges_incompatible.inc();
+                self.note_incompatible_peer(stranger);
             }
             Command::Saved(result) => {
                 self.saving = false;
                 if let Err(error) = result {
                     self.unsaved[0] = true;
-                    if let Some(suppressed) = self.save_errors.pass(self.now().uptime) {
+                    if let Some(suppressed) = self.save_errors.check(self.now().uptime) {
                         tracing::warn!(%error, suppressed, "the list of nodes could not be written: it is tried again");
                     }
                 }
@@ -261,54 +261,54 @@ impl Actor {
             Command::Forget { node, reply } => {
                 let forgotten = self.table.forget(node, self.now());
                 if forgotten.is_ok() {
-                    self.settle();
+                    self.update_liveness();
                     if let Some(entry) = self.table.entry(node, self.now()) {
-                        self.tell(&entry);
+                        self.broadcast(&entry);
                     }
                 }
                 let _ = reply.send(forgotten);
             }
-            Command::Leave { reply } => self.leave(reply),
-            Command::Left { heard, reply } => {
-                self.left().await;
+            Command::Leave { reply } => self.start_leave(reply),
+            Command::LeaveSent { acknowledged: heard, reply } => {
+                self.finish_leave().await;
                 let _ = reply.send(heard);
             }
         }
     }
 
-    fn alarm(&mut self, alarm: Alarm) {
+    fn handle_timer(&mut self, alarm: ActorTimer) {
         match alarm {
-            Alarm::Gossip(timer) => {
-                self.gossip.timer(timer);
+            ActorTimer::Gossip(timer) => {
+                self.gossip.handle_timer(timer);
                 self.flush();
             }
-            Alarm::Tick => {
+            ActorTimer::Tick => {
                 self.tick();
-                self.timers.add(self.now().uptime + TICK, Alarm::Tick);
+                self.timers.add(self.now().uptime + TICK, ActorTimer::Tick);
             }
         }
     }
 
     /// What is done now and then.
     fn tick(&mut self) {
-        self.settle();
-        if self.table.claim() > self.own.incarnation && !self.table.has_twin() {
-            self.succeed(self.table.claim());
+        self.update_liveness();
+        if self.table.highest_own_incarnation() > self.local_facts.incarnation && !self.table.is_own_id_duplicated() {
+            self.raise_incarnation(self.table.highest_own_incarnation());
         }
-        self.own_facts();
-        self.strangers.pass(self.now().uptime);
-        self.doubt();
-        self.reach_out();
-        self.save();
+        self.refresh_local_facts();
+        self.incompatible_peers.expire(self.now().uptime);
+        self.notify_suspects();
+        self.start_due_exchanges();
+        self.save_members();
     }
 }
 
-fn now(doors: &Doors) -> Now {
-    Now { uptime: doors.clock.uptime(), wall: Millis(doors.clock.unix_ms()) }
+fn clock_reading(env: &Env) -> ClockReading {
+    ClockReading { uptime: env.clock.uptime(), wall: Millis(env.clock.unix_ms()) }
 }
 
 /// What comes of `waiting`, if it is there already.
-async fn ready<T>(waiting: &mut Waiting<T>) -> Option<T> {
+async fn poll_once<T>(waiting: &mut BoxFuture<T>) -> Option<T> {
     std::future::poll_fn(|context| match waiting.as_mut().poll(context) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
         Poll::Pending => Poll::Ready(None),

@@ -6,16 +6,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Body, Doors, Net, Tasks, Waiting, within};
+use bucksaw_doors::{Body, Env, Net, Tasks, BoxFuture, with_timeout};
 use bucksaw_record::Id;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::actor::{Actor, Command, Given};
-use crate::exchange::Unread;
+use crate::actor::{Actor, Command, ActorContext};
+use crate::exchange::ExchangeError;
 use crate::router::{WeakRouter, serve};
-use crate::{Config, Facts, Handler, Member, Metrics, Place, Router, Stranger, Version, exchange};
+use crate::{Config, Facts, Handler, Member, Metrics, JoinState, Router, IncompatiblePeer, Version, exchange};
 
 /// Commands on their way to the task that owns the list; who sends more waits.
 const COMMANDS: usize = 64;
@@ -25,15 +25,15 @@ pub const JSON_BYTES_MAX: usize = 4 << 20;
 
 /// A node's view of the cluster, and its place in it.
 pub struct Cluster {
-    doors: Doors,
+    env: Env,
     tasks: Arc<dyn Tasks>,
     net: Arc<dyn Net>,
     router: WeakRouter,
     members: watch::Sender<Arc<Vec<Member>>>,
-    strangers: watch::Sender<Vec<Stranger>>,
-    place: watch::Sender<Place>,
-    awaiting: watch::Sender<bool>,
-    me: watch::Sender<Facts>,
+    incompatible_peers: watch::Sender<Vec<IncompatiblePeer>>,
+    join_state: watch::Sender<JoinState>,
+    bootstrapping: watch::Sender<bool>,
+    facts: watch::Sender<Facts>,
     commands: mpsc::Sender<Command>,
 }
 
@@ -60,7 +60,7 @@ impl Cluster {
     /// When `members.json` can neither be read nor set aside, or the facts are beyond their bounds.
     pub fn start(
         config: Config,
-        doors: Doors,
+        env: Env,
         tasks: Arc<dyn Tasks>,
         net: Arc<dyn Net>,
         facts: Facts,
@@ -70,29 +70,29 @@ impl Cluster {
         let (commands, received) = mpsc::channel(COMMANDS);
         let members = watch::Sender::new(Arc::default());
         let strangers = watch::Sender::new(Vec::new());
-        let place = watch::Sender::new(Place::Looking);
+        let place = watch::Sender::new(JoinState::Probing);
         let awaiting = watch::Sender::new(false);
         let me = watch::Sender::new(facts);
         let calls_max = config.calls_max;
-        let given = Given {
+        let given = ActorContext {
             config,
-            doors: doors.clone(),
+            env: env.clone(),
             tasks: tasks.clone(),
             net: net.clone(),
             metrics: metrics.clone(),
-            me: me.clone(),
+            facts: me.clone(),
             members: members.clone(),
-            strangers: strangers.clone(),
-            place: place.clone(),
-            awaiting: awaiting.clone(),
+            incompatible_peers: strangers.clone(),
+            join_state: place.clone(),
+            bootstrapping: awaiting.clone(),
             commands: commands.clone(),
         };
         let actor = Actor::new(given)?;
-        router.add(exchange::NAME, Compare(commands.clone(), place.subscribe()));
+        router.add(exchange::EXCHANGE_CALL, ExchangeHandler(commands.clone(), place.subscribe()));
         tasks.spawn(Box::pin(actor.run(received)));
         let answered = router.weak();
         tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router, metrics, calls_max)));
-        Ok(Arc::new(Self { doors, tasks, net, router: answered, members, strangers, place, awaiting, me, commands }))
+        Ok(Arc::new(Self { env, tasks, net, router: answered, members, incompatible_peers: strangers, join_state: place, bootstrapping: awaiting, facts: me, commands }))
     }
 
     /// All nodes that are known, this one among them, by id. Those that are down stay until they come back, said goodbye,
@@ -104,37 +104,37 @@ impl Cluster {
 
     /// Tells when [`Self::members`] changes.
     #[must_use]
-    pub fn changed(&self) -> watch::Receiver<Arc<Vec<Member>>> {
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Vec<Member>>> {
         self.members.subscribe()
     }
 
     /// Nodes that were heard of in the last minutes and speak another major version: they are no members.
     #[must_use]
-    pub fn strangers(&self) -> Vec<Stranger> {
-        self.strangers.borrow().clone()
+    pub fn incompatible_peers(&self) -> Vec<IncompatiblePeer> {
+        self.incompatible_peers.borrow().clone()
     }
 
     /// Whether there may be nodes of which this one has not heard: its data directory is new, a name of [`Config::join`] was
     /// never reached, and neither was a node that knows them all.
     #[must_use]
-    pub fn is_awaiting(&self) -> bool {
-        *self.awaiting.borrow()
+    pub fn is_bootstrapping(&self) -> bool {
+        *self.bootstrapping.borrow()
     }
 
     /// Whether this node has its place. Until it is taken the node must accept nothing, for no other node knows of it.
     #[must_use]
-    pub fn place(&self) -> Place {
-        *self.place.borrow()
+    pub fn join_state(&self) -> JoinState {
+        *self.join_state.borrow()
     }
 
     /// Waits for a few seconds at most, until this node has its place or is refused it: where the process is that has it.
     ///
     /// # Errors
     /// The address of another process that runs with this node's id. Then this node is no member of the cluster.
-    pub async fn placed(&self) -> Result<(), SocketAddr> {
-        let mut place = self.place.subscribe();
-        match place.wait_for(|place| matches!(place, Place::Taken | Place::Refused(_))).await.map(|place| *place) {
-            Ok(Place::Refused(address)) => Err(address),
+    pub async fn wait_joined(&self) -> Result<(), SocketAddr> {
+        let mut place = self.join_state.subscribe();
+        match place.wait_for(|place| matches!(place, JoinState::Joined | JoinState::Refused(_))).await.map(|place| *place) {
+            Ok(JoinState::Refused(address)) => Err(address),
             // It holds the sender itself, so there is one.
             Ok(_) | Err(_) => Ok(()),
         }
@@ -142,19 +142,19 @@ impl Cluster {
 
     /// This node's id.
     #[must_use]
-    pub fn node(&self) -> Id {
-        self.me.borrow().node
+    pub fn node_id(&self) -> Id {
+        self.facts.borrow().node
     }
 
     /// What this node tells of itself.
     #[must_use]
     pub fn facts(&self) -> Facts {
-        self.me.borrow().clone()
+        self.facts.borrow().clone()
     }
 
     /// Changes what this node tells of itself. Others know within [`Config::tell_period`] and a datagram's way.
-    pub fn update(&self, change: impl FnOnce(&mut Facts)) {
-        self.me.send_if_modified(|facts| {
+    pub fn update_facts(&self, change: impl FnOnce(&mut Facts)) {
+        self.facts.send_if_modified(|facts| {
             let before = facts.clone();
             change(facts);
             *facts != before
@@ -188,14 +188,14 @@ impl Cluster {
     ) -> io::Result<A> {
         let body = Body::whole(serde_json::to_vec(question)?);
         let answer = async { self.call(member, name, body).await?.read_all(JSON_BYTES_MAX).await };
-        let bytes = within(&self.tasks, time, answer).await.ok_or(io::ErrorKind::TimedOut)??;
+        let bytes = with_timeout(&self.tasks, time, answer).await.ok_or(io::ErrorKind::TimedOut)??;
         serde_json::from_slice(&bytes).map_err(io::Error::from)
     }
 
     /// At most `count` of these members, drawn at random.
     #[must_use]
     pub fn pick<'a>(&self, members: impl IntoIterator<Item = &'a Member>, count: usize) -> Vec<&'a Member> {
-        crate::pick::some(self.doors.entropy.as_ref(), members.into_iter().collect(), count)
+        crate::sampling::sample(self.env.entropy.as_ref(), members.into_iter().collect(), count)
     }
 
     /// Says goodbye, and waits for a few seconds at most until others have heard it. To be called once, when everything else has
@@ -218,19 +218,19 @@ impl Cluster {
 }
 
 /// Answers other nodes' comparisons of lists.
-struct Compare(mpsc::Sender<Command>, watch::Receiver<Place>);
+struct ExchangeHandler(mpsc::Sender<Command>, watch::Receiver<JoinState>);
 
-impl Handler for Compare {
-    fn answer(&self, body: Body) -> Waiting<io::Result<Body>> {
+impl Handler for ExchangeHandler {
+    fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>> {
         let (commands, place) = (self.0.clone(), *self.1.borrow());
         Box::pin(async move {
-            if matches!(place, Place::Looking | Place::Refused(_)) {
+            if matches!(place, JoinState::Probing | JoinState::Refused(_)) {
                 return Err(io::Error::other("it has just started, and tells nothing of itself yet"));
             }
             let gone = || io::Error::other("this node has left the cluster");
             let entries = match exchange::read(body).await {
-                Err(Unread::Version(stranger)) => {
-                    commands.send(Command::Strange(stranger)).await.map_err(|_| gone())?;
+                Err(ExchangeError::Version(stranger)) => {
+                    commands.send(Command::IncompatiblePeer(stranger)).await.map_err(|_| gone())?;
                     // The other is told in words of its own place.
                     let (theirs, ours) = (stranger.protocol, Version::OWN.major);
                     return Err(io::Error::other(format!(
@@ -240,7 +240,7 @@ impl Handler for Compare {
                 entries => entries?,
             };
             let (reply, answer) = oneshot::channel();
-            commands.send(Command::Compare { entries, reply }).await.map_err(|_| gone())?;
+            commands.send(Command::Exchange { entries, reply }).await.map_err(|_| gone())?;
             exchange::write(&answer.await.map_err(|_| gone())?)
         })
     }
@@ -248,6 +248,6 @@ impl Handler for Compare {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cluster").field(&self.node()).finish()
+        f.debug_tuple("Cluster").field(&self.node_id()).finish()
     }
 }

@@ -14,20 +14,20 @@ pub struct Config {
     pub join: Vec<String>,
     /// How long a node that is down is remembered, when it does not come back, is not forgotten and did not say goodbye.
     /// As long as it could hold records that are asked for: the retention age.
-    pub remember: Duration,
+    pub remember_for: Duration,
     /// How often another node is asked whether it is there. Shorter finds the dead sooner and costs two datagrams each.
     pub probe_period: Duration,
     /// How long an answer to that may take before others are asked to ask, too. Less than half the period.
-    pub probe_time: Duration,
+    pub probe_timeout: Duration,
     /// How long a node that did not answer may contradict before it counts as down. Shorter finds the dead sooner, longer
     /// bears with pauses and lost datagrams.
-    pub suspect_time: Duration,
+    pub suspect_timeout: Duration,
     /// How often the list of nodes is compared with another node's.
     pub exchange_period: Duration,
     /// Own facts are told to others at most this often.
-    pub tell_period: Duration,
+    pub facts_period: Duration,
     /// What the node tells others that it speaks, and goes by: [`Version::OWN`]. Only tests of versions to come say otherwise.
-    pub speaks: Version,
+    pub version: Version,
     /// How many calls of other nodes are answered at the same time; more are refused.
     pub calls_max: usize,
 }
@@ -40,13 +40,13 @@ impl Config {
         Self {
             data_dir,
             join: Vec::new(),
-            remember: Duration::from_secs(7 * 24 * 3600),
+            remember_for: Duration::from_secs(7 * 24 * 3600),
             probe_period: Duration::from_millis(500),
-            probe_time: Duration::from_millis(200),
-            suspect_time: Duration::from_secs(2),
+            probe_timeout: Duration::from_millis(200),
+            suspect_timeout: Duration::from_secs(2),
             exchange_period: Duration::from_secs(5),
-            tell_period: Duration::from_secs(1),
-            speaks: Version::OWN,
+            facts_period: Duration::from_secs(1),
+            version: Version::OWN,
             calls_max: 1_024,
         }
     }

@@ -7,8 +7,8 @@ use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 
 use crate::Facts;
-use crate::identity::{Identity, boot};
-use crate::text;
+use crate::identity::{Identity, base_incarnation};
+use crate::json_text;
 
 /// What is known of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,10 +16,10 @@ pub(crate) struct Entry {
     pub(crate) facts: Facts,
     /// That it is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) gone: Option<Gone>,
+    pub(crate) gone: Option<Departure>,
     /// That it is there, by foca, and as whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) live: Option<Live>,
+    pub(crate) live: Option<LiveIdentity>,
     /// That it may not have heard of all nodes yet. A node tells it of itself, in a list of all that it knows.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) awaiting: bool,
@@ -32,8 +32,8 @@ pub(crate) fn is_false(is: &bool) -> bool {
 
 /// A node that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Gone {
-    pub(crate) how: How,
+pub(crate) struct Departure {
+    pub(crate) how: DepartureReason,
     /// For how long, in milliseconds, by the clocks that never go back of those who saw it.
     pub(crate) for_ms: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Gone {
 /// Why a node is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum How {
+pub(crate) enum DepartureReason {
     Down,
     Left,
     /// Somebody said that it will not come back.
@@ -50,26 +50,26 @@ pub(crate) enum How {
 
 /// A node that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Live {
+pub(crate) struct LiveIdentity {
     #[serde(with = "text::id")]
     pub(crate) incarnation: Id,
     pub(crate) address: SocketAddr,
 }
 
-impl Gone {
-    pub(crate) fn new(how: How, time: Duration) -> Self {
+impl Departure {
+    pub(crate) fn new(how: DepartureReason, time: Duration) -> Self {
         Self { how, for_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
     }
 
-    pub(crate) fn time(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         Duration::from_millis(self.for_ms)
     }
 }
 
 impl Entry {
     /// Whether this could be true.
-    pub(crate) fn is_sound(&self) -> bool {
-        self.facts.is_sound()
+    pub(crate) fn is_valid(&self) -> bool {
+        self.facts.is_valid()
             && self.live.is_none_or(|live| live.address.port() != 0 && !live.address.ip().is_unspecified())
     }
 
@@ -81,12 +81,12 @@ impl Entry {
     }
 
     /// Whether it tells of a node at this address.
-    pub(crate) fn is_at(&self, address: SocketAddr) -> bool {
+    pub(crate) fn mentions_address(&self, address: SocketAddr) -> bool {
         self.facts.address == address || self.live.is_some_and(|live| live.address == address)
     }
 
     /// The highest incarnation of which it tells.
-    pub(crate) fn newest(&self) -> Id {
-        self.facts.incarnation.max(self.live.map_or(Id::MIN, |live| boot(live.incarnation)))
+    pub(crate) fn highest_incarnation(&self) -> Id {
+        self.facts.incarnation.max(self.live.map_or(Id::MIN, |live| base_incarnation(live.incarnation)))
     }
 }

@@ -15,28 +15,28 @@ use serde_json::value::RawValue;
 
 use crate::entry::Entry;
 use crate::table::MEMBERS_MAX;
-use crate::{PROTOCOL, Stranger};
+use crate::{PROTOCOL, IncompatiblePeer};
 
 /// The name of the call.
-pub(crate) const NAME: &str = "cluster/facts";
+pub(crate) const EXCHANGE_CALL: &str = "cluster/facts";
 
 /// Room for all nodes that may be known, each at its largest.
 const BYTES_MAX: usize = 2 << 20;
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct DigestOut<'a> {
     protocol: u32,
     members: &'a [Entry],
 }
 
 /// What is in it in every version.
 #[derive(Deserialize)]
-struct Spoken {
+struct DigestProtocol {
     protocol: u32,
 }
 
 #[derive(Deserialize)]
-struct Read<'a> {
+struct DigestIn<'a> {
     protocol: u32,
     #[serde(borrow)]
     members: Vec<&'a RawValue>,
@@ -44,51 +44,51 @@ struct Read<'a> {
 
 /// Why a list was not taken over.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unread {
+pub(crate) enum ExchangeError {
     /// It is not what is expected, or was cut off.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is from a node of another major version.
     #[error("it speaks version {} of what nodes say to each other, this node {PROTOCOL}: they are no cluster", .0.protocol)]
-    Version(Stranger),
+    Version(IncompatiblePeer),
 }
 
-impl From<Unread> for io::Error {
-    fn from(unread: Unread) -> Self {
+impl From<ExchangeError> for io::Error {
+    fn from(unread: ExchangeError) -> Self {
         match unread {
-            Unread::Io(error) => error,
-            Unread::Version(_) => Self::new(io::ErrorKind::InvalidData, unread.to_string()),
+            ExchangeError::Io(error) => error,
+            ExchangeError::Version(_) => Self::new(io::ErrorKind::InvalidData, unread.to_string()),
         }
     }
 }
 
 /// What a node tells.
 pub(crate) fn write(entries: &[Entry]) -> io::Result<Body> {
-    Ok(Body::whole(serde_json::to_vec(&Written { protocol: PROTOCOL, members: entries })?))
+    Ok(Body::whole(serde_json::to_vec(&DigestOut { protocol: PROTOCOL, members: entries })?))
 }
 
 /// What another node told. The first is about itself. Nodes that make no sense are left out.
-pub(crate) async fn read(body: Body) -> Result<Vec<Entry>, Unread> {
+pub(crate) async fn read(body: Body) -> Result<Vec<Entry>, ExchangeError> {
     parse(&body.read_all(BYTES_MAX).await?)
 }
 
-fn parse(bytes: &[u8]) -> Result<Vec<Entry>, Unread> {
-    let read = serde_json::from_slice::<Read<'_>>(bytes).map_err(io::Error::from);
+fn parse(bytes: &[u8]) -> Result<Vec<Entry>, ExchangeError> {
+    let read = serde_json::from_slice::<DigestIn<'_>>(bytes).map_err(io::Error::from);
     // Nobody knows what else is in it in another version.
-    let spoken = || serde_json::from_slice::<Spoken>(bytes).ok().map(|spoken| spoken.protocol);
+    let spoken = || serde_json::from_slice::<DigestProtocol>(bytes).ok().map(|spoken| spoken.protocol);
     if let Some(protocol) = read.as_ref().map_or_else(|_| spoken(), |read| Some(read.protocol))
         && protocol != PROTOCOL
     {
-        return Err(Unread::Version(Stranger { address: address(bytes), protocol }));
+        return Err(ExchangeError::Version(IncompatiblePeer { address: sender_address(bytes), protocol }));
     }
     let read = read?;
     let members = read.members.into_iter().take(MEMBERS_MAX + 1);
     let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
-    Ok(members.filter(Entry::is_sound).collect())
+    Ok(members.filter(Entry::is_valid).collect())
 }
 
 /// Where a node of another version is, if it says so as we would.
-fn address(bytes: &[u8]) -> Option<SocketAddr> {
+fn sender_address(bytes: &[u8]) -> Option<SocketAddr> {
     let told: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     told["members"][0]["facts"]["address"].as_str()?.parse().ok()
 }

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 
-use crate::text;
+use crate::json_text;
 use crate::version::{Formats, Version};
 
 /// The major version of what is spoken between nodes. Packets of another one are passed over.
@@ -21,7 +21,7 @@ pub const PROTOCOL: u32 = 1;
 pub const ADDRESS_BYTES_MAX: usize = 112;
 
 /// A node tells of so many stores that were made good, at most ([`Facts::made_good`]).
-pub const MADE_GOOD_MAX: usize = 3;
+pub const RE_REPLICATED_MAX: usize = 3;
 
 /// What a node tells of itself.
 ///
@@ -60,10 +60,10 @@ pub struct Facts {
     pub load: Load,
     /// What it has accepted and no store has taken.
     #[serde(default)]
-    pub queue: Held,
+    pub queue: DataSummary,
     /// What lies on its shelf.
     #[serde(default)]
-    pub shelf: Held,
+    pub shelf: DataSummary,
     /// Bytes of its shelf when it was started. None before it has counted them. A store that was emptied says so by this, however
     /// soon others fill it again.
     #[serde(default, rename = "opened", skip_serializing_if = "Option::is_none")]
@@ -133,7 +133,7 @@ pub struct Load {
 
 /// How much there is, and of which time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct DataSummary {
     /// Bytes.
     #[serde(default)]
     pub bytes: u64,
@@ -160,8 +160,8 @@ impl Facts {
             protocol_minor: Version::OWN.minor,
             formats: Formats::default(),
             load: Load::default(),
-            queue: Held::default(),
-            shelf: Held::default(),
+            queue: DataSummary::default(),
+            shelf: DataSummary::default(),
             opened_bytes: None,
             walked: None,
             made_good: Vec::new(),
@@ -172,20 +172,20 @@ impl Facts {
     }
 
     /// What tells two facts of one node apart, the newer higher.
-    pub(crate) fn age(&self) -> (Id, u64) {
+    pub(crate) fn incarnation_and_version(&self) -> (Id, u64) {
         (self.incarnation, self.version)
     }
 
     /// A number for just these facts of just this node: another one whenever it has told anything new. The same on every
     /// machine and in every version, and in 48 bits, so that others can be told of it in few bytes.
     #[must_use]
-    pub fn mark(&self) -> u64 {
+    pub fn fingerprint(&self) -> u64 {
         let (node, incarnation) = (self.node.bits().to_le_bytes(), self.incarnation.bits().to_le_bytes());
-        Producer::keyed(&[&node[..], &incarnation, &self.version.to_le_bytes()].concat()).bits()
+        Producer::from_key(&[&node[..], &incarnation, &self.version.to_le_bytes()].concat()).bits()
     }
 
     /// Whether these could be the facts of a node: every text within its bounds.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         let clients = &self.clients;
         let texts = [&clients.http, &clients.fast, &clients.durable, &clients.bulk];
         let plain = |text: &String| {
@@ -198,7 +198,7 @@ impl Facts {
             && self.address.port() != 0
             && !self.address.ip().is_unspecified()
             && self.load.level <= 3
-            && self.made_good.len() <= MADE_GOOD_MAX
-            && self.has_versions()
+            && self.made_good.len() <= RE_REPLICATED_MAX
+            && self.has_valid_versions()
     }
 }

@@ -11,10 +11,10 @@ use foca::{AccumulatingRuntime, Foca, Member, Message, NoCustomBroadcast, OwnedN
 
 use crate::Config;
 use crate::codec::Codec;
-use crate::doubt;
+use crate::suspicion;
 use crate::identity::Identity;
 use crate::packet::{self, GOSSIP_BYTES_MAX};
-use crate::table::{MEMBERS_MAX, Seen};
+use crate::table::{MEMBERS_MAX, LiveMember};
 
 /// A node that is told again and again that it is dead comes back under a new incarnation at most so often. Without it, two
 /// nodes that contradict each other would do so as fast as the network carries it.
@@ -22,14 +22,14 @@ const RENEW_PERIOD: Duration = Duration::from_millis(200);
 
 /// Who is alive, by probes and hearsay.
 pub(crate) struct Gossip {
-    foca: Foca<Identity, Codec, Rng, NoCustomBroadcast>,
+    foca: Foca<Identity, Codec, EntropyRng, NoCustomBroadcast>,
     runtime: AccumulatingRuntime<Identity>,
-    renewed: Option<Duration>,
+    renewed_at: Option<Duration>,
 }
 
 /// What is to be done after foca was told something.
 #[derive(Debug, Default)]
-pub(crate) struct Todo {
+pub(crate) struct GossipActions {
     pub(crate) send: Vec<(SocketAddr, Vec<u8>)>,
     pub(crate) timers: Vec<(Duration, Timer<Identity>)>,
     /// Nodes that were not alive before, or not in this incarnation.
@@ -43,9 +43,9 @@ pub(crate) struct Todo {
 }
 
 /// Draws from the doors.
-struct Rng(Arc<dyn Entropy>);
+struct EntropyRng(Arc<dyn Entropy>);
 
-impl rand_core::TryRng for Rng {
+impl rand_core::TryRng for EntropyRng {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -70,8 +70,8 @@ fn config(config: &Config) -> foca::Config {
         |frequency, members| NonZeroUsize::new(members).map(|num_members| PeriodicParams { frequency, num_members });
     foca::Config {
         probe_period: config.probe_period,
-        probe_rtt: config.probe_time,
-        suspect_to_down_after: config.suspect_time,
+        probe_rtt: config.probe_timeout,
+        suspect_to_down_after: config.suspect_timeout,
         // Enough for some hundred nodes even when every fifth datagram is lost.
         max_transmissions: NonZeroU8::new(10).unwrap_or(NonZeroU8::MIN),
         // The table remembers them for longer. Foca need remember them only until no one any more says that they live.
@@ -88,8 +88,8 @@ fn config(config: &Config) -> foca::Config {
 
 impl Gossip {
     pub(crate) fn new(me: Identity, settings: &Config, entropy: Arc<dyn Entropy>) -> Self {
-        let foca = Foca::new(me, config(settings), Rng(entropy), Codec);
-        Self { foca, runtime: AccumulatingRuntime::new(), renewed: None }
+        let foca = Foca::new(me, config(settings), EntropyRng(entropy), Codec);
+        Self { foca, runtime: AccumulatingRuntime::new(), renewed_at: None }
     }
 
     pub(crate) fn me(&self) -> Identity {
@@ -97,31 +97,31 @@ impl Gossip {
     }
 
     /// Everyone who is alive, this node among them, by address.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        let me = Seen { identity: self.me(), suspect: false };
+    pub(crate) fn live_members(&self) -> Vec<LiveMember> {
+        let me = LiveMember { identity: self.me(), suspect: false };
         let others = self.foca.iter_members();
         let others =
-            others.map(|member| Seen { identity: *member.id(), suspect: member.state() == foca::State::Suspect });
-        let mut seen: Vec<Seen> = others.chain([me]).collect();
+            others.map(|member| LiveMember { identity: *member.id(), suspect: member.state() == foca::State::Suspect });
+        let mut seen: Vec<LiveMember> = others.chain([me]).collect();
         seen.sort_unstable_by_key(|seen| seen.identity.address);
         seen
     }
 
     /// A word to each of those whom foca suspects, by address.
-    pub(crate) fn doubts(&self) -> Vec<(SocketAddr, Vec<u8>)> {
+    pub(crate) fn suspicion_notices(&self) -> Vec<(SocketAddr, Vec<u8>)> {
         let suspects = self.foca.iter_members().filter(|member| member.state() == foca::State::Suspect);
         let mut doubts: Vec<_> =
-            suspects.filter_map(|suspect| Some((suspect.id().address, doubt::probe(self.me(), suspect)?))).collect();
+            suspects.filter_map(|suspect| Some((suspect.id().address, suspicion::suspicion_notice(self.me(), suspect)?))).collect();
         doubts.sort_unstable();
         doubts
     }
 
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn is_isolated(&self) -> bool {
         self.foca.num_members() == 0
     }
 
     /// Nodes that foca takes for dead, by address.
-    pub(crate) fn down(&self) -> Vec<Identity> {
+    pub(crate) fn down_members(&self) -> Vec<Identity> {
         let down = self.foca.iter_membership_state().filter(|member| member.state() == foca::State::Down);
         let mut down: Vec<Identity> = down.map(|member| *member.id()).collect();
         down.retain(|identity| identity.address != self.me().address);
@@ -130,17 +130,17 @@ impl Gossip {
     }
 
     /// The highest incarnation, after this node's, of another node at this one's address, of which the packet tells.
-    pub(crate) fn rival(&self, packet: &packet::Gossip<'_>) -> Option<Identity> {
+    pub(crate) fn later_incarnation(&self, packet: &packet::Gossip<'_>) -> Option<Identity> {
         let me = self.me();
         let told = packet.members.iter().map(Member::id).chain([&packet.header.dst]);
-        let rivals = told.filter(|id| id.address == me.address && id.boot() > me.boot());
+        let rivals = told.filter(|id| id.address == me.address && id.base_incarnation() > me.base_incarnation());
         rivals.max_by_key(|id| id.incarnation).copied()
     }
 
     /// Takes in a packet; false when it was passed over because it would make foca hold too much.
     pub(crate) fn receive(&mut self, packet: &packet::Gossip<'_>, now: Duration) -> bool {
         let turned = packet.header.message == Message::TurnUndead;
-        let recently = self.renewed.is_some_and(|at| now.saturating_sub(at) < RENEW_PERIOD);
+        let recently = self.renewed_at.is_some_and(|at| now.saturating_sub(at) < RENEW_PERIOD);
         if turned && recently {
             return true;
         }
@@ -154,17 +154,17 @@ impl Gossip {
         }
         let result = self.foca.handle_data(packet.bytes, &mut self.runtime);
         log(result);
-        self.go_on();
+        self.resume_probing();
         true
     }
 
-    pub(crate) fn timer(&mut self, timer: Timer<Identity>) {
+    pub(crate) fn handle_timer(&mut self, timer: Timer<Identity>) {
         let result = self.foca.handle_timer(timer, &mut self.runtime);
         log(result);
     }
 
     /// Takes nodes for alive of which another node says so, until probes say otherwise.
-    pub(crate) fn learn(&mut self, live: impl Iterator<Item = Identity>) {
+    pub(crate) fn apply_live(&mut self, live: impl Iterator<Item = Identity>) {
         let room = (2 * MEMBERS_MAX).saturating_sub(self.foca.iter_membership_state().len());
         let me = self.me();
         let live = live.filter(|identity| identity.address != me.address).take(room);
@@ -179,15 +179,15 @@ impl Gossip {
     }
 
     /// Goes on as somebody else.
-    pub(crate) fn become_(&mut self, me: Identity) {
+    pub(crate) fn change_identity(&mut self, me: Identity) {
         let result = self.foca.change_identity(me, &mut self.runtime);
         log(result);
-        self.go_on();
+        self.resume_probing();
     }
 
     /// Under another name foca probes nobody until it next hears of somebody. Those who are there may have fallen silent, and
     /// nobody would notice; so it hears of nobody here, which is enough.
-    fn go_on(&mut self) {
+    fn resume_probing(&mut self) {
         let result = self.foca.apply_many(std::iter::empty(), false, &mut self.runtime);
         log(result);
     }
@@ -199,8 +199,8 @@ impl Gossip {
     }
 
     /// What there is to do now.
-    pub(crate) fn todo(&mut self, now: Duration) -> Todo {
-        let mut todo = Todo::default();
+    pub(crate) fn take_actions(&mut self, now: Duration) -> GossipActions {
+        let mut todo = GossipActions::default();
         while let Some((to, bytes)) = self.runtime.to_send() {
             todo.send.push((to.address, packet::gossip(&bytes)));
         }
@@ -214,7 +214,7 @@ impl Gossip {
                     todo.up.push(identity);
                 }
                 OwnedNotification::Rejoin(_) => {
-                    self.renewed = Some(now);
+                    self.renewed_at = Some(now);
                     todo.renewed = true;
                 }
                 OwnedNotification::Defunct => todo.defunct = true,
@@ -274,7 +274,7 @@ mod tests {
         for ms in 0..2_000 {
             let dead = datagram(gossip.me(), Message::TurnUndead, &[]);
             assert!(receive(&mut gossip, &dead, ms));
-            renewed += u32::from(gossip.todo(Duration::from_millis(ms)).renewed);
+            renewed += u32::from(gossip.take_actions(Duration::from_millis(ms)).renewed);
         }
         assert_eq!(renewed, 10);
     }
@@ -283,16 +283,16 @@ mod tests {
     fn who_goes_on_under_another_name_still_notices_who_falls_silent() {
         let check = |rename: fn(&mut Gossip)| {
             let (mut gossip, mut timers) = (gossip(), Timers::new());
-            gossip.learn([identity(2)].into_iter());
+            gossip.apply_live([identity(2)].into_iter());
             rename(&mut gossip);
             for ms in 0..5_000 {
                 let now = Duration::from_millis(ms);
                 while let Some(timer) = timers.due(now) {
-                    gossip.timer(timer);
+                    gossip.handle_timer(timer);
                 }
-                gossip.todo(now).timers.into_iter().for_each(|(after, timer)| timers.add(now + after, timer));
+                gossip.take_actions(now).timers.into_iter().for_each(|(after, timer)| timers.add(now + after, timer));
             }
-            assert_eq!(gossip.down(), [identity(2)]);
+            assert_eq!(gossip.down_members(), [identity(2)]);
         };
         check(|_| {});
         check(|gossip| {
@@ -300,7 +300,7 @@ mod tests {
             assert!(receive(gossip, &dead, 0));
         });
         check(|gossip| {
-            gossip.become_(Identity { incarnation: Id::new(Millis(2_000), Producer::new(1), 0), ..gossip.me() });
+            gossip.change_identity(Identity { incarnation: Id::new(Millis(2_000), Producer::new(1), 0), ..gossip.me() });
         });
     }
 
@@ -314,11 +314,11 @@ mod tests {
             let members: Vec<_> = (0..10).map(|at| Member::alive(invented(batch * 10 + at))).collect();
             let datagram = datagram(gossip.me(), Message::Gossip, &members);
             refused += u32::from(!receive(&mut gossip, &datagram, 0));
-            gossip.todo(Duration::ZERO);
+            gossip.take_actions(Duration::ZERO);
         }
-        assert!(gossip.seen().len() <= 2 * MEMBERS_MAX + 1 && refused >= 100, "{refused} refused");
+        assert!(gossip.live_members().len() <= 2 * MEMBERS_MAX + 1 && refused >= 100, "{refused} refused");
         let known = datagram(gossip.me(), Message::Gossip, &[Member::down(invented(5))]);
         assert!(receive(&mut gossip, &known, 0));
-        assert_eq!(gossip.down(), [invented(5)]);
+        assert_eq!(gossip.down_members(), [invented(5)]);
     }
 }

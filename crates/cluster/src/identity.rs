@@ -18,21 +18,21 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// The incarnation as [`crate::Facts`] state it.
-    pub(crate) fn boot(&self) -> Id {
-        boot(self.incarnation)
+    pub(crate) fn base_incarnation(&self) -> Id {
+        base_incarnation(self.incarnation)
     }
 }
 
 /// An incarnation without what came after the start.
-pub(crate) fn boot(incarnation: Id) -> Id {
-    Id::new(incarnation.at(), incarnation.producer(), 0)
+pub(crate) fn base_incarnation(incarnation: Id) -> Id {
+    Id::new(incarnation.time(), incarnation.producer(), 0)
 }
 
 impl foca::Identity for Identity {
     type Addr = SocketAddr;
 
     fn renew(&self) -> Option<Self> {
-        Some(Self { incarnation: self.incarnation.step(1)?, ..*self })
+        Some(Self { incarnation: self.incarnation.checked_add(1)?, ..*self })
     }
 
     fn addr(&self) -> SocketAddr {
@@ -61,6 +61,6 @@ mod tests {
         assert!(new.win_addr_conflict(&old) && !old.win_addr_conflict(&new));
         let renewed = old.renew().unwrap();
         assert!(renewed.win_addr_conflict(&old) && new.win_addr_conflict(&renewed));
-        assert_eq!(renewed.boot(), old.incarnation);
+        assert_eq!(renewed.base_incarnation(), old.incarnation);
     }
 }

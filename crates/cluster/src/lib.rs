@@ -45,39 +45,39 @@
 //! ask, nor when an answer is complete.
 
 mod actor;
-mod awaited;
+mod bootstrap;
 mod cluster;
 mod codec;
 mod config;
-mod doubt;
+mod suspicion;
 mod entry;
 mod exchange;
 mod facts;
 mod gossip;
 mod identity;
-mod keep;
+mod member_file;
 #[cfg(test)]
-mod kept;
+mod golden;
 mod member;
 mod metrics;
 mod packet;
-mod pick;
-mod place;
-mod reach;
+mod sampling;
+mod join_state;
+mod exchange_schedule;
 mod router;
-mod strange;
+mod incompatible;
 mod table;
-mod text;
+mod json_text;
 mod timers;
 mod version;
 
 pub use cluster::{Cluster, ForgetError, JSON_BYTES_MAX};
 pub use config::Config;
-pub use facts::{ADDRESS_BYTES_MAX, Clients, Facts, Held, Load, MADE_GOOD_MAX, PROTOCOL, Roles};
-pub use member::{Member, State};
+pub use facts::{ADDRESS_BYTES_MAX, Clients, Facts, DataSummary, Load, RE_REPLICATED_MAX, PROTOCOL, Roles};
+pub use member::{Member, MemberState};
 pub use metrics::Metrics;
 pub use packet::is_packet;
-pub use place::Place;
+pub use join_state::JoinState;
 pub use router::{Handler, Router};
-pub use strange::Stranger;
+pub use incompatible::IncompatiblePeer;
 pub use version::{Format, Formats, Version};

@@ -6,26 +6,26 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::State;
+use crate::MemberState;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct ByState {
+pub(crate) struct StateLabel {
     pub(crate) state: &'static str,
 }
 
 /// Counters and gauges of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    pub(crate) members: Family<ByState, Gauge>,
-    pub(crate) twins: Gauge,
+    pub(crate) members: Family<StateLabel, Gauge>,
+    pub(crate) duplicate_ids: Gauge,
     pub(crate) packets_sent: Counter,
     pub(crate) packets_received: Counter,
-    pub(crate) packets_bad: Counter,
-    pub(crate) packets_of_later_kinds: Counter,
-    pub(crate) packets_of_other_version: Counter,
-    pub(crate) exchanges_of_other_version: Counter,
-    pub(crate) apart: Gauge,
-    pub(crate) strangers: Counter,
+    pub(crate) packets_malformed: Counter,
+    pub(crate) packets_unknown_kind: Counter,
+    pub(crate) packets_incompatible: Counter,
+    pub(crate) exchanges_incompatible: Counter,
+    pub(crate) version_skewed: Gauge,
+    pub(crate) members_rejected: Counter,
     pub(crate) exchanges: Counter,
     pub(crate) exchanges_failed: Counter,
     pub(crate) calls_in_flight: Gauge,
@@ -40,26 +40,26 @@ impl Metrics {
         let all = metrics.clone();
         let cluster = registry.sub_registry_with_prefix("cluster");
         cluster.register("members", "Nodes that this node knows, itself among them, by state", all.members);
-        cluster.register("twins", "Node ids that more than one live node claims: copied data directories", all.twins);
+        cluster.register("twins", "Node ids that more than one live node claims: copied data directories", all.duplicate_ids);
         cluster.register("packets_sent", "Datagrams sent to other nodes", all.packets_sent);
         cluster.register("packets_received", "Datagrams received", all.packets_received);
-        cluster.register("packets_bad", "Datagrams received that made no sense", all.packets_bad);
+        cluster.register("packets_bad", "Datagrams received that made no sense", all.packets_malformed);
         let later = "Datagrams received of kinds that a later minor version has added: they are passed over";
-        cluster.register("packets_of_later_kinds", later, all.packets_of_later_kinds);
+        cluster.register("packets_of_later_kinds", later, all.packets_unknown_kind);
         let other = "Datagrams received from nodes that speak another major version";
-        cluster.register("packets_of_other_version", other, all.packets_of_other_version);
+        cluster.register("packets_of_other_version", other, all.packets_incompatible);
         let other = "Comparisons of the list of nodes that nodes of another major version asked for";
-        cluster.register("exchanges_of_other_version", other, all.exchanges_of_other_version);
+        cluster.register("exchanges_of_other_version", other, all.exchanges_incompatible);
         let apart = "Nodes that are there, with versions or formats of files that this node does not work with";
-        cluster.register("apart", apart, all.apart);
-        cluster.register("strangers", "Times that a node was not taken in because there are too many", all.strangers);
+        cluster.register("apart", apart, all.version_skewed);
+        cluster.register("strangers", "Times that a node was not taken in because there are too many", all.members_rejected);
         cluster.register("exchanges", "Comparisons of the list of nodes with another node's", all.exchanges);
         cluster.register("exchanges_failed", "Such comparisons that failed", all.exchanges_failed);
         cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);
         cluster.register("calls_refused", "Calls of other nodes refused because of too many", all.calls_refused);
         // They should be there to be graphed from the beginning.
-        for state in State::ALL {
-            drop(metrics.members.get_or_create(&ByState { state: state.word() }));
+        for state in MemberState::ALL {
+            drop(metrics.members.get_or_create(&StateLabel { state: state.name() }));
         }
         metrics
     }

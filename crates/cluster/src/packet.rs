@@ -18,16 +18,16 @@ use crate::codec::Codec;
 use crate::entry::Entry;
 use crate::identity::Identity;
 
-const HEAD: usize = 2;
+const HEADER_BYTES: usize = 2;
 const VERSION: u8 = PROTOCOL as u8;
 const GOSSIP: u8 = 1;
 const FACTS: u8 = 2;
 
 /// Kinds from here on may be passed over by who does not know them.
-const MAY_BE_SKIPPED: u8 = 128;
+const OPTIONAL_KIND_MIN: u8 = 128;
 
 /// The largest message of foca.
-pub(crate) const GOSSIP_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEAD;
+pub(crate) const GOSSIP_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEADER_BYTES;
 
 /// A datagram that was understood.
 #[derive(Debug)]
@@ -48,30 +48,30 @@ pub(crate) struct Gossip<'a> {
 
 /// Why a datagram is passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bad {
+pub(crate) enum PacketError {
     /// It makes no sense.
     Malformed,
     /// It is from a node that speaks another major version.
     Version(u8),
     /// It is of a kind that a later version has added.
-    Newer,
+    UnknownKind,
 }
 
 impl<'a> Packet<'a> {
-    pub(crate) fn parse(datagram: &'a [u8]) -> Result<Self, Bad> {
+    pub(crate) fn parse(datagram: &'a [u8]) -> Result<Self, PacketError> {
         if datagram.len() > DATAGRAM_BYTES_MAX {
-            return Err(Bad::Malformed);
+            return Err(PacketError::Malformed);
         }
-        let (head, bytes) = datagram.split_first_chunk::<HEAD>().ok_or(Bad::Malformed)?;
+        let (head, bytes) = datagram.split_first_chunk::<HEADER_BYTES>().ok_or(PacketError::Malformed)?;
         match *head {
-            [VERSION, GOSSIP] => Ok(Self::Gossip(Box::new(Gossip::parse(bytes).ok_or(Bad::Malformed)?))),
+            [VERSION, GOSSIP] => Ok(Self::Gossip(Box::new(Gossip::parse(bytes).ok_or(PacketError::Malformed)?))),
             [VERSION, FACTS] => {
-                let entry: Entry = serde_json::from_slice(bytes).map_err(|_| Bad::Malformed)?;
-                if entry.is_sound() { Ok(Self::Facts(Box::new(entry))) } else { Err(Bad::Malformed) }
+                let entry: Entry = serde_json::from_slice(bytes).map_err(|_| PacketError::Malformed)?;
+                if entry.is_valid() { Ok(Self::Facts(Box::new(entry))) } else { Err(PacketError::Malformed) }
             }
-            [VERSION, MAY_BE_SKIPPED..=u8::MAX] => Err(Bad::Newer),
-            [VERSION, _] => Err(Bad::Malformed),
-            [other, _] => Err(Bad::Version(other)),
+            [VERSION, OPTIONAL_KIND_MIN..=u8::MAX] => Err(PacketError::UnknownKind),
+            [VERSION, _] => Err(PacketError::Malformed),
+            [other, _] => Err(PacketError::Version(other)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use bucksaw_doors::{Body, Incoming, Net, Tasks, Waiting};
+use bucksaw_doors::{Body, IncomingCall, Net, Tasks, BoxFuture};
 use tokio::sync::Semaphore;
 
 use crate::{Metrics, Version};
@@ -13,11 +13,11 @@ use crate::{Metrics, Version};
 /// Answers the calls of one name.
 pub trait Handler: Send + Sync {
     /// Answers one call. An error is told to the caller in words; `Unsupported` means that there is no such call.
-    fn answer(&self, body: Body) -> Waiting<io::Result<Body>>;
+    fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>>;
 }
 
 impl<F: Fn(Body) -> W + Send + Sync, W: Future<Output = io::Result<Body>> + Send + 'static> Handler for F {
-    fn answer(&self, body: Body) -> Waiting<io::Result<Body>> {
+    fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>> {
         Box::pin(self(body))
     }
 }
@@ -77,41 +77,41 @@ pub(crate) async fn serve(
     metrics: Metrics,
     calls_max: usize,
 ) {
-    let places = Arc::new(Semaphore::new(calls_max));
+    let permits = Arc::new(Semaphore::new(calls_max));
     loop {
-        let Incoming { name, body, reply } = net.accept().await;
+        let IncomingCall { name, body, reply } = net.accept().await;
         let Some(handler) = router.find(&name) else {
             let name = name.escape_default();
             let words = format!("this node, of version {}, answers no call named {name}", Version::OWN);
             reply.send(Err(io::Error::new(io::ErrorKind::Unsupported, words)));
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
             metrics.calls_refused.inc();
             let words = format!("too many calls at once: {calls_max} are being answered");
             reply.send(Err(io::Error::other(words)));
             continue;
         };
-        let in_flight = InFlight::new(&metrics);
+        let in_flight = InFlightCall::new(&metrics);
         tasks.spawn(Box::pin(async move {
             let answer = handler.answer(body).await;
-            drop((in_flight, place));
+            drop((in_flight, permit));
             reply.send(answer);
         }));
     }
 }
 
 /// A call that is being answered; counted until dropped, also when answering it ends by a bug.
-struct InFlight(Metrics);
+struct InFlightCall(Metrics);
 
-impl InFlight {
+impl InFlightCall {
     fn new(metrics: &Metrics) -> Self {
         metrics.calls_in_flight.inc();
         Self(metrics.clone())
     }
 }
 
-impl Drop for InFlight {
+impl Drop for InFlightCall {
     fn drop(&mut self) {
         self.0.calls_in_flight.dec();
     }

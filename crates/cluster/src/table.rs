@@ -22,95 +22,95 @@ use std::time::Duration;
 
 use bucksaw_record::{Id, Millis};
 
-use crate::entry::{Entry, Gone, How, Live};
-use crate::identity::{Identity, boot};
-use crate::{Facts, Member, State};
+use crate::entry::{Entry, Departure, DepartureReason, LiveIdentity};
+use crate::identity::{Identity, base_incarnation};
+use crate::{Facts, Member, MemberState};
 
 /// More nodes are not known: a bound for what strangers can make a node hold.
 pub(crate) const MEMBERS_MAX: usize = 1_000;
 
 /// The moment, by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Now {
+pub(crate) struct ClockReading {
     pub(crate) uptime: Duration,
     pub(crate) wall: Millis,
 }
 
 /// How long things take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct TableTimeouts {
     /// How long a node that is gone is remembered.
     pub(crate) remember: Duration,
     /// How long a node that is only known from hearsay is taken for alive.
     pub(crate) grace: Duration,
     /// How long two nodes have to claim one id before it is not just a node that moved.
-    pub(crate) twins: Duration,
+    pub(crate) duplicate_after: Duration,
 }
 
 /// A node that foca takes for alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct LiveMember {
     pub(crate) identity: Identity,
     pub(crate) suspect: bool,
 }
 
 /// All nodes but this one.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct MemberTable {
     me: Id,
-    times: Times,
-    nodes: BTreeMap<Id, Node>,
+    times: TableTimeouts,
+    members: BTreeMap<Id, KnownMember>,
     /// Their states when they were last settled.
-    settled: BTreeMap<Id, (State, SocketAddr)>,
+    published_states: BTreeMap<Id, (MemberState, SocketAddr)>,
     /// Ids that several live nodes claim, and since when.
-    twins: BTreeMap<Id, (Duration, Twins)>,
+    duplicates: BTreeMap<Id, (Duration, DuplicateId)>,
     /// Processes that foca takes for alive, and that a probe has found not to be there.
     absent: BTreeSet<Identity>,
     /// Processes of which others have the same id.
     claimants: BTreeSet<Identity>,
     /// The highest incarnation of this node's id that anybody told of.
-    claim: Id,
+    highest_own_incarnation: Id,
 }
 
 #[derive(Debug)]
-struct Node {
+struct KnownMember {
     facts: Arc<Facts>,
-    standing: Standing,
+    presence: Presence,
     /// Since when, by the clock that never goes back; what was before this process began is in `before`.
     since: Duration,
-    before: Duration,
+    age_at_start: Duration,
     since_wall: Millis,
     /// Who it is, when foca has it.
     live: Option<Identity>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Unheard,
+enum Presence {
+    Unconfirmed,
     Live { suspect: bool },
-    Gone(How),
+    Departed(DepartureReason),
 }
 
 /// Where two live nodes with one id are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Twins {
+pub(crate) struct DuplicateId {
     /// The one that was started earlier, and is passed over.
     pub(crate) older: SocketAddr,
     pub(crate) newer: SocketAddr,
 }
 
-impl Twins {
+impl DuplicateId {
     /// Where the other one is.
-    pub(crate) fn other_than(self, address: SocketAddr) -> SocketAddr {
+    pub(crate) fn other_address(self, address: SocketAddr) -> SocketAddr {
         if self.older == address { self.newer } else { self.older }
     }
 }
 
 /// What became of what was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum MergeOutcome {
     /// It was known.
-    Nothing,
+    Unchanged,
     /// Newer facts of a node whose standing is the same.
     Facts,
     /// A node is new, began again, or is gone.
@@ -121,151 +121,151 @@ pub(crate) enum Heard {
 
 /// A node whose standing changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct PresenceChange {
     pub(crate) node: Id,
     pub(crate) address: SocketAddr,
     /// None when it is known no more.
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<MemberState>,
 }
 
-impl Node {
-    fn age(&self, now: Now) -> Duration {
-        self.before.saturating_add(now.uptime.saturating_sub(self.since))
+impl KnownMember {
+    fn age(&self, now: ClockReading) -> Duration {
+        self.age_at_start.saturating_add(now.uptime.saturating_sub(self.since))
     }
 
-    fn set(&mut self, standing: Standing, before: Duration, now: Now) {
+    fn set_presence(&mut self, standing: Presence, before: Duration, now: ClockReading) {
         let age = u64::try_from(before.as_millis()).unwrap_or(u64::MAX);
-        (self.standing, self.since, self.before) = (standing, now.uptime, before);
+        (self.presence, self.since, self.age_at_start) = (standing, now.uptime, before);
         self.since_wall = Millis(now.wall.0.saturating_sub(age));
     }
 
-    fn state(&self) -> Option<State> {
-        match self.standing {
-            Standing::Live { suspect: false } => Some(State::Alive),
-            Standing::Live { suspect: true } | Standing::Unheard => Some(State::Suspect),
-            Standing::Gone(How::Down) => Some(State::Down),
-            Standing::Gone(How::Left) => Some(State::Left),
-            Standing::Gone(How::Forgotten) => None,
+    fn state(&self) -> Option<MemberState> {
+        match self.presence {
+            Presence::Live { suspect: false } => Some(MemberState::Alive),
+            Presence::Live { suspect: true } | Presence::Unconfirmed => Some(MemberState::Suspect),
+            Presence::Departed(DepartureReason::Down) => Some(MemberState::Down),
+            Presence::Departed(DepartureReason::Left) => Some(MemberState::Left),
+            Presence::Departed(DepartureReason::Forgotten) => None,
         }
     }
 }
 
-impl Table {
-    pub(crate) fn new(me: Id, times: Times) -> Self {
+impl MemberTable {
+    pub(crate) fn new(me: Id, times: TableTimeouts) -> Self {
         Self {
             me,
             times,
-            nodes: BTreeMap::new(),
-            settled: BTreeMap::new(),
-            twins: BTreeMap::new(),
+            members: BTreeMap::new(),
+            published_states: BTreeMap::new(),
+            duplicates: BTreeMap::new(),
             absent: BTreeSet::new(),
             claimants: BTreeSet::new(),
-            claim: Id::MIN,
+            highest_own_incarnation: Id::MIN,
         }
     }
 
     /// The highest incarnation in which anybody has seen a node with this one's id.
-    pub(crate) fn claim(&self) -> Id {
-        self.claim
+    pub(crate) fn highest_own_incarnation(&self) -> Id {
+        self.highest_own_incarnation
     }
 
     /// Takes in what somebody tells of a node.
-    pub(crate) fn hear(&mut self, entry: Entry, now: Now) -> Heard {
+    pub(crate) fn merge(&mut self, entry: Entry, now: ClockReading) -> MergeOutcome {
         if entry.facts.node == self.me {
-            self.claim = self.claim.max(entry.newest());
-            return Heard::Nothing;
+            self.highest_own_incarnation = self.highest_own_incarnation.max(entry.highest_incarnation());
+            return MergeOutcome::Unchanged;
         }
-        let gone = entry.gone.or(entry.facts.left.then_some(Gone { how: How::Left, for_ms: 0 }));
-        let known = self.nodes.get(&entry.facts.node).map(|node| node.facts.age());
+        let gone = entry.gone.or(entry.facts.left.then_some(Departure { how: DepartureReason::Left, for_ms: 0 }));
+        let known = self.members.get(&entry.facts.node).map(|node| node.facts.incarnation_and_version());
         if known.is_none_or(|(incarnation, _)| entry.facts.incarnation > incarnation) {
-            return self.begin(entry.facts, gone, now);
+            return self.insert_incarnation(entry.facts, gone, now);
         }
-        let Some(node) = self.nodes.get_mut(&entry.facts.node) else { return Heard::Nothing };
+        let Some(node) = self.members.get_mut(&entry.facts.node) else { return MergeOutcome::Unchanged };
         if entry.facts.incarnation < node.facts.incarnation {
-            return Heard::Nothing;
+            return MergeOutcome::Unchanged;
         }
-        let mut heard = Heard::Nothing;
+        let mut heard = MergeOutcome::Unchanged;
         // Of the same age are those to be taken that nobody passed on who left out what it does not know.
         let telling = |facts: &Facts| (facts.version, facts.protocol_minor);
         if telling(&entry.facts) > telling(&node.facts) {
-            heard = if entry.facts.left == node.facts.left { Heard::Facts } else { Heard::Standing };
+            heard = if entry.facts.left == node.facts.left { MergeOutcome::Facts } else { MergeOutcome::Standing };
             node.facts = Arc::new(entry.facts);
         }
         if let Some(gone) = gone {
-            let worse = match node.standing {
-                Standing::Unheard => true,
+            let worse = match node.presence {
+                Presence::Unconfirmed => true,
                 // That it left, itself has said; else foca knows better.
-                Standing::Live { .. } => gone.how == How::Left && node.facts.left,
-                Standing::Gone(how) => gone.how > how,
+                Presence::Live { .. } => gone.how == DepartureReason::Left && node.facts.left,
+                Presence::Departed(how) => gone.how > how,
             };
             if worse {
-                node.set(Standing::Gone(gone.how), gone.time(), now);
-                heard = Heard::Standing;
-            } else if node.standing == Standing::Gone(gone.how) && gone.time() > node.age(now) {
-                node.set(node.standing, gone.time(), now);
+                node.set_presence(Presence::Departed(gone.how), gone.elapsed(), now);
+                heard = MergeOutcome::Standing;
+            } else if node.presence == Presence::Departed(gone.how) && gone.elapsed() > node.age(now) {
+                node.set_presence(node.presence, gone.elapsed(), now);
             }
         }
         heard
     }
 
     /// A node that was not known, or that began again.
-    fn begin(&mut self, facts: Facts, gone: Option<Gone>, now: Now) -> Heard {
-        if gone.is_some_and(|gone| gone.time() >= self.times.remember) {
-            return Heard::Nothing;
+    fn insert_incarnation(&mut self, facts: Facts, gone: Option<Departure>, now: ClockReading) -> MergeOutcome {
+        if gone.is_some_and(|gone| gone.elapsed() >= self.times.remember) {
+            return MergeOutcome::Unchanged;
         }
-        if !self.nodes.contains_key(&facts.node) && !self.make_room(gone.is_some(), now) {
-            return Heard::Full;
+        if !self.members.contains_key(&facts.node) && !self.make_room(gone.is_some(), now) {
+            return MergeOutcome::Full;
         }
-        let standing = gone.map_or(Standing::Unheard, |gone| Standing::Gone(gone.how));
-        let live = self.nodes.get(&facts.node).and_then(|node| node.live);
+        let standing = gone.map_or(Presence::Unconfirmed, |gone| Presence::Departed(gone.how));
+        let live = self.members.get(&facts.node).and_then(|node| node.live);
         let id = facts.node;
-        let mut node = Node {
+        let mut node = KnownMember {
             facts: Arc::new(facts),
-            standing,
+            presence: standing,
             since: now.uptime,
-            before: Duration::ZERO,
+            age_at_start: Duration::ZERO,
             since_wall: now.wall,
             live,
         };
-        node.set(standing, gone.map_or(Duration::ZERO, |gone| gone.time()), now);
-        self.nodes.insert(id, node);
-        Heard::Standing
+        node.set_presence(standing, gone.map_or(Duration::ZERO, |gone| gone.elapsed()), now);
+        self.members.insert(id, node);
+        MergeOutcome::Standing
     }
 
     /// Whether there is room for one more; tombstones make way for who is not gone.
-    fn make_room(&mut self, gone: bool, now: Now) -> bool {
-        if self.nodes.len() < MEMBERS_MAX {
+    fn make_room(&mut self, gone: bool, now: ClockReading) -> bool {
+        if self.members.len() < MEMBERS_MAX {
             return true;
         }
         let tombstones =
-            self.nodes.iter().filter(|(_, node)| matches!(node.standing, Standing::Gone(How::Left | How::Forgotten)));
+            self.members.iter().filter(|(_, node)| matches!(node.presence, Presence::Departed(DepartureReason::Left | DepartureReason::Forgotten)));
         let oldest = tombstones.max_by_key(|(_, node)| node.age(now)).map(|(id, _)| *id);
-        !gone && oldest.is_some_and(|oldest| self.nodes.remove(&oldest).is_some())
+        !gone && oldest.is_some_and(|oldest| self.members.remove(&oldest).is_some())
     }
 
     /// Takes in who is alive by foca, and lets time pass. `seen` is this node, too.
-    pub(crate) fn settle(&mut self, seen: &[Seen], now: Now) -> Vec<Change> {
+    pub(crate) fn update_liveness(&mut self, seen: &[LiveMember], now: ClockReading) -> Vec<PresenceChange> {
         self.absent.retain(|gone| seen.iter().any(|seen| seen.identity == *gone));
-        let seen: Vec<Seen> = seen.iter().filter(|seen| !self.absent.contains(&seen.identity)).copied().collect();
-        let by_node = self.sort(&seen, now);
-        for (id, node) in &mut self.nodes {
-            node.settle(by_node.get(id), self.times.grace, now);
+        let seen: Vec<LiveMember> = seen.iter().filter(|seen| !self.absent.contains(&seen.identity)).copied().collect();
+        let by_node = self.newest_per_id(&seen, now);
+        for (id, node) in &mut self.members {
+            node.apply_liveness(by_node.get(id), self.times.grace, now);
         }
         let remember = self.times.remember;
-        self.nodes.retain(|_, node| !matches!(node.standing, Standing::Gone(_)) || node.age(now) < remember);
-        let states = self.nodes.iter().filter_map(|(id, node)| Some((*id, (node.state()?, node.facts.address))));
-        let before = std::mem::replace(&mut self.settled, states.collect());
-        let gone = before.iter().filter(|(id, _)| !self.settled.contains_key(id));
-        let gone = gone.map(|(id, (_, address))| Change { node: *id, address: *address, state: None });
-        let changed = self.settled.iter().filter(|(id, (state, _))| before.get(id).is_none_or(|(was, _)| was != state));
+        self.members.retain(|_, node| !matches!(node.presence, Presence::Departed(_)) || node.age(now) < remember);
+        let states = self.members.iter().filter_map(|(id, node)| Some((*id, (node.state()?, node.facts.address))));
+        let before = std::mem::replace(&mut self.published_states, states.collect());
+        let gone = before.iter().filter(|(id, _)| !self.published_states.contains_key(id));
+        let gone = gone.map(|(id, (_, address))| PresenceChange { node: *id, address: *address, state: None });
+        let changed = self.published_states.iter().filter(|(id, (state, _))| before.get(id).is_none_or(|(was, _)| was != state));
         let changed =
-            changed.map(|(id, (state, address))| Change { node: *id, address: *address, state: Some(*state) });
+            changed.map(|(id, (state, address))| PresenceChange { node: *id, address: *address, state: Some(*state) });
         gone.chain(changed).collect()
     }
 
     /// The latest of those who claim an id; and remembers which ids several claim.
-    fn sort(&mut self, seen: &[Seen], now: Now) -> BTreeMap<Id, Seen> {
-        let mut latest: BTreeMap<Id, Seen> = BTreeMap::new();
+    fn newest_per_id(&mut self, seen: &[LiveMember], now: ClockReading) -> BTreeMap<Id, LiveMember> {
+        let mut latest: BTreeMap<Id, LiveMember> = BTreeMap::new();
         let mut twins = BTreeMap::new();
         for seen in seen {
             let id = seen.identity.node;
@@ -276,44 +276,44 @@ impl Table {
                     (*seen, other)
                 };
                 latest.insert(id, newer);
-                twins.insert(id, Twins { older: older.identity.address, newer: newer.identity.address });
+                twins.insert(id, DuplicateId { older: older.identity.address, newer: newer.identity.address });
             } else {
                 latest.insert(id, *seen);
             }
         }
         // Foca has not heard of the one that was started later, or knows that it went, and the earlier one is alive.
-        for (id, node) in &self.nodes {
-            let earlier = latest.get(id).filter(|seen| seen.identity.boot() < node.facts.incarnation);
+        for (id, node) in &self.members {
+            let earlier = latest.get(id).filter(|seen| seen.identity.base_incarnation() < node.facts.incarnation);
             if let Some(older) = earlier.map(|seen| seen.identity.address).filter(|older| *older != node.facts.address)
             {
-                twins.entry(*id).or_insert(Twins { older, newer: node.facts.address });
+                twins.entry(*id).or_insert(DuplicateId { older, newer: node.facts.address });
             }
         }
-        let claims = |seen: &&Seen| twins.contains_key(&seen.identity.node);
+        let claims = |seen: &&LiveMember| twins.contains_key(&seen.identity.node);
         self.claimants = seen.iter().filter(claims).map(|seen| seen.identity).collect();
-        let since = |id: &Id| self.twins.get(id).map_or(now.uptime, |(since, _)| *since);
-        self.twins = twins.into_iter().map(|(id, twins)| (id, (since(&id), twins))).collect();
+        let since = |id: &Id| self.duplicates.get(id).map_or(now.uptime, |(since, _)| *since);
+        self.duplicates = twins.into_iter().map(|(id, twins)| (id, (since(&id), twins))).collect();
         latest
     }
 
     /// Nodes that foca takes for alive and whose own facts have not come.
-    pub(crate) fn wanted<'a>(&'a self, seen: &'a [Seen]) -> impl Iterator<Item = Identity> + 'a {
+    pub(crate) fn missing_facts<'a>(&'a self, seen: &'a [LiveMember]) -> impl Iterator<Item = Identity> + 'a {
         seen.iter().map(|seen| seen.identity).filter(|identity| {
-            let of = self.nodes.get(&identity.node);
+            let of = self.members.get(&identity.node);
             identity.node != self.me
                 && of.is_none_or(|node| {
-                    let (incarnation, version) = node.facts.age();
-                    incarnation < identity.boot() || (incarnation == identity.boot() && version == 0)
+                    let (incarnation, version) = node.facts.incarnation_and_version();
+                    incarnation < identity.base_incarnation() || (incarnation == identity.base_incarnation() && version == 0)
                 })
         })
     }
 
     /// Nodes that are not there and may come back, and where they were.
-    pub(crate) fn missing(&self) -> Vec<(Id, SocketAddr)> {
+    pub(crate) fn unreachable(&self) -> Vec<(Id, SocketAddr)> {
         let missing = self
-            .nodes
+            .members
             .iter()
-            .filter(|(_, node)| matches!(node.standing, Standing::Unheard | Standing::Gone(How::Down)));
+            .filter(|(_, node)| matches!(node.presence, Presence::Unconfirmed | Presence::Departed(DepartureReason::Down)));
         missing.map(|(id, node)| (*id, node.facts.address)).collect()
     }
 
@@ -321,37 +321,37 @@ impl Table {
     ///
     /// # Errors
     /// As [`crate::Cluster::forget`].
-    pub(crate) fn forget(&mut self, id: Id, now: Now) -> Result<(), crate::ForgetError> {
-        let node = if id == self.me { return Err(crate::ForgetError::Live) } else { self.nodes.get_mut(&id) };
+    pub(crate) fn forget(&mut self, id: Id, now: ClockReading) -> Result<(), crate::ForgetError> {
+        let node = if id == self.me { return Err(crate::ForgetError::Live) } else { self.members.get_mut(&id) };
         match node {
-            Some(node) if matches!(node.standing, Standing::Gone(How::Down | How::Left)) => {
-                node.set(Standing::Gone(How::Forgotten), Duration::ZERO, now);
+            Some(node) if matches!(node.presence, Presence::Departed(DepartureReason::Down | DepartureReason::Left)) => {
+                node.set_presence(Presence::Departed(DepartureReason::Forgotten), Duration::ZERO, now);
                 Ok(())
             }
-            None | Some(Node { standing: Standing::Gone(How::Forgotten), .. }) => Err(crate::ForgetError::Unknown),
+            None | Some(KnownMember { presence: Presence::Departed(DepartureReason::Forgotten), .. }) => Err(crate::ForgetError::Unknown),
             Some(_) => Err(crate::ForgetError::Live),
         }
     }
 
     /// One node, to be told of.
-    pub(crate) fn entry(&self, id: Id, now: Now) -> Option<Entry> {
-        self.nodes.get(&id).map(|node| node.entry(now))
+    pub(crate) fn entry(&self, id: Id, now: ClockReading) -> Option<Entry> {
+        self.members.get(&id).map(|node| node.entry(now))
     }
 
     /// All nodes, to be told of.
-    pub(crate) fn entries(&self, now: Now) -> Vec<Entry> {
-        self.nodes.values().map(|node| node.entry(now)).collect()
+    pub(crate) fn entries(&self, now: ClockReading) -> Vec<Entry> {
+        self.members.values().map(|node| node.entry(now)).collect()
     }
 
     /// Ids that several live nodes have claimed for longer than a move takes.
-    pub(crate) fn twins(&self, now: Now) -> BTreeMap<Id, Twins> {
-        let lasting = |since: Duration| now.uptime.saturating_sub(since) >= self.times.twins;
-        self.twins.iter().filter(|(_, (since, _))| lasting(*since)).map(|(id, (_, twins))| (*id, *twins)).collect()
+    pub(crate) fn duplicates(&self, now: ClockReading) -> BTreeMap<Id, DuplicateId> {
+        let lasting = |since: Duration| now.uptime.saturating_sub(since) >= self.times.duplicate_after;
+        self.duplicates.iter().filter(|(_, (since, _))| lasting(*since)).map(|(id, (_, twins))| (*id, *twins)).collect()
     }
 
     /// Whether another live node claims this one's id, even if just now.
-    pub(crate) fn has_twin(&self) -> bool {
-        self.twins.contains_key(&self.me)
+    pub(crate) fn is_own_id_duplicated(&self) -> bool {
+        self.duplicates.contains_key(&self.me)
     }
 
     /// Processes whose id another live one has, too.
@@ -360,76 +360,76 @@ impl Table {
     }
 
     /// Takes note that a process is not there, whatever foca says. It counts when the table is settled next.
-    pub(crate) fn is_absent(&mut self, identity: Identity) {
+    pub(crate) fn mark_absent(&mut self, identity: Identity) {
         self.absent.insert(identity);
     }
 
     /// Where the live nodes are that claim an id, even if just now, when there are two.
-    pub(crate) fn both(&self, id: Id) -> Option<Twins> {
-        self.twins.get(&id).map(|(_, twins)| *twins)
+    pub(crate) fn duplicate(&self, id: Id) -> Option<DuplicateId> {
+        self.duplicates.get(&id).map(|(_, twins)| *twins)
     }
 
     /// All nodes but this one, as they are shown.
-    pub(crate) fn members(&self, now: Now) -> Vec<Member> {
-        let twins = self.twins(now);
-        let members = self.nodes.iter().filter_map(|(id, node)| {
+    pub(crate) fn members(&self, now: ClockReading) -> Vec<Member> {
+        let twins = self.duplicates(now);
+        let members = self.members.iter().filter_map(|(id, node)| {
             let twin = twins.get(id).map(|twins| twins.older);
             Some(Member {
                 facts: Arc::clone(&node.facts),
                 state: node.state()?,
                 since: node.since_wall,
-                twin,
-                also_at: self.both(*id).map(|twins| twins.other_than(node.facts.address)),
-                apart: None,
+                duplicate_at: twin,
+                duplicate_suspected_at: self.duplicate(*id).map(|twins| twins.other_address(node.facts.address)),
+                version_skew: None,
             })
         });
         members.collect()
     }
 }
 
-impl Node {
+impl KnownMember {
     /// What becomes of the node, when this is who foca has of it.
-    fn settle(&mut self, seen: Option<&Seen>, grace: Duration, now: Now) {
+    fn apply_liveness(&mut self, seen: Option<&LiveMember>, grace: Duration, now: ClockReading) {
         self.live = None;
-        if let Some(seen) = seen.filter(|seen| seen.identity.boot() >= self.facts.incarnation) {
-            if seen.identity.boot() > self.facts.incarnation {
+        if let Some(seen) = seen.filter(|seen| seen.identity.base_incarnation() >= self.facts.incarnation) {
+            if seen.identity.base_incarnation() > self.facts.incarnation {
                 // It began again, and has not yet said anything else.
                 let facts = Arc::make_mut(&mut self.facts);
-                facts.incarnation = boot(seen.identity.incarnation);
+                facts.incarnation = base_incarnation(seen.identity.incarnation);
                 facts.address = seen.identity.address;
                 facts.version = 0;
                 (facts.left, facts.draining) = (false, false);
             }
             self.live = Some(seen.identity);
-            let standing = Standing::Live { suspect: seen.suspect };
+            let standing = Presence::Live { suspect: seen.suspect };
             if self.facts.left {
-                self.settle_as(Standing::Gone(How::Left), now);
+                self.change_presence(Presence::Departed(DepartureReason::Left), now);
             } else {
-                self.settle_as(standing, now);
+                self.change_presence(standing, now);
             }
             return;
         }
-        match self.standing {
-            Standing::Live { .. } if self.facts.left => self.settle_as(Standing::Gone(How::Left), now),
-            Standing::Live { .. } => self.settle_as(Standing::Gone(How::Down), now),
-            Standing::Unheard if self.age(now) >= grace => self.settle_as(Standing::Gone(How::Down), now),
-            Standing::Unheard | Standing::Gone(_) => {}
+        match self.presence {
+            Presence::Live { .. } if self.facts.left => self.change_presence(Presence::Departed(DepartureReason::Left), now),
+            Presence::Live { .. } => self.change_presence(Presence::Departed(DepartureReason::Down), now),
+            Presence::Unconfirmed if self.age(now) >= grace => self.change_presence(Presence::Departed(DepartureReason::Down), now),
+            Presence::Unconfirmed | Presence::Departed(_) => {}
         }
     }
 
-    fn settle_as(&mut self, standing: Standing, now: Now) {
-        if self.standing != standing {
-            self.set(standing, Duration::ZERO, now);
+    fn change_presence(&mut self, standing: Presence, now: ClockReading) {
+        if self.presence != standing {
+            self.set_presence(standing, Duration::ZERO, now);
         }
     }
 
-    fn entry(&self, now: Now) -> Entry {
-        let gone = match self.standing {
-            Standing::Gone(how) => Some(Gone::new(how, self.age(now))),
-            Standing::Unheard | Standing::Live { .. } => None,
+    fn entry(&self, now: ClockReading) -> Entry {
+        let gone = match self.presence {
+            Presence::Departed(how) => Some(Departure::new(how, self.age(now))),
+            Presence::Unconfirmed | Presence::Live { .. } => None,
         };
         let live = self.live.filter(|_| gone.is_none());
-        let live = live.map(|live| Live { incarnation: live.incarnation, address: live.address });
+        let live = live.map(|live| LiveIdentity { incarnation: live.incarnation, address: live.address });
         Entry { facts: Facts::clone(&self.facts), gone, live, awaiting: false }
     }
 }

@@ -6,29 +6,29 @@ use std::time::Duration;
 /// Things with their times. Those of the same time come in the order in which they were put in.
 #[derive(Debug)]
 pub(crate) struct Timers<T> {
-    waiting: BTreeMap<(Duration, u64), T>,
-    count: u64,
+    pending: BTreeMap<(Duration, u64), T>,
+    next_sequence: u64,
 }
 
 impl<T> Timers<T> {
     pub(crate) fn new() -> Self {
-        Self { waiting: BTreeMap::new(), count: 0 }
+        Self { pending: BTreeMap::new(), next_sequence: 0 }
     }
 
     pub(crate) fn add(&mut self, at: Duration, thing: T) {
-        self.waiting.insert((at, self.count), thing);
-        self.count += 1;
+        self.pending.insert((at, self.next_sequence), thing);
+        self.next_sequence += 1;
     }
 
     /// The first whose time has come.
     pub(crate) fn due(&mut self, now: Duration) -> Option<T> {
-        let first = self.waiting.first_entry().filter(|first| first.key().0 <= now)?;
+        let first = self.pending.first_entry().filter(|first| first.key().0 <= now)?;
         Some(first.remove())
     }
 
     /// When the first is due.
-    pub(crate) fn next(&self) -> Option<Duration> {
-        self.waiting.first_key_value().map(|((at, _), _)| *at)
+    pub(crate) fn next_at(&self) -> Option<Duration> {
+        self.pending.first_key_value().map(|((at, _), _)| *at)
     }
 }
 
@@ -43,8 +43,8 @@ mod tests {
         for (at, thing) in [(5, 'c'), (3, 'a'), (9, 'd'), (3, 'b')] {
             timers.add(ms(at), thing);
         }
-        assert_eq!(timers.next(), Some(ms(3)));
+        assert_eq!(timers.next_at(), Some(ms(3)));
         let due: String = std::iter::from_fn(|| timers.due(ms(8))).collect();
-        assert_eq!((due.as_str(), timers.next()), ("abc", Some(ms(9))));
+        assert_eq!((due.as_str(), timers.next_at()), ("abc", Some(ms(9))));
     }
 }

@@ -41,7 +41,7 @@ pub struct Formats {
     /// Of segments in queues.
     pub queue: Format,
     /// Of segments that are stored.
-    pub shelf: Format,
+    pub stored: Format,
 }
 
 /// The formats of one kind of file.
@@ -60,7 +60,7 @@ impl Version {
     /// Whether nodes of these two versions work with each other: the same major version, and minor ones that follow each
     /// other.
     #[must_use]
-    pub const fn is_neighbour(self, other: Self) -> bool {
+    pub const fn is_compatible(self, other: Self) -> bool {
         self.major == other.major && self.minor.abs_diff(other.minor) <= 1
     }
 }
@@ -82,7 +82,7 @@ impl Format {
 impl Default for Formats {
     /// The first formats.
     fn default() -> Self {
-        Self { queue: Format::new(1), shelf: Format::new(1) }
+        Self { queue: Format::new(1), stored: Format::new(1) }
     }
 }
 
@@ -93,19 +93,19 @@ impl From<Vec<u32>> for Formats {
             reads: numbers.next().unwrap_or(first.reads),
             writes: numbers.next().unwrap_or(first.writes),
         };
-        let Self { queue, shelf } = Self::default();
-        Self { queue: next(queue), shelf: next(shelf) }
+        let Self { queue, stored: shelf } = Self::default();
+        Self { queue: next(queue), stored: next(shelf) }
     }
 }
 
 impl From<Formats> for Vec<u32> {
-    fn from(Formats { queue, shelf }: Formats) -> Self {
+    fn from(Formats { queue, stored: shelf }: Formats) -> Self {
         vec![queue.reads, queue.writes, shelf.reads, shelf.writes]
     }
 }
 
 impl Formats {
-    fn is_sound(self) -> bool {
+    fn is_valid(self) -> bool {
         Vec::from(self).iter().all(|number| *number <= FORMAT_MAX)
     }
 }
@@ -113,35 +113,35 @@ impl Formats {
 impl Facts {
     /// What the node speaks.
     #[must_use]
-    pub fn speaks(&self) -> Version {
+    pub fn protocol_version(&self) -> Version {
         Version { major: self.protocol, minor: self.protocol_minor }
     }
 
     /// Whether what is told of versions is within its bounds.
-    pub(crate) fn has_versions(&self) -> bool {
-        self.protocol_minor <= MINOR_MAX && self.formats.is_sound()
+    pub(crate) fn has_valid_versions(&self) -> bool {
+        self.protocol_minor <= MINOR_MAX && self.formats.is_valid()
     }
 
     /// Whether another node may take segments from this one's queue.
     #[must_use]
-    pub fn hands_to(&self, other: &Self) -> bool {
-        self.speaks().is_neighbour(other.speaks()) && self.formats.queue.writes <= other.formats.queue.reads
+    pub fn can_serve_queue_to(&self, other: &Self) -> bool {
+        self.protocol_version().is_compatible(other.protocol_version()) && self.formats.queue.writes <= other.formats.queue.reads
     }
 
     /// Whether another node may be given copies of what this one stores.
     #[must_use]
-    pub fn copies_to(&self, other: &Self) -> bool {
-        self.speaks().is_neighbour(other.speaks()) && self.formats.shelf.writes <= other.formats.shelf.reads
+    pub fn can_replicate_to(&self, other: &Self) -> bool {
+        self.protocol_version().is_compatible(other.protocol_version()) && self.formats.stored.writes <= other.formats.stored.reads
     }
 
     /// What this node and another cannot do with each other, as it goes on after the other's name; `None` when there is
     /// nothing.
     #[must_use]
-    pub fn apart_from(&self, other: &Self) -> Option<String> {
-        let (own, theirs) = (self.speaks(), other.speaks());
+    pub fn version_skew_with(&self, other: &Self) -> Option<String> {
+        let (own, theirs) = (self.protocol_version(), other.protocol_version());
         let (ours, others) = (self.formats, other.formats);
         let stores = self.roles.store && other.roles.store;
-        if !own.is_neighbour(theirs) {
+        if !own.is_compatible(theirs) {
             let words = "nothing is taken from it, and no copy given to it, until the versions are neighbours";
             return Some(format!(
                 "speaks version {theirs} of what nodes say to each other, and this node {own}: {words}"
@@ -151,21 +151,21 @@ impl Facts {
             let [writer, reader] = whose;
             format!("{what} of format {written}, and {reader} up to {read}: {writer}")
         };
-        if self.roles.store && !other.hands_to(self) {
+        if self.roles.store && !other.can_serve_queue_to(self) {
             let whose = ["it is not taken from", "this node reads them"];
             return Some(unread("has a queue with segments", others.queue.writes, ours.queue.reads, whose));
         }
-        if other.roles.store && !self.hands_to(other) {
+        if other.roles.store && !self.can_serve_queue_to(other) {
             let whose = ["it takes none of them", "it reads them"];
             return Some(unread("meets segments in this node's queue", ours.queue.writes, others.queue.reads, whose));
         }
-        if stores && !self.copies_to(other) {
+        if stores && !self.can_replicate_to(other) {
             let whose = ["it is given no copies", "it reads them"];
-            return Some(unread("meets segments stored by this node", ours.shelf.writes, others.shelf.reads, whose));
+            return Some(unread("meets segments stored by this node", ours.stored.writes, others.stored.reads, whose));
         }
-        if stores && !other.copies_to(self) {
+        if stores && !other.can_replicate_to(self) {
             let whose = ["it gives this node no copies", "this node reads them"];
-            return Some(unread("stores segments", others.shelf.writes, ours.shelf.reads, whose));
+            return Some(unread("stores segments", others.stored.writes, ours.stored.reads, whose));
         }
         None
     }
@@ -180,15 +180,15 @@ mod tests {
 
     fn facts(minor: u32, queue: Format, shelf: Format) -> Facts {
         let roles = Roles { ingest: true, store: true };
-        Facts { protocol_minor: minor, formats: Formats { queue, shelf }, roles, ..Facts::new(Id::MIN) }
+        Facts { protocol_minor: minor, formats: Formats { queue, stored: shelf }, roles, ..Facts::new(Id::MIN) }
     }
 
     #[test]
     fn neighbours_follow_each_other() {
         let check = |one: (u32, u32), other: (u32, u32), want| {
             let version = |(major, minor)| Version { major, minor };
-            assert_eq!(version(one).is_neighbour(version(other)), want, "{one:?} {other:?}");
-            assert_eq!(version(other).is_neighbour(version(one)), want, "{other:?} {one:?}");
+            assert_eq!(version(one).is_compatible(version(other)), want, "{one:?} {other:?}");
+            assert_eq!(version(other).is_compatible(version(one)), want, "{other:?} {one:?}");
         };
         check((1, 0), (1, 0), true);
         check((1, 0), (1, 1), true);
@@ -201,8 +201,8 @@ mod tests {
     fn a_file_is_handed_only_to_who_reads_it() {
         let (one, two, brings) = (Format::new(1), Format::new(2), Format { reads: 2, writes: 1 });
         let check = |one: Facts, other: Facts, hands: bool, copies: bool, words: Option<&str>| {
-            assert_eq!((one.hands_to(&other), one.copies_to(&other)), (hands, copies), "{one:?} {other:?}");
-            assert_eq!(one.apart_from(&other).as_deref(), words);
+            assert_eq!((one.can_serve_queue_to(&other), one.can_replicate_to(&other)), (hands, copies), "{one:?} {other:?}");
+            assert_eq!(one.version_skew_with(&other).as_deref(), words);
         };
         check(facts(1, one, one), facts(2, one, one), true, true, None);
         // The version that brings a format, between the one before and the one that writes it.
@@ -249,20 +249,20 @@ mod tests {
         let (one, two) = (Format::new(1), Format::new(2));
         let mut ingest = facts(1, one, one);
         ingest.roles.store = false;
-        assert_eq!(facts(2, one, two).apart_from(&ingest), None);
-        assert_eq!(ingest.apart_from(&facts(2, one, two)), None);
+        assert_eq!(facts(2, one, two).version_skew_with(&ingest), None);
+        assert_eq!(ingest.version_skew_with(&facts(2, one, two)), None);
     }
 
     #[test]
     fn who_tells_nothing_is_of_the_first_version() {
-        let first = Formats { queue: Format::new(1), shelf: Format::new(1) };
+        let first = Formats { queue: Format::new(1), stored: Format::new(1) };
         let check =
             |text: &str, want: Formats| assert_eq!(serde_json::from_str::<Formats>(text).unwrap(), want, "{text}");
         assert_eq!(Formats::default(), first);
         check("[]", first);
         check("[1,1,1,1]", first);
         check("[3,2]", Formats { queue: Format { reads: 3, writes: 2 }, ..first });
-        check("[1,1,4,3,7,7,7]", Formats { shelf: Format { reads: 4, writes: 3 }, ..first });
+        check("[1,1,4,3,7,7,7]", Formats { stored: Format { reads: 4, writes: 3 }, ..first });
         assert_eq!(serde_json::to_string(&first).unwrap(), "[1,1,1,1]");
     }
 }

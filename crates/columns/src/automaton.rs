@@ -10,14 +10,14 @@ pub(crate) const DEAD: u16 = 0;
 pub(crate) const MATCHED: u16 = 1;
 
 /// Places of the table, at most: it stays in the cache of a core, and is made in some milliseconds at worst.
-const PLACES_MAX: usize = 1 << 15;
+const TABLE_ENTRIES_MAX: usize = 1 << 15;
 
 /// Bytes that are walked before it is asked again whether many can be skipped.
 const STRIDE: usize = 16;
 
 /// What comes of a state and a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<S> {
+pub enum Transition<S> {
     /// The line is not accepted, whatever follows.
     Dead,
     /// The line is accepted, whatever follows.
@@ -37,17 +37,17 @@ pub struct Automaton {
     /// Whether a line that ends in this state is accepted.
     accepts: Vec<bool>,
     /// For each state the bytes that it stays in at.
-    keeps: Vec<[u64; 4]>,
+    self_loops: Vec<[u64; 4]>,
     /// For each state the bytes that it does not stay in at, where they are so few that they can be looked for.
-    leaves: Vec<Option<Leaves>>,
+    exits: Vec<Option<ExitBytes>>,
     start: u16,
 }
 
 /// The only bytes at which a state is left; some may be the same.
 #[derive(Clone, Copy, Debug)]
-struct Leaves([u8; 3]);
+struct ExitBytes([u8; 3]);
 
-impl Leaves {
+impl ExitBytes {
     fn of(keeps: &[u64; 4]) -> Option<Self> {
         let mut left = (0..=255_u8).filter(|byte| keeps[*byte as usize / 64] >> (byte % 64) & 1 == 0);
         let first = left.next()?;
@@ -70,7 +70,7 @@ impl Automaton {
     pub fn explore<S: Copy + Eq + Hash>(
         classes: [u8; 256],
         start: S,
-        mut step: impl FnMut(S, u8) -> Option<Step<S>>,
+        mut step: impl FnMut(S, u8) -> Option<Transition<S>>,
         mut at_end: impl FnMut(S) -> Option<bool>,
     ) -> Option<Self> {
         let count = usize::from(classes.iter().copied().max().unwrap_or_default()) + 1;
@@ -90,29 +90,29 @@ impl Automaton {
             next.resize(row + (1 << shift), DEAD);
             for (place, byte) in next[row..].iter_mut().zip(&sample[..count]) {
                 *place = match step(state, *byte)? {
-                    Step::Dead => DEAD,
-                    Step::Matched => MATCHED,
-                    Step::To(to) => *numbers.entry(to).or_insert_with(|| {
+                    Transition::Dead => DEAD,
+                    Transition::Matched => MATCHED,
+                    Transition::To(to) => *numbers.entry(to).or_insert_with(|| {
                         states.push(to);
                         (states.len() - 1 + first) as u16
                     }),
                 };
             }
-            if (states.len() + first) << shift > PLACES_MAX {
+            if (states.len() + first) << shift > TABLE_ENTRIES_MAX {
                 return None;
             }
             accepts.push(at_end(state)?);
         }
         let (keeps, leaves) = (Vec::new(), Vec::new());
-        let mut automaton = Self { classes, shift, next, accepts, keeps, leaves, start: first as u16 };
+        let mut automaton = Self { classes, shift, next, accepts, self_loops: keeps, exits: leaves, start: first as u16 };
         let keeps = |state: u16| {
             let mut set = [0; 4];
             let kept = (0..=255_u8).filter(|byte| automaton.step(state, *byte) == state);
             kept.for_each(|byte| set[byte as usize / 64] |= 1 << (byte % 64));
             set
         };
-        automaton.keeps = (0..automaton.accepts.len() as u16).map(keeps).collect();
-        automaton.leaves = automaton.keeps.iter().map(Leaves::of).collect();
+        automaton.self_loops = (0..automaton.accepts.len() as u16).map(keeps).collect();
+        automaton.exits = automaton.self_loops.iter().map(ExitBytes::of).collect();
         Some(automaton)
     }
 
@@ -121,14 +121,14 @@ impl Automaton {
     pub fn memory(&self) -> usize {
         size_of::<Self>()
             + self.next.len() * 2
-            + self.accepts.len() * (1 + size_of::<[u64; 4]>() + size_of::<Option<Leaves>>())
+            + self.accepts.len() * (1 + size_of::<[u64; 4]>() + size_of::<Option<ExitBytes>>())
     }
 
     pub(crate) fn start(&self) -> u16 {
         self.start
     }
 
-    pub(crate) fn states(&self) -> usize {
+    pub(crate) fn state_count(&self) -> usize {
         self.accepts.len()
     }
 
@@ -146,7 +146,7 @@ impl Automaton {
         while !rest.is_empty() && state > MATCHED {
             // A state that is seldom left, as the start of most regexes is, is left behind as fast as memory is read.
             if rest.len() > STRIDE
-                && let Some(leaves) = self.leaves.get(state as usize).copied().flatten()
+                && let Some(leaves) = self.exits.get(state as usize).copied().flatten()
             {
                 match leaves.find(rest).and_then(|at| rest.get(at..)) {
                     Some(behind) => rest = behind,
@@ -167,14 +167,14 @@ impl Automaton {
     }
 
     /// Whether the state stays what it is at each of these bytes.
-    pub(crate) fn keeps(&self, state: u16, bytes: &[u64; 4]) -> bool {
-        self.keeps
+    pub(crate) fn stays_on(&self, state: u16, bytes: &[u64; 4]) -> bool {
+        self.self_loops
             .get(state as usize)
             .is_some_and(|kept| kept.iter().zip(bytes).all(|(kept, bytes)| bytes & !kept == 0))
     }
 
     /// Where each of these bytes leads, if that is the same for all.
-    pub(crate) fn step_alike(&self, state: u16, bytes: &[u8]) -> Option<u16> {
+    pub(crate) fn common_step(&self, state: u16, bytes: &[u8]) -> Option<u16> {
         let (first, others) = bytes.split_first()?;
         let to = self.step(state, *first);
         others.iter().all(|byte| self.step(state, *byte) == to).then_some(to)
@@ -192,10 +192,10 @@ mod tests {
         classes[b'b' as usize] = 2;
         let step = |state: u8, byte: u8| {
             Some(match (state, byte) {
-                (1, b'a') => Step::Matched,
-                (_, b'a') => Step::To(1),
-                (_, b'b') => Step::To(2),
-                _ => Step::To(0),
+                (1, b'a') => Transition::Matched,
+                (_, b'a') => Transition::To(1),
+                (_, b'b') => Transition::To(2),
+                _ => Transition::To(0),
             })
         };
         Automaton::explore(classes, 0, step, |state| Some(state == 2)).unwrap()
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn lines_are_accepted() {
         let automaton = automaton();
-        assert_eq!(automaton.states(), 5);
+        assert_eq!(automaton.state_count(), 5);
         let accepts = |line: &str| automaton.accepts(automaton.run(automaton.start(), line.as_bytes()));
         assert!(accepts("xaay") && accepts("axb") && accepts("aab"));
         assert!(!accepts("") && !accepts("axa") && !accepts("bx"));
@@ -217,16 +217,16 @@ mod tests {
             set[byte as usize / 64] = 1 << (byte % 64);
             set
         };
-        assert!(automaton.keeps(automaton.start(), &set(b'x')) && !automaton.keeps(automaton.start(), &set(b'a')));
-        assert_eq!(automaton.step_alike(automaton.start(), b"xyz"), Some(automaton.start()));
-        assert_eq!(automaton.step_alike(automaton.start(), b"xa"), None);
+        assert!(automaton.stays_on(automaton.start(), &set(b'x')) && !automaton.stays_on(automaton.start(), &set(b'a')));
+        assert_eq!(automaton.common_step(automaton.start(), b"xyz"), Some(automaton.start()));
+        assert_eq!(automaton.common_step(automaton.start(), b"xa"), None);
     }
 
     #[test]
     fn too_many_states_are_given_up() {
         let classes = [0; 256];
-        let counting = |state: u32, _: u8| Some(Step::To(state + 1));
+        let counting = |state: u32, _: u8| Some(Transition::To(state + 1));
         assert!(Automaton::explore(classes, 0, counting, |_| Some(false)).is_none());
-        assert!(Automaton::explore(classes, 0, |_, _| None::<Step<u8>>, |_| Some(false)).is_none());
+        assert!(Automaton::explore(classes, 0, |_, _| None::<Transition<u8>>, |_| Some(false)).is_none());
     }
 }

@@ -6,7 +6,7 @@
 pub(crate) const NUMBER_BYTES_MAX: usize = 20;
 
 /// Numbers below this have eight digits or fewer, which are made all at once.
-const EIGHT: u64 = 100_000_000;
+const EIGHT_DIGITS: u64 = 100_000_000;
 
 /// The powers of ten that fit in 64 bits.
 const POWERS: [u64; 20] = {
@@ -21,7 +21,7 @@ const POWERS: [u64; 20] = {
 
 /// The bytes of a number.
 #[inline]
-pub(crate) fn length(number: i64) -> usize {
+pub(crate) fn decimal_length(number: i64) -> usize {
     let rest = number.unsigned_abs();
     // The binary digits tell the decimal ones but for one: 1,233 / 4,096 is a little more than log 2.
     let log = ((64 - (rest | 1).leading_zeros() as usize) * 1_233) >> 12;
@@ -30,7 +30,7 @@ pub(crate) fn length(number: i64) -> usize {
 
 /// Eight digits of a number below [`EIGHT`], as bytes, the first in the lowest: in each step all parts are halved at once.
 #[inline]
-pub(crate) fn eight(number: u32) -> u64 {
+pub(crate) fn eight_digits(number: u32) -> u64 {
     let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
     let twos = hundreds | (fours - hundreds * 100) << 16;
@@ -39,18 +39,18 @@ pub(crate) fn eight(number: u32) -> u64 {
 }
 
 /// Turns digits in bytes to text.
-pub(crate) const ZEROS: u64 = 0x3030_3030_3030_3030;
+pub(crate) const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Writes a number to the beginning of some room; gives its bytes.
 #[inline]
 pub(crate) fn write<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
     const { assert!(ROOM >= NUMBER_BYTES_MAX) };
     match u32::try_from(number) {
-        Ok(small) if u64::from(small) < EIGHT => {
-            let digits = eight(small);
+        Ok(small) if u64::from(small) < EIGHT_DIGITS => {
+            let digits = eight_digits(small);
             // How many zeros are in front, but for a last digit; eight bits each.
             let front = (digits | 1 << 56).trailing_zeros() & !7;
-            put_eight((digits | ZEROS) >> front, to, 0);
+            write_eight((digits | ASCII_ZEROS) >> front, to, 0);
             8 - front as usize / 8
         }
         _ => write_long(number, to),
@@ -59,23 +59,23 @@ pub(crate) fn write<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usiz
 
 #[inline(never)]
 fn write_long<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
-    let (mut rest, len) = (number.unsigned_abs(), length(number));
+    let (mut rest, len) = (number.unsigned_abs(), decimal_length(number));
     to[0] = b'-';
     let start = usize::from(number < 0);
     let mut end = len;
-    while rest >= EIGHT {
+    while rest >= EIGHT_DIGITS {
         end -= 8;
-        put_eight(eight((rest % EIGHT) as u32) | ZEROS, to, end);
-        rest /= EIGHT;
+        write_eight(eight_digits((rest % EIGHT_DIGITS) as u32) | ASCII_ZEROS, to, end);
+        rest /= EIGHT_DIGITS;
     }
     // What comes behind the first digits is there already.
-    let first = ((eight(rest as u32) | ZEROS) >> (64 - (end - start) * 8)).to_le_bytes();
+    let first = ((eight_digits(rest as u32) | ASCII_ZEROS) >> (64 - (end - start) * 8)).to_le_bytes();
     to[start..end].copy_from_slice(&first[..end - start]);
     len
 }
 
 #[inline]
-fn put_eight<const ROOM: usize>(digits: u64, to: &mut [u8; ROOM], at: usize) {
+fn write_eight<const ROOM: usize>(digits: u64, to: &mut [u8; ROOM], at: usize) {
     to[at..at + 8].copy_from_slice(&digits.to_le_bytes());
 }
 
@@ -92,7 +92,7 @@ mod tests {
             let mut bytes = [0; 64];
             let len = write(number, &mut bytes);
             assert_eq!(str::from_utf8(&bytes[..len]).unwrap(), number.to_string());
-            assert_eq!(len, length(number));
+            assert_eq!(len, decimal_length(number));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A quick hash for tables that compare bytes afterwards; nothing of it goes to disk. After wyhash's mixing step (Wang
 //! Yi, public domain): multiply to 128 bits and fold.
 
-use crate::cut::Span;
+use crate::tokeniser::TextSpan;
 
 const K0: u64 = 0xa076_1d64_78bd_642f;
 const K1: u64 = 0xe703_7ed1_a0b4_28db;
@@ -38,40 +38,40 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
 
 /// What tells values apart: the bytes of a short one, a hash of a longer one; and the length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct ValueKey {
     pub(crate) bits: u64,
     pub(crate) len: u32,
 }
 
-impl Key {
+impl ValueKey {
     /// The key of a piece of a text.
     #[inline]
-    pub(crate) fn of(text: &[u8], span: Span) -> Self {
+    pub(crate) fn of(text: &[u8], span: TextSpan) -> Self {
         let bits = match text.get(span.start as usize..).and_then(<[u8]>::first_chunk::<8>) {
             _ if span.len == 0 => 0,
             Some(chunk) if span.len <= 8 => u64::from_le_bytes(*chunk) << (64 - span.len * 8),
-            None if span.len <= 8 => span.of(text).iter().fold(0, |bits, byte| bits >> 8 | u64::from(*byte) << 56),
-            _ => hash(span.of(text)),
+            None if span.len <= 8 => span.slice(text).iter().fold(0, |bits, byte| bits >> 8 | u64::from(*byte) << 56),
+            _ => hash(span.slice(text)),
         };
         Self { bits, len: span.len }
     }
 
     /// Whether the same key says that the values are the same.
     #[inline]
-    pub(crate) fn is_whole(self) -> bool {
+    pub(crate) fn is_exact(self) -> bool {
         self.len <= 8
     }
 
     /// Where to look for it in a table.
     #[inline]
-    pub(crate) fn place(self) -> usize {
+    pub(crate) fn slot_hash(self) -> usize {
         mix(self.bits ^ K1, K0 ^ u64::from(self.len)) as usize
     }
 }
 
 /// Whether two texts are the same, without a call for short ones.
 #[inline]
-pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn bytes_equal(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() || a.len() > 16 {
         return a == b;
     }
@@ -99,9 +99,9 @@ mod tests {
         let text = b"0123456789 0123456789";
         for len in 0..=10 {
             for start in 0..=10 - len {
-                let (a, b) = (Span { start, len }, Span { start: start + 11, len });
-                assert!(Key::of(text, a) == Key::of(text, b), "{len} at {start}");
-                assert!(len == 0 || Key::of(text, a) != Key::of(text, Span { start: start + 1, len }));
+                let (a, b) = (TextSpan { start, len }, TextSpan { start: start + 11, len });
+                assert!(ValueKey::of(text, a) == ValueKey::of(text, b), "{len} at {start}");
+                assert!(len == 0 || ValueKey::of(text, a) != ValueKey::of(text, TextSpan { start: start + 1, len }));
             }
         }
     }

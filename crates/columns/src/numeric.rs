@@ -1,41 +1,41 @@
 //! Values that are numbers, or made of numbers at fixed places.
 
-use crate::encode::Node;
-use crate::fixed::{self, Place};
-use crate::numbers::{self, Estimate, Numbers};
+use crate::tree_encoder::EncodedColumn;
+use crate::fixed_width::{self, PatternByte};
+use crate::number_planes::{self, SizeEstimate, NumberPlanes};
 use crate::values::Values;
 
 /// Values as numbers.
-pub(crate) enum Numeric {
+pub(crate) enum NumericValues {
     Integers(Vec<u64>),
-    Fixed { places: Vec<Place>, numbers: Vec<Vec<u64>>, nibbles: Vec<u8> },
+    Fixed { pattern: Vec<PatternByte>, numbers: Vec<Vec<u64>>, nibbles: Vec<u8> },
 }
 
 /// How they are best written.
-pub(crate) struct How {
-    estimates: Vec<Estimate>,
+pub(crate) struct NumericEstimate {
+    estimates: Vec<SizeEstimate>,
     nibbles: usize,
 }
 
-impl How {
+impl NumericEstimate {
     /// About how many bytes they take then.
     pub(crate) fn bytes(&self) -> f64 {
         self.estimates.iter().map(|estimate| estimate.bytes).sum::<f64>() + self.nibbles as f64
     }
 }
 
-impl Numeric {
+impl NumericValues {
     /// The numbers of the values; `None` when one of them has none.
-    pub(crate) fn of(values: Values<'_>) -> Option<Self> {
+    pub(crate) fn parse(values: Values<'_>) -> Option<Self> {
         if !values.get(0).last().is_some_and(u8::is_ascii_hexdigit) {
             return None;
         }
-        if let Some(integers) = values.iter().map(fixed::integer).collect() {
+        if let Some(integers) = values.iter().map(fixed_width::parse_integer).collect() {
             return Some(Self::Integers(integers));
         }
-        let places = fixed::places(values)?;
-        let (numbers, nibbles) = fixed::split(values, &places);
-        Some(Self::Fixed { places, numbers, nibbles })
+        let pattern = fixed_width::common_pattern(values)?;
+        let (numbers, nibbles) = fixed_width::extract_digits(values, &pattern);
+        Some(Self::Fixed { pattern, numbers, nibbles })
     }
 
     /// Those of rows that have these values.
@@ -43,35 +43,35 @@ impl Numeric {
         let expand = |numbers: &Vec<u64>| ids.iter().map(|id| numbers[*id as usize]).collect();
         match self {
             Self::Integers(integers) => Self::Integers(expand(integers)),
-            Self::Fixed { places, numbers, nibbles } => {
-                let width = fixed::nibble_bytes(places);
+            Self::Fixed { pattern, numbers, nibbles } => {
+                let width = fixed_width::nibble_bytes(pattern);
                 let nibbles = ids.iter().flat_map(|id| &nibbles[*id as usize * width..][..width]).copied().collect();
-                Self::Fixed { places: places.clone(), numbers: numbers.iter().map(expand).collect(), nibbles }
+                Self::Fixed { pattern: pattern.clone(), numbers: numbers.iter().map(expand).collect(), nibbles }
             }
         }
     }
 
-    pub(crate) fn estimate(&self) -> How {
+    pub(crate) fn estimate(&self) -> NumericEstimate {
         match self {
-            Self::Integers(integers) => How { estimates: vec![numbers::estimate(integers, true)], nibbles: 0 },
-            Self::Fixed { numbers, nibbles, .. } => How {
-                estimates: numbers.iter().map(|numbers| numbers::estimate(numbers, false)).collect(),
+            Self::Integers(integers) => NumericEstimate { estimates: vec![number_planes::estimate_size(integers, true)], nibbles: 0 },
+            Self::Fixed { numbers, nibbles, .. } => NumericEstimate {
+                estimates: numbers.iter().map(|numbers| number_planes::estimate_size(numbers, false)).collect(),
                 nibbles: nibbles.len(),
             },
         }
     }
 
-    pub(crate) fn node(self, how: &How) -> Node {
+    pub(crate) fn encode(self, how: &NumericEstimate) -> EncodedColumn {
         let mut estimates = how.estimates.iter().copied();
         let mut encode = |numbers: &[u64], signed| {
-            let how = estimates.next().unwrap_or_else(|| numbers::estimate(numbers, signed));
-            Numbers::encode(numbers, signed, how)
+            let how = estimates.next().unwrap_or_else(|| number_planes::estimate_size(numbers, signed));
+            NumberPlanes::encode(numbers, signed, how)
         };
         match self {
-            Self::Integers(integers) => Node::Integers(encode(&integers, true)),
-            Self::Fixed { places, numbers, nibbles } => {
+            Self::Integers(integers) => EncodedColumn::Integers(encode(&integers, true)),
+            Self::Fixed { pattern, numbers, nibbles } => {
                 let numbers = numbers.iter().map(|numbers| encode(numbers, false)).collect();
-                Node::Fixed { places, numbers, nibbles }
+                EncodedColumn::Fixed { pattern, numbers, nibbles }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The values of a column before they are encoded: pieces of one text.
 
-use crate::cut::Span;
+use crate::tokeniser::TextSpan;
 
 /// A column, row by row.
 #[derive(Clone, Copy)]
@@ -8,14 +8,14 @@ pub(crate) struct Values<'a> {
     text: &'a [u8],
     starts: &'a [u32],
     /// Where what comes after each value starts, and how many bytes lie between.
-    nexts: &'a [u32],
-    gap: u32,
+    next_starts: &'a [u32],
+    separator_bytes: u32,
 }
 
 impl<'a> Values<'a> {
     /// Values that start at `starts`, each with `gap` bytes between it and what starts at its place in `nexts`.
     pub(crate) fn new(text: &'a [u8], starts: &'a [u32], nexts: &'a [u32], gap: usize) -> Self {
-        Self { text, starts, nexts, gap: gap as u32 }
+        Self { text, starts, next_starts: nexts, separator_bytes: gap as u32 }
     }
 
     pub(crate) fn text(&self) -> &'a [u8] {
@@ -26,22 +26,22 @@ impl<'a> Values<'a> {
         self.starts.len()
     }
 
-    pub(crate) fn span(&self, row: usize) -> Span {
-        Span { start: self.starts[row], len: self.nexts[row] - self.gap - self.starts[row] }
+    pub(crate) fn span(&self, row: usize) -> TextSpan {
+        TextSpan { start: self.starts[row], len: self.next_starts[row] - self.separator_bytes - self.starts[row] }
     }
 
     pub(crate) fn get(&self, row: usize) -> &'a [u8] {
-        self.span(row).of(self.text)
+        self.span(row).slice(self.text)
     }
 
-    pub(crate) fn spans(self) -> impl Iterator<Item = Span> + Clone + 'a {
-        let gap = self.gap;
-        self.starts.iter().zip(self.nexts).map(move |(start, next)| Span { start: *start, len: next - gap - start })
+    pub(crate) fn spans(self) -> impl Iterator<Item = TextSpan> + Clone + 'a {
+        let gap = self.separator_bytes;
+        self.starts.iter().zip(self.next_starts).map(move |(start, next)| TextSpan { start: *start, len: next - gap - start })
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = &'a [u8]> + Clone + 'a {
         let text = self.text;
-        self.spans().map(move |span| span.of(text))
+        self.spans().map(move |span| span.slice(text))
     }
 
     /// Bytes of all values.
@@ -52,29 +52,29 @@ impl<'a> Values<'a> {
 
 /// Values that were copied out of a text, an LF after each.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
+pub(crate) struct ValueBuffer {
     bytes: Vec<u8>,
     /// Where each ends, behind its LF. The first one is where the first value starts.
     ends: Vec<u32>,
 }
 
 /// Values of so many bytes are copied without a call.
-const SHORT: usize = 16;
+const INLINE_COPY_BYTES: usize = 16;
 
-impl Listed {
+impl ValueBuffer {
     /// Copies a piece of a text.
     #[inline]
-    pub(crate) fn push(&mut self, text: &[u8], span: Span) {
+    pub(crate) fn push(&mut self, text: &[u8], span: TextSpan) {
         if self.ends.is_empty() {
             self.ends.push(0);
         }
         let end = self.bytes.len() + span.len as usize;
-        match text.get(span.start as usize..).and_then(<[u8]>::first_chunk::<SHORT>) {
-            Some(short) if span.len as usize <= SHORT => {
+        match text.get(span.start as usize..).and_then(<[u8]>::first_chunk::<INLINE_COPY_BYTES>) {
+            Some(short) if span.len as usize <= INLINE_COPY_BYTES => {
                 self.bytes.extend_from_slice(short);
                 self.bytes.truncate(end);
             }
-            _ => self.bytes.extend_from_slice(span.of(text)),
+            _ => self.bytes.extend_from_slice(span.slice(text)),
         }
         self.bytes.push(b'\n');
         self.ends.push(end as u32 + 1);

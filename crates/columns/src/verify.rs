@@ -5,28 +5,28 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::decimal;
-use crate::fixed;
-use crate::hash::same;
-use crate::open::Block;
-use crate::parting::Parting;
-use crate::rebuild::Source;
-use crate::spell::ROOM;
+use crate::fixed_width;
+use crate::hash::bytes_equal;
+use crate::column_block::ColumnBlock;
+use crate::partition::TablePartition;
+use crate::value_source::ValueSource;
+use crate::fixed_width_format::FORMATTED_BYTES_MAX;
 
 /// Lines that are compared at a time: so few that their text stays in the nearest cache, but for each table enough, on
 /// average, that it pays to fetch its columns.
-const ROWS_AT_ONCE: usize = 256;
-const ROWS_OF_TABLE: usize = 16;
+const BATCH_ROWS_MIN: usize = 256;
+const BATCH_ROWS_PER_TABLE: usize = 16;
 
 /// Whether the block has just these lines: each starts at one of `starts` and has an LF behind it.
-pub(crate) fn is_of(block: &Block, text: &[u8], starts: &[u32]) -> bool {
-    let Some(source) = Source::of(block, block.root()).filter(|_| starts.len() == block.rows()) else { return false };
-    let walk = Walk { text };
+pub(crate) fn has_text(block: &ColumnBlock, text: &[u8], starts: &[u32]) -> bool {
+    let Some(source) = ValueSource::of(block, block.root()).filter(|_| starts.len() == block.rows()) else { return false };
+    let walk = TextComparison { text };
     let mut next = 0;
-    let rows = if let Source::Split(split) = &source { split.table_count() * ROWS_OF_TABLE } else { 0 };
-    let rows = rows.max(ROWS_AT_ONCE);
+    let rows = if let ValueSource::Split(split) = &source { split.table_count() * BATCH_ROWS_PER_TABLE } else { 0 };
+    let rows = rows.max(BATCH_ROWS_MIN);
     for (at, starts) in starts.chunks(rows).enumerate() {
         let mut places = starts.to_vec();
-        if walk.over(&source, at * rows, &mut places).is_none() {
+        if walk.compare_column(&source, at * rows, &mut places).is_none() {
             return false;
         }
         for (start, end) in starts.iter().zip(&places) {
@@ -40,47 +40,47 @@ pub(crate) fn is_of(block: &Block, text: &[u8], starts: &[u32]) -> bool {
 }
 
 /// Goes over a text.
-struct Walk<'w> {
+struct TextComparison<'w> {
     text: &'w [u8],
 }
 
-impl Walk<'_> {
+impl TextComparison<'_> {
     /// Moves the place of each row, of which the first is `first`, over its value; `None` when something else stands
     /// there.
-    fn over(&self, source: &Source<'_>, first: usize, places: &mut [u32]) -> Option<()> {
+    fn compare_column(&self, source: &ValueSource<'_>, first: usize, places: &mut [u32]) -> Option<()> {
         match source {
-            Source::Literal(text, len) => {
+            ValueSource::Literal(text, len) => {
                 let literal = text.get(..*len)?;
-                places.iter_mut().try_for_each(|place| self.step(literal, place))
+                places.iter_mut().try_for_each(|place| self.compare_value(literal, place))
             }
-            Source::Text(texts) => {
-                places.iter_mut().enumerate().try_for_each(|(at, place)| self.step(texts.get(first + at)?, place))
+            ValueSource::Text(texts) => {
+                places.iter_mut().enumerate().try_for_each(|(at, place)| self.compare_value(texts.get(first + at)?, place))
             }
-            Source::Dictionary { ids, texts } => places
+            ValueSource::Dictionary { codes, texts } => places
                 .iter_mut()
                 .enumerate()
-                .try_for_each(|(at, place)| self.step(texts.get(ids.get(first + at)?)?, place)),
-            Source::Numbers(numbers) => {
-                places.iter_mut().zip(numbers.get(first..)?).try_for_each(|(place, number)| self.number(*number, place))
+                .try_for_each(|(at, place)| self.compare_value(texts.get(codes.get(first + at)?)?, place)),
+            ValueSource::Numbers(numbers) => {
+                places.iter_mut().zip(numbers.get(first..)?).try_for_each(|(place, number)| self.compare_number(*number, place))
             }
-            Source::Fixed(spelling) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
-                let mut room = [0; ROOM];
+            ValueSource::Fixed(spelling) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
+                let mut room = [0; FORMATTED_BYTES_MAX];
                 let len = spelling.write(first + at, &mut room)?;
-                self.step(room.get(..len)?, place)
+                self.compare_value(room.get(..len)?, place)
             }),
-            Source::Table(sources) => sources.iter().try_for_each(|source| self.over(source, first, places)),
-            Source::Split(split) => {
+            ValueSource::Table(sources) => sources.iter().try_for_each(|source| self.compare_column(source, first, places)),
+            ValueSource::Split(split) => {
                 let rows: Vec<u32> = (first as u32..).take(places.len()).collect();
-                let mut parting = Parting::default();
-                parting.part(&rows, split.numbers, split.rows, &mut vec![0; split.table_count() + 1])?;
+                let mut parting = TablePartition::default();
+                parting.partition(&rows, split.table_ids, split.table_rows, &mut vec![0; split.table_count() + 1])?;
                 let mut some = Vec::new();
-                for (table, order, rows) in parting.parts() {
+                for (table, order, rows) in parting.table_slices() {
                     some.clear();
                     some.extend(order.iter().filter_map(|at| places.get(*at as usize)));
                     // Those of a table follow each other in it.
                     let row = *rows.first()? as usize;
                     let sources = split.columns(table as usize)?;
-                    sources.iter().try_for_each(|source| self.over(source, row, &mut some))?;
+                    sources.iter().try_for_each(|source| self.compare_column(source, row, &mut some))?;
                     for (at, place) in order.iter().zip(&some) {
                         *places.get_mut(*at as usize)? = *place;
                     }
@@ -93,18 +93,18 @@ impl Walk<'_> {
     /// Whether what stands there is the number, and nothing else of its length: it is read, because to read digits that
     /// were just written would have to wait for them.
     #[inline]
-    fn number(&self, number: u64, place: &mut u32) -> Option<()> {
+    fn compare_number(&self, number: u64, place: &mut u32) -> Option<()> {
         let start = *place as usize;
-        let len = decimal::length(number as i64);
+        let len = decimal::decimal_length(number as i64);
         let digits = self.text.get(start..start + len)?;
         *place += len as u32;
-        (fixed::integer(digits) == Some(number)).then_some(())
+        (fixed_width::parse_integer(digits) == Some(number)).then_some(())
     }
 
     #[inline]
-    fn step(&self, value: &[u8], place: &mut u32) -> Option<()> {
+    fn compare_value(&self, value: &[u8], place: &mut u32) -> Option<()> {
         let start = *place as usize;
-        let is = same(self.text.get(start..start + value.len())?, value);
+        let is = bytes_equal(self.text.get(start..start + value.len())?, value);
         *place += value.len() as u32;
         is.then_some(())
     }
@@ -132,17 +132,17 @@ mod tests {
                 .chain(memchr::memchr_iter(b'\n', &text[..text.len() - 1]).map(|end| end as u32 + 1))
                 .collect()
         };
-        let packed = Encoder::eager().forced(&text, 1);
-        let open = || Block::open(packed.clone(), 200, text.len()).unwrap();
-        assert!(is_of(&open(), &text, &starts(&text)));
+        let packed = Encoder::with_smallest_tables().encode_columns_always(&text, 1);
+        let open = || ColumnBlock::open(packed.clone(), 200, text.len()).unwrap();
+        assert!(has_text(&open(), &text, &starts(&text)));
         let block = open();
         for at in 0..text.len() {
             let mut other = text.clone();
             other[at] ^= 1;
-            assert!(!is_of(&block, &other, &starts(&other)), "byte {at}");
-            assert!(!is_of(&block, &other, &starts(&text)), "byte {at}");
+            assert!(!has_text(&block, &other, &starts(&other)), "byte {at}");
+            assert!(!has_text(&block, &other, &starts(&text)), "byte {at}");
         }
         let longer = [text.as_slice(), b"\n"].concat();
-        assert!(!is_of(&block, &longer, &starts(&longer)));
+        assert!(!has_text(&block, &longer, &starts(&longer)));
     }
 }

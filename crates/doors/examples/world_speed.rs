@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use bucksaw_doors::sim::World;
-use bucksaw_doors::{Body, run};
+use bucksaw_doors::{Body, run_blocking};
 
 /// An hour of the cluster's life; each node sends four datagrams, makes a call and works on its disk once in each second,
 /// and does what the other nodes ask of it.
@@ -13,7 +13,7 @@ const TIME: Duration = Duration::from_secs(3_600);
 
 fn main() {
     let world = World::new(1);
-    let nodes: Vec<_> = (0..5).map(|n| world.add_node(&format!("n{n}"))).collect();
+    let nodes: Vec<_> = (0..5).map(|n| world.add_host(&format!("n{n}"))).collect();
     for (n, node) in nodes.iter().enumerate() {
         let net = node.net();
         node.spawn(async move {
@@ -35,7 +35,7 @@ fn main() {
                     net.send(next, vec![0; 100]);
                     tasks.sleep(Duration::from_millis(250)).await;
                 }
-                run(&tasks, || ()).await;
+                run_blocking(&tasks, || ()).await;
                 if let Ok(answer) = net.call(next, "echo", Body::whole("hello")).await {
                     let _ = answer.read_all(100).await;
                 }

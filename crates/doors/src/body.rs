@@ -8,28 +8,28 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 /// Pieces on their way between a writer and a reader beside it.
-const PIECES: usize = 4;
+const PIECES_IN_FLIGHT_MAX: usize = 4;
 
 /// The reading side.
 #[derive(Debug)]
-pub struct Body(Source);
+pub struct Body(BodySource);
 
 #[derive(Debug)]
-enum Source {
+enum BodySource {
     Whole(Option<Bytes>),
-    Pieces(mpsc::Receiver<Piece>),
-    Others(Box<dyn Pieces>),
-    Over,
+    Channel(mpsc::Receiver<BodyPiece>),
+    Stream(Box<dyn PieceStream>),
+    Done,
 }
 
 /// Pieces that do not come from a [`BodyWriter`]. After an error, or the end, it is not asked again.
-pub(crate) trait Pieces: Send + Sync + Debug {
+pub(crate) trait PieceStream: Send + Sync + Debug {
     /// The next piece; `None` at the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 }
 
 #[derive(Debug)]
-enum Piece {
+enum BodyPiece {
     Bytes(Bytes),
     End,
     Failed(io::Error),
@@ -38,44 +38,44 @@ enum Piece {
 /// The writing side. Dropping it without [`BodyWriter::end`] is an error for who reads: what was cut off is never taken for
 /// whole.
 #[derive(Debug)]
-pub struct BodyWriter(mpsc::Sender<Piece>);
+pub struct BodyWriter(mpsc::Sender<BodyPiece>);
 
 /// Nobody reads any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nobody reads any more")]
-pub struct Gone;
+pub struct BodyClosed;
 
 impl Body {
     /// One without bytes.
     #[must_use]
     pub fn empty() -> Self {
-        Self(Source::Over)
+        Self(BodySource::Done)
     }
 
     /// One whose bytes are there already.
     #[must_use]
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(Source::Whole(Some(bytes.into())))
+        Self(BodySource::Whole(Some(bytes.into())))
     }
 
     /// One that is written while it is read.
     #[must_use]
     pub fn channel() -> (BodyWriter, Self) {
-        let (sender, receiver) = mpsc::channel(PIECES);
-        (BodyWriter(sender), Self(Source::Pieces(receiver)))
+        let (sender, receiver) = mpsc::channel(PIECES_IN_FLIGHT_MAX);
+        (BodyWriter(sender), Self(BodySource::Channel(receiver)))
     }
 
     /// One whose pieces come from elsewhere.
-    pub(crate) fn pieces(pieces: impl Pieces + 'static) -> Self {
-        Self(Source::Others(Box::new(pieces)))
+    pub(crate) fn from_stream(pieces: impl PieceStream + 'static) -> Self {
+        Self(BodySource::Stream(Box::new(pieces)))
     }
 
     /// How much there is left, where all of it is there.
-    pub(crate) fn bytes(&self) -> Option<u64> {
+    pub(crate) fn remaining_bytes(&self) -> Option<u64> {
         match &self.0 {
-            Source::Whole(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Source::Over => Some(0),
-            Source::Pieces(_) | Source::Others(_) => None,
+            BodySource::Whole(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            BodySource::Done => Some(0),
+            BodySource::Channel(_) | BodySource::Stream(_) => None,
         }
     }
 
@@ -86,18 +86,18 @@ impl Body {
 
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let piece = match &mut self.0 {
-            Source::Whole(bytes) => bytes.take().map(Ok),
-            Source::Pieces(receiver) => match ready!(receiver.poll_recv(context)) {
-                Some(Piece::Bytes(bytes)) => Some(Ok(bytes)),
-                Some(Piece::End) => None,
-                Some(Piece::Failed(error)) => Some(Err(error)),
+            BodySource::Whole(bytes) => bytes.take().map(Ok),
+            BodySource::Channel(receiver) => match ready!(receiver.poll_recv(context)) {
+                Some(BodyPiece::Bytes(bytes)) => Some(Ok(bytes)),
+                Some(BodyPiece::End) => None,
+                Some(BodyPiece::Failed(error)) => Some(Err(error)),
                 None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
             },
-            Source::Others(pieces) => ready!(pieces.poll_next(context)),
-            Source::Over => None,
+            BodySource::Stream(pieces) => ready!(pieces.poll_next(context)),
+            BodySource::Done => None,
         };
         if !matches!(piece, Some(Ok(_))) {
-            self.0 = Source::Over;
+            self.0 = BodySource::Done;
         }
         Poll::Ready(piece)
     }
@@ -124,26 +124,26 @@ impl BodyWriter {
     ///
     /// # Errors
     /// [`Gone`].
-    pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), Gone> {
-        self.0.send(Piece::Bytes(bytes.into())).await.map_err(|_| Gone)
+    pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), BodyClosed> {
+        self.0.send(BodyPiece::Bytes(bytes.into())).await.map_err(|_| BodyClosed)
     }
 
     /// Says that this was all.
     ///
     /// # Errors
     /// [`Gone`].
-    pub async fn end(self) -> Result<(), Gone> {
-        self.0.send(Piece::End).await.map_err(|_| Gone)
+    pub async fn end(self) -> Result<(), BodyClosed> {
+        self.0.send(BodyPiece::End).await.map_err(|_| BodyClosed)
     }
 
     /// Says that there will be no more, and why.
     pub async fn fail(self, error: io::Error) {
         // Who no longer reads need not know.
-        let _ = self.0.send(Piece::Failed(error)).await;
+        let _ = self.0.send(BodyPiece::Failed(error)).await;
     }
 
     /// Resolves when nobody reads any more.
-    pub async fn gone(&self) {
+    pub async fn closed(&self) {
         self.0.closed().await;
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_cut_off_is_not_whole() {
+    async fn a_dropped_writer_is_an_error_for_the_reader() {
         let (writer, mut body) = Body::channel();
         writer.send("some").await.unwrap();
         drop(writer);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_is_told() {
+    async fn an_ended_body_is_complete() {
         let (writer, body) = Body::channel();
         writer.send("a").await.unwrap();
         writer.send("b").await.unwrap();

@@ -18,7 +18,7 @@ pub struct Space {
 }
 
 /// Held for as long as a directory is in use; dropping it gives the directory free again.
-pub trait Lock: Send + Sync + Debug {}
+pub trait FileLock: Send + Sync + Debug {}
 
 /// A file system.
 pub trait Fs: Send + Sync + Debug {
@@ -95,7 +95,7 @@ pub trait Fs: Send + Sync + Debug {
     ///
     /// # Errors
     /// `WouldBlock` when another process has it.
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
 }
 
 /// An open file: appended to by one writer, read at any offset by many.

@@ -25,28 +25,28 @@ mod entropy;
 mod fs;
 mod net;
 pub mod real;
-mod repeats;
+mod log_rate_limiter;
 mod replace;
 mod shortage;
 pub mod sim;
 mod tasks;
-pub mod twice;
+pub mod backed_up_file;
 
 use std::sync::Arc;
 
-pub use body::{Body, BodyWriter, Gone};
+pub use body::{Body, BodyWriter, BodyClosed};
 pub use clock::Clock;
 pub use entropy::Entropy;
-pub use fs::{File, Fs, Lock, Space};
-pub use net::{DATAGRAM_BYTES_MAX, Incoming, Net, Reply};
-pub use repeats::Repeats;
+pub use fs::{File, Fs, FileLock, Space};
+pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
+pub use log_rate_limiter::LogRateLimiter;
 pub use replace::replace;
 pub use shortage::Shortage;
-pub use tasks::{Tasks, Waiting, run, run_modestly, within};
+pub use tasks::{Tasks, BoxFuture, run_blocking, run_blocking_low_priority, with_timeout};
 
 /// The doors that a node was given, cheap to clone and hand on.
 #[derive(Clone, Debug)]
-pub struct Doors {
+pub struct Env {
     /// Files.
     pub fs: Arc<dyn Fs>,
     /// Time.
@@ -55,7 +55,7 @@ pub struct Doors {
     pub entropy: Arc<dyn Entropy>,
 }
 
-impl Doors {
+impl Env {
     /// The doors of the machine that this process runs on.
     #[must_use]
     pub fn real() -> Self {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use tokio::sync::oneshot;
 
-use crate::{Body, Waiting};
+use crate::{Body, BoxFuture};
 
 /// Reaches other nodes, and is reached by them. Datagrams and calls come in at the same address.
 pub trait Net: Send + Sync + Debug {
@@ -17,23 +17,23 @@ pub trait Net: Send + Sync + Debug {
     fn address(&self) -> SocketAddr;
 
     /// The addresses that a host with a port has now.
-    fn resolve(&self, host: &str) -> Waiting<io::Result<Vec<SocketAddr>>>;
+    fn resolve(&self, host: &str) -> BoxFuture<io::Result<Vec<SocketAddr>>>;
 
     /// Sends a datagram of at most [`DATAGRAM_BYTES_MAX`] bytes. It may be lost, come late, twice, or after a later one.
     fn send(&self, to: SocketAddr, datagram: Vec<u8>);
 
     /// The next datagram, and from whom. One task receives.
-    fn receive(&self) -> Waiting<(SocketAddr, Vec<u8>)>;
+    fn receive(&self) -> BoxFuture<(SocketAddr, Vec<u8>)>;
 
     /// Calls another node, or this one; resolves with the first of the answer.
     ///
     /// # Errors
     /// `Unsupported` when the other knows no such call; `Other` with its own words when it refuses or fails;
     /// `ConnectionRefused` only when no process listens there; else what the network says. There is no limit of time but the caller's ([`crate::within`]).
-    fn call(&self, to: SocketAddr, name: &str, body: Body) -> Waiting<io::Result<Body>>;
+    fn call(&self, to: SocketAddr, name: &str, body: Body) -> BoxFuture<io::Result<Body>>;
 
     /// The next call by another node. One task accepts, and hands on.
-    fn accept(&self) -> Waiting<Incoming>;
+    fn accept(&self) -> BoxFuture<IncomingCall>;
 }
 
 /// Datagrams of so many bytes pass through all networks in one piece.
@@ -41,7 +41,7 @@ pub const DATAGRAM_BYTES_MAX: usize = 1_350;
 
 /// A call by another node.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingCall {
     /// Which call it is.
     pub name: String,
     /// What it brings.

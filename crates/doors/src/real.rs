@@ -8,7 +8,7 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
 
-mod alone;
+mod offline;
 mod net;
 mod tasks;
 
@@ -22,13 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use alone::Alone;
+pub use offline::OfflineNet;
 #[doc(hidden)]
-pub use net::take_nonsense;
-pub use net::{BindError, Config as NetConfig, Counters, Net, SILENCE_MAX, Secret, SecretError};
+pub use net::fuzz_input;
+pub use net::{BindError, Config as NetConfig, Counters, Net, PEER_TIMEOUT, Secret, SecretError};
 pub use tasks::Tasks;
 
-use crate::{File, Lock, Space};
+use crate::{File, FileLock, Space};
 
 /// Only the owner reads and writes files: records may hold anything.
 const FILE_MODE: u32 = 0o600;
@@ -37,7 +37,7 @@ const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
 /// The bits that a file's group and everybody else have.
-const OTHERS: u32 = 0o077;
+const GROUP_AND_OTHER_BITS: u32 = 0o077;
 
 /// The file system of the operating system. Files and directories that it makes are the owner's alone, whatever the umask.
 #[derive(Debug)]
@@ -45,11 +45,11 @@ pub struct Fs;
 
 impl crate::Fs for Fs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(Open(OpenOptions::new().read(true).append(true).create_new(true).mode(FILE_MODE).open(path)?)))
+        Ok(Arc::new(OsFile(OpenOptions::new().read(true).append(true).create_new(true).mode(FILE_MODE).open(path)?)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(Open(fs::File::open(path)?)))
+        Ok(Arc::new(OsFile(fs::File::open(path)?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -79,14 +79,14 @@ impl crate::Fs for Fs {
     }
 
     fn make_private(&self, dir: &Path) -> io::Result<()> {
-        tighten(dir, DIR_MODE)?;
+        restrict_permissions(dir, DIR_MODE)?;
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 self.make_private(&entry.path())?;
             } else if kind.is_file() {
-                tighten(&entry.path(), FILE_MODE)?;
+                restrict_permissions(&entry.path(), FILE_MODE)?;
             }
         }
         Ok(())
@@ -111,10 +111,10 @@ impl crate::Fs for Fs {
         u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(Locked { _file: file })),
+            Ok(()) => Ok(Box::new(OsFileLock { _file: file })),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -122,9 +122,9 @@ impl crate::Fs for Fs {
 }
 
 /// Takes all rights from group and others.
-fn tighten(path: &Path, mode: u32) -> io::Result<()> {
+fn restrict_permissions(path: &Path, mode: u32) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.permissions().mode() & OTHERS != 0 => {
+        Ok(found) if found.permissions().mode() & GROUP_AND_OTHER_BITS != 0 => {
             fs::set_permissions(path, fs::Permissions::from_mode(mode))
         }
         Ok(_) => Ok(()),
@@ -136,16 +136,16 @@ fn tighten(path: &Path, mode: u32) -> io::Result<()> {
 
 /// Unlocked by the operating system when the descriptor is closed, also when the process is killed.
 #[derive(Debug)]
-struct Locked {
+struct OsFileLock {
     _file: fs::File,
 }
 
-impl Lock for Locked {}
+impl FileLock for OsFileLock {}
 
 #[derive(Debug)]
-struct Open(fs::File);
+struct OsFile(fs::File);
 
-impl File for Open {
+impl File for OsFile {
     fn append(&self, parts: &[&[u8]]) -> io::Result<()> {
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = slices.as_mut_slice();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_directories_are_the_owners_alone() {
+    fn only_the_owner_has_permissions() {
         let dir = tempfile::tempdir().unwrap();
         let (inner, file) = (dir.path().join("a/b"), dir.path().join("a/b/file"));
         Fs.create_dir_all(&inner).unwrap();

@@ -35,7 +35,7 @@ mod tests {
     use crate::sim;
 
     #[test]
-    fn what_fails_leaves_the_old_file_and_no_draft() {
+    fn a_failed_replace_leaves_the_old_file_and_no_draft() {
         let fs = sim::Fs::new();
         let path = Path::new("/a.json");
         replace(&fs, path, &[b"o", b"ld"]).unwrap();
@@ -46,7 +46,7 @@ mod tests {
         assert!(replace(&fs, path, &[b"newer"]).is_err());
         assert_eq!((fs.live_bytes(path), fs.paths().len()), (Some(b"old".to_vec()), 1));
         replace(&fs, path, &[b"new"]).unwrap();
-        let after = fs.cut_power(sim::Loss::All, 0);
+        let after = fs.cut_power(sim::PowerCutLoss::All, 0);
         assert_eq!((after.live_bytes(path), after.paths().len()), (Some(b"new".to_vec()), 1));
     }
 }

@@ -23,7 +23,7 @@ impl Shortage {
     /// assert_eq!(Shortage::of(&Error::from(ErrorKind::NotFound)), None);
     /// ```
     #[must_use]
-    pub fn of(error: &io::Error) -> Option<Self> {
+    pub fn from_error(error: &io::Error) -> Option<Self> {
         match (error.kind(), error.raw_os_error().map(Errno::from_raw_os_error)) {
             (ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _) => Some(Self::Space),
             (_, Some(Errno::MFILE | Errno::NFILE)) => Some(Self::Descriptors),
@@ -33,8 +33,8 @@ impl Shortage {
 
     /// Whether an error tells that there is no room on the disk.
     #[must_use]
-    pub fn is_space(error: &io::Error) -> bool {
-        Self::of(error) == Some(Self::Space)
+    pub fn is_disk_full(error: &io::Error) -> bool {
+        Self::from_error(error) == Some(Self::Space)
     }
 }
 
@@ -43,8 +43,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_operating_system_are_told_apart() {
-        let check = |errno: Errno, want| assert_eq!(Shortage::of(&errno.into()), want, "{errno}");
+    fn errors_of_the_operating_system_are_classified() {
+        let check = |errno: Errno, want| assert_eq!(Shortage::from_error(&errno.into()), want, "{errno}");
         check(Errno::NOSPC, Some(Shortage::Space));
         check(Errno::DQUOT, Some(Shortage::Space));
         check(Errno::MFILE, Some(Shortage::Descriptors));

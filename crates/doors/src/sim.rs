@@ -78,17 +78,17 @@ mod entropy;
 mod fs;
 mod handle;
 mod names;
-mod node;
+mod inode;
 mod world;
 
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::Fs;
-pub use world::{Delay, Network, Node, Weather, Witness, World};
+pub use world::{Delay, Network, Host, NetworkConditions, Observer, World};
 
 /// What a power cut does to the changes that were not synced. Those that were synced always stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum PowerCutLoss {
     /// All of them are lost: the least that a disk may keep.
     All,
     /// None of them is lost, as when only the process is killed. What a failed sync dropped is lost even so.

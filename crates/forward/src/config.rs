@@ -8,9 +8,9 @@ use bucksaw_record::Labels;
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where to, as HOST:PORT; tried in turn. Names are resolved anew for each connection.
-    pub to: Vec<String>,
+    pub addresses: Vec<String>,
     /// Whether the order of `to` is drawn by lot, so that many agents with one list spread over its nodes.
-    pub spread: bool,
+    pub shuffle: bool,
     /// The labels of all records.
     pub labels: Labels,
     /// Longer lines are cut here, in bytes, the LF not counted. At most 16 MiB counts, and no more than the node's own
@@ -28,26 +28,26 @@ pub struct Config {
     pub backoff_max: Duration,
     /// A node that acknowledges nothing for so long is taken for dead and another connection is tried. Doubles, up to ten
     /// times, while that does not help: a `bulk` port may have good reasons to be slow.
-    pub silence_max: Duration,
+    pub ack_timeout: Duration,
     /// An address that failed or refused is passed over for so long while there are others; it doubles with each time.
-    pub shun_min: Duration,
+    pub ejection_min: Duration,
     /// The longest that an address is passed over.
-    pub shun_max: Duration,
+    pub ejection_max: Duration,
     /// When a node has suggested others and one of them was taken, suggestions are passed over for so long.
-    pub settle: Duration,
+    pub redirect_interval_min: Duration,
     /// How long acknowledgements of a node are waited for that is left for another; what is missing then is sent again.
-    pub leave_max: Duration,
+    pub close_timeout: Duration,
     /// Gives up when nothing was acknowledged for so long while something waits for it; `None` is never.
     pub give_up_after: Option<Duration>,
     /// How long acknowledgements are waited for after the stop.
-    pub stop_max: Duration,
+    pub stop_timeout: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            to: Vec::new(),
-            spread: true,
+            addresses: Vec::new(),
+            shuffle: true,
             labels: Labels::default(),
             record_bytes_max: 1 << 20,
             batch_bytes: 256 << 10,
@@ -55,13 +55,13 @@ impl Default for Config {
             window_bytes: 8 << 20,
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(5),
-            silence_max: Duration::from_secs(30),
-            shun_min: Duration::from_secs(5),
-            shun_max: Duration::from_secs(60),
-            settle: Duration::from_secs(60),
-            leave_max: Duration::from_secs(5),
+            ack_timeout: Duration::from_secs(30),
+            ejection_min: Duration::from_secs(5),
+            ejection_max: Duration::from_secs(60),
+            redirect_interval_min: Duration::from_secs(60),
+            close_timeout: Duration::from_secs(5),
             give_up_after: None,
-            stop_max: Duration::from_secs(5),
+            stop_timeout: Duration::from_secs(5),
         }
     }
 }

@@ -3,52 +3,52 @@
 use std::time::Duration;
 
 use bucksaw_record::Labels;
-use bucksaw_wire::{Answer, Code, Hello, Step, Told, Version, WireError};
+use bucksaw_wire::{HelloReply, RefusalCode, Hello, DecodeProgress, ServerMessage, Version, WireError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::error::Lost;
+use crate::error::ConnectionError;
 
 /// How long a node may take to be found and to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A node that takes batches.
 #[derive(Debug)]
-pub(crate) struct Connected {
+pub(crate) struct NodeConnection {
     pub(crate) socket: TcpStream,
     pub(crate) frame_bytes_max: u32,
 }
 
-pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<Connected, Lost> {
+pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnection, ConnectionError> {
     let answered = async {
-        let mut socket = TcpStream::connect(address).await.map_err(Lost::Connect)?;
+        let mut socket = TcpStream::connect(address).await.map_err(ConnectionError::Connect)?;
         socket.set_nodelay(true)?;
         let hello = Hello { version: Version::NEWEST, labels: labels.clone() };
         socket.write_all(&hello.encode()).await?;
-        match read(&mut socket, Answer::decode).await? {
-            Answer::Welcome { frame_bytes_max, .. } => Ok(Connected { socket, frame_bytes_max }),
-            Answer::Refused { code: Code::BUSY, text } => match read(&mut socket, Told::decode).await {
-                Ok(Told::Elsewhere(elsewhere)) => Err(Lost::Busy(elsewhere.addresses().to_vec())),
+        match read_message(&mut socket, HelloReply::decode).await? {
+            HelloReply::Welcome { frame_bytes_max, .. } => Ok(NodeConnection { socket, frame_bytes_max }),
+            HelloReply::Refused { code: RefusalCode::BUSY, text } => match read_message(&mut socket, ServerMessage::decode).await {
+                Ok(ServerMessage::Redirect(elsewhere)) => Err(ConnectionError::Busy(elsewhere.addresses().to_vec())),
                 // A node that has nobody to name, or only said so much.
-                _ => Err(Lost::Refused(text)),
+                _ => Err(ConnectionError::Refused(text)),
             },
-            Answer::Refused { text, .. } => Err(Lost::Refused(text)),
+            HelloReply::Refused { text, .. } => Err(ConnectionError::Refused(text)),
         }
     };
-    timeout(ANSWER_MAX, answered).await.map_err(|_| Lost::NoAnswer(ANSWER_MAX))?
+    timeout(CONNECT_TIMEOUT, answered).await.map_err(|_| ConnectionError::ConnectTimeout(CONNECT_TIMEOUT))?
 }
 
 /// Reads one message and not a byte more.
-pub(crate) async fn read<T>(
+pub(crate) async fn read_message<T>(
     socket: &mut (impl AsyncReadExt + Unpin),
-    decode: impl Fn(&[u8]) -> Result<Step<T>, WireError>,
-) -> Result<T, Lost> {
+    decode: impl Fn(&[u8]) -> Result<DecodeProgress<T>, WireError>,
+) -> Result<T, ConnectionError> {
     let mut bytes = Vec::new();
     loop {
         let missing = match decode(&bytes)? {
-            Step::Whole(message, _) => return Ok(message),
-            Step::Need(missing) => missing,
+            DecodeProgress::Complete(message, _) => return Ok(message),
+            DecodeProgress::Incomplete(missing) => missing,
         };
         // Messages of a node are short, which the decoders see to.
         let had = bytes.len();
@@ -57,7 +57,7 @@ pub(crate) async fn read<T>(
         let count = socket.read(room).await?;
         bytes.truncate(had + count);
         if count == 0 {
-            return Err(Lost::Closed);
+            return Err(ConnectionError::Closed);
         }
     }
 }

@@ -37,31 +37,31 @@ pub enum ForwardError {
 
 /// Why there is no connection, or no more.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Lost {
+pub(crate) enum ConnectionError {
     #[error("cannot connect: {0}")]
     Connect(#[source] io::Error),
     #[error("no answer within {} s", .0.as_secs())]
-    NoAnswer(Duration),
+    ConnectTimeout(Duration),
     #[error("the node refuses: {0}")]
     Refused(String),
     /// It names nodes that have less to do.
     #[error("the node has too much to do, and names others")]
     Busy(Vec<String>),
     #[error("the node says: {0}")]
-    Told(String),
+    NodeFailed(String),
     /// Left for another, of which nobody need be warned.
     #[error("other nodes have less to do")]
-    Moved,
+    Redirected,
     #[error(transparent)]
     Wire(#[from] WireError),
     #[error("the node acknowledges what was not sent")]
-    Acks,
+    InvalidAck,
     #[error("the node takes frames of at most {max} bytes and a batch has {found}: lower the greatest record or batch")]
-    FrameLong { found: usize, max: u32 },
+    FrameTooLong { found: usize, max: u32 },
     #[error("the node closed the connection")]
     Closed,
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("nothing was acknowledged for {} s", .0.as_secs())]
-    Silent(Duration),
+    AckTimeout(Duration),
 }

@@ -3,15 +3,15 @@
 use std::io;
 use std::pin::Pin;
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::Env;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use crate::Config;
-use crate::pack::{Packed, Packer};
-use crate::run::stopped;
-use crate::window::Window;
+use crate::batch_packer::{ShippedBatch, BatchPacker};
+use crate::run::wait_for_stop;
+use crate::send_window::SendWindow;
 
 /// What is read at once, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -23,29 +23,29 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub(crate) async fn run(
     mut input: impl AsyncRead + Unpin,
     config: &Config,
-    doors: &Doors,
-    window: &Window,
+    env: &Env,
+    window: &SendWindow,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let mut packer = Packer::new(config, doors);
+    let mut packer = BatchPacker::new(config, env);
     let mut chunk = vec![0; config.batch_bytes.clamp(1, CHUNK_BYTES)];
     let mut due: Option<Pin<Box<Sleep>>> = None;
     let mut pushing = stop.clone();
-    let mut push = async |packed: Packed| {
+    let mut push = async |packed: ShippedBatch| {
         // After the stop there is no use in waiting: nothing more is read, so the window hardly grows.
         tokio::select! {
-            () = window.room() => {}
-            () = stopped(&mut pushing) => {}
+            () = window.wait_for_space() => {}
+            () = wait_for_stop(&mut pushing) => {}
         }
-        window.push(packed, doors.clock.uptime());
+        window.push(packed, env.clock.uptime());
     };
     let result = loop {
         let read = tokio::select! {
             biased;
-            () = stopped(&mut stop) => break Ok(()),
-            () = reached(&mut due) => {
+            () = wait_for_stop(&mut stop) => break Ok(()),
+            () = wait_until_due(&mut due) => {
                 due = None;
-                if let Some(packed) = packer.seal() {
+                if let Some(packed) = packer.flush() {
                     push(packed).await;
                 }
                 continue;
@@ -58,11 +58,11 @@ pub(crate) async fn run(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => break Err(error),
         };
-        for packed in packer.take(chunk.get(..count).unwrap_or_default()) {
+        for packed in packer.push(chunk.get(..count).unwrap_or_default()) {
             due = None;
             push(packed).await;
         }
-        if packer.has_begun() && due.is_none() {
+        if packer.has_pending() && due.is_none() {
             due = Some(Box::pin(sleep(config.linger)));
         }
     };
@@ -72,7 +72,7 @@ pub(crate) async fn run(
     result
 }
 
-async fn reached(due: &mut Option<Pin<Box<Sleep>>>) {
+async fn wait_until_due(due: &mut Option<Pin<Box<Sleep>>>) {
     match due {
         Some(due) => due.await,
         None => std::future::pending().await,

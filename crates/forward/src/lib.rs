@@ -29,12 +29,12 @@ mod config;
 mod connect;
 mod error;
 mod intake;
-mod link;
-mod pack;
-mod route;
+mod connection_loop;
+mod batch_packer;
+mod address_selector;
 mod run;
 mod session;
-mod window;
+mod send_window;
 
 pub use config::Config;
 pub use error::ForwardError;

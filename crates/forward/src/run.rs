@@ -3,17 +3,17 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::Env;
 use tokio::io::AsyncRead;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::link::Link;
-use crate::window::Window;
+use crate::connection_loop::ConnectionLoop;
+use crate::send_window::SendWindow;
 use crate::{Config, ForwardError, intake};
 
 /// How often it is looked at whether to give up, as a part of the time after which that is due.
-const LOOKS: u32 = 10;
+const CHECKS_PER_TIMEOUT: u32 = 10;
 
 /// What was shipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,59 +36,59 @@ pub struct Summary {
 pub async fn run(
     input: impl AsyncRead + Unpin,
     config: Config,
-    doors: Doors,
+    env: Env,
     stop: watch::Receiver<bool>,
 ) -> Result<Summary, ForwardError> {
-    if config.to.is_empty() {
+    if config.addresses.is_empty() {
         return Err(ForwardError::NoAddress);
     }
-    let window = Window::new(config.window_bytes);
+    let window = SendWindow::new(config.window_bytes);
     let mut read = None;
-    let mut reading = pin!(intake::run(input, &config, &doors, &window, stop.clone()));
-    let mut shipping = pin!(Link::new(&config, &doors, &window).run());
-    let mut too_long = pin!(too_long(&config, &doors, &window));
-    let mut too_late = pin!(too_late(config.stop_max, stop));
+    let mut reading = pin!(intake::run(input, &config, &env, &window, stop.clone()));
+    let mut shipping = pin!(ConnectionLoop::new(&config, &env, &window).run());
+    let mut too_long = pin!(wait_for_give_up(&config, &env, &window));
+    let mut too_late = pin!(wait_for_stop_timeout(config.stop_timeout, stop));
     let reconnects = loop {
         tokio::select! {
             biased;
             reconnects = &mut shipping => break reconnects,
             result = &mut reading, if read.is_none() => {
-                window.end();
+                window.end_input();
                 read = Some(result);
             }
             after = &mut too_long => {
-                return Err(ForwardError::GaveUp { unsent: window.unsent(), after, reason: window.trouble() });
+                return Err(ForwardError::GaveUp { unsent: window.unacked_records(), after, reason: window.last_error() });
             }
             () = &mut too_late => {
-                return Err(ForwardError::Stopped { unsent: window.unsent(), reason: window.trouble() });
+                return Err(ForwardError::Stopped { unsent: window.unacked_records(), reason: window.last_error() });
             }
         }
     };
     if let Some(Err(error)) = read {
         return Err(ForwardError::Input(error));
     }
-    let shipped = window.shipped();
+    let shipped = window.acked_totals();
     Ok(Summary { records: shipped.records, bytes: shipped.bytes, reconnects })
 }
 
 /// Waits until the stop has come, or nobody is left to bring it.
-pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(crate) async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// Waits until nothing was acknowledged for as long as is borne.
-async fn too_long(config: &Config, doors: &Doors, window: &Window) -> Duration {
+async fn wait_for_give_up(config: &Config, env: &Env, window: &SendWindow) -> Duration {
     let Some(after) = config.give_up_after else { return std::future::pending().await };
     loop {
-        sleep(after / LOOKS).await;
-        let since = window.stuck_since();
-        if since.is_some_and(|since| doors.clock.uptime().saturating_sub(since) >= after) {
+        sleep(after / CHECKS_PER_TIMEOUT).await;
+        let since = window.waiting_since();
+        if since.is_some_and(|since| env.clock.uptime().saturating_sub(since) >= after) {
             return after;
         }
     }
 }
 
-async fn too_late(time: Duration, mut stop: watch::Receiver<bool>) {
-    stopped(&mut stop).await;
+async fn wait_for_stop_timeout(time: Duration, mut stop: watch::Receiver<bool>) {
+    wait_for_stop(&mut stop).await;
     sleep(time).await;
 }

@@ -10,65 +10,65 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::Doors;
-use bucksaw_wire::{Elsewhere, FLUSH, Told, Why};
+use bucksaw_doors::Env;
+use bucksaw_wire::{Redirect, FLUSH, ServerMessage, RedirectReason};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::Config;
-use crate::connect::{Connected, connect, read};
-use crate::error::Lost;
-use crate::route::Route;
-use crate::run::stopped;
-use crate::window::{Next, Window};
+use crate::connect::{NodeConnection, connect, read_message};
+use crate::error::ConnectionError;
+use crate::address_selector::AddressSelector;
+use crate::run::wait_for_stop;
+use crate::send_window::{SendAction, SendWindow};
 
 /// When sending fails, what the node said before is worth so long a wait.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often a silent node is looked at, as a part of the time that it may be silent.
-const LOOKS: u32 = 8;
+const CHECKS_PER_TIMEOUT: u32 = 8;
 
 /// What a connection works with.
 pub(crate) struct Session<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) doors: &'a Doors,
-    pub(crate) window: &'a Window,
+    pub(crate) env: &'a Env,
+    pub(crate) window: &'a SendWindow,
     /// A node may be silent for so long.
-    pub(crate) patience: Duration,
+    pub(crate) ack_timeout: Duration,
     /// The number of the first batch.
-    pub(crate) base: u64,
+    pub(crate) first_batch: u64,
     pub(crate) sent: AtomicU64,
 }
 
 /// How a connection ended.
-pub(crate) struct Ended {
-    pub(crate) lost: Lost,
+pub(crate) struct SessionEnd {
+    pub(crate) error: ConnectionError,
     /// The node that it was left for.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<NextNode>,
 }
 
 /// A node that took a hello.
-pub(crate) type Place = (String, Connected);
+pub(crate) type NextNode = (String, NodeConnection);
 
 impl Session<'_> {
     /// Ships until the connection is lost or left.
-    pub(crate) async fn run(&self, connected: Connected, route: &mut Route) -> Ended {
-        let Connected { mut socket, frame_bytes_max } = connected;
+    pub(crate) async fn run(&self, connected: NodeConnection, route: &mut AddressSelector) -> SessionEnd {
+        let NodeConnection { mut socket, frame_bytes_max } = connected;
         let (mut hearing, sending) = socket.split();
         let (tell, mut told) = watch::channel(None);
-        let (leave, left) = watch::channel(false);
-        let mut hear = std::pin::pin!(self.hear(&mut hearing, tell));
-        let mut send = std::pin::pin!(self.send(sending, frame_bytes_max, left));
-        let mut silence = std::pin::pin!(self.silence());
-        let mut follow = std::pin::pin!(self.follow(&mut told, route));
+        let (leave, leaving) = watch::channel(false);
+        let mut hear = std::pin::pin!(self.receive_acks(&mut hearing, tell));
+        let mut send = std::pin::pin!(self.send_batches(sending, frame_bytes_max, leaving));
+        let mut silence = std::pin::pin!(self.wait_for_ack_timeout());
+        let mut follow = std::pin::pin!(self.wait_for_redirect(&mut told, route));
         let lost = tokio::select! {
             lost = &mut hear => lost,
             lost = &mut send => match lost {
-                Lost::Io(_) => {
-                    let last = timeout(LAST_WORDS_MAX, hear).await.ok();
-                    last.filter(|last| matches!(last, Lost::Told(_))).unwrap_or(lost)
+                ConnectionError::Io(_) => {
+                    let last = timeout(FINAL_READ_TIMEOUT, hear).await.ok();
+                    last.filter(|last| matches!(last, ConnectionError::NodeFailed(_))).unwrap_or(lost)
                 }
                 lost => lost,
             },
@@ -78,93 +78,93 @@ impl Session<'_> {
                 let rest = async {
                     tokio::select! {
                         _ = &mut hear => {}
-                        lost = &mut send => if matches!(lost, Lost::Moved) { hear.await; },
+                        lost = &mut send => if matches!(lost, ConnectionError::Redirected) { hear.await; },
                     }
                 };
                 // Whatever is not acknowledged then is sent again.
-                let _ = timeout(self.config.leave_max, rest).await;
-                return Ended { lost: Lost::Moved, next };
+                let _ = timeout(self.config.close_timeout, rest).await;
+                return SessionEnd { error: ConnectionError::Redirected, next };
             }
         };
-        Ended { lost, next: None }
+        SessionEnd { error: lost, next: None }
     }
 
     /// Sends what is in the window, from its first batch on, until sending fails or the connection is to be left.
-    async fn send(&self, mut socket: WriteHalf<'_>, frame_bytes_max: u32, mut left: watch::Receiver<bool>) -> Lost {
-        let mut number = self.base;
+    async fn send_batches(&self, mut socket: WriteHalf<'_>, frame_bytes_max: u32, mut left: watch::Receiver<bool>) -> ConnectionError {
+        let mut number = self.first_batch;
         let mut flushed = false;
         loop {
             let next = tokio::select! {
                 biased;
-                () = stopped(&mut left) => {
+                () = wait_for_stop(&mut left) => {
                     // A bulk port has what it was sent taken by a store at once, as nothing follows that would hasten it.
                     let _ = socket.write_all(&FLUSH).await;
                     let _ = socket.shutdown().await;
-                    return Lost::Moved;
+                    return ConnectionError::Redirected;
                 }
-                next = self.window.next(number, flushed) => next,
+                next = self.window.next_action(number, flushed) => next,
             };
             let written = match &next {
-                Next::Send(packed) if packed.frame.len() as u64 > u64::from(frame_bytes_max) => {
-                    return Lost::FrameLong { found: packed.frame.len(), max: frame_bytes_max };
+                SendAction::Send(packed) if packed.frame.len() as u64 > u64::from(frame_bytes_max) => {
+                    return ConnectionError::FrameTooLong { found: packed.frame.len(), max: frame_bytes_max };
                 }
-                Next::Send(packed) => {
+                SendAction::Send(packed) => {
                     number += 1;
                     // Before it is written: the acknowledgement may be here before the write returns.
-                    self.sent.store(number - self.base, Ordering::Release);
+                    self.sent.store(number - self.first_batch, Ordering::Release);
                     socket.write_all(&packed.frame).await
                 }
-                Next::Flush => socket.write_all(&FLUSH).await,
+                SendAction::Flush => socket.write_all(&FLUSH).await,
             };
-            flushed = matches!(next, Next::Flush);
+            flushed = matches!(next, SendAction::Flush);
             if let Err(error) = written {
-                return Lost::Io(error);
+                return ConnectionError::Io(error);
             }
         }
     }
 
     /// Takes acknowledgements, and what is said of other nodes, until the node ends it.
-    async fn hear(&self, socket: &mut ReadHalf<'_>, tell: watch::Sender<Option<Elsewhere>>) -> Lost {
+    async fn receive_acks(&self, socket: &mut ReadHalf<'_>, tell: watch::Sender<Option<Redirect>>) -> ConnectionError {
         let mut heard = 0;
         loop {
-            let told = match read(socket, Told::decode).await {
+            let told = match read_message(socket, ServerMessage::decode).await {
                 Ok(told) => told,
                 Err(lost) => return lost,
             };
             let (acked, failed) = match told {
-                Told::Acked(acked) => (acked, None),
-                Told::Failed { acked, text } => (acked, Some(text)),
-                Told::Elsewhere(elsewhere) => {
+                ServerMessage::Acked(acked) => (acked, None),
+                ServerMessage::Failed { acked, text } => (acked, Some(text)),
+                ServerMessage::Redirect(elsewhere) => {
                     tell.send_replace(Some(elsewhere));
                     continue;
                 }
             };
             if acked < heard || acked > self.sent.load(Ordering::Acquire) {
-                return Lost::Acks;
+                return ConnectionError::InvalidAck;
             }
             heard = acked;
-            self.window.acked(self.base + acked, self.doors.clock.uptime());
+            self.window.acked(self.first_batch + acked, self.env.clock.uptime());
             if let Some(text) = failed {
-                return Lost::Told(text);
+                return ConnectionError::NodeFailed(text);
             }
         }
     }
 
     /// Waits for a reason to leave: a node that has less to do and took a hello, or a goodbye.
-    async fn follow(&self, told: &mut watch::Receiver<Option<Elsewhere>>, route: &mut Route) -> Option<Place> {
+    async fn wait_for_redirect(&self, told: &mut watch::Receiver<Option<Redirect>>, route: &mut AddressSelector) -> Option<NextNode> {
         while told.changed().await.is_ok() {
             let Some(elsewhere) = told.borrow_and_update().clone() else { continue };
-            if elsewhere.why() == Why::GOODBYE {
-                route.name(elsewhere.addresses());
+            if elsewhere.reason() == RedirectReason::CLOSE {
+                route.set_redirect_targets(elsewhere.addresses());
                 return None;
             }
-            for address in route.worth(elsewhere.addresses(), self.doors.clock.uptime()) {
+            for address in route.eligible_targets(elsewhere.addresses(), self.env.clock.uptime()) {
                 match connect(&address, &self.config.labels).await {
                     Ok(connected) => {
-                        route.moved(self.doors.clock.uptime());
+                        route.record_redirect(self.env.clock.uptime());
                         return Some((address, connected));
                     }
-                    Err(_) => route.shun(&address, self.doors.clock.uptime()),
+                    Err(_) => route.eject(&address, self.env.clock.uptime()),
                 }
             }
         }
@@ -173,13 +173,13 @@ impl Session<'_> {
     }
 
     /// Waits until the node has been silent for too long.
-    async fn silence(&self) -> Lost {
-        let started = self.doors.clock.uptime();
+    async fn wait_for_ack_timeout(&self) -> ConnectionError {
+        let started = self.env.clock.uptime();
         loop {
-            sleep(self.patience / LOOKS).await;
-            let since = self.window.stuck_since().map(|since| since.max(started));
-            if since.is_some_and(|since| self.doors.clock.uptime().saturating_sub(since) >= self.patience) {
-                return Lost::Silent(self.patience);
+            sleep(self.ack_timeout / CHECKS_PER_TIMEOUT).await;
+            let since = self.window.waiting_since().map(|since| since.max(started));
+            if since.is_some_and(|since| self.env.clock.uptime().saturating_sub(since) >= self.ack_timeout) {
+                return ConnectionError::AckTimeout(self.ack_timeout);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Makes a line exactly as long as it was asked for.
 
-use crate::put::Put;
+use crate::append_text::AppendText;
 use crate::rng::Rng;
 
 /// Names of the made-up fields that a short line is lengthened with.
-static FIELDS: [&str; 8] = ["shard=", "zone=z", "span=", "attempt=", "build=", "lane=", "cursor=", "batch="];
+static PADDING_FIELDS: [&str; 8] = ["shard=", "zone=z", "span=", "attempt=", "build=", "lane=", "cursor=", "batch="];
 
 /// Cuts or lengthens the text from `start` to the end of `out` to `size` bytes.
 pub(crate) fn text(out: &mut Vec<u8>, start: usize, size: usize, rng: &mut Rng) {
@@ -19,7 +19,7 @@ pub(crate) fn text(out: &mut Vec<u8>, start: usize, size: usize, rng: &mut Rng) 
         out.resize(end, b'.');
     } else if out.len() < end {
         out.push(b' ');
-        fields(out, end, rng);
+        append_fields(out, end, rng);
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn json(out: &mut Vec<u8>, start: usize, size: usize, cuts: &[usize],
     let name = if has_message { r#""note":""# } else { r#""msg":""# };
     if keep + comma.len() + name.len() + 2 <= end {
         out.text(comma).text(name);
-        fields(out, end - 2, rng);
+        append_fields(out, end - 2, rng);
         out.push(b'"');
     } else {
         // Too little room for another field, and space between tokens means nothing.
@@ -57,13 +57,13 @@ pub(crate) fn json(out: &mut Vec<u8>, start: usize, size: usize, cuts: &[usize],
 }
 
 /// Appends `name=value` pairs until `out` is `end` bytes long, cutting the last.
-fn fields(out: &mut Vec<u8>, end: usize, rng: &mut Rng) {
+fn append_fields(out: &mut Vec<u8>, end: usize, rng: &mut Rng) {
     while out.len() < end {
-        let drawn = rng.bits();
-        out.text(FIELDS.get(drawn as usize % FIELDS.len()).copied().unwrap_or_default());
+        let drawn = rng.next_u64();
+        out.text(PADDING_FIELDS.get(drawn as usize % PADDING_FIELDS.len()).copied().unwrap_or_default());
         // Three in four values are small numbers, the others look like ids.
         match drawn >> 62 {
-            0 => _ = out.hex(rng.bits()),
+            0 => _ = out.hex(rng.next_u64()),
             _ => _ = out.number(drawn >> 8 & 0xfff),
         }
         out.push(b' ');

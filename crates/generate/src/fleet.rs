@@ -44,8 +44,8 @@ impl Fleet {
         shuffle(rng, &mut users);
         shuffle(rng, &mut addresses);
         shuffle(rng, &mut endpoints);
-        let sessions = (0..pool(USER_BITS)).map(|_| rng.bits()).collect();
-        let traces = (0..TRACES).map(|_| (rng.bits(), rng.bits())).collect();
+        let sessions = (0..pool(USER_BITS)).map(|_| rng.next_u64()).collect();
+        let traces = (0..TRACES).map(|_| (rng.next_u64(), rng.next_u64())).collect();
         Self { addresses, users, endpoints, sessions, traces }
     }
 }

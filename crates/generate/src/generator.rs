@@ -1,7 +1,7 @@
 //! The lines, one after the other.
 
-use crate::fill::Filler;
-use crate::kinds::Kinds;
+use crate::fill::TemplateFiller;
+use crate::kinds::LineKinds;
 use crate::{Config, Format, fit};
 
 /// Makes lines.
@@ -18,8 +18,8 @@ use crate::{Config, Format, fit};
 #[derive(Clone, Debug)]
 pub struct Generator {
     config: Config,
-    kinds: Kinds,
-    filler: Filler,
+    kinds: LineKinds,
+    filler: TemplateFiller,
 }
 
 impl Generator {
@@ -27,10 +27,10 @@ impl Generator {
     /// uptime of machines count from then.
     #[must_use]
     pub fn new(config: Config, start: u64) -> Self {
-        let filler = Filler::new(config.seed, start);
+        let filler = TemplateFiller::new(config.seed, start);
         let kinds = match config.format {
-            Format::Text => Kinds::text(),
-            Format::Json => Kinds::json(),
+            Format::Text => LineKinds::text(),
+            Format::Json => LineKinds::json(),
         };
         Self { config, kinds, filler }
     }
@@ -40,12 +40,12 @@ impl Generator {
     /// The line is UTF-8 and has no other line feed in it. Times may stand still, leap or go back.
     pub fn append_line(&mut self, out: &mut Vec<u8>, unix_ms: u64) {
         let start = out.len();
-        let level = self.filler.begin(unix_ms);
+        let level = self.filler.begin_line(unix_ms);
         if let Some(template) = self.kinds.draw(level, &mut self.filler.rng) {
             self.filler.fill(template, out);
         }
         if let Some(size) = self.config.size {
-            let Filler { rng, cuts, .. } = &mut self.filler;
+            let TemplateFiller { rng, cut_offsets: cuts, .. } = &mut self.filler;
             match self.config.format {
                 Format::Text => fit::text(out, start, size, rng),
                 Format::Json => fit::json(out, start, size, cuts, rng),

@@ -26,20 +26,20 @@
 #![deny(clippy::indexing_slicing)]
 
 mod config;
-mod deck;
+mod weighted_choice;
 mod fill;
 mod fit;
 mod fleet;
 mod generator;
 mod kinds;
-mod mood;
-mod pace;
-mod put;
+mod incidents;
+mod line_schedule;
+mod append_text;
 mod rng;
-mod stamp;
+mod timestamp_texts;
 mod template;
 mod words;
 
 pub use config::{Config, Format};
 pub use generator::Generator;
-pub use pace::Pace;
+pub use line_schedule::LineSchedule;

@@ -21,7 +21,7 @@ impl Rng {
     }
 
     /// 64 even bits.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.0;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
         let (c, d) = (c ^ a, d ^ b);
@@ -31,12 +31,12 @@ impl Rng {
 
     /// An even number below `bound`; 0 when that is 0. The bias is below one in four thousand million.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        scale(self.bits() >> 32, bound)
+        scale(self.next_u64() >> 32, bound)
     }
 
     /// A number below `bound`, sooner a small one: the smaller of two even ones.
-    pub(crate) fn early(&mut self, bound: u32) -> u32 {
-        let drawn = self.bits();
+    pub(crate) fn skewed_below(&mut self, bound: u32) -> u32 {
+        let drawn = self.next_u64();
         scale(drawn >> 32, bound).min(scale(drawn & 0xffff_ffff, bound))
     }
 
@@ -49,14 +49,14 @@ impl Rng {
     ///
     /// Every power of two is as likely as the next, and within it all ranks are.
     pub(crate) fn zipf(&mut self, bits: u32) -> usize {
-        let drawn = self.bits();
+        let drawn = self.next_u64();
         let first = 1 << scale(drawn >> 32, bits);
         (first - 1 + (drawn & (first - 1))) as usize
     }
 
     /// A number from `unit` with a long tail: twice as large is half as likely, up to `unit << (doublings + 1)`.
-    pub(crate) fn tailed(&mut self, unit: u32, doublings: u32) -> u64 {
-        let drawn = self.bits();
+    pub(crate) fn long_tailed(&mut self, unit: u32, doublings: u32) -> u64 {
+        let drawn = self.next_u64();
         let base = u64::from(unit) + u64::from(scale(drawn >> 32, unit));
         base << (drawn | 1 << doublings).trailing_zeros()
     }
@@ -76,8 +76,8 @@ mod tests {
         // splitmix64 of seed 0 begins with this number in its authors' listing.
         assert_eq!(Rng::new(0).0[0], 0xe220_a839_7b1d_cdaf);
         // The first number by hand from a simple state: rotl(1 + 4, 23) + 1, as in the paper.
-        assert_eq!(Rng([1, 2, 3, 4]).bits(), (5 << 23) + 1);
-        assert_ne!(Rng::new(1).bits(), Rng::new(2).bits());
+        assert_eq!(Rng([1, 2, 3, 4]).next_u64(), (5 << 23) + 1);
+        assert_ne!(Rng::new(1).next_u64(), Rng::new(2).next_u64());
     }
 
     #[test]
@@ -96,7 +96,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let mut seen = [0u32; 4];
         for _ in 0..16_000 {
-            seen[rng.early(4) as usize] += 1;
+            seen[rng.skewed_below(4) as usize] += 1;
         }
         let near = |count: u32, want: u32| count.abs_diff(want) < 500;
         assert!(seen.iter().zip([7_000, 5_000, 3_000, 1_000]).all(|(&count, want)| near(count, want)), "{seen:?}");
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn tails_are_long() {
         let mut rng = Rng::new(3);
-        let mut drawn: Vec<u64> = (0..10_000).map(|_| rng.tailed(100, 10)).collect();
+        let mut drawn: Vec<u64> = (0..10_000).map(|_| rng.long_tailed(100, 10)).collect();
         drawn.sort_unstable();
         assert!(drawn[0] >= 100 && drawn[9_999] < 100 << 11);
         assert!(drawn[5_000] <= 220 && drawn[9_900] > 3_000, "{} {}", drawn[5_000], drawn[9_900]);

@@ -7,7 +7,7 @@ use crate::words;
 
 /// What fills a blank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blank {
+pub(crate) enum Placeholder {
     /// The time of the line, in five spellings.
     Time,
     CommaTime,
@@ -28,7 +28,7 @@ pub(crate) enum Blank {
     /// A user's name, the number that goes with it, and the name where most are unknown and written `-`.
     User,
     UserId,
-    Visitor,
+    RemoteUser,
     Session,
     /// 32 and 16 hexadecimal digits.
     Trace,
@@ -45,13 +45,13 @@ pub(crate) enum Blank {
     /// The number of an order that is still talked about; numbers recur.
     Id,
     /// A number that only grows.
-    Growing,
+    Counter,
     /// A process id of one of the machine's few processes.
     Process,
     /// Numbers: 1 to 9, mostly tens, mostly thousands, and all with long tails but the first.
-    Few,
-    Some,
-    Many,
+    SmallNumber,
+    MediumNumber,
+    LargeNumber,
     /// A percentage with one decimal, without its sign.
     Percent,
     /// A price with two decimals.
@@ -62,17 +62,17 @@ pub(crate) enum Blank {
 
 /// A piece of a line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
+pub(crate) enum TemplatePart {
     Text(&'static str),
     Word(&'static [&'static str]),
-    Blank(Blank),
+    Placeholder(Placeholder),
     /// Between two fields of the outermost JSON object: a comma, before which the line may be cut.
     Comma,
 }
 
 /// A line taken apart.
 #[derive(Clone, Debug)]
-pub(crate) struct Template(Vec<Part>);
+pub(crate) struct Template(Vec<TemplatePart>);
 
 impl Template {
     /// Takes a line apart that is given in pieces. A blank of no known name stays as it is written.
@@ -82,7 +82,7 @@ impl Template {
             let mut rest = piece;
             while let Some((before, after)) = rest.split_once('<') {
                 push_text(&mut parts, before);
-                match after.split_once('>').and_then(|(name, after)| Some((part(name)?, after))) {
+                match after.split_once('>').and_then(|(name, after)| Some((parse_placeholder(name)?, after))) {
                     Some((part, after)) => {
                         parts.push(part);
                         rest = after;
@@ -98,55 +98,55 @@ impl Template {
         Self(parts)
     }
 
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[TemplatePart] {
         &self.0
     }
 }
 
-fn push_text(parts: &mut Vec<Part>, text: &'static str) {
+fn push_text(parts: &mut Vec<TemplatePart>, text: &'static str) {
     if !text.is_empty() {
-        parts.push(Part::Text(text));
+        parts.push(TemplatePart::Text(text));
     }
 }
 
-fn part(name: &str) -> Option<Part> {
-    Some(Part::Blank(match name {
-        "," => return Some(Part::Comma),
-        "time" => Blank::Time,
-        "comma-time" => Blank::CommaTime,
-        "spaced-time" => Blank::SpacedTime,
-        "access-time" => Blank::AccessTime,
-        "syslog-time" => Blank::SyslogTime,
-        "uptime" => Blank::Uptime,
-        "level" => Blank::Level,
-        "LEVEL" => Blank::LevelColumn,
-        "service" => Blank::Service,
-        "host" => Blank::Host,
-        "address" => Blank::Address,
-        "port" => Blank::Port,
-        "user" => Blank::User,
-        "user-id" => Blank::UserId,
-        "visitor" => Blank::Visitor,
-        "session" => Blank::Session,
-        "trace" => Blank::Trace,
-        "span" => Blank::Span,
-        "method" => Blank::Method,
-        "url" => Blank::Url,
-        "status" => Blank::Status,
-        "bytes" => Blank::Bytes,
-        "ms" => Blank::Ms,
-        "ms.fraction" => Blank::MsFraction,
-        "seconds" => Blank::Seconds,
-        "id" => Blank::Id,
-        "growing" => Blank::Growing,
-        "pid" => Blank::Process,
-        "few" => Blank::Few,
-        "some" => Blank::Some,
-        "many" => Blank::Many,
-        "percent" => Blank::Percent,
-        "price" => Blank::Price,
-        "position" => Blank::Position,
-        _ => return words::words(name).map(Part::Word),
+fn parse_placeholder(name: &str) -> Option<TemplatePart> {
+    Some(TemplatePart::Placeholder(match name {
+        "," => return Some(TemplatePart::Comma),
+        "time" => Placeholder::Time,
+        "comma-time" => Placeholder::CommaTime,
+        "spaced-time" => Placeholder::SpacedTime,
+        "access-time" => Placeholder::AccessTime,
+        "syslog-time" => Placeholder::SyslogTime,
+        "uptime" => Placeholder::Uptime,
+        "level" => Placeholder::Level,
+        "LEVEL" => Placeholder::LevelColumn,
+        "service" => Placeholder::Service,
+        "host" => Placeholder::Host,
+        "address" => Placeholder::Address,
+        "port" => Placeholder::Port,
+        "user" => Placeholder::User,
+        "user-id" => Placeholder::UserId,
+        "visitor" => Placeholder::RemoteUser,
+        "session" => Placeholder::Session,
+        "trace" => Placeholder::Trace,
+        "span" => Placeholder::Span,
+        "method" => Placeholder::Method,
+        "url" => Placeholder::Url,
+        "status" => Placeholder::Status,
+        "bytes" => Placeholder::Bytes,
+        "ms" => Placeholder::Ms,
+        "ms.fraction" => Placeholder::MsFraction,
+        "seconds" => Placeholder::Seconds,
+        "id" => Placeholder::Id,
+        "growing" => Placeholder::Counter,
+        "pid" => Placeholder::Process,
+        "few" => Placeholder::SmallNumber,
+        "some" => Placeholder::MediumNumber,
+        "many" => Placeholder::LargeNumber,
+        "percent" => Placeholder::Percent,
+        "price" => Placeholder::Price,
+        "position" => Placeholder::Position,
+        _ => return words::word_list(name).map(TemplatePart::Word),
     }))
 }
 
@@ -155,17 +155,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_apart_at_their_blanks() {
+    fn lines_are_split_at_placeholders() {
         let check = |pieces: &[&'static str], want: &str| {
             let parts: Vec<String> = Template::new(pieces).parts().iter().map(name).collect();
             assert_eq!(parts.join("|"), want, "{pieces:?}");
         };
-        fn name(part: &Part) -> String {
+        fn name(part: &TemplatePart) -> String {
             match part {
-                Part::Text(text) => (*text).to_owned(),
-                Part::Word(_) => "WORD".to_owned(),
-                Part::Blank(blank) => format!("{blank:?}"),
-                Part::Comma => "COMMA".to_owned(),
+                TemplatePart::Text(text) => (*text).to_owned(),
+                TemplatePart::Word(_) => "WORD".to_owned(),
+                TemplatePart::Placeholder(blank) => format!("{blank:?}"),
+                TemplatePart::Comma => "COMMA".to_owned(),
             }
         }
         check(&["plain"], "plain");

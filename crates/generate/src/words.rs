@@ -46,11 +46,11 @@ pub(crate) static NAMES: &[&str] = &[
 ];
 
 /// Finds the list of a name.
-pub(crate) fn words(name: &str) -> Option<&'static [&'static str]> {
-    LISTS.iter().find(|(known, _)| *known == name).map(|(_, list)| *list)
+pub(crate) fn word_list(name: &str) -> Option<&'static [&'static str]> {
+    WORD_LISTS.iter().find(|(known, _)| *known == name).map(|(_, list)| *list)
 }
 
-static LISTS: &[(&str, &[&str])] = &[
+static WORD_LISTS: &[(&str, &[&str])] = &[
     (
         "agent",
         &[
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn words_need_no_escaping() {
-        let lists = LISTS.iter().map(|(_, list)| *list).chain([SERVICES, NAMES]);
+        let lists = WORD_LISTS.iter().map(|(_, list)| *list).chain([SERVICES, NAMES]);
         for word in lists.flatten() {
             assert!(!word.contains(|c: char| c.is_control() || c == '"' || c == '\\'), "{word}");
             assert!(!word.is_empty());
@@ -168,9 +168,9 @@ mod tests {
 
     #[test]
     fn every_list_has_one_name() {
-        for (name, list) in LISTS {
-            assert_eq!(words(name), Some(*list), "{name}");
+        for (name, list) in WORD_LISTS {
+            assert_eq!(word_list(name), Some(*list), "{name}");
         }
-        assert_eq!(words("nothing"), None);
+        assert_eq!(word_list("nothing"), None);
     }
 }

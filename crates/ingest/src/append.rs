@@ -69,26 +69,26 @@ impl Source {
 
 /// Records of one stream that go into one frame.
 #[derive(Clone, Copy, Debug)]
-pub struct Records<'a> {
+pub struct FrameRecords<'a> {
     /// Where they came in.
     pub source: Source,
     /// The stream.
     pub labels: &'a Labels,
     /// The id of the first; the others have the next sequence numbers.
-    pub first: Id,
+    pub first_id: Id,
     /// How many; at least 1.
     pub count: u32,
     /// When this node took them.
     pub accepted: Millis,
     /// Which side columns there are, see `segment::Sides`.
-    pub flags: u8,
+    pub layout_bits: u8,
     /// The side columns, encoded.
-    pub sides: &'a [u8],
+    pub row_meta: &'a [u8],
     /// The records, each followed by an LF, in any number of parts.
     pub text: &'a [&'a [u8]],
 }
 
-impl Records<'_> {
+impl FrameRecords<'_> {
     /// Bytes of text, the LFs included.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
@@ -99,33 +99,33 @@ impl Records<'_> {
 /// Why records were not accepted. Nothing of them is kept then, unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum IngestError {
     /// The disk is full, or nearly. Comes right by itself when there is room.
     #[error("the disk is full: free some space, or lower --retention-bytes")]
-    Full,
+    DiskFull,
     /// Too many segments wait for stores. Comes right by itself when they take some.
     #[error("too many segments wait in the queue: no store takes them, or too slowly")]
-    Segments,
+    QueueFull,
     /// Too much waits for a sync already. Try again soon.
     #[error("the disk does not keep up: too much waits to be synced")]
-    Busy,
+    SyncBacklog,
     /// The node is shutting down.
     #[error("the node is shutting down")]
-    Closed,
+    ShuttingDown,
     /// The key of the batch was used with another body before.
     #[error(
         "this Idempotency-Key was used with another body, other labels or another Content-Type: draw a new key for each batch"
     )]
-    Reused,
+    KeyReused,
     /// The operating system failed to write or to sync. The records may or may not be found later, once at most.
     #[error("cannot write: {0}")]
     Io(String),
 }
 
-impl Refusal {
+impl IngestError {
     /// Whether the same records may be accepted later.
     #[must_use]
-    pub fn passes(&self) -> bool {
-        matches!(self, Self::Full | Self::Segments | Self::Busy)
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::DiskFull | Self::QueueFull | Self::SyncBacklog)
     }
 }

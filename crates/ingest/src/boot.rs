@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::Env;
 use tracing::debug;
 
 const NAME: &str = "boot";
@@ -19,82 +19,82 @@ const DIGITS: usize = 32;
 const BYTES_MAX: u64 = 64;
 
 /// Whether what the last run wrote without a sync may be missing now.
-pub(crate) fn may_have_lost_writes(doors: &Doors, dir: &Path) -> bool {
-    let Some(current) = doors.fs.boot_id() else { return true };
-    read(doors, dir).ok() != Some(text(current))
+pub(crate) fn may_have_lost_writes(env: &Env, dir: &Path) -> bool {
+    let Some(current) = env.fs.boot_id() else { return true };
+    read(env, dir).ok() != Some(format_boot_id(current))
 }
 
 /// Notes under which boot the queue was opened, and returns whether that is noted now. Call it when all that the last run
 /// left was looked at: until then the files of an earlier boot must not be taken for files of this one.
-pub(crate) fn note(doors: &Doors, dir: &Path) -> bool {
-    let Some(current) = doors.fs.boot_id() else { return true };
-    let noted = read(doors, dir).ok() == Some(text(current));
-    let done = if noted { Ok(()) } else { write(doors, dir, &text(current)) };
+pub(crate) fn record_boot(env: &Env, dir: &Path) -> bool {
+    let Some(current) = env.fs.boot_id() else { return true };
+    let noted = read(env, dir).ok() == Some(format_boot_id(current));
+    let done = if noted { Ok(()) } else { write(env, dir, &format_boot_id(current)) };
     if let Err(error) = &done {
         debug!(%error, "cannot note the boot id: it is tried again; until then an incomplete segment counts as torn by a power cut");
     }
     done.is_ok()
 }
 
-fn text(boot: u128) -> String {
+fn format_boot_id(boot: u128) -> String {
     format!("{boot:032x}\n")
 }
 
 /// Whether these bytes are those of the file, or how a crash leaves it: their beginning.
-pub(crate) fn is_sound(bytes: &[u8]) -> bool {
+pub(crate) fn is_valid_prefix(bytes: &[u8]) -> bool {
     let (digits, end) = bytes.split_at(bytes.len().min(DIGITS));
     digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) && (end.is_empty() || end == b"\n")
 }
 
-fn read(doors: &Doors, dir: &Path) -> io::Result<String> {
-    let file = doors.fs.open(&dir.join(NAME))?;
+fn read(env: &Env, dir: &Path) -> io::Result<String> {
+    let file = env.fs.open(&dir.join(NAME))?;
     let mut bytes = vec![0; file.size()?.min(BYTES_MAX) as usize];
     file.read_exact_at(0, &mut bytes)?;
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Not synced and not in one step: a torn file names no boot, which is the safe direction.
-fn write(doors: &Doors, dir: &Path, text: &str) -> io::Result<()> {
+fn write(env: &Env, dir: &Path, text: &str) -> io::Result<()> {
     let path = dir.join(NAME);
-    match doors.fs.remove(&path) {
+    match env.fs.remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    doors.fs.create(&path)?.append(&[text.as_bytes()])
+    env.fs.create(&path)?.append(&[text.as_bytes()])
 }
 
 #[cfg(test)]
 mod tests {
     use bucksaw_doors::{Fs as _, sim};
-    use bucksaw_versions::Kept;
+    use bucksaw_versions::GoldenFiles;
 
     use super::*;
 
     #[test]
     fn the_file_is_what_it_was() {
-        let files = Kept::new(env!("CARGO_MANIFEST_DIR"), 1);
+        let files = GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), 1);
         let boot = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
-        files.check("boot", text(boot).as_bytes());
-        for kept in files.all("boot") {
+        files.check("boot", format_boot_id(boot).as_bytes());
+        for kept in files.read_all("boot") {
             let fs = sim::Fs::new();
             fs.create(Path::new("/boot")).unwrap().append(&[&kept]).unwrap();
-            let (clock, entropy) = (sim::Clock::at(0), sim::Entropy::seeded(1));
-            let doors = Doors {
+            let (clock, entropy) = (sim::Clock::at_unix_ms(0), sim::Entropy::seeded(1));
+            let env = Env {
                 fs: std::sync::Arc::new(fs),
                 clock: std::sync::Arc::new(clock),
                 entropy: std::sync::Arc::new(entropy),
             };
-            assert_eq!(read(&doors, Path::new("/")).unwrap(), text(boot));
-            assert!(is_sound(&kept));
+            assert_eq!(read(&env, Path::new("/")).unwrap(), format_boot_id(boot));
+            assert!(is_valid_prefix(&kept));
         }
     }
 
     #[test]
     fn only_its_beginning_passes_for_it() {
-        let whole = text(0xabc);
-        (0..=whole.len()).for_each(|end| assert!(is_sound(&whole.as_bytes()[..end])));
+        let whole = format_boot_id(0xabc);
+        (0..=whole.len()).for_each(|end| assert!(is_valid_prefix(&whole.as_bytes()[..end])));
         for other in ["g", "A", "0123\n", &whole.replace('\n', "0"), &format!("{whole}\n")] {
-            assert!(!is_sound(other.as_bytes()), "{other:?}");
+            assert!(!is_valid_prefix(other.as_bytes()), "{other:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::append::Durability;
 
 /// The class of a queue segment. The number is the sequence number in the segment's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum SegmentClass {
     /// Made by a version that knew no seals: 0.
     Unsealed,
     /// Acknowledged when written: 1.
@@ -18,7 +18,7 @@ pub(crate) enum Class {
     Bulk,
 }
 
-impl Class {
+impl SegmentClass {
     /// The id of a new segment.
     pub(crate) fn segment_id(self, now: Millis, drawn: u64) -> Id {
         let number = match self {
@@ -27,7 +27,7 @@ impl Class {
             Self::Durable => 2,
             Self::Bulk => 3,
         };
-        Id::new(now, Producer::drawn(drawn), number)
+        Id::new(now, Producer::random(drawn), number)
     }
 
     /// The class of a segment. A number that is not known counts as the strictest class.
@@ -50,7 +50,7 @@ impl Class {
     }
 }
 
-impl From<Durability> for Class {
+impl From<Durability> for SegmentClass {
     fn from(durability: Durability) -> Self {
         match durability {
             Durability::Fast => Self::Fast,

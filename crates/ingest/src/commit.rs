@@ -11,34 +11,34 @@ use std::sync::Arc;
 
 use tracing::{error, warn};
 
-use crate::append::Refusal;
-use crate::lane::Waiting;
+use crate::append::IngestError;
+use crate::append_slot::UnsyncedRecords;
 use crate::queue::Queue;
-use crate::room::Halt;
-use crate::segment::Segment;
-use crate::stall::Begun;
+use crate::halt::HaltReason;
+use crate::segment::QueueSegment;
+use crate::stall::StallGuard;
 
 /// How many files are tried for a record before its client is told that it cannot be kept.
-const TRIES_MAX: u32 = 3;
+const WRITE_ATTEMPTS_MAX: u32 = 3;
 
 impl Queue {
     /// Resolves when something waits for a sync.
-    pub async fn group(&self) {
-        self.durable.wait().await;
+    pub async fn wait_unsynced(&self) {
+        self.durable_slot.wait_unsynced().await;
     }
 
     /// Syncs what waits, and tells those who wait. Returns whether there was anything. For one thread at a time.
     pub fn commit_group(&self) -> bool {
-        let (group, closing) = {
-            let mut inner = self.durable.lock();
-            (std::mem::take(&mut inner.waiting), std::mem::take(&mut inner.closing))
+        let (records, closed_segments) = {
+            let mut inner = self.durable_slot.lock();
+            (std::mem::take(&mut inner.unsynced), std::mem::take(&mut inner.closed_unrenamed))
         };
-        if group.is_empty() && closing.is_empty() {
+        if records.is_empty() && closed_segments.is_empty() {
             return false;
         }
-        let _begun = Begun::now(&self.stall.commit, self.doors.clock.uptime());
-        let mut segments: Vec<Arc<Segment>> = Vec::new();
-        for segment in group.iter().map(|waiting| &waiting.segment).chain(&closing) {
+        let _begun = StallGuard::start(&self.stall.commit, self.env.clock.uptime());
+        let mut segments: Vec<Arc<QueueSegment>> = Vec::new();
+        for segment in records.iter().map(|waiting| &waiting.segment).chain(&closed_segments) {
             if segments.iter().all(|other| other.id() != segment.id()) {
                 segments.push(Arc::clone(segment));
             }
@@ -49,86 +49,86 @@ impl Queue {
                 if let Some(suppressed) = self.may_log(|errors| &errors.sync) {
                     error!(segment = %segment.id(), %error, suppressed, "cannot sync a queue segment: its records are written again elsewhere");
                 }
-                if Halt::of(&error) == Halt::Full {
-                    self.note_failure(Halt::Full);
+                if HaltReason::of(&error) == HaltReason::DiskFull {
+                    self.record_write_failure(HaltReason::DiskFull);
                 }
                 self.metrics.sync_failed.inc();
                 failed.push(segment);
             }
         }
-        let (lost, kept): (Vec<Waiting>, Vec<Waiting>) =
-            group.into_iter().partition(|waiting| failed.iter().any(|segment| segment.id() == waiting.segment.id()));
+        let (lost, synced): (Vec<UnsyncedRecords>, Vec<UnsyncedRecords>) =
+            records.into_iter().partition(|waiting| failed.iter().any(|segment| segment.id() == waiting.segment.id()));
         // The name says that the seal is there, so the seal is durable first.
-        let is_kept = |segment: &&Arc<Segment>| failed.iter().all(|failed| failed.id() != segment.id());
-        let renamed = closing.iter().filter(is_kept).filter(|segment| self.rename_closed(segment)).count();
-        self.durable.lock().waiting_bytes -= kept.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
-        kept.into_iter().for_each(|waiting| (waiting.done)(Ok(())));
+        let is_kept = |segment: &&Arc<QueueSegment>| failed.iter().all(|failed| failed.id() != segment.id());
+        let renamed = closed_segments.iter().filter(is_kept).filter(|segment| self.rename_closed(segment)).count();
+        self.durable_slot.lock().unsynced_bytes -= synced.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
+        synced.into_iter().for_each(|waiting| (waiting.on_ack)(Ok(())));
         if renamed > 0 {
-            self.sync_names();
+            self.sync_dir();
         }
         if !failed.is_empty() {
-            self.write_again(&failed, lost);
+            self.rewrite_unsynced(&failed, lost);
         }
         true
     }
 
     /// Makes names of closed segments durable. A power cut would bring back the name of a segment that is still written, and
     /// with that name damage passes for an end that was not synced.
-    pub(crate) fn sync_names(&self) {
-        if let Err(error) = self.doors.fs.sync_dir(&self.dir)
+    pub(crate) fn sync_dir(&self) {
+        if let Err(error) = self.env.fs.sync_dir(&self.dir)
             && let Some(suppressed) = self.may_log(|errors| &errors.sync)
         {
             warn!(dir = %self.dir.display(), %error, suppressed, "cannot sync the queue's directory: the next segment does it");
         }
     }
 
-    fn sync(&self, segment: &Segment) -> std::io::Result<()> {
-        let started = self.doors.clock.uptime();
+    fn sync(&self, segment: &QueueSegment) -> std::io::Result<()> {
+        let started = self.env.clock.uptime();
         let end = segment.end();
         segment.file().sync()?;
-        if !segment.contents().name_synced {
-            self.doors.fs.sync_dir(&self.dir)?;
-            segment.contents().name_synced = true;
+        if !segment.contents().is_name_synced {
+            self.env.fs.sync_dir(&self.dir)?;
+            segment.contents().is_name_synced = true;
         }
         segment.set_synced_end(end);
         self.metrics.syncs.inc();
-        self.metrics.sync_seconds.observe((self.doors.clock.uptime() - started).as_secs_f64());
+        self.metrics.sync_seconds.observe((self.env.clock.uptime() - started).as_secs_f64());
         Ok(())
     }
 
-    fn write_again(&self, failed: &[Arc<Segment>], mut lost: Vec<Waiting>) {
-        let mut told = Vec::new();
-        let mut inner = self.durable.lock();
-        let is_failed = |segment: &Segment| failed.iter().any(|failed| failed.id() == segment.id());
+    fn rewrite_unsynced(&self, failed: &[Arc<QueueSegment>], mut unsynced: Vec<UnsyncedRecords>) {
+        let mut failures = Vec::new();
+        let mut inner = self.durable_slot.lock();
+        let is_failed = |segment: &QueueSegment| failed.iter().any(|failed| failed.id() == segment.id());
         // What was appended to those files meanwhile is no safer.
-        let (more, kept): (Vec<Waiting>, Vec<Waiting>) =
-            std::mem::take(&mut inner.waiting).into_iter().partition(|waiting| is_failed(&waiting.segment));
-        inner.waiting = kept;
-        lost.extend(more);
-        failed.iter().for_each(|segment| segment.contents().untrusted = true);
-        if inner.open.as_ref().is_some_and(|open| is_failed(&open.segment)) {
+        let (more, others): (Vec<UnsyncedRecords>, Vec<UnsyncedRecords>) =
+            std::mem::take(&mut inner.unsynced).into_iter().partition(|waiting| is_failed(&waiting.segment));
+        inner.unsynced = others;
+        unsynced.extend(more);
+        failed.iter().for_each(|segment| segment.contents().has_failed_sync = true);
+        if inner.active.as_ref().is_some_and(|open| is_failed(&open.segment)) {
             self.seal(&mut inner);
         }
-        for mut waiting in lost {
-            waiting.tries += 1;
-            let written = match waiting.tries {
-                ..=TRIES_MAX => self.write(&mut inner, &waiting.labels, waiting.header, &[&waiting.body]),
+        for mut waiting in unsynced {
+            waiting.attempts += 1;
+            let written = match waiting.attempts {
+                ..=WRITE_ATTEMPTS_MAX => self.write(&mut inner, &waiting.labels, waiting.header, &[&waiting.body]),
                 _ => {
-                    let halt = Halt::Failing("the disk fails to sync".to_owned());
-                    self.note_failure(halt.clone());
+                    let halt = HaltReason::Failing("the disk fails to sync".to_owned());
+                    self.record_write_failure(halt.clone());
                     Err(halt.into())
                 }
             };
             match written {
-                Ok((segment, header)) => inner.waiting.push(Waiting { segment, header, ..waiting }),
+                Ok((segment, header)) => inner.unsynced.push(UnsyncedRecords { segment, header, ..waiting }),
                 Err(refusal) => {
-                    inner.waiting_bytes -= waiting.body.len() as u64;
+                    inner.unsynced_bytes -= waiting.body.len() as u64;
                     // The records lie in the file that was not synced, and may be found again: nobody is told that they are not.
                     let why = match refusal {
-                        Refusal::Io(why) => why,
+                        IngestError::Io(why) => why,
                         other => other.to_string(),
                     };
-                    told.push((waiting.done, Refusal::Io(why)));
+                    failures.push((waiting.on_ack, IngestError::Io(why)));
                 }
             }
         }
@@ -137,6 +137,6 @@ impl Queue {
         for segment in failed {
             segment.set_end(segment.synced_end().max(bucksaw_segment::queue::HEADER_LEN as u64));
         }
-        told.into_iter().for_each(|(done, refusal)| done(Err(refusal)));
+        failures.into_iter().for_each(|(done, refusal)| done(Err(refusal)));
     }
 }

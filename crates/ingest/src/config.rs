@@ -11,16 +11,16 @@ pub struct Config {
     /// A segment is closed at this age.
     pub segment_age_max: Duration,
     /// How many `fast` segments are appended to at the same time. One core can fill a lane at memory speed.
-    pub fast_lanes: usize,
+    pub fast_slots: usize,
     /// How long a committed segment stays readable, for those who still read it.
     pub committed_grace: Duration,
     /// The same while stores of other nodes take from the queue; half of it while the disk is full. An answer of all nodes
     /// looks at each of them at another moment, all within ten seconds (`query`'s patience for heads): what left here before
     /// one of them was looked at must have been found there.
-    pub shared_grace: Duration,
+    pub committed_grace_remote: Duration,
     /// How many committed segments of the last run are kept at a start: of more the oldest are removed. A node that stops
     /// again and again before the grace period is over would collect them, until no descriptor is left for a start.
-    pub committed_kept_max: usize,
+    pub committed_segments_max: usize,
     /// Nothing is accepted while the file system has less room than this, in bytes: the store needs room to write
     /// smaller copies of what is queued before the queue's files can go.
     pub free_bytes_min: u64,
@@ -42,10 +42,10 @@ impl Default for Config {
         Self {
             segment_bytes_max: 16 << 20,
             segment_age_max: Duration::from_secs(3),
-            fast_lanes: 2,
+            fast_slots: 2,
             committed_grace: Duration::from_secs(10),
-            shared_grace: Duration::from_secs(30),
-            committed_kept_max: 256,
+            committed_grace_remote: Duration::from_secs(30),
+            committed_segments_max: 256,
             free_bytes_min: 0,
             unsynced_bytes_max: 32 << 20,
             index_bytes_max: 128 << 20,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bucksaw_record::Labels;
 
 use crate::queue::Queue;
-use crate::segment::{Contents, Segment};
+use crate::segment::{SegmentContents, QueueSegment};
 
 /// What a segment takes besides its streams, its producers and its frames, in bytes; measured.
 const SEGMENT_BYTES: u64 = 1_400;
@@ -23,11 +23,11 @@ const LABEL_BYTES: u64 = 64;
 
 /// What a producer takes, and a frame whose place is kept.
 const PRODUCER_BYTES: u64 = 48;
-const PLACE_BYTES: u64 = 48;
+const FRAME_POSITION_BYTES: u64 = 48;
 
 /// How much of the memory is taken.
 #[derive(Debug, Default)]
-pub(crate) struct IndexMemory {
+pub(crate) struct QueueIndexMemory {
     /// Half of it.
     is_half: AtomicBool,
     is_full: AtomicBool,
@@ -36,31 +36,31 @@ pub(crate) struct IndexMemory {
 impl Queue {
     /// Whether too many segments wait for stores.
     pub(crate) fn has_too_many_segments(&self) -> bool {
-        self.index.is_full.load(Ordering::Relaxed)
+        self.index_memory.is_full.load(Ordering::Relaxed)
     }
 
     /// Whether segments are closed by their size alone.
-    pub(crate) fn spares_segments(&self) -> bool {
-        self.index.is_half.load(Ordering::Relaxed)
+    pub(crate) fn closes_by_size_only(&self) -> bool {
+        self.index_memory.is_half.load(Ordering::Relaxed)
     }
 
     /// Looks how much memory the segments take.
-    pub(crate) fn look_at_index(&self, segments: &[Arc<Segment>]) {
-        let bytes: u64 = segments.iter().map(|segment| bytes_of(&segment.contents())).sum();
+    pub(crate) fn update_index_memory(&self, segments: &[Arc<QueueSegment>]) {
+        let bytes: u64 = segments.iter().map(|segment| segment_index_bytes(&segment.contents())).sum();
         self.metrics.index_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         let max = self.config.index_bytes_max;
-        self.index.is_half.store(bytes > max / 2, Ordering::Relaxed);
+        self.index_memory.is_half.store(bytes > max / 2, Ordering::Relaxed);
         // A little less is wanted to begin again than to go on, so that the state does not flutter.
         let was = self.has_too_many_segments();
         let is = bytes > if was { max - max / 8 } else { max };
-        self.index.is_full.store(is, Ordering::Relaxed);
+        self.index_memory.is_full.store(is, Ordering::Relaxed);
     }
 }
 
 /// Memory for what is known of a segment.
-fn bytes_of(contents: &Contents) -> u64 {
-    let producers = contents.reach.producers() as u64 * PRODUCER_BYTES;
-    let places = contents.places.as_ref().map_or(0, |places| places.len()) as u64 * PLACE_BYTES;
+fn segment_index_bytes(contents: &SegmentContents) -> u64 {
+    let producers = contents.reach.producer_count() as u64 * PRODUCER_BYTES;
+    let places = contents.salvaged_frames.as_ref().map_or(0, |places| places.len()) as u64 * FRAME_POSITION_BYTES;
     SEGMENT_BYTES + contents.stream_bytes + producers + places
 }
 

@@ -8,37 +8,37 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::append::Source;
-use crate::guide::How;
-use crate::room::Halt;
-use crate::segment::State;
+use crate::load_shedder::RedirectKind;
+use crate::halt::HaltReason;
+use crate::segment::SegmentState;
 
 /// The state of files that were set aside.
 pub(crate) const DAMAGED: &str = "damaged";
 
 /// The label `source`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct BySource {
+pub struct SourceLabels {
     /// `tcp`, `forward` or `http`.
     pub source: &'static str,
 }
 
 /// The label `state`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct ByState {
+pub(crate) struct SegmentStateLabels {
     /// A segment's state.
     pub(crate) state: &'static str,
 }
 
 /// The label `how`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct ByHow {
+pub(crate) struct RedirectLabels {
     /// `suggested`, `refused` or `let_go`.
     pub(crate) how: &'static str,
 }
 
 /// The label `why`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct ByWhy {
+pub(crate) struct HaltLabels {
     /// What keeps records from being accepted.
     pub(crate) why: &'static str,
 }
@@ -46,20 +46,20 @@ pub(crate) struct ByWhy {
 /// Counters and gauges of the queue.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    pub(crate) accepted_records: Family<BySource, Counter>,
-    pub(crate) accepted_bytes: Family<BySource, Counter>,
+    pub(crate) accepted_records: Family<SourceLabels, Counter>,
+    pub(crate) accepted_bytes: Family<SourceLabels, Counter>,
     /// Records refused as bad input.
-    pub rejected_records: Family<BySource, Counter>,
+    pub rejected_records: Family<SourceLabels, Counter>,
     /// Records that were cut because they were too long.
-    pub cut_records: Family<BySource, Counter>,
+    pub cut_records: Family<SourceLabels, Counter>,
     /// Times that lay too far ahead and were replaced by the arrival time.
-    pub times_replaced: Family<BySource, Counter>,
-    pub(crate) refused: Counter,
-    pub(crate) segments: Family<ByState, Gauge>,
+    pub times_replaced: Family<SourceLabels, Counter>,
+    pub(crate) refused_appends: Counter,
+    pub(crate) segments: Family<SegmentStateLabels, Gauge>,
     pub(crate) pending_bytes: Gauge,
     pub(crate) oldest_pending_seconds: Gauge<f64, std::sync::atomic::AtomicU64>,
-    pub(crate) lapsed: Counter,
-    pub(crate) handed_bytes: Counter,
+    pub(crate) expired_leases: Counter,
+    pub(crate) sent_bytes: Counter,
     pub(crate) consumed_bytes: Counter,
     pub(crate) consumed_ratio: Gauge<f64, std::sync::atomic::AtomicU64>,
     pub(crate) syncs: Counter,
@@ -67,12 +67,12 @@ pub struct Metrics {
     pub(crate) sync_seconds: Histogram,
     pub(crate) free_bytes: Gauge,
     pub(crate) damaged_keys: Gauge,
-    pub(crate) full: Gauge,
+    pub(crate) disk_full: Gauge,
     pub(crate) index_bytes: Gauge,
-    pub(crate) halted: Family<ByWhy, Gauge>,
+    pub(crate) halted: Family<HaltLabels, Gauge>,
     pub(crate) load_level: Gauge,
     pub(crate) refusing: Gauge,
-    pub(crate) sent_elsewhere: Family<ByHow, Counter>,
+    pub(crate) redirected: Family<RedirectLabels, Counter>,
 }
 
 impl Metrics {
@@ -85,12 +85,12 @@ impl Metrics {
             rejected_records: Family::default(),
             cut_records: Family::default(),
             times_replaced: Family::default(),
-            refused: Counter::default(),
+            refused_appends: Counter::default(),
             segments: Family::default(),
             pending_bytes: Gauge::default(),
             oldest_pending_seconds: Gauge::default(),
-            lapsed: Counter::default(),
-            handed_bytes: Counter::default(),
+            expired_leases: Counter::default(),
+            sent_bytes: Counter::default(),
             consumed_bytes: Counter::default(),
             consumed_ratio: Gauge::default(),
             syncs: Counter::default(),
@@ -98,12 +98,12 @@ impl Metrics {
             sync_seconds: Histogram::new(exponential_buckets(0.000_5, 2.0, 14)),
             free_bytes: Gauge::default(),
             damaged_keys: Gauge::default(),
-            full: Gauge::default(),
+            disk_full: Gauge::default(),
             index_bytes: Gauge::default(),
             halted: Family::default(),
             load_level: Gauge::default(),
             refusing: Gauge::default(),
-            sent_elsewhere: Family::default(),
+            redirected: Family::default(),
         };
         let all = metrics.clone();
         let ingest = registry.sub_registry_with_prefix("ingest");
@@ -112,7 +112,7 @@ impl Metrics {
         ingest.register("rejected_records", "Records refused as bad input", all.rejected_records);
         ingest.register("cut_records", "Records cut because they were too long", all.cut_records);
         ingest.register("times_replaced", "Times too far ahead, replaced by the arrival time", all.times_replaced);
-        ingest.register("refused_appends", "Appends refused: disk full, overload, shutdown, write errors", all.refused);
+        ingest.register("refused_appends", "Appends refused: disk full, overload, shutdown, write errors", all.refused_appends);
         ingest.register("segments", "Segments of the queue by state", all.segments);
         ingest.register("pending_bytes", "Bytes of segments that wait for a store", all.pending_bytes);
         ingest.register(
@@ -123,9 +123,9 @@ impl Metrics {
         ingest.register(
             "lapsed_reservations",
             "Segments that another node had reserved and was not heard of in time",
-            all.lapsed,
+            all.expired_leases,
         );
-        ingest.register("handed_bytes", "Bytes of segment files handed to stores of other nodes", all.handed_bytes);
+        ingest.register("handed_bytes", "Bytes of segment files handed to stores of other nodes", all.sent_bytes);
         ingest.register("consumed_bytes", "Bytes of record text that a store has committed", all.consumed_bytes);
         ingest.register(
             "consumed_ratio",
@@ -146,21 +146,21 @@ impl Metrics {
         ingest.register(
             "sent_elsewhere",
             "Clients that were told of other nodes for the load, or for a stop, by how",
-            all.sent_elsewhere,
+            all.redirected,
         );
         ingest.register("index_bytes", "Memory for what is known of the segments of the queue", all.index_bytes);
         ingest.register("halted", "1 while nothing is accepted, by why", all.halted);
         registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);
-        registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.full);
-        for why in Halt::NAMES {
-            drop(metrics.halted.get_or_create(&ByWhy { why }));
+        registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.disk_full);
+        for why in HaltReason::NAMES {
+            drop(metrics.halted.get_or_create(&HaltLabels { why }));
         }
-        for how in How::ALL {
-            drop(metrics.sent_elsewhere.get_or_create(&ByHow { how: how.name() }));
+        for how in RedirectKind::ALL {
+            drop(metrics.redirected.get_or_create(&RedirectLabels { how: how.name() }));
         }
         // A counter that was never touched should still be there to be graphed.
         for source in [Source::Tcp, Source::Forward, Source::Http] {
-            let by = BySource { source: source.name() };
+            let by = SourceLabels { source: source.name() };
             let all = [
                 &metrics.accepted_records,
                 &metrics.accepted_bytes,
@@ -170,9 +170,9 @@ impl Metrics {
             ];
             all.into_iter().for_each(|family| drop(family.get_or_create(&by)));
         }
-        let states = State::ALL.map(State::name);
+        let states = SegmentState::ALL.map(SegmentState::name);
         for state in states.into_iter().chain([DAMAGED]) {
-            drop(metrics.segments.get_or_create(&ByState { state }));
+            drop(metrics.segments.get_or_create(&SegmentStateLabels { state }));
         }
         metrics
     }
@@ -180,7 +180,7 @@ impl Metrics {
     /// Bytes of record text accepted so far.
     #[must_use]
     pub fn accepted_bytes(&self) -> u64 {
-        let sources = [Source::Tcp, Source::Forward, Source::Http].map(|source| BySource { source: source.name() });
+        let sources = [Source::Tcp, Source::Forward, Source::Http].map(|source| SourceLabels { source: source.name() });
         sources.iter().map(|by| self.accepted_bytes.get_or_create(by).get()).sum()
     }
 
@@ -193,11 +193,11 @@ impl Metrics {
     /// Appends refused so far.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.refused.get()
+        self.refused_appends.get()
     }
 
     /// Bytes consumed over bytes accepted: 1 in a steady state, less while a backlog grows.
-    pub(crate) fn report_ratio(&self) {
+    pub(crate) fn update_consumed_ratio(&self) {
         let accepted = self.accepted_bytes();
         if accepted > 0 {
             self.consumed_ratio.set(self.consumed_bytes.get() as f64 / accepted as f64);

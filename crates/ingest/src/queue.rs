@@ -6,52 +6,52 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, Repeats};
+use bucksaw_doors::{Env, LogRateLimiter};
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::Header;
+use bucksaw_segment::FrameHeader;
 use bucksaw_segment::queue::{HEADER_LEN, Seal};
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::append::{Durability, Records, Refusal};
+use crate::append::{Durability, FrameRecords, IngestError};
 use crate::boot;
-use crate::class::Class;
+use crate::class::SegmentClass;
 use crate::config::Config;
-use crate::guide::Guide;
-use crate::index_memory::IndexMemory;
-use crate::keys::Keys;
-use crate::lane::{Inner, Lane, Open, Waiting, record_header};
-use crate::metrics::{BySource, Metrics};
-use crate::quarantine::SetAside;
-use crate::room::{Halt, Room};
-use crate::segment::{Done, Segment, State, View};
-use crate::stall::Stall;
+use crate::load_shedder::LoadShedder;
+use crate::index_memory::QueueIndexMemory;
+use crate::keys::IdempotencyKeys;
+use crate::append_slot::{AppendSlotState, AppendSlot, ActiveSegment, UnsyncedRecords, record_header};
+use crate::metrics::{SourceLabels, Metrics};
+use crate::quarantine::DamagedQueueFile;
+use crate::halt::{HaltReason, HaltState};
+use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
+use crate::stall::StallDetector;
 
 /// The queue of one node. Shared by all who append, read and consume.
 pub struct Queue {
-    pub(crate) doors: Doors,
+    pub(crate) env: Env,
     pub(crate) dir: PathBuf,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
-    guide: Guide,
-    pub(crate) fast: Vec<Lane>,
-    pub(crate) durable: Lane,
-    bulk: Lane,
+    load_shedder: LoadShedder,
+    pub(crate) fast_slots: Vec<AppendSlot>,
+    pub(crate) durable_slot: AppendSlot,
+    bulk_slot: AppendSlot,
     /// Every segment that is not removed, by id and so by age. Taken after a lane's lock, before a segment's.
-    pub(crate) segments: Mutex<BTreeMap<Id, Arc<Segment>>>,
+    pub(crate) segments: Mutex<BTreeMap<Id, Arc<QueueSegment>>>,
     /// Quarantined files.
-    pub(crate) damaged: Mutex<Vec<SetAside>>,
-    pub(crate) keys: Mutex<Keys>,
-    pub(crate) room: Room,
-    pub(crate) index: IndexMemory,
-    pub(crate) stall: Stall,
+    pub(crate) damaged_files: Mutex<Vec<DamagedQueueFile>>,
+    pub(crate) idempotency_keys: Mutex<IdempotencyKeys>,
+    pub(crate) halt_state: HaltState,
+    pub(crate) index_memory: QueueIndexMemory,
+    pub(crate) stall: StallDetector,
     /// Rung when a segment has become pending, or was flushed.
-    pub(crate) pended: Notify,
+    pub(crate) pending_notify: Notify,
     /// Whether other nodes take from it.
-    pub(crate) shared: AtomicBool,
-    closed: AtomicBool,
-    pub(crate) errors: Errors,
-    boot_noted: AtomicBool,
+    pub(crate) has_remote_stores: AtomicBool,
+    is_closed: AtomicBool,
+    pub(crate) log_limits: QueueLogLimits,
+    is_boot_recorded: AtomicBool,
     appends: AtomicU64,
 }
 
@@ -63,28 +63,28 @@ impl std::fmt::Debug for Queue {
 
 /// Errors that occur again at each try. Each is logged at most once a minute.
 #[derive(Debug, Default)]
-pub(crate) struct Errors {
-    cut: Repeats,
-    seal: Repeats,
-    rename: Repeats,
-    pub(crate) remove: Repeats,
-    pub(crate) sync: Repeats,
-    pub(crate) read: Repeats,
-    pub(crate) aside: Repeats,
-    boot: Repeats,
+pub(crate) struct QueueLogLimits {
+    cut: LogRateLimiter,
+    seal: LogRateLimiter,
+    rename: LogRateLimiter,
+    pub(crate) remove: LogRateLimiter,
+    pub(crate) sync: LogRateLimiter,
+    pub(crate) read: LogRateLimiter,
+    pub(crate) quarantine: LogRateLimiter,
+    boot: LogRateLimiter,
 }
 
 /// What waits for a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
+pub struct QueueBacklog {
     /// Segments that wait.
     pub segments: usize,
     /// Bytes of their text.
     pub text_bytes: u64,
     /// How long the oldest has been there.
-    pub oldest: Duration,
+    pub oldest_age: Duration,
     /// Whether a client waits for the store's commit.
-    pub awaited: bool,
+    pub has_waiting_client: bool,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -93,46 +93,46 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// When what waits is worth being taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct FetchThreshold {
     /// When there is so much text, in bytes,
-    pub text_bytes: u64,
+    pub text_bytes_min: u64,
     /// or when the oldest has waited so long,
-    pub age: Duration,
+    pub age_min: Duration,
 }
 
-impl Due {
+impl FetchThreshold {
     /// Whether it is: also when a client waits.
     #[must_use]
-    pub fn is_met(&self, backlog: &Backlog) -> bool {
-        let met = backlog.text_bytes >= self.text_bytes || backlog.oldest >= self.age || backlog.awaited;
+    pub fn is_met(&self, backlog: &QueueBacklog) -> bool {
+        let met = backlog.text_bytes >= self.text_bytes_min || backlog.oldest_age >= self.age_min || backlog.has_waiting_client;
         backlog.segments > 0 && met
     }
 }
 
 impl Queue {
-    pub(crate) fn empty(doors: Doors, dir: PathBuf, config: Config, metrics: Metrics) -> Self {
-        let keys = Mutex::new(Keys::new(doors.clone(), dir.clone(), &config));
-        let fast = (0..config.fast_lanes.max(1)).map(|_| Lane::new(Durability::Fast)).collect();
+    pub(crate) fn empty(env: Env, dir: PathBuf, config: Config, metrics: Metrics) -> Self {
+        let keys = Mutex::new(IdempotencyKeys::new(env.clone(), dir.clone(), &config));
+        let fast = (0..config.fast_slots.max(1)).map(|_| AppendSlot::new(Durability::Fast)).collect();
         Self {
-            doors,
+            env,
             dir,
             config,
-            guide: Guide::new(metrics.clone()),
+            load_shedder: LoadShedder::new(metrics.clone()),
             metrics,
-            fast,
-            durable: Lane::new(Durability::Durable),
-            bulk: Lane::new(Durability::Bulk),
+            fast_slots: fast,
+            durable_slot: AppendSlot::new(Durability::Durable),
+            bulk_slot: AppendSlot::new(Durability::Bulk),
             segments: Mutex::default(),
-            damaged: Mutex::default(),
-            keys,
-            room: Room::default(),
-            index: IndexMemory::default(),
-            stall: Stall::default(),
-            pended: Notify::new(),
-            shared: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            errors: Errors::default(),
-            boot_noted: AtomicBool::new(false),
+            damaged_files: Mutex::default(),
+            idempotency_keys: keys,
+            halt_state: HaltState::default(),
+            index_memory: QueueIndexMemory::default(),
+            stall: StallDetector::default(),
+            pending_notify: Notify::new(),
+            has_remote_stores: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            log_limits: QueueLogLimits::default(),
+            is_boot_recorded: AtomicBool::new(false),
             appends: AtomicU64::new(0),
         }
     }
@@ -145,56 +145,56 @@ impl Queue {
     pub fn append(
         &self,
         durability: Durability,
-        records: &Records<'_>,
-        done: impl FnOnce(Result<(), Refusal>) + Send + 'static,
-    ) -> Result<(), Refusal> {
-        let lane = self.lane(durability);
-        let appended = self.append_to(lane.0, lane.1, records, Box::new(done));
+        records: &FrameRecords<'_>,
+        done: impl FnOnce(Result<(), IngestError>) + Send + 'static,
+    ) -> Result<(), IngestError> {
+        let slot = self.append_slot(durability);
+        let appended = self.append_to(slot.0, slot.1, records, Box::new(done));
         match &appended {
             Ok(()) => {
-                let by = BySource { source: records.source.name() };
+                let by = SourceLabels { source: records.source.name() };
                 self.metrics.accepted_records.get_or_create(&by).inc_by(u64::from(records.count));
                 self.metrics.accepted_bytes.get_or_create(&by).inc_by(records.text_bytes() as u64);
                 self.appends.fetch_add(1, Ordering::Release);
             }
-            Err(_) => drop(self.metrics.refused.inc()),
+            Err(_) => drop(self.metrics.refused_appends.inc()),
         }
         appended
     }
 
     fn append_to(
         &self,
-        lane: &Lane,
-        mut inner: MutexGuard<'_, Inner>,
-        records: &Records<'_>,
-        done: Done,
-    ) -> Result<(), Refusal> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Refusal::Closed);
+        slot: &AppendSlot,
+        mut inner: MutexGuard<'_, AppendSlotState>,
+        records: &FrameRecords<'_>,
+        done: AckCallback,
+    ) -> Result<(), IngestError> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(IngestError::ShuttingDown);
         }
-        self.take_room((records.sides.len() + records.text_bytes()) as u64)?;
+        self.reserve_space((records.row_meta.len() + records.text_bytes()) as u64)?;
         let header = record_header(records);
-        if records.sides.len() + records.text_bytes() > Header::BODY_BYTES_MAX {
-            return Err(Refusal::Io("the records are too large for one frame".to_owned()));
+        if records.row_meta.len() + records.text_bytes() > FrameHeader::BODY_BYTES_MAX {
+            return Err(IngestError::Io("the records are too large for one frame".to_owned()));
         }
-        if lane.durability == Durability::Durable && inner.waiting_bytes >= self.config.unsynced_bytes_max {
-            return Err(Refusal::Busy);
+        if slot.durability == Durability::Durable && inner.unsynced_bytes >= self.config.unsynced_bytes_max {
+            return Err(IngestError::SyncBacklog);
         }
         let mut body: Vec<&[u8]> = Vec::with_capacity(records.text.len() + 1);
-        body.push(records.sides);
+        body.push(records.row_meta);
         body.extend(records.text);
         let (segment, header) = self.write(&mut inner, records.labels, header, &body)?;
-        match lane.durability {
+        match slot.durability {
             Durability::Fast => {
                 drop(inner);
                 done(Ok(()));
             }
             Durability::Durable => {
                 let body = body.concat();
-                inner.waiting_bytes += body.len() as u64;
-                inner.waiting.push(Waiting { segment, labels: records.labels.clone(), header, body, tries: 0, done });
+                inner.unsynced_bytes += body.len() as u64;
+                inner.unsynced.push(UnsyncedRecords { segment, labels: records.labels.clone(), header, body, attempts: 0, on_ack: done });
                 drop(inner);
-                lane.ring();
+                slot.notify_unsynced();
             }
             Durability::Bulk => segment.contents().on_commit.push(done),
         }
@@ -204,18 +204,18 @@ impl Queue {
     /// Writes a frame to the lane's active segment, opening one where there is none or no room.
     pub(crate) fn write(
         &self,
-        inner: &mut Inner,
+        inner: &mut AppendSlotState,
         labels: &bucksaw_record::Labels,
-        header: Header,
+        header: FrameHeader,
         body: &[&[u8]],
-    ) -> Result<(Arc<Segment>, Header), Refusal> {
+    ) -> Result<(Arc<QueueSegment>, FrameHeader), IngestError> {
         let (max, class) = (self.config.segment_bytes_max, inner.class);
-        if inner.open.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max) {
+        if inner.active.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max) {
             self.seal(inner);
         }
-        let open = match &mut inner.open {
+        let open = match &mut inner.active {
             Some(open) => open,
-            none => none.insert(self.open_segment(class).map_err(|error| self.refusal(&error))?),
+            none => none.insert(self.open_segment(class).map_err(|error| self.record_io_error(&error))?),
         };
         match open.append(labels, header, body) {
             Ok(header) => Ok((Arc::clone(&open.segment), header)),
@@ -230,41 +230,41 @@ impl Queue {
                     warn!(segment = %segment.id(), %error, suppressed, "cannot cut a torn frame away; the segment is closed");
                 }
                 // The place on the disk may be what fails: the next append is to another file.
-                if cut.is_err() || matches!(Halt::of(&error), Halt::Failing(_)) {
+                if cut.is_err() || matches!(HaltReason::of(&error), HaltReason::Failing(_)) {
                     self.seal(inner);
                 }
-                Err(self.refusal(&error))
+                Err(self.record_io_error(&error))
             }
         }
     }
 
-    pub(crate) fn refusal(&self, error: &std::io::Error) -> Refusal {
-        let halt = Halt::of(error);
-        self.note_failure(halt.clone());
+    pub(crate) fn record_io_error(&self, error: &std::io::Error) -> IngestError {
+        let halt = HaltReason::of(error);
+        self.record_write_failure(halt.clone());
         halt.into()
     }
 
-    fn open_segment(&self, class: Class) -> std::io::Result<Open> {
-        let id = class.segment_id(Millis(self.doors.clock.unix_ms()), self.doors.entropy.next_u64());
+    fn open_segment(&self, class: SegmentClass) -> std::io::Result<ActiveSegment> {
+        let id = class.segment_id(Millis(self.env.clock.unix_ms()), self.env.entropy.next_u64());
         let path = self.dir.join(format!("{id}.active"));
-        let file = self.doors.fs.create(&path)?;
-        if let Err(error) = file.append(&[&bucksaw_segment::queue::header(id)]) {
-            let _ = self.doors.fs.remove(&path);
+        let file = self.env.fs.create(&path)?;
+        if let Err(error) = file.append(&[&bucksaw_segment::queue::encode_header(id)]) {
+            let _ = self.env.fs.remove(&path);
             return Err(error);
         }
-        let segment = Arc::new(Segment::new(id, file, path, self.doors.clock.uptime()));
+        let segment = Arc::new(QueueSegment::new(id, file, path, self.env.clock.uptime()));
         lock(&self.segments).insert(id, Arc::clone(&segment));
-        Ok(Open::new(segment))
+        Ok(ActiveSegment::new(segment))
     }
 
     /// Closes the lane's active segment.
-    pub(crate) fn seal(&self, inner: &mut Inner) {
-        let Some(open) = inner.open.take() else { return };
+    pub(crate) fn seal(&self, inner: &mut AppendSlotState) {
+        let Some(open) = inner.active.take() else { return };
         let segment = open.segment;
         if segment.end() <= HEADER_LEN as u64 {
             let path = Arc::clone(&segment.contents().path);
             lock(&self.segments).remove(&segment.id());
-            let _ = self.doors.fs.remove(&path);
+            let _ = self.env.fs.remove(&path);
             return;
         }
         let sealed = match self.write_seal(&segment) {
@@ -280,26 +280,26 @@ impl Queue {
         };
         {
             let mut contents = segment.contents();
-            contents.state = State::Pending;
-            contents.flushed = false;
+            contents.state = SegmentState::Pending;
+            contents.is_flushed = false;
         }
         match inner.class {
-            Class::Durable if sealed => {
-                inner.closing.push(segment);
-                self.durable.ring();
+            SegmentClass::Durable if sealed => {
+                inner.closed_unrenamed.push(segment);
+                self.durable_slot.notify_unsynced();
             }
             _ if sealed => self.rename(&segment, "pending"),
             _ => {}
         }
-        self.pended.notify_waiters();
+        self.pending_notify.notify_waiters();
     }
 
     /// Ends a file with its seal. False where its bytes are not those that the seal would tell of.
-    fn write_seal(&self, segment: &Segment) -> std::io::Result<bool> {
+    fn write_seal(&self, segment: &QueueSegment) -> std::io::Result<bool> {
         let (file, end) = (segment.file(), segment.end());
         let seal = {
             let contents = segment.contents();
-            if contents.untrusted || file.size()? != end {
+            if contents.has_failed_sync || file.size()? != end {
                 return Ok(false);
             }
             Seal::new(end, &contents.reach, &contents.streams)
@@ -309,9 +309,9 @@ impl Queue {
     }
 
     /// Gives a closed segment its name, unless a store was quicker; whether it did.
-    pub(crate) fn rename_closed(&self, segment: &Segment) -> bool {
+    pub(crate) fn rename_closed(&self, segment: &QueueSegment) -> bool {
         let state = segment.contents().state;
-        let is_due = matches!(state, State::Pending | State::Reserved) && self.of(&[segment.id()]).len() == 1;
+        let is_due = matches!(state, SegmentState::Pending | SegmentState::Reserved) && self.segments_by_id(&[segment.id()]).len() == 1;
         if is_due {
             self.rename(segment, "pending");
         }
@@ -319,10 +319,10 @@ impl Queue {
     }
 
     /// Says a segment's state in its file's name. The name helps a restart to do less; nothing rests on it.
-    pub(crate) fn rename(&self, segment: &Segment, extension: &str) {
+    pub(crate) fn rename(&self, segment: &QueueSegment, extension: &str) {
         let mut contents = segment.contents();
         let path = contents.path.with_extension(extension);
-        match self.doors.fs.rename(&contents.path, &path) {
+        match self.env.fs.rename(&contents.path, &path) {
             Ok(()) => contents.path = path.into(),
             Err(error) => {
                 if let Some(suppressed) = self.may_log(|errors| &errors.rename) {
@@ -333,27 +333,27 @@ impl Queue {
     }
 
     /// A free lane of the class, locked; for `fast` the first that nobody holds, so that little traffic makes one file.
-    fn lane(&self, durability: Durability) -> (&Lane, MutexGuard<'_, Inner>) {
+    fn append_slot(&self, durability: Durability) -> (&AppendSlot, MutexGuard<'_, AppendSlotState>) {
         let only = match durability {
-            Durability::Durable => &self.durable,
-            Durability::Bulk => &self.bulk,
+            Durability::Durable => &self.durable_slot,
+            Durability::Bulk => &self.bulk_slot,
             Durability::Fast => {
-                for lane in &self.fast {
-                    if let Some(inner) = lane.try_lock() {
-                        return (lane, inner);
+                for slot in &self.fast_slots {
+                    if let Some(inner) = slot.try_lock() {
+                        return (slot, inner);
                     }
                 }
-                self.fast.last().unwrap_or(&self.durable)
+                self.fast_slots.last().unwrap_or(&self.durable_slot)
             }
         };
         (only, only.lock())
     }
 
     /// Whether what waits is worth being taken.
-    pub(crate) fn is_due(&self, due: Due, backlog: &Backlog) -> bool {
+    pub(crate) fn is_due(&self, due: FetchThreshold, backlog: &QueueBacklog) -> bool {
         // On a full disk all that waits is due: what a store makes of it is smaller.
         let pressed =
-            self.closed.load(Ordering::Acquire) || self.is_full() || self.is_crowded() || self.has_too_many_segments();
+            self.is_closed.load(Ordering::Acquire) || self.is_full() || self.is_short_of_descriptors() || self.has_too_many_segments();
         due.is_met(backlog) || (backlog.segments > 0 && pressed)
     }
 
@@ -367,9 +367,9 @@ impl Queue {
     ///
     /// # Errors
     /// What an append would give.
-    pub fn check_halt(&self) -> Result<(), Refusal> {
-        let Some(halt) = self.refusing() else { return Ok(()) };
-        self.metrics.refused.inc();
+    pub fn check_accepting(&self) -> Result<(), IngestError> {
+        let Some(halt) = self.refusal_reason() else { return Ok(()) };
+        self.metrics.refused_appends.inc();
         Err(halt.into())
     }
 
@@ -387,8 +387,8 @@ impl Queue {
 
     /// What clients are told when others have less to do.
     #[must_use]
-    pub fn guide(&self) -> &Guide {
-        &self.guide
+    pub fn load_shedder(&self) -> &LoadShedder {
+        &self.load_shedder
     }
 
     /// Room on the disk below which nothing is accepted.
@@ -399,35 +399,35 @@ impl Queue {
 
     /// The segments whose records are not in the store, oldest first.
     #[must_use]
-    pub fn segments(&self) -> Vec<View> {
-        let segments = self.readable();
-        let wanted = segments.iter().filter(|segment| segment.state() != State::Committed);
+    pub fn uncommitted_segments(&self) -> Vec<SegmentView> {
+        let segments = self.readable_segments();
+        let wanted = segments.iter().filter(|segment| segment.state() != SegmentState::Committed);
         wanted.map(|segment| segment.view()).filter(|view| view.end > HEADER_LEN as u64).collect()
     }
 
     /// All segments that can still be read, oldest first: also those that are committed and will go soon, for whoever looks
     /// at the stores at another moment.
     #[must_use]
-    pub fn readable(&self) -> Vec<Arc<Segment>> {
+    pub fn readable_segments(&self) -> Vec<Arc<QueueSegment>> {
         lock(&self.segments).values().cloned().collect()
     }
 
     /// What waits for a store.
     #[must_use]
-    pub fn backlog(&self) -> Backlog {
-        self.backlog_of(&self.readable())
+    pub fn backlog(&self) -> QueueBacklog {
+        self.backlog_of(&self.readable_segments())
     }
 
-    pub(crate) fn backlog_of(&self, segments: &[Arc<Segment>]) -> Backlog {
-        let now = self.doors.clock.uptime();
-        let mut backlog = Backlog::default();
+    pub(crate) fn backlog_of(&self, segments: &[Arc<QueueSegment>]) -> QueueBacklog {
+        let now = self.env.clock.uptime();
+        let mut backlog = QueueBacklog::default();
         for segment in segments {
             let contents = segment.contents();
-            if contents.state == State::Pending || contents.flushed {
+            if contents.state == SegmentState::Pending || contents.is_flushed {
                 backlog.segments += 1;
                 backlog.text_bytes += contents.reach.text_bytes;
-                backlog.oldest = backlog.oldest.max(now.saturating_sub(segment.opened_at()));
-                backlog.awaited |= !contents.on_commit.is_empty();
+                backlog.oldest_age = backlog.oldest_age.max(now.saturating_sub(segment.opened_at()));
+                backlog.has_waiting_client |= !contents.on_commit.is_empty();
             }
         }
         backlog
@@ -435,25 +435,25 @@ impl Queue {
 
     /// The records of these segments are durable in the store. Ids that the queue does not have are passed over.
     pub fn commit(&self, ids: &[Id]) {
-        for segment in self.of(ids) {
+        for segment in self.segments_by_id(ids) {
             let mut contents = segment.contents();
-            if contents.state == State::Committed {
+            if contents.state == SegmentState::Committed {
                 continue;
             }
-            contents.state = State::Committed;
+            contents.state = SegmentState::Committed;
             contents.lease = None;
-            contents.committed_at = Some(self.doors.clock.uptime());
+            contents.committed_at = Some(self.env.clock.uptime());
             let done = std::mem::take(&mut contents.on_commit);
             self.metrics.consumed_bytes.inc_by(contents.reach.text_bytes);
             let broken = !contents.damage.is_empty();
             drop(contents);
             self.rename(&segment, if broken { "damaged" } else { "committed" });
             if broken {
-                self.quarantined(&segment);
+                self.record_quarantined(&segment);
             }
             // It is not known which of its frames stores have: clients that wait send theirs again.
             let kept = || match broken {
-                true => Err(Refusal::Io("the segment was damaged before stores had all of it".to_owned())),
+                true => Err(IngestError::Io("the segment was damaged before stores had all of it".to_owned())),
                 false => Ok(()),
             };
             done.into_iter().for_each(|done| done(kept()));
@@ -463,27 +463,27 @@ impl Queue {
     /// Forgets segments whose records retention has removed from the store. Without this they would be found again, here,
     /// until the grace of their files ends. Only committed segments are forgotten.
     pub fn forget(&self, ids: &[Id]) {
-        for segment in self.of(ids) {
-            if segment.state() == State::Committed {
+        for segment in self.segments_by_id(ids) {
+            if segment.state() == SegmentState::Committed {
                 self.remove(&segment);
             }
         }
     }
 
     /// How many errors of a kind were suppressed, when one may be logged now.
-    pub(crate) fn may_log(&self, error: fn(&Errors) -> &Repeats) -> Option<u64> {
-        error(&self.errors).pass(self.doors.clock.uptime())
+    pub(crate) fn may_log(&self, error: fn(&QueueLogLimits) -> &LogRateLimiter) -> Option<u64> {
+        error(&self.log_limits).check(self.env.clock.uptime())
     }
 
     /// Notes the boot, unless that is done, or was tried within the last minute. See [`crate::boot`].
-    pub(crate) fn note_boot(&self) {
-        let noted = self.boot_noted.load(Ordering::Relaxed);
+    pub(crate) fn record_boot(&self) {
+        let noted = self.is_boot_recorded.load(Ordering::Relaxed);
         if !noted && !self.is_full() && self.may_log(|errors| &errors.boot).is_some() {
-            self.boot_noted.store(boot::note(&self.doors, &self.dir), Ordering::Relaxed);
+            self.is_boot_recorded.store(boot::record_boot(&self.env, &self.dir), Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn of(&self, ids: &[Id]) -> Vec<Arc<Segment>> {
+    pub(crate) fn segments_by_id(&self, ids: &[Id]) -> Vec<Arc<QueueSegment>> {
         let segments = lock(&self.segments);
         ids.iter().filter_map(|id| segments.get(id)).cloned().collect()
     }
@@ -491,32 +491,32 @@ impl Queue {
     /// Lets a store take the active `bulk` segment. Until one asks it stays active: what clients flush while all stores are
     /// busy goes into one file, and not each into its own.
     pub fn flush_bulk(&self) {
-        let inner = self.bulk.lock();
-        let Some(open) = inner.open.as_ref().filter(|open| open.end > HEADER_LEN as u64) else { return };
-        open.segment.contents().flushed = true;
+        let inner = self.bulk_slot.lock();
+        let Some(open) = inner.active.as_ref().filter(|open| open.end > HEADER_LEN as u64) else { return };
+        open.segment.contents().is_flushed = true;
         drop(inner);
-        self.pended.notify_waiters();
+        self.pending_notify.notify_waiters();
     }
 
     /// Closes the active segment that was flushed, if there is one.
     pub(crate) fn seal_flushed(&self) {
-        let mut inner = self.bulk.lock();
-        if inner.open.as_ref().is_some_and(|open| open.segment.contents().flushed) {
+        let mut inner = self.bulk_slot.lock();
+        if inner.active.as_ref().is_some_and(|open| open.segment.contents().is_flushed) {
             self.seal(&mut inner);
         }
     }
 
     /// Accepts nothing more, keeps the promises that are open, and closes all segments.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.is_closed.store(true, Ordering::Release);
         while self.commit_group() {}
-        for lane in self.lanes() {
-            self.seal(&mut lane.lock());
+        for slot in self.append_slots() {
+            self.seal(&mut slot.lock());
         }
         while self.commit_group() {}
     }
 
-    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        self.fast.iter().chain([&self.durable, &self.bulk])
+    pub(crate) fn append_slots(&self) -> impl Iterator<Item = &AppendSlot> {
+        self.fast_slots.iter().chain([&self.durable_slot, &self.bulk_slot])
     }
 }

@@ -3,21 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::{Doors, File};
+use bucksaw_doors::{Env, File};
 use bucksaw_record::Id;
-use bucksaw_segment::health::{DAMAGED, SAVED};
-use bucksaw_segment::queue::{HEADER_LEN, Survey, Tail, examine, read_header, survey};
+use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
+use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, scan_frames, read_header, scan_segment};
 use bucksaw_segment::{Damage, OpenError, ReadError};
 use tracing::{error, info, warn};
 
 use crate::boot;
-use crate::class::Class;
+use crate::class::SegmentClass;
 use crate::config::Config;
 use crate::index_memory::stream_bytes;
 use crate::metrics::Metrics;
-use crate::quarantine::span_of;
+use crate::quarantine::seal_span;
 use crate::queue::{Queue, lock};
-use crate::segment::{Segment, State};
+use crate::segment::{QueueSegment, SegmentState};
 
 /// What was found at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Recovery {
 
 /// How the last run ended.
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct PreviousRun {
     /// Whether what it wrote without a sync may be missing.
     may_have_lost_writes: bool,
 }
@@ -44,14 +44,14 @@ impl Queue {
     ///
     /// # Errors
     /// [`OpenError`]. Damage is no error: it is logged, counted and set aside.
-    pub fn open(doors: Doors, dir: &Path, config: Config, metrics: Metrics) -> Result<(Self, Recovery), OpenError> {
-        doors.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
-        let mut names = doors.fs.list(dir).map_err(OpenError::io(dir))?;
+    pub fn open(env: Env, dir: &Path, config: Config, metrics: Metrics) -> Result<(Self, Recovery), OpenError> {
+        env.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
+        let mut names = env.fs.list(dir).map_err(OpenError::io(dir))?;
         names.sort_unstable();
-        remove_committed(&doors, dir, &mut names, config.committed_kept_max);
-        let last = Last { may_have_lost_writes: boot::may_have_lost_writes(&doors, dir) };
-        let queue = Self::empty(doors, dir.to_owned(), config, metrics);
-        queue.recall_keys(&names, last.may_have_lost_writes);
+        remove_committed(&env, dir, &mut names, config.committed_segments_max);
+        let last = PreviousRun { may_have_lost_writes: boot::may_have_lost_writes(&env, dir) };
+        let queue = Self::empty(env, dir.to_owned(), config, metrics);
+        queue.load_keys(&names, last.may_have_lost_writes);
         let mut recovery = Recovery::default();
         for name in names {
             // Files with other names were not made by us, and are left alone.
@@ -63,38 +63,38 @@ impl Queue {
                 "active" | "pending" | "committed" => {
                     queue.recover(id, &dir.join(&name), state, last, &mut recovery)?;
                 }
-                DAMAGED | SAVED => queue.note_set_aside(&dir.join(&name)),
+                DAMAGED_EXTENSION | SAVED_EXTENSION => queue.record_damaged_file(&dir.join(&name)),
                 // A repair was interrupted; what it read is still there.
-                "tmp" => drop(queue.doors.fs.remove(&dir.join(&name))),
+                "tmp" => drop(queue.env.fs.remove(&dir.join(&name))),
                 _ => {}
             }
         }
-        queue.look_at_disk();
-        queue.note_boot();
+        queue.check_disk();
+        queue.record_boot();
         Ok((queue, recovery))
     }
 
-    fn recover(&self, id: Id, path: &Path, state: &str, last: Last, recovery: &mut Recovery) -> Result<(), OpenError> {
-        let file = self.doors.fs.open(path).map_err(OpenError::io(path))?;
-        let must_be_sealed = state == "pending" && Class::of(id).must_be_sealed(last.may_have_lost_writes);
-        let mut found = match survey(&file, path, id) {
+    fn recover(&self, id: Id, path: &Path, state: &str, last: PreviousRun, recovery: &mut Recovery) -> Result<(), OpenError> {
+        let file = self.env.fs.open(path).map_err(OpenError::io(path))?;
+        let must_be_sealed = state == "pending" && SegmentClass::of(id).must_be_sealed(last.may_have_lost_writes);
+        let mut found = match scan_segment(&file, path, id) {
             Ok(found) => found,
-            Err(newer @ ReadError::Version { .. }) => return Err(OpenError::Newer(newer)),
+            Err(newer @ ReadError::Version { .. }) => return Err(OpenError::NewerVersion(newer)),
             Err(error) if state == "committed" => {
                 warn!(%error, "removed a queue segment that cannot be read, and whose records stores keep");
-                let _ = self.doors.fs.remove(path);
+                let _ = self.env.fs.remove(path);
                 return Ok(());
             }
             Err(_) if !must_be_sealed && file.size().unwrap_or(u64::MAX) < HEADER_LEN as u64 => {
                 // The file was being made when the process ended: nothing was acknowledged from it that had to stay.
                 info!(path = %path.display(), "removed a queue segment that was never begun");
-                let _ = self.doors.fs.remove(path);
+                let _ = self.env.fs.remove(path);
                 return Ok(());
             }
             Err(error) => {
                 error!(%error, "cannot read a queue segment: it is set aside as damaged");
                 recovery.damaged += 1;
-                self.set_file_aside(path);
+                self.quarantine_file(path);
                 return Ok(());
             }
         };
@@ -105,78 +105,78 @@ impl Queue {
             // Stores keep its records, so nothing is missing because of it.
             found.damage.clear();
         } else {
-            self.judge_tail(id, path, last, &mut found, recovery);
+            self.evaluate_tail(id, path, last, &mut found, recovery);
         }
         for damage in &found.damage {
             error!(path = %path.display(), %damage, "a queue segment is damaged: its whole frames are kept, the file is set aside");
         }
         recovery.damaged += usize::from(!found.damage.is_empty());
-        if found.reach.is_empty() && found.damage.is_empty() {
-            let _ = self.doors.fs.remove(path);
+        if found.summary.is_empty() && found.damage.is_empty() {
+            let _ = self.env.fs.remove(path);
             return Ok(());
         }
-        self.adopt(id, file, path, state, found, recovery);
+        self.register(id, file, path, state, found, recovery);
         Ok(())
     }
 
     /// Decides whether the end of a file without a seal was torn by a crash, or is damaged.
-    fn judge_tail(&self, id: Id, path: &Path, last: Last, found: &mut Survey, recovery: &mut Recovery) {
+    fn evaluate_tail(&self, id: Id, path: &Path, last: PreviousRun, found: &mut SegmentScan, recovery: &mut Recovery) {
         if found.seal.is_some() {
             return;
         }
         let is_pending = path.extension().is_some_and(|state| state == "pending");
-        if is_pending && Class::of(id).must_be_sealed(last.may_have_lost_writes) {
+        if is_pending && SegmentClass::of(id).must_be_sealed(last.may_have_lost_writes) {
             let what = "the segment was closed and has no sound seal: records behind this may be missing";
             found.damage.push(Damage { offset: found.end, what });
             return;
         }
         match &found.tail {
-            Tail::Broken(damage) if !last.may_have_lost_writes => found.damage.push(damage.clone()),
-            Tail::Clean => {}
-            Tail::Torn | Tail::Broken(_) => {
-                recovery.torn_bytes += found.torn_bytes;
-                info!(path = %path.display(), bytes = found.torn_bytes, "cut a frame that was being written");
+            SegmentTail::Damaged(damage) if !last.may_have_lost_writes => found.damage.push(damage.clone()),
+            SegmentTail::Clean => {}
+            SegmentTail::Torn | SegmentTail::Damaged(_) => {
+                recovery.torn_bytes += found.tail_bytes;
+                info!(path = %path.display(), bytes = found.tail_bytes, "cut a frame that was being written");
             }
         }
-        if is_pending && Class::of(id) != Class::Unsealed {
+        if is_pending && SegmentClass::of(id) != SegmentClass::Unsealed {
             warn!(path = %path.display(), "a queue segment lost its end when the machine stopped: it was not synced");
         }
     }
 
-    fn adopt(&self, id: Id, file: Arc<dyn File>, path: &Path, state: &str, found: Survey, recovery: &mut Recovery) {
-        let segment = Segment::new(id, file, path.to_owned(), self.doors.clock.uptime());
+    fn register(&self, id: Id, file: Arc<dyn File>, path: &Path, state: &str, found: SegmentScan, recovery: &mut Recovery) {
+        let segment = QueueSegment::new(id, file, path.to_owned(), self.env.clock.uptime());
         {
             let is_sealed = found.seal.is_some();
             let mut contents = segment.contents();
-            contents.state = if state == "committed" { State::Committed } else { State::Pending };
-            contents.committed_at = (state == "committed").then(|| self.doors.clock.uptime());
+            contents.state = if state == "committed" { SegmentState::Committed } else { SegmentState::Pending };
+            contents.committed_at = (state == "committed").then(|| self.env.clock.uptime());
             contents.stream_bytes = found.streams.iter().map(stream_bytes).sum();
             contents.streams = Arc::new(found.streams);
             if !found.damage.is_empty() || !found.harmless.is_empty() {
-                contents.places = Some(Arc::new(found.places));
+                contents.salvaged_frames = Some(Arc::new(found.positions));
             }
             contents.damage = found.damage;
             if state != "committed" {
                 recovery.segments += 1;
-                recovery.records += found.reach.records;
+                recovery.records += found.summary.records;
             }
-            contents.reach = Arc::new(found.reach);
-            contents.span = found.seal.as_ref().and_then(span_of);
+            contents.reach = Arc::new(found.summary);
+            contents.span = found.seal.as_ref().and_then(seal_span);
             // The name `pending` says that the file ends in its seal, so the seal is durable first where that is promised.
-            let is_durable = Class::of(id) == Class::Durable;
+            let is_durable = SegmentClass::of(id) == SegmentClass::Durable;
             let extension = match (state, is_sealed) {
                 ("active", true) if is_durable && segment.file().sync().is_err() => None,
                 ("active", true) => Some("pending"),
-                ("pending", false) if contents.damage.is_empty() && Class::of(id) != Class::Unsealed => Some("active"),
+                ("pending", false) if contents.damage.is_empty() && SegmentClass::of(id) != SegmentClass::Unsealed => Some("active"),
                 _ => None,
             };
             if let Some(extension) = extension {
                 let path = contents.path.with_extension(extension);
-                match self.doors.fs.rename(&contents.path, &path) {
+                match self.env.fs.rename(&contents.path, &path) {
                     Ok(()) => {
                         contents.path = path.into();
                         if is_durable {
-                            self.sync_names();
+                            self.sync_dir();
                         }
                     }
                     Err(error) => warn!(path = %contents.path.display(), %error, "cannot rename a queue segment"),
@@ -207,21 +207,21 @@ impl Queue {
         // What was cut off is missing; the rest must not be held up by it.
         let end = segment.end().min(size);
         segment.set_end(end);
-        let found = examine(segment.file(), &path, id, end, streams)?;
+        let found = scan_frames(segment.file(), &path, id, end, streams)?;
         let mut contents = segment.contents();
         // Of an untrusted file the reach tells of more than its end does.
-        let is_missing = !contents.untrusted && found.reach.records < contents.reach.records;
+        let is_missing = !contents.has_failed_sync && found.summary.records < contents.reach.records;
         if contents.damage.is_empty() {
             if !is_missing {
                 // At most the header and declarations of streams are broken, and what they say is known. A store that is
                 // handed the segment gets both anew.
                 let has_header = read_header(&**segment.file(), &path).is_ok_and(|own| own == id);
                 if !found.damage.is_empty() || !has_header {
-                    contents.places = Some(Arc::new(found.places));
+                    contents.salvaged_frames = Some(Arc::new(found.positions));
                 }
                 return Ok(());
             }
-            contents.span = contents.span.or(Some((contents.reach.low.at(), contents.reach.high.at())));
+            contents.span = contents.span.or(Some((contents.reach.low.time(), contents.reach.high.time())));
         }
         if !found.damage.is_empty() {
             contents.damage = found.damage;
@@ -232,15 +232,15 @@ impl Queue {
         for damage in &contents.damage {
             error!(path = %path.display(), %damage, "a queue segment is damaged: its whole frames are kept, the file is set aside");
         }
-        contents.places = Some(Arc::new(found.places));
+        contents.salvaged_frames = Some(Arc::new(found.positions));
         Ok(())
     }
 }
 
 /// Removes the oldest committed segments where there are more than `kept`. Stores keep their records.
-fn remove_committed(doors: &Doors, dir: &Path, names: &mut Vec<String>, kept: usize) {
+fn remove_committed(env: &Env, dir: &Path, names: &mut Vec<String>, segments_max: usize) {
     let is_committed = |name: &String| name.ends_with(".committed");
-    let mut excess = names.iter().filter(|name| is_committed(name)).count().saturating_sub(kept);
+    let mut excess = names.iter().filter(|name| is_committed(name)).count().saturating_sub(segments_max);
     if excess == 0 {
         return;
     }
@@ -248,6 +248,6 @@ fn remove_committed(doors: &Doors, dir: &Path, names: &mut Vec<String>, kept: us
     names.retain(|name| {
         let goes = excess > 0 && is_committed(name);
         excess -= usize::from(goes);
-        !goes || doors.fs.remove(&dir.join(name)).is_err()
+        !goes || env.fs.remove(&dir.join(name)).is_err()
     });
 }

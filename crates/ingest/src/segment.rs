@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels, Millis};
-use bucksaw_segment::queue::{Frames, HEADER_LEN, Place, Survey};
-use bucksaw_segment::{Damage, Reach, ReadError, Rows};
+use bucksaw_segment::queue::{FrameReader, HEADER_LEN, FramePosition, SegmentScan};
+use bucksaw_segment::{Damage, RecordSummary, ReadError, Rows};
 
-use crate::Refusal;
+use crate::IngestError;
 use crate::index_memory::stream_bytes;
 
 /// What is being done with a segment. The first word of each is its name on disk, in metrics and in `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum State {
+pub enum SegmentState {
     /// A lane appends to it.
     Active,
     /// It waits for a store.
@@ -26,7 +26,7 @@ pub enum State {
     Committed,
 }
 
-impl State {
+impl SegmentState {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Active, Self::Pending, Self::Reserved, Self::Committed];
 
@@ -48,14 +48,14 @@ pub(crate) struct Lease {
     /// The other node.
     pub(crate) holder: Id,
     /// When it ends, by the uptime.
-    pub(crate) until: Duration,
+    pub(crate) expires_at: Duration,
 }
 
 /// Told once, when the promise holds or cannot be kept.
-pub(crate) type Done = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
+pub(crate) type AckCallback = Box<dyn FnOnce(Result<(), IngestError>) + Send>;
 
 /// One file of the queue.
-pub struct Segment {
+pub struct QueueSegment {
     id: Id,
     file: Arc<dyn File>,
     /// Where the last whole frame ends. Written after the frame is in the file and in `contents`, so whoever reads this
@@ -64,64 +64,64 @@ pub struct Segment {
     /// Where the bytes that are known to be synced end.
     synced_end: AtomicU64,
     /// Short sections only; taken after the lane's lock and after the queue's, never before them.
-    contents: Mutex<Contents>,
+    contents: Mutex<SegmentContents>,
     opened_at: Duration,
     /// Set when a frame could not be read; the next tick looks through the file.
-    suspect: Arc<AtomicBool>,
+    read_failed: Arc<AtomicBool>,
 }
 
-pub(crate) struct Contents {
-    pub(crate) state: State,
+pub(crate) struct SegmentContents {
+    pub(crate) state: SegmentState,
     pub(crate) path: Arc<Path>,
     /// The streams and the reach are shared with the views: each query takes a view of each segment.
     pub(crate) streams: Arc<Vec<Labels>>,
     /// Memory that the streams take, about.
     pub(crate) stream_bytes: u64,
-    pub(crate) reach: Arc<Reach>,
+    pub(crate) reach: Arc<RecordSummary>,
     /// Set after a crash when something lies broken between whole frames.
     pub(crate) damage: Vec<Damage>,
     /// The whole frames, when they do not simply follow each other.
-    pub(crate) places: Option<Arc<Vec<Place>>>,
+    pub(crate) salvaged_frames: Option<Arc<Vec<FramePosition>>>,
     /// Who waits until the store has committed.
-    pub(crate) on_commit: Vec<Done>,
+    pub(crate) on_commit: Vec<AckCallback>,
     pub(crate) committed_at: Option<Duration>,
     /// Who has it reserved, when that is another node.
     pub(crate) lease: Option<Lease>,
     /// How often it could not be read.
-    pub(crate) unread: u32,
+    pub(crate) failed_reads: u32,
     /// Whether the name of the file is durable.
-    pub(crate) name_synced: bool,
+    pub(crate) is_name_synced: bool,
     /// Whether it is to be taken though it is active: it is sealed when a store asks for something.
-    pub(crate) flushed: bool,
+    pub(crate) is_flushed: bool,
     /// Whether a sync of the file has failed: it is not sealed then, because frames in it may be lost at a power cut.
-    pub(crate) untrusted: bool,
+    pub(crate) has_failed_sync: bool,
     /// From when to when the records are that the file should hold, in Unix milliseconds, where that is known.
     pub(crate) span: Option<(Millis, Millis)>,
 }
 
-impl std::fmt::Debug for Segment {
+impl std::fmt::Debug for QueueSegment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Segment").field("id", &self.id).field("end", &self.end).finish_non_exhaustive()
     }
 }
 
-impl Segment {
+impl QueueSegment {
     pub(crate) fn new(id: Id, file: Arc<dyn File>, path: PathBuf, opened_at: Duration) -> Self {
-        let contents = Contents {
-            state: State::Active,
+        let contents = SegmentContents {
+            state: SegmentState::Active,
             path: path.into(),
             streams: Arc::default(),
             stream_bytes: 0,
             reach: Arc::default(),
             damage: Vec::new(),
-            places: None,
+            salvaged_frames: None,
             on_commit: Vec::new(),
             committed_at: None,
             lease: None,
-            unread: 0,
-            name_synced: false,
-            flushed: false,
-            untrusted: false,
+            failed_reads: 0,
+            is_name_synced: false,
+            is_flushed: false,
+            has_failed_sync: false,
             span: None,
         };
         let end = AtomicU64::new(HEADER_LEN as u64);
@@ -132,7 +132,7 @@ impl Segment {
             synced_end: AtomicU64::new(0),
             contents: Mutex::new(contents),
             opened_at,
-            suspect: Arc::default(),
+            read_failed: Arc::default(),
         }
     }
 
@@ -144,7 +144,7 @@ impl Segment {
 
     /// What is being done with it.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SegmentState {
         self.contents().state
     }
 
@@ -155,18 +155,18 @@ impl Segment {
     }
 
     /// What is being done with it, and what its records reach over, without a view of it; `None` while it has none.
-    pub fn glance<R>(&self, see: impl FnOnce(State, &Reach) -> R) -> Option<R> {
+    pub fn with_summary<R>(&self, read: impl FnOnce(SegmentState, &RecordSummary) -> R) -> Option<R> {
         let contents = self.contents();
-        (self.end() > HEADER_LEN as u64).then(|| see(contents.state, &contents.reach))
+        (self.end() > HEADER_LEN as u64).then(|| read(contents.state, &contents.reach))
     }
 
     /// What can be read of it now.
     #[must_use]
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> SegmentView {
         // The end first: what is published behind it meanwhile is in the contents as well, which does no harm.
         let end = self.end();
         let contents = self.contents();
-        View {
+        SegmentView {
             id: self.id,
             file: Arc::clone(&self.file),
             path: Arc::clone(&contents.path),
@@ -174,12 +174,12 @@ impl Segment {
             streams: Arc::clone(&contents.streams),
             reach: Arc::clone(&contents.reach),
             damage: contents.damage.clone(),
-            places: contents.places.clone(),
-            suspect: Arc::clone(&self.suspect),
+            salvaged_frames: contents.salvaged_frames.clone(),
+            read_failed: Arc::clone(&self.read_failed),
         }
     }
 
-    pub(crate) fn contents(&self) -> std::sync::MutexGuard<'_, Contents> {
+    pub(crate) fn contents(&self) -> std::sync::MutexGuard<'_, SegmentContents> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -188,8 +188,8 @@ impl Segment {
     }
 
     /// Whether a frame could not be read since this was last asked.
-    pub(crate) fn take_suspicion(&self) -> bool {
-        self.suspect.swap(false, Ordering::Relaxed)
+    pub(crate) fn take_read_failure(&self) -> bool {
+        self.read_failed.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn opened_at(&self) -> Duration {
@@ -224,7 +224,7 @@ impl Segment {
 
 /// What was readable of a segment at one moment. Reading stays possible when the file is removed.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct SegmentView {
     /// The segment.
     pub id: Id,
     file: Arc<dyn File>,
@@ -233,18 +233,18 @@ pub struct View {
     pub end: u64,
     streams: Arc<Vec<Labels>>,
     /// What the records reach over, at the least.
-    pub reach: Arc<Reach>,
+    pub reach: Arc<RecordSummary>,
     /// What is broken in it, after a crash.
     pub damage: Vec<Damage>,
-    places: Option<Arc<Vec<Place>>>,
-    suspect: Arc<AtomicBool>,
+    salvaged_frames: Option<Arc<Vec<FramePosition>>>,
+    read_failed: Arc<AtomicBool>,
 }
 
-impl View {
+impl SegmentView {
     /// A view of a file that was surveyed: one that came from another node.
     #[must_use]
-    pub fn of_survey(id: Id, file: Arc<dyn File>, path: PathBuf, survey: Survey) -> Self {
-        let Survey { places, streams, reach, end, damage, .. } = survey;
+    pub fn from_scan(id: Id, file: Arc<dyn File>, path: PathBuf, survey: SegmentScan) -> Self {
+        let SegmentScan { positions: places, streams, summary: reach, end, damage, .. } = survey;
         Self {
             id,
             file,
@@ -253,8 +253,8 @@ impl View {
             streams: Arc::new(streams),
             reach: Arc::new(reach),
             damage,
-            places: Some(Arc::new(places)),
-            suspect: Arc::default(),
+            salvaged_frames: Some(Arc::new(places)),
+            read_failed: Arc::default(),
         }
     }
 
@@ -262,7 +262,7 @@ impl View {
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn bytes(&self, at: u64, most: usize) -> std::io::Result<Vec<u8>> {
+    pub fn read_bytes(&self, at: u64, most: usize) -> std::io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.end.saturating_sub(at).min(most as u64) as usize];
         self.file.read_exact_at(at, &mut bytes)?;
         Ok(bytes)
@@ -270,7 +270,7 @@ impl View {
 
     /// Reports that a frame could not be read, so that the queue looks through the file and counts what is damaged.
     pub fn report_unreadable(&self) {
-        self.suspect.store(true, Ordering::Relaxed);
+        self.read_failed.store(true, Ordering::Relaxed);
     }
 
     /// Where the file was when the view was taken.
@@ -287,24 +287,24 @@ impl View {
 
     /// A walk over the frames from `from` on: [`HEADER_LEN`] for all, or where an earlier walk ended.
     #[must_use]
-    pub fn frames(&self, from: u64) -> Frames {
-        Frames::new(Arc::clone(&self.file), self.path.to_path_buf(), self.id, from, self.end, self.streams.to_vec())
+    pub fn frames(&self, from: u64) -> FrameReader {
+        FrameReader::new(Arc::clone(&self.file), self.path.to_path_buf(), self.id, from, self.end, self.streams.to_vec())
     }
 
     /// Where the whole frames are, when something lies broken between them; else they follow each other.
     #[must_use]
-    pub fn broken_places(&self) -> Option<&[Place]> {
-        self.places.as_deref().map(Vec::as_slice)
+    pub fn salvaged_frames(&self) -> Option<&[FramePosition]> {
+        self.salvaged_frames.as_deref().map(Vec::as_slice)
     }
 
     /// Where all record frames are, with the streams by number.
     ///
     /// # Errors
     /// [`ReadError`] when the frames cannot be read.
-    pub fn places(&self) -> Result<(Vec<Place>, Vec<Labels>), ReadError> {
-        match &self.places {
+    pub fn frame_positions(&self) -> Result<(Vec<FramePosition>, Vec<Labels>), ReadError> {
+        match &self.salvaged_frames {
             Some(places) => Ok((places.to_vec(), self.streams.to_vec())),
-            None => bucksaw_segment::queue::index(&self.file, &self.path, self.id, self.end, self.streams.to_vec()),
+            None => bucksaw_segment::queue::index_frames(&self.file, &self.path, self.id, self.end, self.streams.to_vec()),
         }
     }
 }

@@ -10,22 +10,22 @@ use crate::queue::Queue;
 
 /// When the tick and the group commit that are under way began, by the uptime in milliseconds and one more; 0 when none is.
 #[derive(Debug, Default)]
-pub(crate) struct Stall {
+pub(crate) struct StallDetector {
     pub(crate) tick: AtomicU64,
     pub(crate) commit: AtomicU64,
 }
 
 /// Work that is under way until this is dropped.
-pub(crate) struct Begun<'a>(&'a AtomicU64);
+pub(crate) struct StallGuard<'a>(&'a AtomicU64);
 
-impl<'a> Begun<'a> {
-    pub(crate) fn now(at: &'a AtomicU64, uptime: Duration) -> Self {
+impl<'a> StallGuard<'a> {
+    pub(crate) fn start(at: &'a AtomicU64, uptime: Duration) -> Self {
         at.store(millis(uptime).saturating_add(1), Ordering::Relaxed);
         Self(at)
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for StallGuard<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -37,7 +37,7 @@ impl Queue {
 
     /// Whether the disk does not answer. An append that hangs holds up the tick, which wants the same lane.
     pub(crate) fn is_stalled(&self) -> bool {
-        let now = millis(self.doors.clock.uptime());
+        let now = millis(self.env.clock.uptime());
         [&self.stall.tick, &self.stall.commit].into_iter().any(|at| {
             let began = at.load(Ordering::Relaxed).checked_sub(1);
             began.is_some_and(|began| now.saturating_sub(began) > millis(Self::STALL_MAX))

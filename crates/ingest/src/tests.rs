@@ -3,39 +3,39 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::{Clock as _, Doors, Fs as _, sim};
+use bucksaw_doors::{Clock as _, Env, Fs as _, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::metrics::ByWhy;
-use crate::stall::Begun;
+use crate::metrics::HaltLabels;
+use crate::stall::StallGuard;
 
 const DIR: &str = "/q";
 
-struct Machine {
+struct QueueTestMachine {
     fs: sim::Fs,
     clock: Arc<sim::Clock>,
     next: Mutex<u32>,
 }
 
-impl Machine {
+impl QueueTestMachine {
     fn new() -> Self {
-        Self::on(sim::Fs::new())
+        Self::with_fs(sim::Fs::new())
     }
 
-    fn on(fs: sim::Fs) -> Self {
-        Self { fs, clock: Arc::new(sim::Clock::at(1_000_000)), next: Mutex::new(0) }
+    fn with_fs(fs: sim::Fs) -> Self {
+        Self { fs, clock: Arc::new(sim::Clock::at_unix_ms(1_000_000)), next: Mutex::new(0) }
     }
 
     fn open(&self, config: Config) -> (Queue, Recovery) {
         let seed = self.fs.sync_count() + self.clock.unix_ms();
-        let doors = Doors {
+        let env = Env {
             fs: Arc::new(self.fs.clone()),
             clock: Arc::clone(&self.clock) as _,
             entropy: Arc::new(sim::Entropy::seeded(seed)),
         };
-        Queue::open(doors, Path::new(DIR), config, Metrics::new(&mut Registry::default())).unwrap()
+        Queue::open(env, Path::new(DIR), config, Metrics::new(&mut Registry::default())).unwrap()
     }
 
     fn try_put(
@@ -43,58 +43,58 @@ impl Machine {
         queue: &Queue,
         durability: Durability,
         line: &str,
-    ) -> Result<mpsc::Receiver<Result<(), Refusal>>, Refusal> {
+    ) -> Result<mpsc::Receiver<Result<(), IngestError>>, IngestError> {
         let mut next = self.next.lock().unwrap();
         *next += 1;
         let at = Millis(self.clock.unix_ms());
-        let (told, heard) = mpsc::channel();
+        let (sender, heard) = mpsc::channel();
         let text = format!("{line}\n");
-        let records = Records {
+        let records = FrameRecords {
             source: Source::Tcp,
             labels: &Labels::parse("app=test").unwrap(),
-            first: Id::new(at, Producer::new(1), *next),
+            first_id: Id::new(at, Producer::new(1), *next),
             count: 1,
             accepted: at,
-            flags: 0,
-            sides: &[],
+            layout_bits: 0,
+            row_meta: &[],
             text: &[text.as_bytes()],
         };
-        queue.append(durability, &records, move |result| drop(told.send(result)))?;
+        queue.append(durability, &records, move |result| drop(sender.send(result)))?;
         Ok(heard)
     }
 
-    fn put(&self, queue: &Queue, durability: Durability, line: &str) -> mpsc::Receiver<Result<(), Refusal>> {
+    fn put(&self, queue: &Queue, durability: Durability, line: &str) -> mpsc::Receiver<Result<(), IngestError>> {
         self.try_put(queue, durability, line).unwrap()
     }
 
-    fn pass(&self, queue: &Queue, time: Duration) {
+    fn advance(&self, queue: &Queue, time: Duration) {
         self.clock.advance(time);
         queue.tick();
     }
 }
 
 /// The segments' names.
-fn names(machine: &Machine) -> Vec<String> {
+fn names(machine: &QueueTestMachine) -> Vec<String> {
     machine.fs.list(Path::new(DIR)).unwrap().into_iter().filter(|name| name.contains('.')).collect()
 }
 
 fn lines(queue: &Queue) -> Vec<String> {
-    queue.segments().iter().flat_map(lines_of).collect()
+    queue.uncommitted_segments().iter().flat_map(lines_of).collect()
 }
 
-fn lines_of(view: &View) -> Vec<String> {
+fn lines_of(view: &SegmentView) -> Vec<String> {
     let mut lines = Vec::new();
-    let (places, _) = view.places().unwrap();
+    let (places, _) = view.frame_positions().unwrap();
     let mut frames = view.frames(0);
     for place in places {
-        frames.seek(place.at);
+        frames.seek(place.offset);
         let chunk = frames.next_chunk().unwrap().unwrap();
         lines.extend(chunk.records().map(|record| String::from_utf8(record.to_vec()).unwrap()));
     }
     lines
 }
 
-fn files(machine: &Machine) -> Vec<String> {
+fn states(machine: &QueueTestMachine) -> Vec<String> {
     let mut states: Vec<String> =
         names(machine).iter().filter_map(|name| Some(name.split_once('.')?.1.to_owned())).collect();
     states.sort();
@@ -102,8 +102,8 @@ fn files(machine: &Machine) -> Vec<String> {
 }
 
 #[test]
-fn records_are_readable_at_once_and_promises_are_kept_in_their_time() {
-    let machine = Machine::new();
+fn records_are_readable_at_once_and_acknowledged_by_their_durability() {
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     let fast = machine.put(&queue, Durability::Fast, "f");
     let durable = machine.put(&queue, Durability::Durable, "d");
@@ -117,7 +117,7 @@ fn records_are_readable_at_once_and_promises_are_kept_in_their_time() {
     assert!(!queue.commit_group());
     assert_eq!(durable.try_recv(), Ok(Ok(())));
     queue.flush_bulk();
-    assert!(queue.backlog().awaited);
+    assert!(queue.backlog().has_waiting_client);
     let reserved: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
     assert!(queue.reserve(u64::MAX).is_empty());
     queue.commit(&reserved);
@@ -127,10 +127,10 @@ fn records_are_readable_at_once_and_promises_are_kept_in_their_time() {
 
 #[test]
 fn what_is_flushed_while_nobody_takes_it_is_one_segment() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     queue.flush_bulk();
-    assert_eq!(queue.backlog(), Backlog::default());
+    assert_eq!(queue.backlog(), QueueBacklog::default());
     let told: Vec<_> = ["a", "b", "c"]
         .map(|line| {
             let told = machine.put(&queue, Durability::Bulk, line);
@@ -139,11 +139,11 @@ fn what_is_flushed_while_nobody_takes_it_is_one_segment() {
         })
         .into();
     let backlog = queue.backlog();
-    assert_eq!((backlog.segments, backlog.text_bytes, backlog.awaited), (1, 6, true));
-    assert_eq!(files(&machine), ["active"]);
+    assert_eq!((backlog.segments, backlog.text_bytes, backlog.has_waiting_client), (1, 6, true));
+    assert_eq!(states(&machine), ["active"]);
     let reserved = queue.reserve(u64::MAX);
     assert_eq!((reserved.len(), reserved[0].reach.records), (1, 3));
-    assert_eq!((files(&machine), queue.backlog()), (vec!["pending".to_owned()], Backlog::default()));
+    assert_eq!((states(&machine), queue.backlog()), (vec!["pending".to_owned()], QueueBacklog::default()));
     let later = machine.put(&queue, Durability::Bulk, "d");
     assert_eq!(queue.reserve(u64::MAX).len(), 0, "nobody has flushed it");
     queue.commit(&[reserved[0].id]);
@@ -152,50 +152,50 @@ fn what_is_flushed_while_nobody_takes_it_is_one_segment() {
 
 #[test]
 fn segments_close_at_size_and_age_and_go_after_their_grace() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { segment_bytes_max: 250, ..Config::default() });
     for at in 0..6 {
         machine.put(&queue, Durability::Fast, &format!("line {at}"));
     }
     assert!(queue.backlog().segments >= 2, "{:?}", queue.backlog());
-    assert_eq!(files(&machine).iter().filter(|state| *state == "active").count(), 1);
-    machine.pass(&queue, Duration::from_secs(3));
-    assert!(files(&machine).iter().all(|state| state == "pending"));
+    assert_eq!(states(&machine).iter().filter(|state| *state == "active").count(), 1);
+    machine.advance(&queue, Duration::from_secs(3));
+    assert!(states(&machine).iter().all(|state| state == "pending"));
     let reserved: Vec<Id> = queue.reserve(1).iter().map(|view| view.id).collect();
     assert_eq!(reserved.len(), 1);
     queue.release(&reserved);
     assert_eq!(queue.reserve(1).iter().map(|view| view.id).collect::<Vec<_>>(), reserved);
     queue.commit(&reserved);
-    machine.pass(&queue, Duration::from_secs(9));
-    assert!(files(&machine).contains(&"committed".to_owned()));
-    machine.pass(&queue, Duration::from_secs(1));
-    assert!(!files(&machine).contains(&"committed".to_owned()));
+    machine.advance(&queue, Duration::from_secs(9));
+    assert!(states(&machine).contains(&"committed".to_owned()));
+    machine.advance(&queue, Duration::from_secs(1));
+    assert!(!states(&machine).contains(&"committed".to_owned()));
 }
 
 #[test]
 fn restarts_within_the_grace_period_do_not_collect_committed_segments() {
-    let machine = Machine::new();
-    let config = || Config { segment_bytes_max: 250, committed_kept_max: 3, ..Config::default() };
+    let machine = QueueTestMachine::new();
+    let config = || Config { segment_bytes_max: 250, committed_segments_max: 3, ..Config::default() };
     let mut put: Vec<Id> = Vec::new();
     for round in 0..5 {
         let (queue, _) = machine.open(config());
-        let kept: Vec<Id> = queue.readable().iter().map(|segment| segment.id()).collect();
+        let kept: Vec<Id> = queue.readable_segments().iter().map(|segment| segment.id()).collect();
         assert_eq!(kept, put[put.len().saturating_sub(3)..], "round {round}");
         for at in 0..4 {
             machine.put(&queue, Durability::Fast, &format!("line {round} {at} {}", "x".repeat(250)));
         }
-        machine.pass(&queue, Duration::from_secs(3));
+        machine.advance(&queue, Duration::from_secs(3));
         put = queue.reserve(100_000).iter().map(|view| view.id).collect();
         assert!(put.len() > 3 && put.iter().all(|id| !kept.contains(id)), "round {round}: {}", put.len());
         queue.commit(&put);
     }
-    let (queue, _) = machine.open(Config { committed_kept_max: 0, ..config() });
-    assert!(queue.readable().is_empty() && files(&machine).iter().all(|state| state != "committed"));
+    let (queue, _) = machine.open(Config { committed_segments_max: 0, ..config() });
+    assert!(queue.readable_segments().is_empty() && states(&machine).iter().all(|state| state != "committed"));
 }
 
 #[test]
 fn a_restart_finds_what_was_written_and_cuts_what_was_torn() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "one");
     machine.put(&queue, Durability::Fast, "two");
@@ -216,10 +216,10 @@ fn a_restart_finds_what_was_written_and_cuts_what_was_torn() {
 
 #[test]
 fn damage_is_set_aside_and_the_rest_is_kept() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
-    let end = queue.segments()[0].end;
+    let end = queue.uncommitted_segments()[0].end;
     drop(queue);
     let name = names(&machine).remove(0);
     assert!(machine.fs.flip_bit(Path::new(DIR).join(name), (end - 70) * 8));
@@ -228,17 +228,17 @@ fn damage_is_set_aside_and_the_rest_is_kept() {
     assert_eq!(lines(&queue), ["one", "three"]);
     let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
     queue.commit(&ids);
-    assert_eq!((files(&machine), queue.damaged().len()), (vec!["damaged".to_owned()], 1));
-    machine.pass(&queue, Duration::from_secs(60));
+    assert_eq!((states(&machine), queue.damaged_file_names().len()), (vec!["damaged".to_owned()], 1));
+    machine.advance(&queue, Duration::from_secs(60));
     drop(queue);
     let (queue, _) = machine.open(Config::default());
-    assert_eq!((queue.damaged().len(), queue.segments().len()), (1, 0));
+    assert_eq!((queue.damaged_file_names().len(), queue.uncommitted_segments().len()), (1, 0));
 }
 
 #[test]
 fn what_stores_keep_is_not_missed_when_its_queue_segment_cannot_be_read() {
     for (committed, damaged) in [(true, 0), (false, 1)] {
-        let machine = Machine::new();
+        let machine = QueueTestMachine::new();
         let (queue, _) = machine.open(Config::default());
         machine.put(&queue, Durability::Fast, "x");
         queue.close();
@@ -249,14 +249,14 @@ fn what_stores_keep_is_not_missed_when_its_queue_segment_cannot_be_read() {
         drop(queue);
         cut(&machine, &Path::new(DIR).join(names(&machine).remove(0)), 20);
         let (queue, recovery) = machine.open(Config::default());
-        assert_eq!((queue.damaged().len(), recovery.damaged), (damaged, damaged));
-        assert_eq!(files(&machine).len(), damaged);
+        assert_eq!((queue.damaged_file_names().len(), recovery.damaged), (damaged, damaged));
+        assert_eq!(states(&machine).len(), damaged);
     }
 }
 
 #[test]
 fn after_a_failed_sync_records_are_acknowledged_from_another_file_only() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     let early = machine.put(&queue, Durability::Durable, "early");
     queue.commit_group();
@@ -268,69 +268,69 @@ fn after_a_failed_sync_records_are_acknowledged_from_another_file_only() {
     assert_eq!(lines(&queue), ["early", "late"]);
     assert!(queue.commit_group());
     assert_eq!(late.try_recv(), Ok(Ok(())));
-    let after = Machine::on(machine.fs.cut_power(sim::Loss::All, 1));
+    let after = QueueTestMachine::with_fs(machine.fs.cut_power(sim::PowerCutLoss::All, 1));
     let (queue, _) = after.open(Config::default());
     assert_eq!(lines(&queue), ["early", "late"]);
 }
 
 #[test]
-fn a_disk_that_never_syncs_is_told_of() {
-    let machine = Machine::new();
+fn a_disk_that_never_syncs_is_reported() {
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     let told = machine.put(&queue, Durability::Durable, "x");
     machine.fs.fail_next_syncs(100);
     while queue.commit_group() {}
-    assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_)))));
+    assert!(matches!(told.try_recv(), Ok(Err(IngestError::Io(_)))));
 }
 
 #[test]
-fn what_was_not_synced_and_finds_no_other_place_is_not_told_as_if_nothing_were_kept() {
-    let machine = Machine::new();
+fn unsynced_records_without_another_file_are_not_reported_as_refused_whole() {
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     let told = machine.put(&queue, Durability::Durable, "x");
     machine.fs.fail_next_syncs(1);
     machine.fs.set_capacity(Some(200));
     while queue.commit_group() {}
     let told = told.try_recv().unwrap();
-    assert!(matches!(&told, Err(Refusal::Io(why)) if *why == Refusal::Full.to_string()), "{told:?}");
+    assert!(matches!(&told, Err(IngestError::Io(why)) if *why == IngestError::DiskFull.to_string()), "{told:?}");
 }
 
 #[test]
 fn a_full_disk_refuses_keeps_what_it_has_and_recovers() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
     let used = 32 + 200;
     machine.fs.set_capacity(Some(used));
     let mut refused = 0;
     for at in 0..9 {
-        refused += u32::from(machine.try_put(&queue, Durability::Fast, &format!("x{at}")).err() == Some(Refusal::Full));
+        refused += u32::from(machine.try_put(&queue, Durability::Fast, &format!("x{at}")).err() == Some(IngestError::DiskFull));
     }
     assert!(refused > 5);
     let before = lines(&queue).len();
     machine.fs.set_capacity(None);
-    machine.pass(&queue, Duration::from_secs(1));
+    machine.advance(&queue, Duration::from_secs(1));
     machine.put(&queue, Durability::Fast, "again");
     assert_eq!((lines(&queue).len(), lines(&queue).first().cloned()), (before + 1, Some("kept".to_owned())));
 }
 
 #[test]
 fn a_queue_that_can_make_no_file_refuses_is_read_and_recovers() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
-    machine.pass(&queue, Duration::from_secs(3));
+    machine.advance(&queue, Duration::from_secs(3));
     // There are bytes enough, and the directory takes no name.
     machine.fs.fill_directories(true);
     for _ in 0..5 {
-        machine.pass(&queue, Duration::from_secs(2));
-        assert_eq!(machine.try_put(&queue, Durability::Durable, "refused").err(), Some(Refusal::Full));
-        assert!(queue.is_full() && queue.check_halt().is_err());
+        machine.advance(&queue, Duration::from_secs(2));
+        assert_eq!(machine.try_put(&queue, Durability::Durable, "refused").err(), Some(IngestError::DiskFull));
+        assert!(queue.is_full() && queue.check_accepting().is_err());
         assert_eq!(lines(&queue), ["kept"]);
     }
     assert_eq!(queue.metrics().refused(), 10);
     machine.fs.fill_directories(false);
-    machine.pass(&queue, Duration::from_secs(1));
+    machine.advance(&queue, Duration::from_secs(1));
     assert!(!queue.is_full());
     machine.put(&queue, Durability::Durable, "again");
     assert!(queue.commit_group());
@@ -340,7 +340,7 @@ fn a_queue_that_can_make_no_file_refuses_is_read_and_recovers() {
 
 #[test]
 fn a_full_disk_is_known_from_the_start_and_what_waits_is_due() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
     machine.put(&queue, Durability::Durable, "kept too");
@@ -351,33 +351,33 @@ fn a_full_disk_is_known_from_the_start_and_what_waits_is_due() {
     let (queue, recovery) = machine.open(Config { free_bytes_min: 2_000, ..Config::default() });
     assert!(queue.is_full());
     assert_eq!((recovery.records, lines(&queue).len()), (2, 2));
-    let due = Due { text_bytes: u64::MAX, age: Duration::MAX };
+    let due = FetchThreshold { text_bytes_min: u64::MAX, age_min: Duration::MAX };
     assert!(queue.is_due(due, &queue.backlog()));
     let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
     queue.commit(&ids);
-    machine.pass(&queue, Duration::from_secs(1));
+    machine.advance(&queue, Duration::from_secs(1));
     assert_eq!(names(&machine), Vec::<String>::new(), "a full disk is not full for the sake of what is stored");
 }
 
 /// Refuses with this reason until the cause is over, and then accepts by itself.
-fn halts_and_recovers(machine: &Machine, queue: &Queue, want: &Halt, over: impl FnOnce()) {
-    assert_eq!(queue.halt(), None);
+fn halts_and_recovers(machine: &QueueTestMachine, queue: &Queue, want: &HaltReason, over: impl FnOnce()) {
+    assert_eq!(queue.halt_reason(), None);
     halts_until(machine, queue, want, over);
 }
 
-fn halts_until(machine: &Machine, queue: &Queue, want: &Halt, over: impl FnOnce()) {
+fn halts_until(machine: &QueueTestMachine, queue: &Queue, want: &HaltReason, over: impl FnOnce()) {
     let before = lines(queue);
     for durability in [Durability::Durable, Durability::Fast] {
         assert_eq!(machine.try_put(queue, durability, "refused").err(), Some(want.clone().into()));
-        assert_eq!((queue.halt(), queue.is_full()), (Some(want.clone()), false));
-        assert!(queue.check_halt().is_err());
-        machine.pass(queue, Duration::from_secs(2));
+        assert_eq!((queue.halt_reason(), queue.is_full()), (Some(want.clone()), false));
+        assert!(queue.check_accepting().is_err());
+        machine.advance(queue, Duration::from_secs(2));
     }
-    assert_eq!(queue.metrics().halted.get_or_create(&ByWhy { why: want.name() }).get(), 1);
+    assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { why: want.name() }).get(), 1);
     over();
-    machine.pass(queue, Duration::from_secs(1));
-    assert_eq!(queue.halt(), None);
-    assert_eq!(queue.metrics().halted.get_or_create(&ByWhy { why: want.name() }).get(), 0);
+    machine.advance(queue, Duration::from_secs(1));
+    assert_eq!(queue.halt_reason(), None);
+    assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { why: want.name() }).get(), 0);
     machine.put(queue, Durability::Fast, "again");
     assert_eq!(lines(queue), [before, vec!["again".to_owned()]].concat());
     assert!(!names(machine).contains(&"probe".to_owned()));
@@ -385,72 +385,72 @@ fn halts_until(machine: &Machine, queue: &Queue, want: &Halt, over: impl FnOnce(
 
 #[test]
 fn a_queue_without_descriptors_says_so_until_there_are_some() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
-    machine.pass(&queue, Duration::from_secs(3));
+    machine.advance(&queue, Duration::from_secs(3));
     machine.fs.limit_handles(Some(machine.fs.handles()));
-    halts_and_recovers(&machine, &queue, &Halt::Descriptors, || machine.fs.limit_handles(None));
+    halts_and_recovers(&machine, &queue, &HaltReason::Descriptors, || machine.fs.limit_handles(None));
 }
 
 #[test]
-fn a_crowded_queue_takes_nothing_and_all_that_waits_is_due() {
-    let machine = Machine::new();
+fn a_queue_short_of_descriptors_accepts_nothing_and_its_backlog_is_due() {
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
-    machine.pass(&queue, Duration::from_secs(3));
-    let due = Due { text_bytes: u64::MAX, age: Duration::MAX };
+    machine.advance(&queue, Duration::from_secs(3));
+    let due = FetchThreshold { text_bytes_min: u64::MAX, age_min: Duration::MAX };
     assert!(!queue.is_due(due, &queue.backlog()));
-    queue.impose(Some(Halt::Descriptors));
+    queue.set_external_halt(Some(HaltReason::Descriptors));
     assert!(queue.is_due(due, &queue.backlog()));
-    halts_until(&machine, &queue, &Halt::Descriptors, || queue.impose(None));
+    halts_until(&machine, &queue, &HaltReason::Descriptors, || queue.set_external_halt(None));
 }
 
 #[test]
 fn a_queue_takes_nothing_while_the_store_has_no_memory_for_more() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
-    machine.pass(&queue, Duration::from_secs(3));
-    let want = Halt::StoreIndex(4 << 20);
-    queue.impose(Some(want.clone()));
-    let due = Due { text_bytes: u64::MAX, age: Duration::MAX };
+    machine.advance(&queue, Duration::from_secs(3));
+    let want = HaltReason::StoreIndexFull(4 << 20);
+    queue.set_external_halt(Some(want.clone()));
+    let due = FetchThreshold { text_bytes_min: u64::MAX, age_min: Duration::MAX };
     assert!(!queue.is_due(due, &queue.backlog()), "the store has no memory for it");
     let said = want.to_string();
     for word in ["4.0 MB", "--memory-limit", "--retention-bytes", "--retention-age"] {
         assert!(said.contains(word), "{word}: {said}");
     }
-    halts_until(&machine, &queue, &want, || queue.impose(None));
+    halts_until(&machine, &queue, &want, || queue.set_external_halt(None));
 }
 
 #[test]
 fn a_queue_on_a_read_only_file_system_says_so_until_it_is_writable() {
     for is_open in [false, true] {
-        let machine = Machine::new();
+        let machine = QueueTestMachine::new();
         let (queue, _) = machine.open(Config::default());
         machine.put(&queue, Durability::Fast, "kept");
         if !is_open {
-            machine.pass(&queue, Duration::from_secs(3));
+            machine.advance(&queue, Duration::from_secs(3));
         }
         machine.fs.make_read_only(true);
         let error = machine.fs.create(Path::new("/q/x")).unwrap_err();
-        halts_and_recovers(&machine, &queue, &Halt::Failing(error.to_string()), || machine.fs.make_read_only(false));
+        halts_and_recovers(&machine, &queue, &HaltReason::Failing(error.to_string()), || machine.fs.make_read_only(false));
     }
 }
 
 #[test]
 fn a_disk_that_fails_to_sync_halts_the_queue_until_it_syncs() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     let told = machine.put(&queue, Durability::Durable, "x");
     machine.fs.fail_some_syncs(1.0, 1);
     while queue.commit_group() {}
-    assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_)))));
-    machine.pass(&queue, Duration::from_secs(2));
-    assert!(matches!(queue.halt(), Some(Halt::Failing(_))) && queue.check_halt().is_err());
+    assert!(matches!(told.try_recv(), Ok(Err(IngestError::Io(_)))));
+    machine.advance(&queue, Duration::from_secs(2));
+    assert!(matches!(queue.halt_reason(), Some(HaltReason::Failing(_))) && queue.check_accepting().is_err());
     machine.fs.fail_some_syncs(0.0, 1);
-    machine.pass(&queue, Duration::from_secs(2));
-    assert_eq!(queue.halt(), None);
+    machine.advance(&queue, Duration::from_secs(2));
+    assert_eq!(queue.halt_reason(), None);
     let told = machine.put(&queue, Durability::Durable, "y");
     queue.commit_group();
     assert_eq!(told.try_recv(), Ok(Ok(())));
@@ -458,73 +458,73 @@ fn a_disk_that_fails_to_sync_halts_the_queue_until_it_syncs() {
 
 #[test]
 fn a_file_that_fails_is_not_appended_to_again() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
     let name = names(&machine).into_iter().find(|name| name.ends_with(".active")).unwrap();
     machine.fs.fail_writes_of(name.split_once('.').unwrap().0, true);
     assert!(machine.try_put(&queue, Durability::Fast, "refused").is_err());
-    machine.pass(&queue, Duration::from_secs(1));
+    machine.advance(&queue, Duration::from_secs(1));
     machine.put(&queue, Durability::Fast, "again");
-    assert_eq!((queue.segments().len(), lines(&queue)), (2, vec!["kept".to_owned(), "again".to_owned()]));
+    assert_eq!((queue.uncommitted_segments().len(), lines(&queue)), (2, vec!["kept".to_owned(), "again".to_owned()]));
 }
 
 #[test]
 fn work_that_does_not_end_is_a_reason_not_to_be_ready() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     for at in [&queue.stall.tick, &queue.stall.commit] {
-        let begun = Begun::now(at, machine.clock.uptime());
+        let begun = StallGuard::start(at, machine.clock.uptime());
         machine.clock.advance(Queue::STALL_MAX);
-        assert_eq!(queue.halt(), None);
+        assert_eq!(queue.halt_reason(), None);
         machine.clock.advance(Duration::from_millis(1));
-        assert_eq!((queue.halt(), queue.is_halted()), (Some(Halt::Stalled), false));
-        queue.report_halt();
-        assert_eq!(queue.metrics().halted.get_or_create(&ByWhy { why: "stalled" }).get(), 1);
+        assert_eq!((queue.halt_reason(), queue.is_halted()), (Some(HaltReason::Stalled), false));
+        queue.update_halt_metrics();
+        assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { why: "stalled" }).get(), 1);
         drop(begun);
-        assert_eq!(queue.halt(), None);
+        assert_eq!(queue.halt_reason(), None);
     }
 }
 
 #[test]
 fn the_boot_is_noted_when_there_is_room() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     machine.fs.create_dir_all(Path::new(DIR)).unwrap();
     machine.fs.fill_directories(true);
     let (queue, _) = machine.open(Config::default());
     let noted = || machine.fs.live_bytes("/q/boot").is_some();
     assert!(!noted());
     machine.fs.fill_directories(false);
-    machine.pass(&queue, Duration::from_secs(61));
+    machine.advance(&queue, Duration::from_secs(61));
     assert!(noted());
 }
 
 #[test]
 fn what_retention_removed_is_not_found_in_the_queue() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "stored");
-    machine.pass(&queue, Duration::from_secs(3));
+    machine.advance(&queue, Duration::from_secs(3));
     let stored: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
     machine.put(&queue, Durability::Fast, "waits");
-    let all: Vec<Id> = queue.readable().iter().map(|segment| segment.id()).collect();
+    let all: Vec<Id> = queue.readable_segments().iter().map(|segment| segment.id()).collect();
     queue.forget(&all);
-    assert_eq!(queue.readable().len(), 2, "only what is committed");
+    assert_eq!(queue.readable_segments().len(), 2, "only what is committed");
     queue.commit(&stored);
-    assert_eq!(queue.readable().len(), 2);
+    assert_eq!(queue.readable_segments().len(), 2);
     queue.forget(&stored);
-    assert_eq!((queue.readable().len(), files(&machine)), (1, vec!["active".to_owned()]));
+    assert_eq!((queue.readable_segments().len(), states(&machine)), (1, vec!["active".to_owned()]));
 }
 
 #[test]
 fn room_for_the_store_is_kept_free() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
     // Free bytes before the first record.
     machine.fs.fill(1 << 20);
     machine.put(&queue, Durability::Fast, "x");
     queue.tick();
-    assert_eq!(machine.try_put(&queue, Durability::Fast, "y").err(), Some(Refusal::Full));
+    assert_eq!(machine.try_put(&queue, Durability::Fast, "y").err(), Some(IngestError::DiskFull));
     machine.fs.set_capacity(Some(1 << 21));
     queue.tick();
     machine.put(&queue, Durability::Fast, "z");
@@ -533,7 +533,7 @@ fn room_for_the_store_is_kept_free() {
 
 #[test]
 fn room_for_the_store_is_kept_free_between_two_looks_at_the_disk() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
     machine.fs.fill((1 << 20) + 10_000);
     queue.tick();
@@ -546,7 +546,7 @@ fn room_for_the_store_is_kept_free_between_two_looks_at_the_disk() {
 
 #[test]
 fn a_full_disk_has_room_again_only_with_an_eighth_of_the_reserve_to_spare() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
     let is_full = |free_bytes| {
         machine.fs.fill(free_bytes);
@@ -561,59 +561,59 @@ fn a_full_disk_has_room_again_only_with_an_eighth_of_the_reserve_to_spare() {
 
 #[test]
 fn memory_for_unsynced_records_is_bounded() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { unsynced_bytes_max: 3, ..Config::default() });
     machine.put(&queue, Durability::Durable, "abc");
-    assert_eq!(machine.try_put(&queue, Durability::Durable, "d").err(), Some(Refusal::Busy));
+    assert_eq!(machine.try_put(&queue, Durability::Durable, "d").err(), Some(IngestError::SyncBacklog));
     queue.commit_group();
     machine.put(&queue, Durability::Durable, "d");
 }
 
 #[test]
-fn closing_keeps_open_promises_and_takes_nothing_more() {
-    let machine = Machine::new();
+fn close_acknowledges_pending_records_and_accepts_no_more() {
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     let told = machine.put(&queue, Durability::Durable, "x");
     queue.close();
     assert_eq!(told.try_recv(), Ok(Ok(())));
-    assert_eq!(machine.try_put(&queue, Durability::Fast, "y").err(), Some(Refusal::Closed));
-    assert_eq!(files(&machine), ["pending"]);
+    assert_eq!(machine.try_put(&queue, Durability::Fast, "y").err(), Some(IngestError::ShuttingDown));
+    assert_eq!(states(&machine), ["pending"]);
 }
 
 #[test]
 fn many_streams_and_producers_share_one_file() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     for producer in 0..1_000_u64 {
         let labels = Labels::new([("conn", producer.to_string())]).unwrap();
-        let records = Records {
+        let records = FrameRecords {
             source: Source::Tcp,
             labels: &labels,
-            first: Id::new(Millis(5), Producer::new(producer), 0),
+            first_id: Id::new(Millis(5), Producer::new(producer), 0),
             count: 1,
             accepted: Millis(5),
-            flags: 0,
-            sides: &[],
+            layout_bits: 0,
+            row_meta: &[],
             text: &[b"x", b"\n"],
         };
         queue.append(Durability::Fast, &records, |_| {}).unwrap();
     }
     assert_eq!(names(&machine).len(), 1);
-    let view = queue.segments().remove(0);
+    let view = queue.uncommitted_segments().remove(0);
     assert_eq!((view.reach.records, view.streams().len(), lines_of(&view).len()), (1_000, 1_000, 1_000));
 }
 
 /// Puts some lines, closes their segment, damages its file and opens the queue again.
 fn damaged(
     durability: Durability,
-    damage: impl FnOnce(&Machine, &Path),
-    reopen: impl FnOnce(&Machine) -> sim::Fs,
-) -> (Machine, Queue, Recovery) {
-    let mut machine = Machine::new();
+    damage: impl FnOnce(&QueueTestMachine, &Path),
+    reopen: impl FnOnce(&QueueTestMachine) -> sim::Fs,
+) -> (QueueTestMachine, Queue, Recovery) {
+    let mut machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, durability, line)));
     queue.close();
-    assert_eq!(files(&machine), ["pending"]);
+    assert_eq!(states(&machine), ["pending"]);
     drop(queue);
     let path = Path::new(DIR).join(names(&machine).remove(0));
     damage(&machine, &path);
@@ -622,11 +622,11 @@ fn damaged(
     (machine, queue, recovery)
 }
 
-fn flip(byte: usize) -> impl FnOnce(&Machine, &Path) {
+fn flip(byte: usize) -> impl FnOnce(&QueueTestMachine, &Path) {
     move |machine, path| assert!(machine.fs.flip_bit(path, byte as u64 * 8))
 }
 
-fn cut(machine: &Machine, path: &Path, keep: usize) {
+fn cut(machine: &QueueTestMachine, path: &Path, keep: usize) {
     let bytes = machine.fs.live_bytes(path).unwrap();
     machine.fs.remove(path).unwrap();
     machine.fs.create(path).unwrap().append(&[&bytes[..keep.min(bytes.len())]]).unwrap();
@@ -644,42 +644,42 @@ fn no_byte_of_a_closed_segment_is_damaged_in_silence() {
         let found = lines(&queue);
         assert!(found.iter().all(|line| ["one", "two", "three"].contains(&line.as_str())));
         assert!(found.len() >= 2, "byte {byte}: one frame at most is lost");
-        let is_told = !queue.damaged().is_empty() && recovery.damaged == 1;
+        let is_told = !queue.damaged_file_names().is_empty() && recovery.damaged == 1;
         assert!(is_told || found.len() == 3, "byte {byte}");
         let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
         queue.commit(&ids);
         let kept = if is_told { "damaged" } else { "committed" };
-        assert_eq!(files(&machine), [kept], "byte {byte}: nothing is removed from which a record is missing");
+        assert_eq!(states(&machine), [kept], "byte {byte}: nothing is removed from which a record is missing");
     }
     for keep in 0..size {
         let (machine, queue, _) =
             damaged(Durability::Fast, |machine, path| cut(machine, path, keep), |machine| machine.fs.kill());
-        assert_eq!((queue.damaged().len(), files(&machine).len()), (1, 1), "cut to {keep}");
+        assert_eq!((queue.damaged_file_names().len(), states(&machine).len()), (1, 1), "cut to {keep}");
     }
 }
 
 #[test]
 fn the_damage_of_a_sealed_segment_has_a_span() {
     let (_, queue, _) = damaged(Durability::Fast, flip(120), |machine| machine.fs.kill());
-    let aside = queue.set_aside().remove(0);
+    let aside = queue.damaged_files().remove(0);
     assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)));
     // Also when it was set aside before, and what can be read of it was saved.
     for extension in ["damaged", "saved.damaged"] {
-        let aside = |machine: &Machine, path: &Path| machine.fs.rename(path, &path.with_extension(extension)).unwrap();
+        let aside = |machine: &QueueTestMachine, path: &Path| machine.fs.rename(path, &path.with_extension(extension)).unwrap();
         let (_, queue, _) = damaged(Durability::Fast, aside, |machine| machine.fs.kill());
-        let aside = queue.set_aside().remove(0);
+        let aside = queue.damaged_files().remove(0);
         assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)), "{extension}");
     }
     let (_, queue, _) = damaged(Durability::Fast, |machine, path| cut(machine, path, 200), |machine| machine.fs.kill());
-    let aside = queue.set_aside().remove(0);
+    let aside = queue.damaged_files().remove(0);
     assert_eq!((aside.low, aside.high), (Millis(0), Millis::MAX), "without a seal it may be of any time");
 }
 
 #[test]
 fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
     let (machine, queue, recovery) =
-        damaged(Durability::Fast, |machine, path| cut(machine, path, 200), |m| m.fs.cut_power(sim::Loss::None, 1));
-    assert_eq!((recovery.damaged, queue.damaged().len(), lines(&queue).len()), (0, 0, 1));
+        damaged(Durability::Fast, |machine, path| cut(machine, path, 200), |m| m.fs.cut_power(sim::PowerCutLoss::None, 1));
+    assert_eq!((recovery.damaged, queue.damaged_file_names().len(), lines(&queue).len()), (0, 0, 1));
     drop(queue);
     // Nor is it at the next start, when no power was cut.
     let (queue, recovery) = machine.open(Config::default());
@@ -689,33 +689,33 @@ fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
 #[test]
 fn of_synced_records_a_power_cut_takes_nothing_so_a_cut_file_is_damaged() {
     let (_, queue, recovery) =
-        damaged(Durability::Durable, |machine, path| cut(machine, path, 200), |m| m.fs.cut_power(sim::Loss::None, 1));
-    assert_eq!((recovery.damaged, queue.damaged().len(), lines(&queue).len()), (1, 1, 1));
-    for (seed, how) in [(1, sim::Loss::All), (2, sim::Loss::Torn), (3, sim::Loss::Torn), (4, sim::Loss::Torn)] {
+        damaged(Durability::Durable, |machine, path| cut(machine, path, 200), |m| m.fs.cut_power(sim::PowerCutLoss::None, 1));
+    assert_eq!((recovery.damaged, queue.damaged_file_names().len(), lines(&queue).len()), (1, 1, 1));
+    for (seed, how) in [(1, sim::PowerCutLoss::All), (2, sim::PowerCutLoss::Torn), (3, sim::PowerCutLoss::Torn), (4, sim::PowerCutLoss::Torn)] {
         let (_, queue, recovery) = damaged(Durability::Durable, |_, _| (), |machine| machine.fs.cut_power(how, seed));
-        assert_eq!((recovery.damaged, queue.damaged().len(), lines(&queue).len()), (0, 0, 3));
+        assert_eq!((recovery.damaged, queue.damaged_file_names().len(), lines(&queue).len()), (0, 0, 3));
     }
 }
 
 #[test]
-fn a_damaged_end_of_an_open_segment_is_told_of_unless_the_power_was_cut() {
+fn a_damaged_end_of_an_active_segment_is_reported_unless_the_power_was_cut() {
     let damaged = |reopen: fn(&sim::Fs) -> sim::Fs| {
-        let machine = Machine::new();
+        let machine = QueueTestMachine::new();
         let (queue, _) = machine.open(Config::default());
         ["one", "two"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Durable, line)));
         queue.commit_group();
-        assert_eq!(files(&machine), ["active"]);
+        assert_eq!(states(&machine), ["active"]);
         let path = Path::new(DIR).join(names(&machine).remove(0));
         let fs = reopen(&machine.fs);
         let end = fs.live_bytes(&path).unwrap().len() as u64;
         assert!(fs.flip_bit(&path, (end - 2) * 8));
-        let machine = Machine::on(fs);
+        let machine = QueueTestMachine::with_fs(fs);
         let (queue, recovery) = machine.open(Config::default());
         assert_eq!(lines(&queue), ["one"]);
-        (recovery.damaged, queue.damaged().len(), recovery.torn_bytes > 0)
+        (recovery.damaged, queue.damaged_file_names().len(), recovery.torn_bytes > 0)
     };
     assert_eq!(damaged(sim::Fs::kill), (1, 1, false), "no killed process leaves this");
-    assert_eq!(damaged(|fs| fs.cut_power(sim::Loss::None, 0)), (0, 0, true));
+    assert_eq!(damaged(|fs| fs.cut_power(sim::PowerCutLoss::None, 0)), (0, 0, true));
 }
 
 #[test]
@@ -728,25 +728,25 @@ fn a_sealed_file_of_synced_records_has_the_name_for_it_only_when_it_is_synced() 
             machine.fs.clone()
         },
     );
-    assert_eq!((files(&machine), lines(&queue).len()), (vec!["active".to_owned()], 3));
+    assert_eq!((states(&machine), lines(&queue).len()), (vec!["active".to_owned()], 3));
     drop(queue);
     let (queue, _) = machine.open(Config::default());
-    assert_eq!((files(&machine), lines(&queue).len()), (vec!["pending".to_owned()], 3));
+    assert_eq!((states(&machine), lines(&queue).len()), (vec!["pending".to_owned()], 3));
 }
 
 #[test]
 fn a_closed_segment_of_synced_records_is_named_so_for_good() {
-    for how in [sim::Loss::All, sim::Loss::Torn, sim::Loss::None] {
+    for how in [sim::PowerCutLoss::All, sim::PowerCutLoss::Torn, sim::PowerCutLoss::None] {
         // All names as they were when the power went, and the seal with them.
         let (_, queue, recovery) = damaged(
             Durability::Durable,
-            |machine, path| assert!(machine.fs.cut_file(path, 200)),
+            |machine, path| assert!(machine.fs.truncate_file(path, 200)),
             |machine| machine.fs.cut_power(how, 1),
         );
-        assert_eq!((recovery.damaged, queue.damaged().len()), (1, 1), "{how:?}");
+        assert_eq!((recovery.damaged, queue.damaged_file_names().len()), (1, 1), "{how:?}");
     }
     // The same where a crash came between the seal and the name.
-    let mut machine = Machine::new();
+    let mut machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     ["one", "two"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Durable, line)));
     queue.close();
@@ -756,128 +756,128 @@ fn a_closed_segment_of_synced_records_is_named_so_for_good() {
     machine.fs.sync_dir(Path::new(DIR)).unwrap();
     machine.fs = machine.fs.kill();
     drop(machine.open(Config::default()));
-    assert!(machine.fs.cut_file(&path, 200));
-    machine.fs = machine.fs.cut_power(sim::Loss::All, 1);
+    assert!(machine.fs.truncate_file(&path, 200));
+    machine.fs = machine.fs.cut_power(sim::PowerCutLoss::All, 1);
     let (queue, recovery) = machine.open(Config::default());
-    assert_eq!((recovery.damaged, queue.damaged().len()), (1, 1));
+    assert_eq!((recovery.damaged, queue.damaged_file_names().len()), (1, 1));
 }
 
 #[test]
-fn damage_that_a_reader_meets_is_told_of_at_the_next_tick() {
-    let machine = Machine::new();
+fn damage_found_by_a_reader_is_reported_at_the_next_tick() {
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
-    let view = queue.segments().remove(0);
+    let view = queue.uncommitted_segments().remove(0);
     let path = Path::new(DIR).join(names(&machine).remove(0));
     // The declaration of the stream is known, so damage to it does no harm while the node runs.
     assert!(machine.fs.flip_bit(&path, 70 * 8));
     view.report_unreadable();
-    machine.pass(&queue, Duration::from_secs(10));
-    assert_eq!((queue.damaged().len(), lines(&queue).len()), (0, 3));
+    machine.advance(&queue, Duration::from_secs(10));
+    assert_eq!((queue.damaged_file_names().len(), lines(&queue).len()), (0, 3));
     let path = path.with_extension("pending");
     assert!(machine.fs.flip_bit(&path, (view.end - 2) * 8));
     view.report_unreadable();
     queue.tick();
-    assert_eq!((queue.damaged().len(), lines(&queue)), (1, vec!["one".to_owned(), "two".to_owned()]));
-    assert_eq!(queue.set_aside()[0].high, Millis(1_000_000));
+    assert_eq!((queue.damaged_file_names().len(), lines(&queue)), (1, vec!["one".to_owned(), "two".to_owned()]));
+    assert_eq!(queue.damaged_files()[0].high, Millis(1_000_000));
 }
 
 #[test]
-fn a_segment_whose_header_is_damaged_while_the_node_runs_is_handed_over_with_another() {
+fn a_segment_with_a_damaged_header_is_fetched_with_a_rebuilt_one() {
     for byte in [0, 17] {
-        let machine = Machine::new();
+        let machine = QueueTestMachine::new();
         let (queue, _) = machine.open(Config::default());
         ["one", "two"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
-        machine.pass(&queue, Duration::from_secs(10));
-        let view = queue.segments().remove(0);
-        assert!(view.broken_places().is_none());
+        machine.advance(&queue, Duration::from_secs(10));
+        let view = queue.uncommitted_segments().remove(0);
+        assert!(view.salvaged_frames().is_none());
         assert!(machine.fs.flip_bit(Path::new(DIR).join(names(&machine).remove(0)), byte * 8));
         view.report_unreadable();
         queue.tick();
-        let view = queue.segments().remove(0);
-        assert_eq!(view.broken_places().map(<[_]>::len), Some(2), "byte {byte}");
-        assert_eq!((queue.damaged().len(), lines(&queue).len()), (0, 2), "byte {byte}: nothing is missing");
+        let view = queue.uncommitted_segments().remove(0);
+        assert_eq!(view.salvaged_frames().map(<[_]>::len), Some(2), "byte {byte}");
+        assert_eq!((queue.damaged_file_names().len(), lines(&queue).len()), (0, 2), "byte {byte}: nothing is missing");
     }
 }
 
 #[test]
 fn a_segment_that_is_cut_while_the_node_runs_is_read_as_far_as_it_goes() {
     for (keep, left) in [(0, 0), (40, 0), (200, 1)] {
-        let machine = Machine::new();
+        let machine = QueueTestMachine::new();
         let (queue, _) = machine.open(Config::default());
         ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
-        machine.pass(&queue, Duration::from_secs(10));
-        let view = queue.segments().remove(0);
+        machine.advance(&queue, Duration::from_secs(10));
+        let view = queue.uncommitted_segments().remove(0);
         let path = Path::new(DIR).join(names(&machine).remove(0));
-        assert!(machine.fs.cut_file(&path, keep));
+        assert!(machine.fs.truncate_file(&path, keep));
         view.report_unreadable();
         queue.tick();
-        assert_eq!((queue.damaged().len(), lines(&queue).len()), (1, left), "cut to {keep}");
+        assert_eq!((queue.damaged_file_names().len(), lines(&queue).len()), (1, left), "cut to {keep}");
         let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
         queue.commit(&ids);
-        assert_eq!((queue.segments().len(), files(&machine)), (0, vec!["damaged".to_owned()]), "cut to {keep}");
+        assert_eq!((queue.uncommitted_segments().len(), states(&machine)), (0, vec!["damaged".to_owned()]), "cut to {keep}");
     }
 }
 
 #[test]
 fn bulk_is_not_acknowledged_from_a_damaged_segment() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     let told = ["one", "two", "three"].map(|line| machine.put(&queue, Durability::Bulk, line));
     queue.flush_bulk();
     queue.seal_flushed();
-    let view = queue.segments().remove(0);
+    let view = queue.uncommitted_segments().remove(0);
     let path = Path::new(DIR).join(names(&machine).remove(0));
     assert!(machine.fs.flip_bit(&path, (view.end - 2) * 8));
     view.report_unreadable();
     queue.tick();
     assert_eq!(lines(&queue).len(), 2);
     queue.commit(&[view.id]);
-    told.iter().for_each(|told| assert!(matches!(told.try_recv(), Ok(Err(Refusal::Io(_))))));
+    told.iter().for_each(|told| assert!(matches!(told.try_recv(), Ok(Err(IngestError::Io(_))))));
 }
 
 #[test]
 fn open_segments_that_take_all_the_memory_are_closed_for_stores() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { index_bytes_max: 1_000, ..Config::default() });
     machine.put(&queue, Durability::Fast, "kept");
-    machine.pass(&queue, Duration::from_secs(1));
+    machine.advance(&queue, Duration::from_secs(1));
     assert!(queue.has_too_many_segments() && queue.backlog().segments == 0);
-    machine.pass(&queue, Duration::from_secs(4));
+    machine.advance(&queue, Duration::from_secs(4));
     let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
     assert_eq!(ids.len(), 1, "a store can take it");
     queue.commit(&ids);
-    machine.pass(&queue, Duration::from_secs(60));
-    assert_eq!(queue.halt(), None);
+    machine.advance(&queue, Duration::from_secs(60));
+    assert_eq!(queue.halt_reason(), None);
 }
 
 #[test]
 fn segments_that_no_store_takes_are_bounded() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let config = || Config { index_bytes_max: 20 * 1_500, segment_bytes_max: 600, ..Config::default() };
     let (queue, _) = machine.open(config());
-    let pass = || machine.pass(&queue, Duration::from_secs(4));
+    let pass = || machine.advance(&queue, Duration::from_secs(4));
     let mut put = Vec::new();
     for at in 0..200 {
         put.push(format!("line {at}"));
         machine.put(&queue, Durability::Fast, &put[at]);
         pass();
-        if queue.readable().len() == 12 {
+        if queue.readable_segments().len() == 12 {
             break;
         }
     }
     // Half of the memory is taken: they are closed when they are large enough, and no longer for their age.
-    assert!(queue.readable().len() == 12 && (15..40).contains(&put.len()), "{} {}", queue.readable().len(), put.len());
+    assert!(queue.readable_segments().len() == 12 && (15..40).contains(&put.len()), "{} {}", queue.readable_segments().len(), put.len());
     let long = "x".repeat(400);
     while !queue.has_too_many_segments() {
         machine.put(&queue, Durability::Fast, &long);
         put.push(long.clone());
         pass();
     }
-    assert!((18..22).contains(&queue.readable().len()), "{}", queue.readable().len());
+    assert!((18..22).contains(&queue.readable_segments().len()), "{}", queue.readable_segments().len());
     let refused = machine.try_put(&queue, Durability::Durable, "refused").err();
-    assert_eq!((refused, queue.check_halt().err()), (Some(Refusal::Segments), Some(Refusal::Segments)));
-    assert!(queue.is_due(Due { text_bytes: u64::MAX, age: Duration::MAX }, &queue.backlog()));
+    assert_eq!((refused, queue.check_accepting().err()), (Some(IngestError::QueueFull), Some(IngestError::QueueFull)));
+    assert!(queue.is_due(FetchThreshold { text_bytes_min: u64::MAX, age_min: Duration::MAX }, &queue.backlog()));
     assert_eq!(lines(&queue), put);
     // So it is after a restart.
     drop(queue);
@@ -886,32 +886,32 @@ fn segments_that_no_store_takes_are_bounded() {
     assert!(queue.has_too_many_segments());
     let ids: Vec<Id> = queue.reserve(2_000).iter().map(|view| view.id).collect();
     queue.commit(&ids);
-    machine.pass(&queue, Duration::from_secs(11));
-    machine.pass(&queue, Duration::from_secs(1));
+    machine.advance(&queue, Duration::from_secs(11));
+    machine.advance(&queue, Duration::from_secs(1));
     assert!(!queue.has_too_many_segments());
     machine.put(&queue, Durability::Durable, "again");
 }
 
 #[test]
 fn streams_of_segments_count() {
-    let machine = Machine::new();
+    let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { index_bytes_max: 100_000, ..Config::default() });
     let mut streams = 0;
     while !queue.has_too_many_segments() {
         let labels = Labels::new([("pod", "p".repeat(200)), ("number", streams.to_string())]).unwrap();
-        let records = Records {
+        let records = FrameRecords {
             source: Source::Tcp,
             labels: &labels,
-            first: Id::new(Millis(5), Producer::new(1), streams),
+            first_id: Id::new(Millis(5), Producer::new(1), streams),
             count: 1,
             accepted: Millis(5),
-            flags: 0,
-            sides: &[],
+            layout_bits: 0,
+            row_meta: &[],
             text: &[b"x\n"],
         };
         queue.append(Durability::Fast, &records, |_| {}).unwrap();
         streams += 1;
-        machine.pass(&queue, Duration::from_millis(1));
+        machine.advance(&queue, Duration::from_millis(1));
     }
     assert!((150..300).contains(&streams), "{streams}");
 }

@@ -8,43 +8,43 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::metrics::{ByState, DAMAGED};
+use crate::metrics::{SegmentStateLabels, DAMAGED};
 use crate::queue::{Queue, lock};
-use crate::segment::{Segment, State};
-use crate::stall::Begun;
+use crate::segment::{QueueSegment, SegmentState};
+use crate::stall::StallGuard;
 
 /// How long a committed segment stays readable while the disk is full: whoever reads it has it open, and its room is
 /// wanted.
-const GRACE_WHEN_FULL: Duration = Duration::from_secs(1);
+const GRACE_WHEN_HALTED: Duration = Duration::from_secs(1);
 
 impl Queue {
     /// What has to happen as time goes by: closes old segments, removes committed ones after their grace, looks at the
     /// room on the disk. To be called some ten times a second.
     pub fn tick(&self) {
-        let now = self.doors.clock.uptime();
-        let _begun = Begun::now(&self.stall.tick, now);
-        for lane in self.lanes() {
-            let mut inner = lane.lock();
-            let age = inner.open.as_ref().map(|open| now.saturating_sub(open.segment.opened_at()));
+        let now = self.env.clock.uptime();
+        let _begun = StallGuard::start(&self.stall.tick, now);
+        for slot in self.append_slots() {
+            let mut inner = slot.lock();
+            let age = inner.active.as_ref().map(|open| now.saturating_sub(open.segment.opened_at()));
             // Stores take only closed segments: without memory for more, those that are open have to go to them.
-            let may_close = !self.spares_segments() || self.has_too_many_segments();
+            let may_close = !self.closes_by_size_only() || self.has_too_many_segments();
             if age.is_some_and(|age| age >= self.config.segment_age_max) && may_close {
                 self.seal(&mut inner);
             }
         }
         let grace = self.grace();
-        let mut segments = self.readable();
-        self.inspect_suspects(&segments);
-        segments.retain(|segment| !self.goes(segment, now, grace));
-        self.look_at_index(&segments);
-        self.look_at_disk();
-        self.note_boot();
-        self.report(&segments);
+        let mut segments = self.readable_segments();
+        self.inspect_failed_reads(&segments);
+        segments.retain(|segment| !self.expire(segment, now, grace));
+        self.update_index_memory(&segments);
+        self.check_disk();
+        self.record_boot();
+        self.update_metrics(&segments);
     }
 
     /// Removes a segment that is committed and was kept for long enough, and takes one back whose store does not come. Returns
     /// whether it is gone.
-    fn goes(&self, segment: &Segment, now: Duration, grace: Duration) -> bool {
+    fn expire(&self, segment: &QueueSegment, now: Duration, grace: Duration) -> bool {
         let (committed_at, lease) = {
             let contents = segment.contents();
             (contents.committed_at, contents.lease)
@@ -52,30 +52,30 @@ impl Queue {
         if committed_at.is_some_and(|at| now.saturating_sub(at) >= grace) {
             return self.remove(segment);
         }
-        if lease.is_some_and(|lease| lease.until <= now) {
-            self.lapse(segment, now);
+        if lease.is_some_and(|lease| lease.expires_at <= now) {
+            self.expire_lease(segment, now);
         }
         false
     }
 
     fn grace(&self) -> Duration {
-        let (usual, shared) = (self.config.committed_grace, self.config.shared_grace);
-        match (self.shared.load(Ordering::Relaxed), self.is_halted()) {
+        let (usual, shared) = (self.config.committed_grace, self.config.committed_grace_remote);
+        match (self.has_remote_stores.load(Ordering::Relaxed), self.is_halted()) {
             (false, false) => usual,
-            (false, true) => usual.min(GRACE_WHEN_FULL),
+            (false, true) => usual.min(GRACE_WHEN_HALTED),
             (true, false) => usual.max(shared),
             (true, true) => shared / 2,
         }
     }
 
     /// Says whether stores of other nodes take from it.
-    pub fn share(&self, shared: bool) {
-        self.shared.store(shared, Ordering::Relaxed);
+    pub fn set_has_remote_stores(&self, has_remote_stores: bool) {
+        self.has_remote_stores.store(has_remote_stores, Ordering::Relaxed);
     }
 
-    pub(crate) fn remove(&self, segment: &Segment) -> bool {
+    pub(crate) fn remove(&self, segment: &QueueSegment) -> bool {
         let path = Arc::clone(&segment.contents().path);
-        match self.doors.fs.remove(&path) {
+        match self.env.fs.remove(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 if let Some(suppressed) = self.may_log(|errors| &errors.remove) {
                     warn!(path = %path.display(), %error, suppressed, "cannot remove a committed queue segment");
@@ -89,19 +89,19 @@ impl Queue {
         }
     }
 
-    fn report(&self, segments: &[Arc<Segment>]) {
+    fn update_metrics(&self, segments: &[Arc<QueueSegment>]) {
         let backlog = self.backlog_of(segments);
-        self.report_halt();
+        self.update_halt_metrics();
         self.metrics.damaged_keys.set(i64::try_from(self.damaged_keys()).unwrap_or(i64::MAX));
-        self.metrics.report_ratio();
+        self.metrics.update_consumed_ratio();
         self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
-        self.metrics.oldest_pending_seconds.set(backlog.oldest.as_secs_f64());
-        let mut counts = BTreeMap::from(State::ALL.map(|state| (state, 0)));
+        self.metrics.oldest_pending_seconds.set(backlog.oldest_age.as_secs_f64());
+        let mut counts = BTreeMap::from(SegmentState::ALL.map(|state| (state, 0)));
         segments.iter().for_each(|segment| *counts.entry(segment.state()).or_default() += 1);
         for (state, count) in counts {
-            self.metrics.segments.get_or_create(&ByState { state: state.name() }).set(count);
+            self.metrics.segments.get_or_create(&SegmentStateLabels { state: state.name() }).set(count);
         }
-        let damaged = self.set_aside().len();
-        self.metrics.segments.get_or_create(&ByState { state: DAMAGED }).set(damaged as i64);
+        let damaged = self.damaged_files().len();
+        self.metrics.segments.get_or_create(&SegmentStateLabels { state: DAMAGED }).set(damaged as i64);
     }
 }

@@ -13,11 +13,11 @@
 //! The same code runs on a real machine and in a simulation: all that is not deterministic comes in through the doors. Who
 //! opens queue, shelf and cluster, and listens to clients, is whoever starts it.
 
-pub mod balance;
+pub mod load_control;
 mod facts;
 mod node;
-mod parts;
+mod node_tasks;
 mod peers;
 
 pub use node::{FORMATS, Node, Roles};
-pub use parts::Parts;
+pub use node_tasks::NodeTasks;

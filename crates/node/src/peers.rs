@@ -6,43 +6,43 @@
 use std::sync::Arc;
 
 use bucksaw_cluster::{Cluster, Facts, Member};
-use bucksaw_store::{Fellow, Peer, Peers};
+use bucksaw_store::{PeerStore, Peer, Peers};
 
 /// The others that are alive.
 #[derive(Debug)]
-pub(crate) struct Others(pub(crate) Arc<Cluster>);
+pub(crate) struct ClusterPeers(pub(crate) Arc<Cluster>);
 
-impl Others {
-    fn those(&self, wanted: impl Fn(&Facts, &Facts) -> bool) -> Vec<Peer> {
+impl ClusterPeers {
+    fn select(&self, wanted: impl Fn(&Facts, &Facts) -> bool) -> Vec<Peer> {
         let (members, own) = (self.0.members(), self.0.facts());
         let others = members.iter().filter(|member| member.facts.node != own.node && member.is_live());
         others.filter(|member| wanted(&own, &member.facts)).map(peer).collect()
     }
 }
 
-impl Peers for Others {
+impl Peers for ClusterPeers {
     fn queues(&self) -> Vec<Peer> {
         // A store may have something left in its queue, from when it took records in, too.
-        self.those(|own, facts| (facts.roles.ingest || facts.queue.bytes > 0) && facts.hands_to(own))
+        self.select(|own, facts| (facts.roles.ingest || facts.queue.bytes > 0) && facts.can_serve_queue_to(own))
     }
 
     fn stores(&self) -> Vec<Peer> {
-        self.those(|own, facts| facts.roles.store && !facts.draining && own.copies_to(facts))
+        self.select(|own, facts| facts.roles.store && !facts.draining && own.can_replicate_to(facts))
     }
 
-    fn fellows(&self) -> Vec<Fellow> {
+    fn peer_stores(&self) -> Vec<PeerStore> {
         let (members, own) = (self.0.members(), self.0.facts());
         let others = members.iter().filter(|member| member.facts.node != own.node && member.facts.roles.store);
-        let fellow = |member: &Member| Fellow {
+        let fellow = |member: &Member| PeerStore {
             peer: peer(member),
             incarnation: member.facts.incarnation,
-            mark: member.facts.mark(),
+            fingerprint: member.facts.fingerprint(),
             is_live: member.is_live(),
             is_replaced: is_replaced(member, &members),
             // A node counts its shelf and measures its free space in one step; before that both are 0.
-            has_counted: member.facts.free_bytes > 0,
-            opened_bytes: member.facts.opened_bytes,
-            takes: !member.facts.draining && own.copies_to(&member.facts),
+            has_reported_size: member.facts.free_bytes > 0,
+            stored_bytes_at_open: member.facts.opened_bytes,
+            accepts_replicas: !member.facts.draining && own.can_replicate_to(&member.facts),
         };
         others.map(fellow).collect()
     }

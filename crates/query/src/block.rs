@@ -3,33 +3,33 @@
 use std::sync::Arc;
 
 use bucksaw_columns::Filter;
-use bucksaw_scan::{Bound, Plan};
-use bucksaw_segment::shelf::SearchForm;
-use bucksaw_segment::{Reach, ReadError};
-use bucksaw_store::Stored;
+use bucksaw_scan::{BoundPlan, Plan};
+use bucksaw_segment::stored::SearchableBlock;
+use bucksaw_segment::{RecordSummary, ReadError};
+use bucksaw_store::StoredSegment;
 
-use crate::columned;
-use crate::opened::Opened;
+use crate::column_scan;
+use crate::block_cache::BlockCache;
 use crate::request::{Cancel, Request};
 use crate::unit::{Visit, scan_text};
 
 /// A block of a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockUnit {
-    pub(crate) segment: Arc<Stored>,
+    pub(crate) segment: Arc<StoredSegment>,
     pub(crate) block: usize,
-    pub(crate) opened: Arc<Opened>,
+    pub(crate) block_cache: Arc<BlockCache>,
 }
 
 impl BlockUnit {
-    pub(crate) fn reach(&self) -> Option<&Reach> {
-        self.segment.footer().blocks.get(self.block).map(|entry| &entry.reach)
+    pub(crate) fn reach(&self) -> Option<&RecordSummary> {
+        self.segment.footer().blocks.get(self.block).map(|entry| &entry.summary)
     }
 
     /// Memory, in bytes, that a scan takes: the block as it lies in the file, and twice its text for what is unpacked.
     pub(crate) fn scan_bytes(&self) -> u64 {
         let entry = self.segment.footer().blocks.get(self.block);
-        entry.map_or(0, |entry| entry.packed_bytes().saturating_add(entry.reach.text_bytes.saturating_mul(2)))
+        entry.map_or(0, |entry| entry.packed_bytes().saturating_add(entry.summary.text_bytes.saturating_mul(2)))
     }
 
     /// Hands over what may match. Returns bytes of text that were searched.
@@ -45,18 +45,18 @@ impl BlockUnit {
             return Ok(0);
         }
         let key = (self.segment.id(), self.block);
-        let form = match self.opened.form(key) {
+        let form = match self.block_cache.get(key) {
             Some(form) => form,
             None => Arc::new(self.segment.search_form(self.block)?),
         };
         let scanned = match &*form {
-            SearchForm::Text(block) => scan_text(request, plan, cancel, each, &mut |each| {
+            SearchableBlock::Text(block) => scan_text(request, plan, cancel, each, &mut |each| {
                 let _ = block.chunks().try_for_each(|chunk| each(&chunk));
             }),
-            SearchForm::Columns(columned) => columned::scan(columned, request, plan, cancel, most, each)
-                .ok_or_else(|| self.segment.is_damaged(self.block, "the columns of the block do not unpack"))?,
+            SearchableBlock::Columns(columned) => column_scan::scan(columned, request, plan, cancel, most, each)
+                .ok_or_else(|| self.segment.mark_damaged(self.block, "the columns of the block do not unpack"))?,
         };
-        self.opened.keep(key, &form);
+        self.block_cache.insert(key, &form);
         Ok(scanned)
     }
 
@@ -65,14 +65,14 @@ impl BlockUnit {
         let footer = self.segment.footer();
         let streams = footer.blocks.get(self.block).map(|entry| entry.streams.as_slice()).unwrap_or_default();
         let labels = streams.iter().filter_map(|stream| footer.streams.get(*stream as usize));
-        let bounds: Vec<Bound> =
-            labels.filter(|labels| request.of_stream(labels)).map(|labels| plan.bind(labels)).collect();
-        if bounds.iter().any(|bound| matches!(bound, Bound::All)) {
+        let bounds: Vec<BoundPlan> =
+            labels.filter(|labels| request.matches_stream(labels)).map(|labels| plan.bind(labels)).collect();
+        if bounds.iter().any(|bound| matches!(bound, BoundPlan::All)) {
             return true;
         }
         // A filter that cannot be read leaves nothing out; the block itself says whether it is damaged.
         let key = (self.segment.id(), self.block);
-        let filter = self.opened.filter(key, || self.segment.reader().filter(self.block));
+        let filter = self.block_cache.filter(key, || self.segment.reader().filter(self.block));
         filter.map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(Filter::new(&filter))))
     }
 }

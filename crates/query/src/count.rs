@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_scan::{Bound, Level, Plan};
-use bucksaw_segment::{Chunk, Reach, Rows};
+use bucksaw_scan::{BoundPlan, Level, Plan};
+use bucksaw_segment::{Chunk, RecordSummary, Rows};
 use roaring::RoaringBitmap;
 
-use crate::budget::Share;
+use crate::result_budget::ResultReservation;
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
-use crate::hits::Ids;
-use crate::part::looks;
+use crate::match_buffer::RowIds;
+use crate::partial_result::poll_cancel;
 use crate::request::{Cancel, Request, RequestError};
-use crate::stats::Stats;
-use crate::unit::{Met, Unit, scan, units};
+use crate::stats::QueryStats;
+use crate::unit::{MatchChunk, Unit, scan, units};
 
 /// More stretches than any screen has columns.
 const BUCKETS_MAX: usize = 10_000;
@@ -32,11 +32,11 @@ const BUCKETS_MAX: usize = 10_000;
 const JOBS_PER_THREAD: usize = 8;
 
 /// How often who waits for a histogram is shown how far it has come.
-const SHOW_EVERY: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How matches are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Division {
+pub struct Bucketing {
     /// At most so many stretches of equal length.
     pub buckets: usize,
     /// Whether each stretch is divided by the records' level. Each matching text is looked at then, where counting alone
@@ -66,24 +66,24 @@ pub struct Histogram {
 
 /// How a span is cut into equal stretches.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Grid {
+pub(crate) struct BucketGrid {
     from: u64,
     width: u64,
     buckets: usize,
     by_level: bool,
 }
 
-impl Grid {
-    pub(crate) fn new(request: &Request, division: Division) -> Self {
+impl BucketGrid {
+    pub(crate) fn new(request: &Request, division: Bucketing) -> Self {
         let count = division.buckets.clamp(1, BUCKETS_MAX);
-        let span = request.to.at().0.saturating_sub(request.from.at().0).max(1);
+        let span = request.to.time().0.saturating_sub(request.from.time().0).max(1);
         let width = span.div_ceil(count as u64);
         let buckets = span.div_ceil(width) as usize;
-        Self { from: request.from.at().0, width, buckets, by_level: division.by_level }
+        Self { from: request.from.time().0, width, buckets, by_level: division.by_level }
     }
 
     fn bucket(&self, id: Id) -> usize {
-        let at = id.at().0.saturating_sub(self.from) / self.width;
+        let at = id.time().0.saturating_sub(self.from) / self.width;
         usize::try_from(at).unwrap_or(usize::MAX).min(self.buckets - 1)
     }
 
@@ -108,12 +108,12 @@ impl Grid {
 }
 
 /// Sequence numbers by cell and producer. Equal ids are the same record, and so in the same cell.
-type Seen = HashMap<(usize, Producer), RoaringBitmap>;
+type SequenceSets = HashMap<(usize, Producer), RoaringBitmap>;
 
-struct Counted {
+struct UnitCount {
     counts: Vec<u64>,
     /// The ids of the matches, where others could have the same.
-    seen: Seen,
+    ids: SequenceSets,
     bytes: u64,
     damaged: Vec<String>,
 }
@@ -122,32 +122,32 @@ pub(crate) fn run(
     engine: &Arc<Engine>,
     request: &Request,
     cancel: &Cancel,
-    division: Division,
-    see: &mut dyn FnMut(&Histogram, f64),
-) -> Result<(Histogram, Stats), RequestError> {
-    let started = engine.doors.clock.uptime();
+    division: Bucketing,
+    on_progress: &mut dyn FnMut(&Histogram, f64),
+) -> Result<(Histogram, QueryStats), RequestError> {
+    let started = engine.env.clock.uptime();
     let plan = Arc::new(Plan::compile(&request.expr)?);
-    let mut stats = Stats::default();
+    let mut stats = QueryStats::default();
     let units = units(engine, request, &plan, &mut stats);
-    let grid = Grid::new(request, division);
-    let shared = shared(&units);
+    let grid = BucketGrid::new(request, division);
+    let shared = units_sharing_ids(&units);
     let request = Arc::new(request.clone());
-    let cancel = &engine.limited(cancel);
-    let dispatch: Dispatch<Counted> = Dispatch::new(engine, cancel.clone(), JOBS_PER_THREAD);
-    let share = engine.budget.account().force(0);
-    let mut total = Total::new(grid, share);
+    let cancel = &engine.with_time_limit(cancel);
+    let dispatch: Dispatch<UnitCount> = Dispatch::new(engine, cancel.clone(), JOBS_PER_THREAD);
+    let share = engine.result_budget.account().force_reserve(0);
+    let mut total = CountTotal::new(grid, share);
     let (mut in_flight, mut done, all, mut shown) = (0, 0, units.len(), started);
     let mut units = units.into_iter().zip(shared).enumerate();
     engine.metrics.in_flight.inc();
     loop {
-        while in_flight < dispatch.window()
+        while in_flight < dispatch.in_flight_max()
             && units.len() > 0
-            && !cancel.stops()
+            && !cancel.should_stop()
             && let Some((number, (unit, shared))) = units.next()
         {
             let (request, plan, cancel) = (Arc::clone(&request), Arc::clone(&plan), cancel.clone());
             dispatch
-                .launch(number, unit.scan_bytes(), move || count_unit(&unit, &request, &plan, &cancel, grid, shared));
+                .submit(number, unit.scan_bytes(), move || count_unit(&unit, &request, &plan, &cancel, grid, shared));
             in_flight += 1;
         }
         if in_flight == 0 {
@@ -159,17 +159,17 @@ pub(crate) fn run(
             Some(counted) => total.add(counted, &mut stats),
             None => drop(stats.damaged.insert("a part that could not be searched because of a bug".to_owned())),
         }
-        let now = engine.doors.clock.uptime();
-        if done < all && now - shown >= SHOW_EVERY {
+        let now = engine.env.clock.uptime();
+        if done < all && now - shown >= PROGRESS_INTERVAL {
             shown = now;
-            see(&total.histogram(&request), done as f64 / all as f64);
+            on_progress(&total.histogram(&request), done as f64 / all as f64);
         }
     }
     let cancelled = cancel.is_cancelled();
     stats.timed_out = cancel.timed_out();
     stats.matched = total.counts.iter().sum();
     engine.metrics.in_flight.dec();
-    engine.metrics.answered(&stats, (engine.doors.clock.uptime() - started).as_secs_f64(), cancelled);
+    engine.metrics.count_query(&stats, (engine.env.clock.uptime() - started).as_secs_f64(), cancelled);
     if cancelled {
         return Err(RequestError::Cancelled);
     }
@@ -177,46 +177,46 @@ pub(crate) fn run(
 }
 
 /// What was counted of all units.
-pub(crate) struct Total {
+pub(crate) struct CountTotal {
     counts: Vec<u64>,
-    seen: Seen,
-    seen_bytes: usize,
-    share: Share,
-    grid: Grid,
+    ids: SequenceSets,
+    id_bytes: usize,
+    reservation: ResultReservation,
+    grid: BucketGrid,
 }
 
-impl Total {
-    pub(crate) fn new(grid: Grid, share: Share) -> Self {
-        Self { counts: vec![0; grid.cells()], seen: Seen::new(), seen_bytes: 0, share, grid }
+impl CountTotal {
+    pub(crate) fn new(grid: BucketGrid, share: ResultReservation) -> Self {
+        Self { counts: vec![0; grid.cells()], ids: SequenceSets::new(), id_bytes: 0, reservation: share, grid }
     }
 
-    fn add(&mut self, counted: Counted, stats: &mut Stats) {
+    fn add(&mut self, counted: UnitCount, stats: &mut QueryStats) {
         stats.bytes_scanned += counted.bytes;
         stats.damaged.extend(counted.damaged);
         for (sum, count) in self.counts.iter_mut().zip(counted.counts) {
             *sum += count;
         }
-        self.add_ids(counted.seen);
+        self.add_ids(counted.ids);
     }
 
     /// Adds ids, each of which counts once.
     pub(crate) fn add_ids(&mut self, ids: impl IntoIterator<Item = ((usize, Producer), RoaringBitmap)>) {
         for ((cell, producer), found) in ids {
-            let seen = self.seen.entry((cell, producer)).or_default();
+            let seen = self.ids.entry((cell, producer)).or_default();
             let (count, bytes) = (seen.len(), seen.serialized_size());
             *seen |= found;
             // Runs that grow together take less than before.
-            self.seen_bytes = self.seen_bytes + seen.serialized_size() - bytes;
+            self.id_bytes = self.id_bytes + seen.serialized_size() - bytes;
             if let Some(sum) = self.counts.get_mut(cell) {
                 *sum += seen.len() - count;
             }
         }
-        self.share.set(self.seen_bytes as u64);
+        self.reservation.resize(self.id_bytes as u64);
     }
 
     /// Memory for ids.
-    pub(crate) fn seen_bytes(&self) -> usize {
-        self.seen_bytes
+    pub(crate) fn id_bytes(&self) -> usize {
+        self.id_bytes
     }
 
     /// All that was counted.
@@ -225,27 +225,27 @@ impl Total {
     }
 
     /// Forgets the ids of the first stretches: none of them will be added again.
-    pub(crate) fn forget(&mut self, buckets: usize) {
+    pub(crate) fn discard_before(&mut self, buckets: usize) {
         let end = buckets.saturating_mul(self.grid.levels());
-        self.seen.retain(|(cell, _), _| *cell >= end);
-        self.weigh();
+        self.ids.retain(|(cell, _), _| *cell >= end);
+        self.update_reservation();
     }
 
     /// The ids so far, which are forgotten; in order.
     fn take_ids(&mut self) -> Vec<((usize, Producer), RoaringBitmap)> {
-        let mut taken: Vec<_> = std::mem::take(&mut self.seen).into_iter().collect();
+        let mut taken: Vec<_> = std::mem::take(&mut self.ids).into_iter().collect();
         taken.sort_unstable_by_key(|(key, _)| *key);
-        self.weigh();
+        self.update_reservation();
         taken
     }
 
-    fn weigh(&mut self) {
-        self.seen_bytes = self.seen.values().map(RoaringBitmap::serialized_size).sum();
-        self.share.set(self.seen_bytes as u64);
+    fn update_reservation(&mut self) {
+        self.id_bytes = self.ids.values().map(RoaringBitmap::serialized_size).sum();
+        self.reservation.resize(self.id_bytes as u64);
     }
 
     pub(crate) fn histogram(&self, request: &Request) -> Histogram {
-        let end = request.to.at().0;
+        let end = request.to.time().0;
         let edge =
             |at: usize| Millis(self.grid.from.saturating_add(self.grid.width.saturating_mul(at as u64)).min(end));
         let bucket = |(at, cells): (usize, &[u64])| {
@@ -257,60 +257,60 @@ impl Total {
 }
 
 /// Ids that wait to be handed over are handed over when they take so many bytes.
-const HANDED_BYTES: usize = 4 << 20;
+const STEP_BYTES_MAX: usize = 4 << 20;
 
 /// Gives the ids of matches instead of counting them, for a count over several nodes that may hold the same records: unit
 /// by unit in the order of time, so that whoever puts them together need not keep what lies behind.
-pub(crate) struct Counting {
+pub(crate) struct CountStream {
     engine: Arc<Engine>,
     request: Arc<Request>,
     plan: Arc<Plan>,
     cancel: Cancel,
-    dispatch: Dispatch<Counted>,
-    total: Total,
+    dispatch: Dispatch<UnitCount>,
+    total: CountTotal,
     /// By their first stretch.
-    waiting: VecDeque<(usize, Unit)>,
+    pending: VecDeque<(usize, Unit)>,
     /// Their first stretches, by number.
     in_flight: BTreeMap<usize, usize>,
-    begun: usize,
-    all: usize,
-    stats: Stats,
+    units_started: usize,
+    units_total: usize,
+    stats: QueryStats,
     started: Duration,
-    ended: bool,
+    is_ended: bool,
 }
 
 /// What was counted since the step before.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct CountStep {
     /// Ids by cell and producer, in order.
     pub(crate) ids: Vec<((usize, Producer), RoaringBitmap)>,
     /// None will come for stretches before this.
     pub(crate) buckets_done: usize,
     /// Which part of the work is done.
-    pub(crate) done: f64,
+    pub(crate) fraction_done: f64,
 }
 
-impl Counting {
+impl CountStream {
     pub(crate) fn start(
         engine: Arc<Engine>,
         request: Request,
         cancel: Cancel,
-        division: Division,
+        division: Bucketing,
     ) -> Result<Self, RequestError> {
-        let cancel = engine.limited(&cancel);
+        let cancel = engine.with_time_limit(&cancel);
         let plan = Arc::new(Plan::compile(&request.expr)?);
-        let mut stats = Stats::default();
+        let mut stats = QueryStats::default();
         let units = units(&engine, &request, &plan, &mut stats);
-        let grid = Grid::new(&request, division);
+        let grid = BucketGrid::new(&request, division);
         let mut waiting: Vec<(usize, Unit)> = units.into_iter().map(|unit| (grid.bucket(unit.low()), unit)).collect();
         waiting.sort_by_key(|(bucket, _)| *bucket);
-        let total = Total::new(grid, engine.budget.account().force(0));
+        let total = CountTotal::new(grid, engine.result_budget.account().force_reserve(0));
         let dispatch = Dispatch::new(&engine, cancel.clone(), JOBS_PER_THREAD);
         engine.metrics.in_flight.inc();
-        let started = engine.doors.clock.uptime();
+        let started = engine.env.clock.uptime();
         let (request, all) = (Arc::new(request), waiting.len());
         let (in_flight, waiting) = (BTreeMap::new(), waiting.into());
-        cancel.pause();
+        cancel.pause_time_limit();
         Ok(Self {
             engine,
             request,
@@ -318,39 +318,39 @@ impl Counting {
             cancel,
             dispatch,
             total,
-            waiting,
+            pending: waiting,
             in_flight,
-            begun: 0,
-            all,
+            units_started: 0,
+            units_total: all,
             stats,
             started,
-            ended: false,
+            is_ended: false,
         })
     }
 
-    pub(crate) fn stats(&self) -> &Stats {
+    pub(crate) fn stats(&self) -> &QueryStats {
         &self.stats
     }
 
     /// Counts on until there is something to tell; `None` at the end, or when it was cancelled.
-    pub(crate) fn step(&mut self) -> Option<Step> {
-        self.cancel.resume();
-        let step = self.count_on();
-        self.cancel.pause();
+    pub(crate) fn next_step(&mut self) -> Option<CountStep> {
+        self.cancel.resume_time_limit();
+        let step = self.count_until_step();
+        self.cancel.pause_time_limit();
         step
     }
 
-    fn count_on(&mut self) -> Option<Step> {
-        let began = self.engine.doors.clock.uptime();
+    fn count_until_step(&mut self) -> Option<CountStep> {
+        let began = self.engine.env.clock.uptime();
         loop {
-            self.begin_units();
-            if self.cancel.is_cancelled() || (self.in_flight.is_empty() && self.ended) {
+            self.start_scans();
+            if self.cancel.is_cancelled() || (self.in_flight.is_empty() && self.is_ended) {
                 return None;
             }
             if self.in_flight.is_empty() {
-                self.ended = true;
+                self.is_ended = true;
                 self.stats.timed_out = self.cancel.timed_out();
-                return Some(self.told());
+                return Some(self.take_step());
             }
             let Some((number, counted)) = self.dispatch.receive() else {
                 if self.cancel.is_cancelled() {
@@ -367,58 +367,58 @@ impl Counting {
                     self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned());
                 }
             }
-            let waited = self.engine.doors.clock.uptime() - began;
-            if waited >= SHOW_EVERY || self.total.seen_bytes() >= HANDED_BYTES {
-                return Some(self.told());
+            let waited = self.engine.env.clock.uptime() - began;
+            if waited >= PROGRESS_INTERVAL || self.total.id_bytes() >= STEP_BYTES_MAX {
+                return Some(self.take_step());
             }
         }
     }
 
-    fn begin_units(&mut self) {
-        if !self.waiting.is_empty() && self.cancel.stops() {
-            self.waiting.clear();
+    fn start_scans(&mut self) {
+        if !self.pending.is_empty() && self.cancel.should_stop() {
+            self.pending.clear();
         }
-        while self.in_flight.len() < self.dispatch.window()
-            && let Some((bucket, unit)) = self.waiting.pop_front()
+        while self.in_flight.len() < self.dispatch.in_flight_max()
+            && let Some((bucket, unit)) = self.pending.pop_front()
         {
             let (request, plan, cancel) = (Arc::clone(&self.request), Arc::clone(&self.plan), self.cancel.clone());
             let grid = self.total.grid;
             let bytes = unit.scan_bytes();
-            self.dispatch.launch(self.begun, bytes, move || count_unit(&unit, &request, &plan, &cancel, grid, true));
-            self.in_flight.insert(self.begun, bucket);
-            self.begun += 1;
+            self.dispatch.submit(self.units_started, bytes, move || count_unit(&unit, &request, &plan, &cancel, grid, true));
+            self.in_flight.insert(self.units_started, bucket);
+            self.units_started += 1;
         }
     }
 
     /// The first stretch that something may still be found for.
-    fn front(&self) -> usize {
-        let waiting = self.waiting.front().map(|(bucket, _)| *bucket);
+    fn first_open_bucket(&self) -> usize {
+        let waiting = self.pending.front().map(|(bucket, _)| *bucket);
         waiting.into_iter().chain(self.in_flight.values().copied()).min().unwrap_or(self.total.grid.buckets)
     }
 
-    fn told(&mut self) -> Step {
-        let behind = self.waiting.len() + self.in_flight.len();
-        let done = (self.all - behind) as f64 / self.all.max(1) as f64;
-        Step { ids: self.total.take_ids(), buckets_done: self.front(), done }
+    fn take_step(&mut self) -> CountStep {
+        let behind = self.pending.len() + self.in_flight.len();
+        let done = (self.units_total - behind) as f64 / self.units_total.max(1) as f64;
+        CountStep { ids: self.total.take_ids(), buckets_done: self.first_open_bucket(), fraction_done: done }
     }
 }
 
-impl Drop for Counting {
+impl Drop for CountStream {
     fn drop(&mut self) {
         self.stats.matched = self.total.sum();
-        if !self.ended {
+        if !self.is_ended {
             self.cancel.cancel();
         }
         let cancelled = self.cancel.is_cancelled();
-        let seconds = (self.engine.doors.clock.uptime() - self.started).as_secs_f64();
+        let seconds = (self.engine.env.clock.uptime() - self.started).as_secs_f64();
         self.engine.metrics.in_flight.dec();
-        self.engine.metrics.answered(&self.stats, seconds, cancelled);
+        self.engine.metrics.count_query(&self.stats, seconds, cancelled);
     }
 }
 
 /// For each unit whether another could hold the same record.
-fn shared(units: &[Unit]) -> Vec<bool> {
-    let empty = Reach::default();
+fn units_sharing_ids(units: &[Unit]) -> Vec<bool> {
+    let empty = RecordSummary::default();
     let mut order: Vec<usize> = (0..units.len()).collect();
     order.sort_by_key(|at| units.get(*at).map(Unit::low));
     let reach = |at: usize| units.get(at).and_then(Unit::reach).unwrap_or(&empty);
@@ -427,7 +427,7 @@ fn shared(units: &[Unit]) -> Vec<bool> {
     for at in order {
         open.retain(|other| reach(*other).high >= reach(at).low);
         for other in &open {
-            if reach(*other).may_share(reach(at)) {
+            if reach(*other).may_intersect(reach(at)) {
                 for place in [at, *other] {
                     if let Some(shared) = shared.get_mut(place) {
                         *shared = true;
@@ -440,17 +440,17 @@ fn shared(units: &[Unit]) -> Vec<bool> {
     shared
 }
 
-fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid: Grid, shared: bool) -> Counted {
-    let mut counted = Counted { counts: vec![0; grid.cells()], seen: Seen::new(), bytes: 0, damaged: Vec::new() };
+fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid: BucketGrid, shared: bool) -> UnitCount {
+    let mut counted = UnitCount { counts: vec![0; grid.cells()], ids: SequenceSets::new(), bytes: 0, damaged: Vec::new() };
     // A queue segment may hold a frame twice, after a client sent it again.
     let shared = shared || matches!(unit, Unit::Queue(_));
-    let mut tally = Tally { request, grid, shared, counts: &mut counted.counts, seen: &mut counted.seen };
+    let mut tally = UnitCounter { request, grid, may_share_ids: shared, counts: &mut counted.counts, ids: &mut counted.ids };
     let mut rows_to_look = 0;
     counted.bytes = scan(unit, request, plan, cancel, usize::MAX, &mut counted.damaged, &mut |met| {
         if grid.by_level {
-            tally.levels(met, cancel, &mut rows_to_look);
+            tally.count_by_level(met, cancel, &mut rows_to_look);
         } else {
-            tally.rows(met, &|| cancel.stops());
+            tally.count_chunk(met, &|| cancel.should_stop());
         }
         ControlFlow::Continue(())
     });
@@ -458,29 +458,29 @@ fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid
 }
 
 /// Puts the matches of a unit into cells.
-struct Tally<'a> {
+struct UnitCounter<'a> {
     request: &'a Request,
-    grid: Grid,
-    shared: bool,
+    grid: BucketGrid,
+    may_share_ids: bool,
     counts: &'a mut [u64],
-    seen: &'a mut Seen,
+    ids: &'a mut SequenceSets,
 }
 
-impl Tally<'_> {
+impl UnitCounter<'_> {
     /// Counts matches as they are.
-    fn rows(&mut self, met: Met<'_>, cancelled: &dyn Fn() -> bool) {
+    fn count_chunk(&mut self, met: MatchChunk<'_>, cancelled: &dyn Fn() -> bool) {
         let (of_lines, mut all);
         let (chunk, bound) = match met {
-            Met::Text(chunk, bound) => (chunk, bound),
-            Met::Lines(lines) => {
-                (of_lines, all) = (Chunk { labels: lines.labels(), rows: lines.rows(), text: &[] }, Bound::All);
+            MatchChunk::Text(chunk, bound) => (chunk, bound),
+            MatchChunk::Lines(lines) => {
+                (of_lines, all) = (Chunk { labels: lines.labels(), rows: lines.matching_rows(), text: &[] }, BoundPlan::All);
                 (&of_lines, &mut all)
             }
         };
-        if let Some((low, high)) = chunk.rows.span()
-            && !self.shared
-            && self.request.wants(low)
-            && self.request.wants(high)
+        if let Some((low, high)) = chunk.rows.id_range()
+            && !self.may_share_ids
+            && self.request.contains(low)
+            && self.request.contains(high)
             && self.grid.bucket(low) == self.grid.bucket(high)
         {
             if let Some(count) = self.counts.get_mut(self.grid.bucket(low)) {
@@ -490,11 +490,11 @@ impl Tally<'_> {
         }
         match bound {
             // There may be no text.
-            Bound::All => self.add_rows(&chunk.rows, None),
+            BoundPlan::All => self.add_rows(&chunk.rows, None),
             bound => {
-                let mut ids = Ids::new(&chunk.rows);
+                let mut ids = RowIds::new(&chunk.rows);
                 bound.find(chunk, cancelled, &mut |found| {
-                    self.add(ids.of(found.row), None);
+                    self.add(ids.id_of_row(found.row), None);
                     ControlFlow::Continue(())
                 });
             }
@@ -502,25 +502,25 @@ impl Tally<'_> {
     }
 
     /// Counts matches by what their labels or texts say.
-    fn levels(&mut self, met: Met<'_>, cancel: &Cancel, rows_to_look: &mut u32) {
+    fn count_by_level(&mut self, met: MatchChunk<'_>, cancel: &Cancel, rows_to_look: &mut u32) {
         match met {
-            Met::Text(chunk, bound) => {
+            MatchChunk::Text(chunk, bound) => {
                 let of_stream = Level::of_labels(chunk.labels);
-                let mut ids = Ids::new(&chunk.rows);
-                bound.find(chunk, &|| cancel.stops(), &mut |found| {
+                let mut ids = RowIds::new(&chunk.rows);
+                bound.find(chunk, &|| cancel.should_stop(), &mut |found| {
                     let text = chunk.text.get(found.start..found.end).unwrap_or_default();
-                    self.add(ids.of(found.row), of_stream.or_else(|| Level::of_text(text)));
+                    self.add(ids.id_of_row(found.row), of_stream.or_else(|| Level::of_text(text)));
                     ControlFlow::Continue(())
                 });
             }
-            Met::Lines(lines) => match Level::of_labels(lines.labels()) {
+            MatchChunk::Lines(lines) => match Level::of_labels(lines.labels()) {
                 // No line need be built.
-                Some(level) => self.add_rows(&lines.rows(), Some(level)),
+                Some(level) => self.add_rows(&lines.matching_rows(), Some(level)),
                 None => {
-                    let mut ids = Ids::new(lines.stretch_rows());
-                    lines.each(&mut |row, text| {
-                        self.add(ids.of(row), Level::of_text(text));
-                        if looks(rows_to_look, cancel) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    let mut ids = RowIds::new(lines.slice_rows());
+                    lines.for_each_line(&mut |row, text| {
+                        self.add(ids.id_of_row(row), Level::of_text(text));
+                        if poll_cancel(rows_to_look, cancel) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                     });
                 }
             },
@@ -530,15 +530,15 @@ impl Tally<'_> {
     /// Adds all of these rows, as many at once as follow each other.
     fn add_rows(&mut self, rows: &Rows, level: Option<Level>) {
         for run in &rows.runs {
-            if !self.request.wants(run.first) || !self.request.wants(run.last()) {
-                (0..run.count).filter_map(|step| run.first.step(step)).for_each(|id| self.add(id, level));
+            if !self.request.contains(run.first_id) || !self.request.contains(run.last()) {
+                (0..run.count).filter_map(|step| run.first_id.checked_add(step)).for_each(|id| self.add(id, level));
                 continue;
             }
             // All have one time, and so one cell.
-            let cell = self.grid.cell(run.first, level);
-            if self.shared {
-                let seen = self.seen.entry((cell, run.first.producer())).or_default();
-                seen.insert_range(run.first.sequence()..=run.last().sequence());
+            let cell = self.grid.cell(run.first_id, level);
+            if self.may_share_ids {
+                let seen = self.ids.entry((cell, run.first_id.producer())).or_default();
+                seen.insert_range(run.first_id.sequence()..=run.last().sequence());
             } else if let Some(count) = self.counts.get_mut(cell) {
                 *count += u64::from(run.count);
             }
@@ -546,12 +546,12 @@ impl Tally<'_> {
     }
 
     fn add(&mut self, id: Id, level: Option<Level>) {
-        if !self.request.wants(id) {
+        if !self.request.contains(id) {
             return;
         }
         let cell = self.grid.cell(id, level);
-        if self.shared {
-            self.seen.entry((cell, id.producer())).or_default().insert(id.sequence());
+        if self.may_share_ids {
+            self.ids.entry((cell, id.producer())).or_default().insert(id.sequence());
         } else if let Some(count) = self.counts.get_mut(cell) {
             *count += 1;
         }
@@ -565,17 +565,17 @@ mod tests {
     #[test]
     fn ids_that_grow_together_count_once() {
         let request = Request::new(bucksaw_record::Expr::All, Millis(0), Millis(10));
-        let grid = Grid::new(&request, Division { buckets: 1, by_level: false });
-        let mut total = Total::new(grid, crate::budget::Budget::new(1 << 20, Default::default()).account().force(0));
+        let grid = BucketGrid::new(&request, Bucketing { buckets: 1, by_level: false });
+        let mut total = CountTotal::new(grid, crate::result_budget::ResultBudget::new(1 << 20, Default::default()).account().force_reserve(0));
         let runs = |spans: &[std::ops::Range<u32>]| {
             let mut ids: RoaringBitmap = spans.iter().cloned().flatten().collect();
             ids.optimize();
             [((0, Producer::new(1)), ids)]
         };
         total.add_ids(runs(&[0..100, 200..300, 400..500]));
-        let apart = total.seen_bytes();
+        let apart = total.id_bytes();
         total.add_ids(runs(&[50..250, 250..450]));
         assert_eq!(total.sum(), 500);
-        assert!(total.seen_bytes() < apart, "{} and {apart}", total.seen_bytes());
+        assert!(total.id_bytes() < apart, "{} and {apart}", total.id_bytes());
     }
 }

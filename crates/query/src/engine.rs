@@ -4,23 +4,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::Env;
 use bucksaw_ingest::Queue;
 use bucksaw_scan::Plan;
-use bucksaw_store::Shelf;
+use bucksaw_store::SegmentStore;
 
-use crate::budget::Budget;
+use crate::result_budget::ResultBudget;
 use crate::context::Context;
-use crate::count::{self, Division, Histogram};
+use crate::count::{self, Bucketing, Histogram};
 use crate::fields::Fields;
-use crate::hits::Pieces;
+use crate::match_buffer::MatchBufferPools;
 use crate::metrics::Metrics;
-use crate::opened::Opened;
-use crate::pool::Pool;
+use crate::block_cache::BlockCache;
+use crate::pool::ScanPool;
 use crate::request::{Cancel, Request, RequestError};
-use crate::room::Room;
+use crate::scan_memory::ScanMemory;
 use crate::search::Search;
-use crate::stats::Stats;
+use crate::stats::QueryStats;
 use crate::tail::Tail;
 
 /// Settings of queries.
@@ -33,10 +33,10 @@ pub struct Config {
     /// Memory, in bytes, for what queries have found and their readers have not yet read, all queries together. More lets
     /// many large answers be read at once without being searched for twice. None holds more than it leaves to the others,
     /// but each may hold a 128th, or one record, however much the others hold.
-    pub held_bytes_max: u64,
+    pub result_bytes_max: u64,
     /// Memory, in bytes, for blocks that were opened and may be searched again; 0 keeps none. What a query has at work
     /// comes to it.
-    pub opened_bytes_max: u64,
+    pub cache_bytes_max: u64,
     /// Memory, in bytes, for the blocks and frames that are being searched. Scans that need more wait for each other.
     pub scan_bytes_max: u64,
     /// How many questions of other nodes, and of this one, are answered at the same time, and how many followers. Others wait
@@ -46,7 +46,7 @@ pub struct Config {
     pub served_tails_max: usize,
     /// How long a query may take, not counting the time in which it waits for its reader; `None` for as long as it needs.
     /// Then it ends with what it has found, and its answer is partial.
-    pub time_max: Option<Duration>,
+    pub query_timeout: Option<Duration>,
 }
 
 impl Default for Config {
@@ -54,12 +54,12 @@ impl Default for Config {
         Self {
             fields_records_max: 10_000,
             tail_lag_bytes_max: 64 << 20,
-            held_bytes_max: 128 << 20,
-            opened_bytes_max: 512 << 20,
+            result_bytes_max: 128 << 20,
+            cache_bytes_max: 512 << 20,
             scan_bytes_max: u64::MAX,
             served_max: 256,
             served_tails_max: 512,
-            time_max: Some(Duration::from_secs(60)),
+            query_timeout: Some(Duration::from_secs(60)),
         }
     }
 }
@@ -67,15 +67,15 @@ impl Default for Config {
 /// Answers queries over one node's queue and shelf.
 pub struct Engine {
     pub(crate) queue: Arc<Queue>,
-    pub(crate) shelf: Arc<Shelf>,
-    pub(crate) pool: Pool,
-    pub(crate) doors: Doors,
+    pub(crate) store: Arc<SegmentStore>,
+    pub(crate) pool: ScanPool,
+    pub(crate) env: Env,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
-    pub(crate) budget: Arc<Budget>,
-    pub(crate) opened: Arc<Opened>,
-    pub(crate) pieces: Pieces,
-    pub(crate) room: Arc<Room>,
+    pub(crate) result_budget: Arc<ResultBudget>,
+    pub(crate) block_cache: Arc<BlockCache>,
+    pub(crate) match_pools: MatchBufferPools,
+    pub(crate) scan_memory: Arc<ScanMemory>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -89,16 +89,16 @@ impl Engine {
     #[must_use]
     pub fn new(
         queue: Arc<Queue>,
-        shelf: Arc<Shelf>,
-        pool: Pool,
-        doors: Doors,
+        store: Arc<SegmentStore>,
+        pool: ScanPool,
+        env: Env,
         config: Config,
         metrics: Metrics,
     ) -> Self {
-        let budget = Budget::new(config.held_bytes_max, metrics.held_bytes.clone());
-        let opened = metrics.opened(config.opened_bytes_max).into();
-        let (pieces, room) = (Pieces::default(), Arc::new(Room::new(config.scan_bytes_max)));
-        Self { queue, shelf, pool, doors, config, metrics, budget, opened, pieces, room }
+        let budget = ResultBudget::new(config.result_bytes_max, metrics.result_bytes.clone());
+        let opened = metrics.block_cache(config.cache_bytes_max).into();
+        let (pieces, room) = (MatchBufferPools::default(), Arc::new(ScanMemory::new(config.scan_bytes_max)));
+        Self { queue, store, pool, env, config, metrics, result_budget: budget, block_cache: opened, match_pools: pieces, scan_memory: room }
     }
 
     /// Begins a search over what is there now.
@@ -106,7 +106,7 @@ impl Engine {
     /// # Errors
     /// [`RequestError::Expression`].
     pub fn search(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<Search, RequestError> {
-        let cancel = self.limited(&cancel);
+        let cancel = self.with_time_limit(&cancel);
         let plan = Plan::compile(&request.expr)?;
         Ok(Search::start(Arc::clone(self), request, plan, cancel))
     }
@@ -115,9 +115,9 @@ impl Engine {
     ///
     /// # Errors
     /// [`RequestError`].
-    pub fn count(self: &Arc<Self>, request: &Request, cancel: &Cancel) -> Result<(u64, Stats), RequestError> {
+    pub fn count(self: &Arc<Self>, request: &Request, cancel: &Cancel) -> Result<(u64, QueryStats), RequestError> {
         let (histogram, stats) =
-            count::run(self, request, cancel, Division { buckets: 1, by_level: false }, &mut |_, _| {})?;
+            count::run(self, request, cancel, Bucketing { buckets: 1, by_level: false }, &mut |_, _| {})?;
         Ok((histogram.buckets.iter().map(|bucket| bucket.count).sum(), stats))
     }
 
@@ -130,22 +130,22 @@ impl Engine {
         self: &Arc<Self>,
         request: &Request,
         cancel: &Cancel,
-        division: Division,
-        see: &mut dyn FnMut(&Histogram, f64),
-    ) -> Result<(Histogram, Stats), RequestError> {
-        count::run(self, request, cancel, division, see)
+        bucketing: Bucketing,
+        on_progress: &mut dyn FnMut(&Histogram, f64),
+    ) -> Result<(Histogram, QueryStats), RequestError> {
+        count::run(self, request, cancel, bucketing, on_progress)
     }
 
     /// The same with the time limit of queries, which begins now unless it has begun.
-    pub(crate) fn limited(&self, cancel: &Cancel) -> Cancel {
-        cancel.limited(&self.doors.clock, self.config.time_max)
+    pub(crate) fn with_time_limit(&self, cancel: &Cancel) -> Cancel {
+        cancel.with_time_limit(&self.env.clock, self.config.query_timeout)
     }
 
     /// Whether an expression can be asked for: for those who must know before they begin an answer.
     ///
     /// # Errors
     /// [`RequestError::Expression`].
-    pub fn check(&self, expr: &bucksaw_record::Expr) -> Result<(), RequestError> {
+    pub fn check_expression(&self, expr: &bucksaw_record::Expr) -> Result<(), RequestError> {
         Ok(Plan::compile(expr).map(drop)?)
     }
 
@@ -153,7 +153,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`RequestError`].
-    pub fn fields(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<(Fields, Stats), RequestError> {
+    pub fn fields(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<(Fields, QueryStats), RequestError> {
         crate::fields::run(self, request, cancel)
     }
 
@@ -188,45 +188,45 @@ impl Engine {
 
     /// The shelf.
     #[must_use]
-    pub fn shelf(&self) -> &Arc<Shelf> {
-        &self.shelf
+    pub fn store(&self) -> &Arc<SegmentStore> {
+        &self.store
     }
 
     /// The directory-relative names of what is damaged and set aside, and not made good.
     #[must_use]
-    pub fn damaged(&self) -> Vec<PathBuf> {
-        let queue = self.queue.damaged().into_iter().map(|name| PathBuf::from("queue").join(name));
-        queue.chain(self.set_aside(false)).collect()
+    pub fn damaged_files(&self) -> Vec<PathBuf> {
+        let queue = self.queue.damaged_file_names().into_iter().map(|name| PathBuf::from("queue").join(name));
+        queue.chain(self.quarantined_files(false)).collect()
     }
 
     /// The same of files whose records are all kept by other stores: answers are whole without them.
     #[must_use]
-    pub fn made_good(&self) -> Vec<PathBuf> {
-        self.set_aside(true).collect()
+    pub fn re_replicated_files(&self) -> Vec<PathBuf> {
+        self.quarantined_files(true).collect()
     }
 
     /// The names of segments that have damaged blocks, the records of which other stores keep: answers are whole without
     /// these blocks.
     #[must_use]
-    pub fn blocks_made_good(&self) -> Vec<PathBuf> {
-        self.broken_segments(true).collect()
+    pub fn segments_with_re_replicated_blocks(&self) -> Vec<PathBuf> {
+        self.damaged_segments(true).collect()
     }
 
     /// How many segments have damaged blocks that were not made good.
     #[must_use]
     pub fn segments_with_damaged_blocks(&self) -> usize {
-        self.broken_segments(false).count()
+        self.damaged_segments(false).count()
     }
 
-    fn broken_segments(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
-        let segments = self.shelf.segments();
+    fn damaged_segments(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
+        let segments = self.store.segments();
         let broken: Vec<_> = segments.iter().filter_map(|segment| segment.damage()).collect();
-        let wanted = broken.into_iter().filter(move |broken| broken.is_made_good() == made_good);
+        let wanted = broken.into_iter().filter(move |broken| broken.is_re_replicated() == made_good);
         wanted.map(|broken| PathBuf::from("shelf").join(broken.name))
     }
 
-    fn set_aside(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
-        let files = self.shelf.set_aside().into_iter().filter(move |file| file.is_made_good() == made_good);
+    fn quarantined_files(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
+        let files = self.store.quarantined_files().into_iter().filter(move |file| file.is_re_replicated() == made_good);
         files.map(|file| PathBuf::from("shelf").join(file.name))
     }
 }

@@ -17,24 +17,24 @@
 //! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
 
 mod block;
-mod budget;
-mod cluster;
-mod columned;
+mod result_budget;
+mod scatter;
+mod column_scan;
 mod context;
 mod count;
 mod dispatch;
 mod engine;
 mod fields;
-mod hits;
-mod lines;
+mod match_buffer;
+mod column_lines;
 mod metrics;
-mod opened;
-mod part;
+mod block_cache;
+mod partial_result;
 mod pool;
 mod request;
-mod room;
+mod scan_memory;
 mod search;
-mod spares;
+mod buffer_pool;
 mod stats;
 mod tail;
 mod unit;
@@ -42,22 +42,22 @@ mod unit;
 pub use bucksaw_scan::Level;
 pub use bucksaw_scan::{MEMORY_BYTES_MAX as AUTOMATA_BYTES_MAX, limit_memory as limit_automata};
 #[doc(hidden)]
-pub use cluster::read_anything;
-pub use cluster::{
-    Answer, Follow, Followed, GatheredContext, Gossiped, Patience, Peer, Peers, Repair, Scatter, Serving, Stretch,
-    made_good,
+pub use scatter::decode_all_formats;
+pub use scatter::{
+    ScatterSearch, ScatterTail, TailEvent, ScatterContext, GossipPeers, ReplyTimeouts, QueryPeer, QueryPeers, RepairHints, Scatter, QueryServer, BatchSlice,
+    re_replicated_stores,
 };
 pub use context::Context;
-pub use count::{Bucket, Division, Histogram};
+pub use count::{Bucket, Bucketing, Histogram};
 pub use engine::{Config, Engine};
 pub use fields::{FieldValues, Fields};
-pub use hits::{Record, RecordRef, Run};
+pub use match_buffer::{OwnedRecord, RecordRef, RecordRun};
 pub use metrics::Metrics;
-pub use pool::Pool;
+pub use pool::ScanPool;
 pub use request::{Cancel, Order, Request, RequestError};
 pub use search::Search;
-pub use stats::{Missing, Nodes, Stats, Trashed, Why};
-pub use tail::{Tail, Tailed};
+pub use stats::{MissingNode, NodeStats, QueryStats, TrashStats, MissingReason};
+pub use tail::{Tail, TailBatch};
 
 #[cfg(test)]
 mod tests;

@@ -5,17 +5,17 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::opened::Opened;
-use crate::stats::Stats;
+use crate::block_cache::BlockCache;
+use crate::stats::QueryStats;
 
 /// Counters and gauges of queries.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(crate) in_flight: Gauge,
-    pub(crate) held_bytes: Gauge,
-    opened_bytes: Gauge,
-    opened_found: Counter,
-    opened_missed: Counter,
+    pub(crate) result_bytes: Gauge,
+    cache_bytes: Gauge,
+    cache_hits: Counter,
+    cache_misses: Counter,
     pub(crate) queries: Counter,
     pub(crate) cancelled: Counter,
     pub(crate) partial: Counter,
@@ -34,10 +34,10 @@ impl Metrics {
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             in_flight: Gauge::default(),
-            held_bytes: Gauge::default(),
-            opened_bytes: Gauge::default(),
-            opened_found: Counter::default(),
-            opened_missed: Counter::default(),
+            result_bytes: Gauge::default(),
+            cache_bytes: Gauge::default(),
+            cache_hits: Counter::default(),
+            cache_misses: Counter::default(),
             queries: Counter::default(),
             cancelled: Counter::default(),
             partial: Counter::default(),
@@ -52,14 +52,14 @@ impl Metrics {
         let all = metrics.clone();
         let query = registry.sub_registry_with_prefix("query");
         query.register("in_flight", "Queries being answered", all.in_flight);
-        query.register("held_bytes", "Memory for what was found and is not yet read, of all queries", all.held_bytes);
+        query.register("held_bytes", "Memory for what was found and is not yet read, of all queries", all.result_bytes);
         query.register(
             "opened_bytes",
             "Memory for blocks that were opened and may be searched again",
-            all.opened_bytes,
+            all.cache_bytes,
         );
-        query.register("opened_found", "Blocks that were searched and still open", all.opened_found);
-        query.register("opened_missed", "Blocks that had to be read and opened", all.opened_missed);
+        query.register("opened_found", "Blocks that were searched and still open", all.cache_hits);
+        query.register("opened_missed", "Blocks that had to be read and opened", all.cache_misses);
         query.register("answers", "Queries answered, whole or in part", all.queries);
         query.register("cancelled", "Queries given up because nobody wanted the answer", all.cancelled);
         query.register("partial", "Answers from which records may be missing", all.partial);
@@ -78,11 +78,11 @@ impl Metrics {
     }
 
     /// A cache of opened blocks that is counted here.
-    pub(crate) fn opened(&self, bytes_max: u64) -> Opened {
-        Opened::new(bytes_max, self.opened_bytes.clone(), self.opened_found.clone(), self.opened_missed.clone())
+    pub(crate) fn block_cache(&self, bytes_max: u64) -> BlockCache {
+        BlockCache::new(bytes_max, self.cache_bytes.clone(), self.cache_hits.clone(), self.cache_misses.clone())
     }
 
-    pub(crate) fn answered(&self, stats: &Stats, seconds: f64, cancelled: bool) {
+    pub(crate) fn count_query(&self, stats: &QueryStats, seconds: f64, cancelled: bool) {
         if cancelled {
             self.cancelled.inc();
         } else {

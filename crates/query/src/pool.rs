@@ -22,89 +22,89 @@ use tracing::{error, warn};
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Extra threads, at most: as many as queries run at the same time, from clients and from other nodes.
-const EXTRA_MAX: usize = 512;
+const EXTRA_THREADS_MAX: usize = 512;
 
 /// Runs jobs.
-pub struct Pool {
-    shared: Arc<Shared>,
+pub struct ScanPool {
+    shared: Arc<PoolState>,
     /// Without any, jobs run where they are handed over.
     threads: Vec<JoinHandle<()>>,
 }
 
-impl std::fmt::Debug for Pool {
+impl std::fmt::Debug for ScanPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").field("threads", &self.threads.len()).finish_non_exhaustive()
     }
 }
 
 #[derive(Default)]
-struct Shared {
-    jobs: Mutex<Jobs>,
-    bell: Condvar,
-    lines: AtomicU64,
+struct PoolState {
+    queues: Mutex<JobQueues>,
+    job_added: Condvar,
+    queues_created: AtomicU64,
     /// The pool's threads, without the extra ones.
     threads: usize,
-    begun: Option<Arc<dyn Fn(usize) + Send + Sync>>,
+    on_thread_start: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
 
 /// The jobs of one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Line(u64);
+pub(crate) struct JobQueueId(u64);
 
 #[derive(Default)]
-struct Jobs {
+struct JobQueues {
     /// The lines that are not empty; the first is next.
-    waiting: VecDeque<(Line, VecDeque<Job>)>,
+    ready: VecDeque<(JobQueueId, VecDeque<Job>)>,
     /// How many jobs of each line are at work; lines without any are left out.
-    running: HashMap<Line, usize>,
+    running: HashMap<JobQueueId, usize>,
     /// The pool's threads that wait for a job, or have not begun.
     idle: usize,
     /// Extra threads at work, and those that may have ended.
-    extra: usize,
-    extras: Vec<JoinHandle<()>>,
+    extra_running: usize,
+    extra_threads: Vec<JoinHandle<()>>,
     closed: bool,
 }
 
-impl Jobs {
-    fn push(&mut self, line: Line, job: Job) {
-        match self.waiting.iter_mut().find(|(other, _)| *other == line) {
+impl JobQueues {
+    fn push(&mut self, line: JobQueueId, job: Job) {
+        match self.ready.iter_mut().find(|(other, _)| *other == line) {
             Some((_, jobs)) => jobs.push_back(job),
-            None => self.waiting.push_back((line, VecDeque::from([job]))),
+            None => self.ready.push_back((line, VecDeque::from([job]))),
         }
     }
 
     /// Puts a job back.
-    fn push_first(&mut self, line: Line, job: Job) {
-        match self.waiting.iter_mut().find(|(other, _)| *other == line) {
+    fn push_first(&mut self, line: JobQueueId, job: Job) {
+        match self.ready.iter_mut().find(|(other, _)| *other == line) {
             Some((_, jobs)) => jobs.push_front(job),
-            None => self.waiting.push_back((line, VecDeque::from([job]))),
+            None => self.ready.push_back((line, VecDeque::from([job]))),
         }
     }
 
-    fn pop(&mut self) -> Option<(Line, Job)> {
-        self.take(0)
+    fn pop(&mut self) -> Option<(JobQueueId, Job)> {
+        self.take_at(0)
     }
 
     /// A job of a line that has none at work.
-    fn pop_neglected(&mut self) -> Option<(Line, Job)> {
-        self.take(self.neglected()?)
+    fn pop_starved(&mut self) -> Option<(JobQueueId, Job)> {
+        self.take_at(self.starved_position()?)
     }
 
-    fn neglected(&self) -> Option<usize> {
-        self.waiting.iter().position(|(line, _)| !self.running.contains_key(line))
+    fn starved_position(&self) -> Option<usize> {
+        self.ready.iter().position(|(line, _)| !self.running.contains_key(line))
     }
 
-    fn take(&mut self, at: usize) -> Option<(Line, Job)> {
-        let (line, mut jobs) = self.waiting.remove(at)?;
+    fn take_at(&mut self, at: usize) -> Option<(JobQueueId, Job)> {
+        let (line, mut jobs) = self.ready.remove(at)?;
         let job = jobs.pop_front()?;
         if !jobs.is_empty() {
-            self.waiting.push_back((line, jobs));
+            self.ready.push_back((line, jobs));
         }
         *self.running.entry(line).or_default() += 1;
         Some((line, job))
     }
 
-    fn end(&mut self, line: Line) {
+    fn job_finished(&mut self, line: JobQueueId) {
         if let Some(count) = self.running.get_mut(&line) {
             *count -= 1;
             if *count == 0 {
@@ -114,24 +114,24 @@ impl Jobs {
     }
 }
 
-impl Pool {
+impl ScanPool {
     /// Starts `threads` threads, at least one. Each says its number to `begun` first of all; extra threads, which come
     /// and go, say a number from `threads` on.
     ///
     /// # Errors
     /// What the operating system says when it gives no thread.
-    pub fn start(threads: usize, begun: impl Fn(usize) + Send + Sync + 'static) -> std::io::Result<Self> {
-        let begun: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(begun);
+    pub fn start(threads: usize, on_thread_start: impl Fn(usize) + Send + Sync + 'static) -> std::io::Result<Self> {
+        let begun: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_thread_start);
         let threads = threads.max(1);
         // A thread that has not begun will be free: no extra thread is started in its place.
-        let jobs = Mutex::new(Jobs { idle: threads, ..Jobs::default() });
-        let shared = Arc::new(Shared { jobs, threads, begun: Some(Arc::clone(&begun)), ..Shared::default() });
+        let jobs = Mutex::new(JobQueues { idle: threads, ..JobQueues::default() });
+        let shared = Arc::new(PoolState { queues: jobs, threads, on_thread_start: Some(Arc::clone(&begun)), ..PoolState::default() });
         let threads: std::io::Result<Vec<_>> = (0..threads)
             .map(|number| {
                 let (shared, begun) = (Arc::clone(&shared), Arc::clone(&begun));
                 std::thread::Builder::new().name(format!("scan-{number}")).spawn(move || {
                     begun(number);
-                    shared.work();
+                    shared.run_worker();
                 })
             })
             .collect();
@@ -153,31 +153,31 @@ impl Pool {
 
     /// Whether no job waits or is at work.
     #[cfg(test)]
-    pub(crate) fn is_quiet(&self) -> bool {
-        let jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.waiting.is_empty() && jobs.running.is_empty()
+    pub(crate) fn is_idle(&self) -> bool {
+        let jobs = self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.ready.is_empty() && jobs.running.is_empty()
     }
 
     /// A new line.
-    pub(crate) fn line(&self) -> Line {
-        Line(self.shared.lines.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn new_queue(&self) -> JobQueueId {
+        JobQueueId(self.shared.queues_created.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn run(&self, line: Line, job: impl FnOnce() + Send + 'static) {
+    pub(crate) fn run(&self, line: JobQueueId, job: impl FnOnce() + Send + 'static) {
         if self.threads.is_empty() {
-            return work_off(job);
+            return run_job(job);
         }
-        let mut jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.push(line, Box::new(job));
-        self.shared.reinforce(&mut jobs);
+        self.shared.start_extra_threads(&mut jobs);
         drop(jobs);
-        self.shared.bell.notify_one();
+        self.shared.job_added.notify_one();
     }
 }
 
-impl Shared {
-    fn work(self: &Arc<Self>) {
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+impl PoolState {
+    fn run_worker(self: &Arc<Self>) {
+        let mut jobs = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.idle -= 1;
         loop {
             let (line, job) = loop {
@@ -188,38 +188,38 @@ impl Shared {
                     return;
                 }
                 jobs.idle += 1;
-                jobs = self.bell.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+                jobs = self.job_added.wait(jobs).unwrap_or_else(PoisonError::into_inner);
                 jobs.idle -= 1;
             };
-            self.reinforce(&mut jobs);
+            self.start_extra_threads(&mut jobs);
             drop(jobs);
-            work_off(job);
-            jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.end(line);
+            run_job(job);
+            jobs = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.job_finished(line);
         }
     }
 
     /// Starts extra threads for lines without a job at work, when none of the pool's threads is free for them.
-    fn reinforce(self: &Arc<Self>, jobs: &mut Jobs) {
+    fn start_extra_threads(self: &Arc<Self>, jobs: &mut JobQueues) {
         if jobs.idle > 0 {
             return;
         }
-        while jobs.extra < EXTRA_MAX
-            && let Some((line, job)) = jobs.pop_neglected()
+        while jobs.extra_running < EXTRA_THREADS_MAX
+            && let Some((line, job)) = jobs.pop_starved()
         {
             let first = Arc::new(Mutex::new(Some(job)));
             let (shared, taken) = (Arc::clone(self), Arc::clone(&first));
             let thread = std::thread::Builder::new().name("scan-extra".to_owned());
-            match thread.spawn(move || shared.work_extra(line, &taken)) {
+            match thread.spawn(move || shared.run_extra_worker(line, &taken)) {
                 Ok(thread) => {
-                    jobs.extra += 1;
-                    jobs.extras.retain(|other| !other.is_finished());
-                    jobs.extras.push(thread);
+                    jobs.extra_running += 1;
+                    jobs.extra_threads.retain(|other| !other.is_finished());
+                    jobs.extra_threads.push(thread);
                 }
                 Err(error) => {
                     // It waits for one of the pool's threads.
                     warn!(%error, "no extra thread for a query");
-                    jobs.end(line);
+                    jobs.job_finished(line);
                     if let Some(job) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
                         jobs.push_first(line, job);
                     }
@@ -230,23 +230,23 @@ impl Shared {
     }
 
     /// Works off a job, and then those of lines without any at work.
-    fn work_extra(&self, mut line: Line, first: &Mutex<Option<Job>>) {
-        if let Some(begun) = &self.begun {
+    fn run_extra_worker(&self, mut line: JobQueueId, first: &Mutex<Option<Job>>) {
+        if let Some(begun) = &self.on_thread_start {
             begun(self.threads);
         }
         let mut job = first.lock().unwrap_or_else(PoisonError::into_inner).take();
         while let Some(next) = job {
-            work_off(next);
-            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.end(line);
-            let another = if jobs.idle == 0 { jobs.pop_neglected() } else { None };
+            run_job(next);
+            let mut jobs = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.job_finished(line);
+            let another = if jobs.idle == 0 { jobs.pop_starved() } else { None };
             job = match another {
                 Some((next_line, next)) => {
                     line = next_line;
                     Some(next)
                 }
                 None => {
-                    jobs.extra -= 1;
+                    jobs.extra_running -= 1;
                     None
                 }
             };
@@ -254,23 +254,23 @@ impl Shared {
     }
 }
 
-fn work_off(job: impl FnOnce()) {
+fn run_job(job: impl FnOnce()) {
     // A bug in one query must not take the thread from all others; the query hears of it by its missing answer.
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
         error!("a scan failed by a bug; its query ends with an error");
     }
 }
 
-impl Drop for Pool {
+impl Drop for ScanPool {
     fn drop(&mut self) {
-        self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
-        self.shared.bell.notify_all();
+        self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.shared.job_added.notify_all();
         for thread in self.threads.drain(..) {
             // A thread that panicked has nothing left to give back.
             let _ = thread.join();
         }
         // None of these starts another.
-        let extras = std::mem::take(&mut self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).extras);
+        let extras = std::mem::take(&mut self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).extra_threads);
         for thread in extras {
             let _ = thread.join();
         }
@@ -284,14 +284,14 @@ mod tests {
 
     #[test]
     fn jobs_run_and_a_panic_takes_no_thread() {
-        check(&Pool::start(1, |_| ()).unwrap());
-        check(&Pool::inline());
+        check(&ScanPool::start(1, |_| ()).unwrap());
+        check(&ScanPool::inline());
     }
 
-    fn check(pool: &Pool) {
+    fn check(pool: &ScanPool) {
         let (send, receive) = mpsc::channel();
         let lost = send.clone();
-        let line = pool.line();
+        let line = pool.new_queue();
         pool.run(line, move || {
             let _held = lost;
             panic!("a bug");
@@ -303,11 +303,11 @@ mod tests {
 
     #[test]
     fn long_jobs_do_not_keep_other_lines_from_work() {
-        let pool = Pool::start(2, |_| ()).unwrap();
+        let pool = ScanPool::start(2, |_| ()).unwrap();
         let (gate, (started, starts)) = (Arc::new(std::sync::RwLock::new(())), mpsc::channel());
         let closed = gate.write().unwrap();
         for _ in 0..6 {
-            let line = pool.line();
+            let line = pool.new_queue();
             for _ in 0..2 {
                 let (gate, started) = (Arc::clone(&gate), started.clone());
                 pool.run(line, move || {
@@ -325,7 +325,7 @@ mod tests {
         let (send, receive) = mpsc::channel();
         (0..3).for_each(|number| {
             let send = send.clone();
-            pool.run(pool.line(), move || send.send(number).unwrap());
+            pool.run(pool.new_queue(), move || send.send(number).unwrap());
         });
         let mut done: Vec<i32> = (0..3).map(|_| receive.recv_timeout(long).expect("a short job is done")).collect();
         done.sort_unstable();
@@ -340,14 +340,14 @@ mod tests {
         let gate = Arc::new(std::sync::RwLock::new(()));
         let closed = gate.write().unwrap();
         let waits = Arc::clone(&gate);
-        let pool = Pool::start(1, move |_| drop(waits.read())).unwrap();
+        let pool = ScanPool::start(1, move |_| drop(waits.read())).unwrap();
         let (send, receive) = mpsc::channel();
-        let line = pool.line();
+        let line = pool.new_queue();
         for number in 0..3 {
             let send = send.clone();
             pool.run(line, move || send.send(number).unwrap());
         }
-        let extra = pool.shared.jobs.lock().unwrap().extra;
+        let extra = pool.shared.queues.lock().unwrap().extra_running;
         drop((closed, send));
         assert_eq!(extra, 0);
         assert_eq!(receive.iter().collect::<Vec<_>>(), [0, 1, 2]);
@@ -355,10 +355,10 @@ mod tests {
 
     #[test]
     fn lines_take_turns_and_keep_their_order() {
-        let (mut jobs, done) = (Jobs::default(), Arc::new(Mutex::new(Vec::new())));
+        let (mut jobs, done) = (JobQueues::default(), Arc::new(Mutex::new(Vec::new())));
         for (line, number) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)] {
             let done = Arc::clone(&done);
-            jobs.push(Line(line), Box::new(move || done.lock().unwrap().push((line, number))));
+            jobs.push(JobQueueId(line), Box::new(move || done.lock().unwrap().push((line, number))));
         }
         while let Some((_, job)) = jobs.pop() {
             job();

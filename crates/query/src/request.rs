@@ -65,7 +65,7 @@ impl Request {
 
     /// The same for what comes behind the record `id` in the answer.
     #[must_use]
-    pub fn behind(self, id: Id) -> Self {
+    pub fn after(self, id: Id) -> Self {
         match self.order {
             Order::Ascending => Self { from: self.from.max(Id::from_bits(id.bits().saturating_add(1))), ..self },
             Order::Descending => Self { to: self.to.min(id), ..self },
@@ -73,7 +73,7 @@ impl Request {
     }
 
     /// The same for what comes before `id` in the answer, and for what comes from there on.
-    pub(crate) fn split(&self, id: Id) -> (Self, Self) {
+    pub(crate) fn split_at(&self, id: Id) -> (Self, Self) {
         let behind = Id::from_bits(id.bits().saturating_add(1));
         match self.order {
             Order::Ascending => (Self { to: id, ..self.clone() }, Self { from: id, ..self.clone() }),
@@ -81,17 +81,17 @@ impl Request {
         }
     }
 
-    pub(crate) fn wants(&self, id: Id) -> bool {
+    pub(crate) fn contains(&self, id: Id) -> bool {
         self.from <= id && id < self.to
     }
 
     /// Whether some of the rows may be wanted.
-    pub(crate) fn reaches(&self, rows: &Rows) -> bool {
-        rows.span().is_some_and(|(low, high)| low < self.to && self.from <= high)
+    pub(crate) fn overlaps(&self, rows: &Rows) -> bool {
+        rows.id_range().is_some_and(|(low, high)| low < self.to && self.from <= high)
     }
 
     /// Whether records of this stream may be wanted.
-    pub(crate) fn of_stream(&self, labels: &Labels) -> bool {
+    pub(crate) fn matches_stream(&self, labels: &Labels) -> bool {
         self.stream.as_ref().is_none_or(|stream| stream == labels)
     }
 }
@@ -105,16 +105,16 @@ pub enum RequestError {
     Expression(#[from] CompileError),
     /// There is no such record.
     #[error("there is no record {0}: it may have expired")]
-    NoRecord(Id),
+    RecordNotFound(Id),
     /// There is none on the nodes that answered, and others may have it.
     #[error("record {0} was not found, and not all nodes that may hold it answered: {1}")]
-    NotAllAnswered(Id, String),
+    RecordMaybeMissing(Id, String),
     /// Whoever asked went away.
     #[error("cancelled")]
     Cancelled,
     /// Written out, the expression is longer than one may be, so the other nodes of the cluster cannot be asked.
     #[error("the expression is too long to be asked of other nodes: written out, it may have {INPUT_BYTES_MAX} bytes")]
-    Long,
+    ExpressionTooLong,
 }
 
 /// Stops a running query: because its client has gone, or because its time limit is reached. Cheap to clone;
@@ -129,14 +129,14 @@ pub struct Cancel {
 #[derive(Debug)]
 struct TimeLimit {
     clock: Arc<dyn Clock>,
-    length: Option<Duration>,
+    duration: Option<Duration>,
     /// When the time is over, in microseconds of uptime; [`NEVER`] without a limit, and while the query waits for its
     /// reader.
-    ends: AtomicU64,
+    deadline_us: AtomicU64,
     /// Microseconds that are left while the clock is stopped; else [`NEVER`].
-    left: AtomicU64,
+    remaining_us: AtomicU64,
     /// Whether work was left undone because the time was over.
-    struck: AtomicBool,
+    is_exceeded: AtomicBool,
 }
 
 const NEVER: u64 = u64::MAX;
@@ -154,11 +154,11 @@ impl Cancel {
     }
 
     /// The same with a time limit that begins now, unless there is one already.
-    pub(crate) fn limited(&self, clock: &Arc<dyn Clock>, length: Option<Duration>) -> Self {
+    pub(crate) fn with_time_limit(&self, clock: &Arc<dyn Clock>, length: Option<Duration>) -> Self {
         let begin = || {
             let ends = length.map_or(NEVER, |length| micros(clock.uptime() + length));
             let (ends, left, struck) = (AtomicU64::new(ends), AtomicU64::new(NEVER), AtomicBool::new(false));
-            Arc::new(TimeLimit { clock: Arc::clone(clock), length, ends, left, struck })
+            Arc::new(TimeLimit { clock: Arc::clone(clock), duration: length, deadline_us: ends, remaining_us: left, is_exceeded: struck })
         };
         let limit = self.limit.clone().unwrap_or_else(begin);
         Self { cancelled: Arc::clone(&self.cancelled), limit: Some(limit) }
@@ -166,18 +166,18 @@ impl Cancel {
 
     /// Whether work that is left must stop. Called between bounded slices of work, and only while work is left: a time
     /// limit that is reached here makes the answer partial.
-    pub(crate) fn stops(&self) -> bool {
+    pub(crate) fn should_stop(&self) -> bool {
         if self.is_cancelled() {
             return true;
         }
         let Some(limit) = &self.limit else { return false };
-        if limit.struck.load(Ordering::Relaxed) {
+        if limit.is_exceeded.load(Ordering::Relaxed) {
             return true;
         }
         let now = limit.clock.uptime();
-        let over = micros(now) >= limit.ends.load(Ordering::Relaxed);
+        let over = micros(now) >= limit.deadline_us.load(Ordering::Relaxed);
         if over {
-            limit.struck.store(true, Ordering::Relaxed);
+            limit.is_exceeded.store(true, Ordering::Relaxed);
         }
         over
     }
@@ -185,26 +185,26 @@ impl Cancel {
     /// The time limit, when it left work undone.
     pub(crate) fn timed_out(&self) -> Option<Duration> {
         let limit = self.limit.as_ref()?;
-        limit.length.filter(|_| limit.struck.load(Ordering::Relaxed))
+        limit.duration.filter(|_| limit.is_exceeded.load(Ordering::Relaxed))
     }
 
     /// Stops the clock, while a reader has its turn.
-    pub(crate) fn pause(&self) {
+    pub(crate) fn pause_time_limit(&self) {
         if let Some(limit) = &self.limit {
-            let ends = limit.ends.swap(NEVER, Ordering::Relaxed);
+            let ends = limit.deadline_us.swap(NEVER, Ordering::Relaxed);
             if ends != NEVER {
                 let left = ends.saturating_sub(micros(limit.clock.uptime()));
-                limit.left.store(left, Ordering::Relaxed);
+                limit.remaining_us.store(left, Ordering::Relaxed);
             }
         }
     }
 
     /// Resumes the clock.
-    pub(crate) fn resume(&self) {
+    pub(crate) fn resume_time_limit(&self) {
         if let Some(limit) = &self.limit {
-            let left = limit.left.swap(NEVER, Ordering::Relaxed);
+            let left = limit.remaining_us.swap(NEVER, Ordering::Relaxed);
             if left != NEVER {
-                limit.ends.store(micros(limit.clock.uptime()).saturating_add(left), Ordering::Relaxed);
+                limit.deadline_us.store(micros(limit.clock.uptime()).saturating_add(left), Ordering::Relaxed);
             }
         }
     }
@@ -222,26 +222,26 @@ mod tests {
 
     #[test]
     fn the_time_in_which_a_reader_is_waited_for_does_not_count() {
-        let sim = Arc::new(sim::Clock::at(0));
+        let sim = Arc::new(sim::Clock::at_unix_ms(0));
         let clock: Arc<dyn Clock> = sim.clone();
         let second = Duration::from_secs(1);
-        let cancel = Cancel::default().limited(&clock, Some(second * 2));
-        assert!(!cancel.stops());
+        let cancel = Cancel::default().with_time_limit(&clock, Some(second * 2));
+        assert!(!cancel.should_stop());
         sim.advance(second);
-        cancel.pause();
+        cancel.pause_time_limit();
         sim.advance(second * 100);
-        assert!(!cancel.stops() && cancel.timed_out().is_none());
-        cancel.resume();
-        assert!(!cancel.stops());
+        assert!(!cancel.should_stop() && cancel.timed_out().is_none());
+        cancel.resume_time_limit();
+        assert!(!cancel.should_stop());
         // A limit is not begun anew by who is handed it on.
-        let same = cancel.limited(&clock, Some(second * 2));
+        let same = cancel.with_time_limit(&clock, Some(second * 2));
         sim.advance(second);
-        assert!(same.stops() && !cancel.is_cancelled());
+        assert!(same.should_stop() && !cancel.is_cancelled());
         assert_eq!(cancel.timed_out(), Some(second * 2));
-        let without = Cancel::default().limited(&clock, None);
+        let without = Cancel::default().with_time_limit(&clock, None);
         sim.advance(second * 100_000);
-        assert!(!without.stops());
+        assert!(!without.should_stop());
         without.cancel();
-        assert!(without.stops() && without.timed_out().is_none());
+        assert!(without.should_stop() && without.timed_out().is_none());
     }
 }

@@ -13,13 +13,13 @@ use std::time::Duration;
 use bucksaw_record::Id;
 use bucksaw_scan::Plan;
 
-use crate::budget::{Account, Share};
+use crate::result_budget::{QueryAccount, ResultReservation};
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
-use crate::hits::{Found, RecordRef, Run};
-use crate::part::Part;
+use crate::match_buffer::{SealedMatches, RecordRef, RecordRun};
+use crate::partial_result::PartialResult;
 use crate::request::{Cancel, Order, Request};
-use crate::stats::Stats;
+use crate::stats::QueryStats;
 use crate::unit::{Unit, units};
 
 /// Records of a batch, and of a run of them. A batch ends with what reaches this.
@@ -38,45 +38,45 @@ pub struct Search {
     limit: Option<u64>,
     plan: Arc<Plan>,
     cancel: Cancel,
-    account: Account,
+    account: QueryAccount,
     /// What is still to be scanned, in the order of the answer.
-    waiting: VecDeque<Task>,
+    pending: VecDeque<ScanTask>,
     /// What is being scanned, by number.
-    in_flight: BTreeMap<usize, Task>,
-    dispatch: Dispatch<Part>,
+    in_flight: BTreeMap<usize, ScanTask>,
+    dispatch: Dispatch<PartialResult>,
     /// Scans whose results are not waited for any more.
-    given_up: BTreeSet<usize>,
+    abandoned: BTreeSet<usize>,
     /// What was found and not handed out, by the key of its next record.
     heap: BinaryHeap<Reverse<(u128, usize)>>,
-    found: BTreeMap<usize, (Task, Found)>,
+    matches: BTreeMap<usize, (ScanTask, SealedMatches)>,
     /// Memory that the matches took so far.
-    found_bytes: u64,
+    match_bytes: u64,
     next_number: usize,
     last: Option<Id>,
-    stats: Stats,
-    reached: Reached,
+    stats: QueryStats,
+    progress: SearchProgress,
     started: Duration,
-    told: bool,
+    is_finished: bool,
 }
 
 /// How far a search has come, for who watches while it looks for the next record. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reached(Arc<Mutex<(u128, Stats)>>);
+pub(crate) struct SearchProgress(Arc<Mutex<(u128, QueryStats)>>);
 
-impl Reached {
+impl SearchProgress {
     /// The lowest place in the answer that a record may have which is still to be shown, and what was read so far.
-    pub(crate) fn get(&self) -> (u128, Stats) {
+    pub(crate) fn get(&self) -> (u128, QueryStats) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, place: u128, stats: &Stats) {
+    fn set(&self, place: u128, stats: &QueryStats) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (place, stats.clone());
     }
 }
 
 /// A unit to be scanned, for the records that the request says.
 #[derive(Clone)]
-struct Task {
+struct ScanTask {
     /// The lowest that one of its records can have.
     key: u128,
     unit: Arc<Unit>,
@@ -84,33 +84,33 @@ struct Task {
 }
 
 /// How the reader sees records.
-enum See<'a> {
+enum RecordVisitor<'a> {
     /// One by one.
     Records(&'a mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>),
     /// As many at once as lie one behind the other.
-    Runs(&'a mut dyn FnMut(Run<'_>)),
+    Runs(&'a mut dyn FnMut(RecordRun<'_>)),
 }
 
 /// Some records, on their way to the reader.
-struct Batch<'a> {
-    see: See<'a>,
+struct OutputBatch<'a> {
+    visitor: RecordVisitor<'a>,
     records: usize,
     bytes: usize,
-    enough: bool,
+    is_stopped: bool,
 }
 
-impl Batch<'_> {
+impl OutputBatch<'_> {
     /// Shows the next records; gives the last one's id and their number, of which at most `most` are wanted.
-    fn show(&mut self, found: &mut Found, most: u64, wanted: impl Fn(Id) -> bool) -> Option<(Id, u64)> {
-        let (last, records, bytes) = match &mut self.see {
-            See::Records(see) => found.show(|record| {
-                self.enough = see(record).is_break();
+    fn push_from(&mut self, found: &mut SealedMatches, most: u64, wanted: impl Fn(Id) -> bool) -> Option<(Id, u64)> {
+        let (last, records, bytes) = match &mut self.visitor {
+            RecordVisitor::Records(see) => found.visit_next(|record| {
+                self.is_stopped = see(record).is_break();
                 (record.id, 1, record.text.len())
             })?,
-            See::Runs(see) => {
+            RecordVisitor::Runs(see) => {
                 // However much of the batch is left: runs are shared, and the larger they are the better.
                 let records_max = usize::try_from(most).unwrap_or(usize::MAX).min(BATCH_RECORDS);
-                found.show_run(records_max, BATCH_BYTES, wanted, |run| {
+                found.visit_run(records_max, BATCH_BYTES, wanted, |run| {
                     see(run);
                     (run.last, run.records, run.lines.len())
                 })?
@@ -122,14 +122,14 @@ impl Batch<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.enough || self.records >= BATCH_RECORDS || self.bytes >= BATCH_BYTES
+        self.is_stopped || self.records >= BATCH_RECORDS || self.bytes >= BATCH_BYTES
     }
 }
 
 impl std::fmt::Debug for Search {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Search")
-            .field("waiting", &self.waiting.len())
+            .field("waiting", &self.pending.len())
             .field("stats", &self.stats)
             .finish_non_exhaustive()
     }
@@ -137,7 +137,7 @@ impl std::fmt::Debug for Search {
 
 impl Search {
     pub(crate) fn start(engine: Arc<Engine>, request: Request, plan: Plan, cancel: Cancel) -> Self {
-        let mut stats = Stats::default();
+        let mut stats = QueryStats::default();
         let units = units(&engine, &request, &plan, &mut stats);
         let (order, limit, request) = (request.order, request.limit, Arc::new(request));
         let task = |unit: Unit| {
@@ -145,67 +145,67 @@ impl Search {
                 Order::Ascending => unit.low(),
                 Order::Descending => unit.high(),
             };
-            Task { key: order.key(first), unit: Arc::new(unit), request: Arc::clone(&request) }
+            ScanTask { key: order.key(first), unit: Arc::new(unit), request: Arc::clone(&request) }
         };
-        let mut waiting: Vec<Task> = units.into_iter().map(task).collect();
+        let mut waiting: Vec<ScanTask> = units.into_iter().map(task).collect();
         waiting.sort_by_key(|task| task.key);
         let dispatch = Dispatch::new(&engine, cancel.clone(), JOBS_PER_THREAD);
         engine.metrics.in_flight.inc();
-        cancel.pause();
+        cancel.pause_time_limit();
         Self {
-            started: engine.doors.clock.uptime(),
-            account: engine.budget.account(),
+            started: engine.env.clock.uptime(),
+            account: engine.result_budget.account(),
             engine,
             order,
             limit,
             plan: Arc::new(plan),
             cancel,
-            waiting: waiting.into(),
+            pending: waiting.into(),
             in_flight: BTreeMap::new(),
             dispatch,
-            given_up: BTreeSet::new(),
+            abandoned: BTreeSet::new(),
             heap: BinaryHeap::new(),
-            found: BTreeMap::new(),
-            found_bytes: 0,
+            matches: BTreeMap::new(),
+            match_bytes: 0,
             next_number: 0,
             last: None,
             stats,
-            reached: Reached::default(),
-            told: false,
+            progress: SearchProgress::default(),
+            is_finished: false,
         }
     }
 
     /// Shows the next records, in order, until there are many or `see` has enough; gives their number, which is 0 at the
     /// end, or when the search was cancelled. Waits for the first of them, not for many.
-    pub fn show_batch(&mut self, see: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) -> usize {
-        self.show_some(See::Records(see))
+    pub fn visit_batch(&mut self, see: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) -> usize {
+        self.show_some(RecordVisitor::Records(see))
     }
 
     /// The same for who wants records as they came in: shows as many at once as it can.
-    pub fn show_runs(&mut self, see: &mut dyn FnMut(Run<'_>)) -> usize {
-        self.show_some(See::Runs(see))
+    pub fn visit_runs(&mut self, see: &mut dyn FnMut(RecordRun<'_>)) -> usize {
+        self.show_some(RecordVisitor::Runs(see))
     }
 
-    fn show_some(&mut self, see: See<'_>) -> usize {
-        self.cancel.resume();
+    fn show_some(&mut self, see: RecordVisitor<'_>) -> usize {
+        self.cancel.resume_time_limit();
         let records = self.show_next(see);
-        self.cancel.pause();
+        self.cancel.pause_time_limit();
         records
     }
 
-    fn show_next(&mut self, see: See<'_>) -> usize {
-        let mut batch = Batch { see, records: 0, bytes: 0, enough: false };
+    fn show_next(&mut self, see: RecordVisitor<'_>) -> usize {
+        let mut batch = OutputBatch { visitor: see, records: 0, bytes: 0, is_stopped: false };
         while !self.is_full() && !self.cancel.is_cancelled() {
-            if !self.is_done() && self.cancel.stops() {
+            if !self.is_done() && self.cancel.should_stop() {
                 self.stop_at_time_limit();
             }
-            self.begin_units();
-            self.hand_out(&mut batch);
+            self.start_scans();
+            self.emit(&mut batch);
             if batch.is_full() {
                 break;
             }
             if self.in_flight.is_empty() {
-                if self.waiting.is_empty() && self.heap.is_empty() {
+                if self.pending.is_empty() && self.heap.is_empty() {
                     break;
                 }
                 continue;
@@ -213,9 +213,9 @@ impl Search {
             if batch.records > 0 {
                 break;
             }
-            self.wait_for_unit();
+            self.wait_for_scan();
             let next = self.heap.peek().map_or(u128::MAX, |Reverse((key, _))| *key);
-            self.reached.set(next.min(self.frontier()), &self.stats);
+            self.progress.set(next.min(self.frontier()), &self.stats);
         }
         if batch.records == 0 {
             self.finish();
@@ -225,26 +225,26 @@ impl Search {
 
     /// Gives back all memory, at the price of searching again for what was found and not handed out: for a reader who
     /// stalls. Waits for the scans that are under way.
-    pub fn let_go(&mut self) {
+    pub fn release_memory(&mut self) {
         while !self.in_flight.is_empty() && !self.cancel.is_cancelled() {
-            self.wait_for_unit();
+            self.wait_for_scan();
         }
         self.heap.clear();
-        for (task, found) in std::mem::take(&mut self.found).into_values() {
+        for (task, found) in std::mem::take(&mut self.matches).into_values() {
             if let Some(id) = found.peek() {
-                self.put_back(task, id);
+                self.requeue(task, id);
             }
         }
     }
 
     /// Tells how far it has come, from any thread.
-    pub(crate) fn reached(&self) -> Reached {
-        self.reached.clone()
+    pub(crate) fn progress(&self) -> SearchProgress {
+        self.progress.clone()
     }
 
     /// What the answer rests on so far; complete when [`Self::show_batch`] had none.
     #[must_use]
-    pub fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> &QueryStats {
         &self.stats
     }
 
@@ -260,54 +260,54 @@ impl Search {
 
     /// Keeps the threads busy, as far as there is memory for what they find: also while the reader takes what was found.
     /// When all of them are done it is the reader's turn.
-    fn begin_units(&mut self) {
-        while let Some((number, part)) = self.dispatch.received() {
-            self.take(number, part);
+    fn start_scans(&mut self) {
+        while let Some((number, part)) = self.dispatch.try_receive() {
+            self.accept_result(number, part);
         }
-        while self.in_flight.len() < self.dispatch.window() {
-            let Some(next) = self.waiting.front() else { return };
+        while self.in_flight.len() < self.dispatch.in_flight_max() {
+            let Some(next) = self.pending.front() else { return };
             // What can be handed out already should be, before more is searched.
             let ready = self.heap.peek().is_some_and(|Reverse((ready, _))| *ready <= next.key);
             if ready && self.in_flight.is_empty() {
                 return;
             }
-            let Some(share) = self.memory_for(&next.unit) else { return };
-            if let Some(task) = self.waiting.pop_front() {
-                self.begin(task, share);
+            let Some(share) = self.reserve_for(&next.unit) else { return };
+            if let Some(task) = self.pending.pop_front() {
+                self.start_scan(task, share);
             }
         }
     }
 
     /// Memory for what a unit will probably give; `None` when there is too little and the search can go on without.
-    fn memory_for(&self, unit: &Unit) -> Option<Share> {
-        let found = u128::from(self.found_bytes) * u128::from(unit.text_bytes());
+    fn reserve_for(&self, unit: &Unit) -> Option<ResultReservation> {
+        let found = u128::from(self.match_bytes) * u128::from(unit.text_bytes());
         let expected = found / u128::from(self.stats.bytes_scanned.max(1));
-        let part = self.engine.budget.part_bytes();
-        let share = self.account.take(u64::try_from(expected).unwrap_or(u64::MAX).max(part));
-        share.or_else(|| self.in_flight.is_empty().then(|| self.account.force(part)))
+        let part = self.engine.result_budget.min_reservation_bytes();
+        let share = self.account.try_reserve(u64::try_from(expected).unwrap_or(u64::MAX).max(part));
+        share.or_else(|| self.in_flight.is_empty().then(|| self.account.force_reserve(part)))
     }
 
-    fn begin(&mut self, task: Task, share: Share) {
+    fn start_scan(&mut self, task: ScanTask, share: ResultReservation) {
         let number = self.next_number;
         self.next_number += 1;
         // The last record that was handed out may be found once more.
         let left = self.limit.map(|limit| limit - self.stats.matched.min(limit) + u64::from(self.last.is_some()));
         let limit = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-        let (plan, cancel, pieces) = (Arc::clone(&self.plan), self.cancel.clone(), self.engine.pieces.clone());
+        let (plan, cancel, pieces) = (Arc::clone(&self.plan), self.cancel.clone(), self.engine.match_pools.clone());
         self.in_flight.insert(number, task.clone());
         let bytes = task.unit.scan_bytes();
         self.dispatch
-            .launch(number, bytes, move || Part::find(&task.unit, &task.request, &plan, &cancel, limit, share, pieces));
+            .submit(number, bytes, move || PartialResult::scan(&task.unit, &task.request, &plan, &cancel, limit, share, pieces));
     }
 
     /// Up to where records may be handed out.
     fn frontier(&self) -> u128 {
-        let waiting = self.waiting.front().map(|task| task.key);
+        let waiting = self.pending.front().map(|task| task.key);
         let in_flight = self.in_flight.values().map(|task| task.key).min();
         waiting.into_iter().chain(in_flight).min().unwrap_or(u128::MAX)
     }
 
-    fn hand_out(&mut self, batch: &mut Batch<'_>) {
+    fn emit(&mut self, batch: &mut OutputBatch<'_>) {
         let frontier = self.frontier();
         while let Some(Reverse((first, number))) = self.heap.peek().copied() {
             if first > frontier || self.is_full() || batch.is_full() {
@@ -315,7 +315,7 @@ impl Search {
             }
             self.heap.pop();
             let others = self.heap.peek().map_or(u128::MAX, |Reverse((key, _))| *key).min(frontier);
-            let Some((_, found)) = self.found.get_mut(&number) else { continue };
+            let Some((_, found)) = self.matches.get_mut(&number) else { continue };
             let order = self.order;
             let mut next = None;
             while let Some(id) = found.peek() {
@@ -327,45 +327,45 @@ impl Search {
                 }
                 // Equal ids are the same record, from another copy.
                 if self.last == Some(id) {
-                    found.show(|_| ());
+                    found.visit_next(|_| ());
                     continue;
                 }
-                let Some((last, records)) = batch.show(found, left, |id| order.key(id) <= others) else { break };
+                let Some((last, records)) = batch.push_from(found, left, |id| order.key(id) <= others) else { break };
                 self.last = Some(last);
                 self.stats.matched += records;
             }
             match next {
                 Some(key) => self.heap.push(Reverse((key, number))),
-                None => drop(self.found.remove(&number)),
+                None => drop(self.matches.remove(&number)),
             }
         }
     }
 
-    fn wait_for_unit(&mut self) {
+    fn wait_for_scan(&mut self) {
         match self.dispatch.receive() {
-            Some((number, part)) => self.take(number, part),
+            Some((number, part)) => self.accept_result(number, part),
             None if self.cancel.is_cancelled() => {}
             None => {
                 // The time limit is reached, and these do not end.
-                self.given_up.extend(std::mem::take(&mut self.in_flight).into_keys());
+                self.abandoned.extend(std::mem::take(&mut self.in_flight).into_keys());
                 self.stop_at_time_limit();
             }
         }
     }
 
     fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.in_flight.is_empty()
+        self.pending.is_empty() && self.in_flight.is_empty()
     }
 
     /// Leaves out what is not being scanned yet. What was found, and what the scans under way still find, is handed out.
     fn stop_at_time_limit(&mut self) {
-        self.waiting.clear();
+        self.pending.clear();
         self.stats.timed_out = self.cancel.timed_out();
     }
 
     /// Takes what a unit gave.
-    fn take(&mut self, number: usize, part: Option<Part>) {
-        if self.given_up.remove(&number) {
+    fn accept_result(&mut self, number: usize, part: Option<PartialResult>) {
+        if self.abandoned.remove(&number) {
             return;
         }
         let (Some(task), Some(part)) = (self.in_flight.remove(&number), part) else {
@@ -375,45 +375,45 @@ impl Search {
         self.stats.bytes_scanned += part.scanned_bytes;
         self.stats.damaged.extend(part.damaged);
         self.stats.timed_out = self.cancel.timed_out();
-        self.found_bytes += part.found.bytes();
-        let task = match part.rest {
+        self.match_bytes += part.matches.bytes();
+        let task = match part.resume_id {
             // After the time limit nothing is searched for again.
-            Some(rest) if self.stats.timed_out.is_none() => self.put_back(task, rest),
+            Some(rest) if self.stats.timed_out.is_none() => self.requeue(task, rest),
             _ => task,
         };
-        if let Some(id) = part.found.peek() {
+        if let Some(id) = part.matches.peek() {
             self.heap.push(Reverse((self.order.key(id), number)));
-            self.found.insert(number, (task, part.found));
+            self.matches.insert(number, (task, part.matches));
         }
     }
 
     /// Lets a unit wait for its turn to be scanned from `id` on; what comes before in the answer is returned.
-    fn put_back(&mut self, task: Task, id: Id) -> Task {
-        let (before, rest) = task.request.split(id);
+    fn requeue(&mut self, task: ScanTask, id: Id) -> ScanTask {
+        let (before, rest) = task.request.split_at(id);
         let key = self.order.key(id);
-        let at = self.waiting.partition_point(|waiting| waiting.key <= key);
-        self.waiting.insert(at, Task { key, unit: Arc::clone(&task.unit), request: Arc::new(rest) });
-        Task { request: Arc::new(before), ..task }
+        let at = self.pending.partition_point(|waiting| waiting.key <= key);
+        self.pending.insert(at, ScanTask { key, unit: Arc::clone(&task.unit), request: Arc::new(rest) });
+        ScanTask { request: Arc::new(before), ..task }
     }
 
     /// Ends it where it is, as if it had come to its end: others that share its [`Cancel`] go on.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn finish_early(mut self) {
         self.finish();
     }
 
     fn finish(&mut self) {
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
-        let seconds = (self.engine.doors.clock.uptime() - self.started).as_secs_f64();
-        self.engine.metrics.answered(&self.stats, seconds, self.is_cancelled());
+        let seconds = (self.engine.env.clock.uptime() - self.started).as_secs_f64();
+        self.engine.metrics.count_query(&self.stats, seconds, self.is_cancelled());
         self.engine.metrics.in_flight.dec();
     }
 }
 
 impl Drop for Search {
     fn drop(&mut self) {
-        if !self.told {
+        if !self.is_finished {
             self.cancel.cancel();
         }
         self.finish();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What was read for an answer, and what is missing from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct QueryStats {
     /// Records in the answer.
     pub matched: u64,
     /// Segments of which at least one part was read.
@@ -22,14 +22,14 @@ pub struct Stats {
     pub timed_out: Option<Duration>,
     /// What is in the trash and may have records of the answer's time: retention removed it, so nothing is missing because
     /// of it.
-    pub trashed: Trashed,
+    pub trashed: TrashStats,
     /// The nodes that were asked.
-    pub nodes: Nodes,
+    pub nodes: NodeStats,
 }
 
 /// Segments in the trash, of all nodes that answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trashed {
+pub struct TrashStats {
     /// Segments.
     pub segments: u64,
     /// Their records, of any time. Stores may keep copies of one record.
@@ -38,37 +38,37 @@ pub struct Trashed {
 
 /// Which nodes an answer rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nodes {
+pub struct NodeStats {
     /// The nodes of the cluster, but for those that said goodbye.
     pub asked: u64,
     /// Those that gave all they have.
     pub answered: u64,
     /// The others.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingNode>,
     /// Whether there are nodes of which the one that was asked has not heard yet.
-    pub unheard: bool,
+    pub has_unknown_nodes: bool,
     /// Ids that two live processes have, each in a sentence: a data directory was copied, or a node has just moved. What one of
     /// them accepted may be missing.
-    pub twins: BTreeSet<String>,
+    pub duplicate_ids: BTreeSet<String>,
     /// Whether these could hold records that no other node has.
-    pub incomplete: bool,
+    pub is_incomplete: bool,
 }
 
 /// A node that did not answer, or not to the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingNode {
     /// Its id.
     pub node: String,
     /// Its address.
     pub address: String,
     /// Why.
-    pub why: Why,
+    pub reason: MissingReason,
 }
 
 /// Why a node did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Why {
+pub enum MissingReason {
     /// The cluster knows that it is not there.
     #[error("is down")]
     Down,
@@ -77,59 +77,59 @@ pub enum Why {
     Unreachable(String),
     /// Another node answers at its address.
     #[error("is not at its address any more: {0} is")]
-    OtherNode(String),
+    WrongNode(String),
     /// It would not answer.
     #[error("refused: {0}")]
     Refused(String),
     /// It does not understand the question.
     #[error("has another version of the program: {0}")]
-    OtherVersion(String),
+    VersionMismatch(String),
     /// It did not begin in time.
     #[error("did not begin to answer in time")]
-    Late,
+    StartTimeout,
     /// It fell silent.
     #[error("fell silent while it answered")]
-    Silent,
+    IdleTimeout,
     /// Its answer ended before its end.
     #[error("was cut off while it answered")]
-    CutOff,
+    Truncated,
     /// Its answer makes no sense.
     #[error("gave an answer that makes no sense: {0}")]
-    Senseless(String),
+    InvalidReply(String),
 }
 
-impl Why {
+impl MissingReason {
     /// A word for it, that stays the same.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn label(&self) -> &'static str {
         match self {
             Self::Down => "down",
             Self::Unreachable(_) => "unreachable",
-            Self::OtherNode(_) => "other_node",
+            Self::WrongNode(_) => "other_node",
             Self::Refused(_) => "refused",
-            Self::OtherVersion(_) => "other_version",
-            Self::Late => "late",
-            Self::Silent => "silent",
-            Self::CutOff => "cut_off",
-            Self::Senseless(_) => "senseless",
+            Self::VersionMismatch(_) => "other_version",
+            Self::StartTimeout => "late",
+            Self::IdleTimeout => "silent",
+            Self::Truncated => "cut_off",
+            Self::InvalidReply(_) => "senseless",
         }
     }
 }
 
-impl Default for Nodes {
+impl Default for NodeStats {
     /// This node alone.
     fn default() -> Self {
-        Self { asked: 1, answered: 1, missing: Vec::new(), unheard: false, twins: BTreeSet::new(), incomplete: false }
+        Self { asked: 1, answered: 1, missing: Vec::new(), has_unknown_nodes: false, duplicate_ids: BTreeSet::new(), is_incomplete: false }
     }
 }
 
-impl Nodes {
+impl NodeStats {
     /// What two answers rest on that were put together.
     fn add(&mut self, other: &Self) {
         self.asked = self.asked.max(other.asked);
-        self.incomplete |= other.incomplete;
-        self.unheard |= other.unheard;
-        self.twins.extend(other.twins.iter().cloned());
+        self.is_incomplete |= other.is_incomplete;
+        self.has_unknown_nodes |= other.has_unknown_nodes;
+        self.duplicate_ids.extend(other.duplicate_ids.iter().cloned());
         for missing in &other.missing {
             if self.missing.iter().all(|have| have.node != missing.node) {
                 self.missing.push(missing.clone());
@@ -139,33 +139,33 @@ impl Nodes {
     }
 }
 
-impl std::fmt::Display for Missing {
+impl std::fmt::Display for MissingNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "node {} {}", self.address, self.why)
+        write!(f, "node {} {}", self.address, self.reason)
     }
 }
 
-impl Trashed {
+impl TrashStats {
     pub(crate) fn add(&mut self, other: Self) {
         self.segments = self.segments.saturating_add(other.segments);
         self.records = self.records.saturating_add(other.records);
     }
 }
 
-impl Stats {
+impl QueryStats {
     /// Whether records may be missing from the answer.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        !self.damaged.is_empty() || self.timed_out.is_some() || self.nodes.incomplete
+        !self.damaged.is_empty() || self.timed_out.is_some() || self.nodes.is_incomplete
     }
 
     /// Why records may be missing, in sentences.
     #[must_use]
     pub fn partial_reasons(&self) -> Vec<String> {
-        let missing = self.nodes.missing.iter().filter(|_| self.nodes.incomplete).map(ToString::to_string);
+        let missing = self.nodes.missing.iter().filter(|_| self.nodes.is_incomplete).map(ToString::to_string);
         let damaged = self.damaged.iter().map(|name| format!("{name} is damaged and was left out"));
         let unheard = "there are nodes that the one that was asked has not heard of yet";
-        let unheard = self.nodes.unheard.then(|| unheard.to_owned());
+        let unheard = self.nodes.has_unknown_nodes.then(|| unheard.to_owned());
         let timed_out = self.timed_out.map(|limit| {
             let seconds = limit.as_secs_f64();
             format!(
@@ -173,7 +173,7 @@ impl Stats {
                  simpler expression, or raise --query-timeout of the node"
             )
         });
-        let twins = self.nodes.twins.iter().cloned();
+        let twins = self.nodes.duplicate_ids.iter().cloned();
         timed_out.into_iter().chain(missing).chain(twins).chain(damaged).chain(unheard).collect()
     }
 

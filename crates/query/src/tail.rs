@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_ingest::Segment;
+use bucksaw_ingest::QueueSegment;
 use bucksaw_record::{Id, Labels};
-use bucksaw_scan::{Bound, Plan};
+use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::Chunk;
 use bucksaw_segment::queue::HEADER_LEN;
 
-use crate::budget::Account;
+use crate::result_budget::QueryAccount;
 use crate::engine::Engine;
-use crate::hits::{Found, Hits, Ids, RecordRef};
+use crate::match_buffer::{SealedMatches, MatchBuffer, RowIds, RecordRef};
 
 /// Bytes that are read at one go, so that a follower that has much to catch up on hands out what it has, and one that
 /// stalls holds no more than this.
@@ -29,36 +29,36 @@ const POLL_BYTES_MIN: u64 = 64 << 10;
 pub struct Tail {
     engine: Arc<Engine>,
     plan: Plan,
-    account: Account,
-    cursors: BTreeMap<Id, Cursor>,
+    account: QueryAccount,
+    cursors: BTreeMap<Id, SegmentCursor>,
     seen_appends: u64,
     more: bool,
 }
 
-struct Cursor {
-    segment: Arc<Segment>,
+struct SegmentCursor {
+    segment: Arc<QueueSegment>,
     at: u64,
 }
 
 /// What came in since the last look.
 #[derive(Debug, Default)]
-pub struct Tailed {
+pub struct TailBatch {
     /// Matching records, by id.
-    found: Option<Found>,
+    matches: Option<SealedMatches>,
     /// Bytes that were skipped because the follower was too slow.
     pub skipped_bytes: u64,
 }
 
-impl Tailed {
+impl TailBatch {
     /// Whether no record is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.found.as_ref().is_none_or(|found| found.peek().is_none())
+        self.matches.as_ref().is_none_or(|found| found.peek().is_none())
     }
 
     /// Shows the next record; `None` when there is none.
-    pub fn show<R>(&mut self, see: impl FnOnce(RecordRef<'_>) -> R) -> Option<R> {
-        self.found.as_mut()?.show(see)
+    pub fn visit_next<R>(&mut self, see: impl FnOnce(RecordRef<'_>) -> R) -> Option<R> {
+        self.matches.as_mut()?.visit_next(see)
     }
 }
 
@@ -72,46 +72,46 @@ impl Tail {
     pub(crate) fn start(engine: Arc<Engine>, plan: Plan) -> Self {
         engine.metrics.tails.inc();
         let seen_appends = engine.queue.appends();
-        let at_end = |segment: Arc<Segment>| (segment.id(), Cursor { at: segment.end(), segment });
-        let cursors = engine.queue.readable().into_iter().map(at_end).collect();
-        Self { account: engine.budget.account(), engine, plan, cursors, seen_appends, more: false }
+        let at_end = |segment: Arc<QueueSegment>| (segment.id(), SegmentCursor { at: segment.end(), segment });
+        let cursors = engine.queue.readable_segments().into_iter().map(at_end).collect();
+        Self { account: engine.result_budget.account(), engine, plan, cursors, seen_appends, more: false }
     }
 
     /// What came in since the last look; empty when nothing did. Does not wait: a look costs next to nothing when nothing
     /// was accepted.
-    pub fn poll(&mut self) -> Tailed {
+    pub fn poll(&mut self) -> TailBatch {
         let appends = self.engine.queue.appends();
-        let mut tailed = Tailed::default();
+        let mut tailed = TailBatch::default();
         if appends == self.seen_appends && !self.more {
             return tailed;
         }
         self.seen_appends = appends;
-        let readable = self.engine.queue.readable();
+        let readable = self.engine.queue.readable_segments();
         for segment in &readable {
-            let begin = || Cursor { segment: Arc::clone(segment), at: HEADER_LEN as u64 };
+            let begin = || SegmentCursor { segment: Arc::clone(segment), at: HEADER_LEN as u64 };
             self.cursors.entry(segment.id()).or_insert_with(begin);
         }
-        tailed.skipped_bytes = self.skip();
-        let mut hits = Hits::default();
-        let (share, mut budget) = match self.account.take(POLL_BYTES) {
+        tailed.skipped_bytes = self.skip_lag();
+        let mut hits = MatchBuffer::default();
+        let (share, mut budget) = match self.account.try_reserve(POLL_BYTES) {
             Some(share) => (share, POLL_BYTES),
-            None => (self.account.force(POLL_BYTES_MIN), POLL_BYTES_MIN),
+            None => (self.account.force_reserve(POLL_BYTES_MIN), POLL_BYTES_MIN),
         };
         self.more = false;
         for cursor in self.cursors.values_mut() {
-            self.more |= !read(cursor, &self.plan, &mut hits, &mut budget);
+            self.more |= !read_segment(cursor, &self.plan, &mut hits, &mut budget);
         }
         // What is read to the end and will not grow need not be held.
         let is_there = |id: &Id| readable.binary_search_by_key(id, |segment| segment.id()).is_ok();
         self.cursors.retain(|id, cursor| is_there(id) || cursor.at < cursor.segment.end());
         hits.sort(Id::bits);
-        tailed.found = Some(hits.seal(share));
+        tailed.matches = Some(hits.seal(share));
         tailed
     }
 
     /// Whether the next look would find something new; most often not what the follower asked for.
     #[must_use]
-    pub fn has_news(&self) -> bool {
+    pub fn has_new_appends(&self) -> bool {
         self.more || self.engine.queue.appends() != self.seen_appends
     }
 
@@ -121,8 +121,8 @@ impl Tail {
         self.more
     }
 
-    fn skip(&mut self) -> u64 {
-        let lag = |cursor: &Cursor| cursor.segment.end().saturating_sub(cursor.at);
+    fn skip_lag(&mut self) -> u64 {
+        let lag = |cursor: &SegmentCursor| cursor.segment.end().saturating_sub(cursor.at);
         let behind: u64 = self.cursors.values().map(lag).sum();
         if behind <= self.engine.config.tail_lag_bytes_max {
             return 0;
@@ -142,7 +142,7 @@ impl Drop for Tail {
 }
 
 /// Reads on; `false` when there is more than the budget allowed.
-fn read(cursor: &mut Cursor, plan: &Plan, hits: &mut Hits, budget: &mut u64) -> bool {
+fn read_segment(cursor: &mut SegmentCursor, plan: &Plan, hits: &mut MatchBuffer, budget: &mut u64) -> bool {
     let view = cursor.segment.view();
     if view.end <= cursor.at {
         return true;
@@ -152,11 +152,11 @@ fn read(cursor: &mut Cursor, plan: &Plan, hits: &mut Hits, budget: &mut u64) -> 
         return false;
     }
     let mut frames = view.frames(cursor.at);
-    let mut bound: Option<(Labels, Bound)> = None;
+    let mut bound: Option<(Labels, BoundPlan)> = None;
     // What is broken cannot be walked from end to end; its whole frames can be read. Such a segment is closed and small.
-    if let Some(places) = view.broken_places() {
-        for place in places.iter().filter(|place| place.at >= cursor.at) {
-            frames.seek(place.at);
+    if let Some(places) = view.salvaged_frames() {
+        for place in places.iter().filter(|place| place.offset >= cursor.at) {
+            frames.seek(place.offset);
             match frames.next_chunk() {
                 Ok(Some(chunk)) => match_chunk(&chunk, plan, &mut bound, hits),
                 Ok(None) => {}
@@ -171,7 +171,7 @@ fn read(cursor: &mut Cursor, plan: &Plan, hits: &mut Hits, budget: &mut u64) -> 
             Ok(Some(chunk)) => {
                 match_chunk(&chunk, plan, &mut bound, hits);
                 *budget = budget.saturating_sub(chunk.text.len() as u64);
-                cursor.at = frames.at();
+                cursor.at = frames.offset();
                 if *budget == 0 {
                     return cursor.at >= view.end;
                 }
@@ -189,17 +189,17 @@ fn read(cursor: &mut Cursor, plan: &Plan, hits: &mut Hits, budget: &mut u64) -> 
     }
 }
 
-fn match_chunk(chunk: &Chunk<'_>, plan: &Plan, bound: &mut Option<(Labels, Bound)>, hits: &mut Hits) {
+fn match_chunk(chunk: &Chunk<'_>, plan: &Plan, bound: &mut Option<(Labels, BoundPlan)>, hits: &mut MatchBuffer) {
     let fresh = match bound.take() {
         Some((labels, bound)) if labels == *chunk.labels => (labels, bound),
         _ => (chunk.labels.clone(), plan.bind(chunk.labels)),
     };
     let (_, bound) = bound.insert(fresh);
-    let stream = hits.stream(chunk.labels);
-    let mut ids = Ids::new(&chunk.rows);
+    let stream = hits.stream_index(chunk.labels);
+    let mut ids = RowIds::new(&chunk.rows);
     bound.find(chunk, &|| false, &mut |found| {
         let record = chunk.text.get(found.start..found.end).unwrap_or_default();
-        hits.push(ids.of(found.row), stream, &chunk.rows, found.row, record);
+        hits.push(ids.id_of_row(found.row), stream, &chunk.rows, found.row, record);
         ControlFlow::Continue(())
     });
 }

@@ -5,29 +5,29 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_ingest::{Queue, Segment, State, View};
+use bucksaw_ingest::{Queue, QueueSegment, SegmentState, SegmentView};
 use bucksaw_record::{Id, Labels, Millis};
-use bucksaw_scan::{Bound, Plan};
+use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_segment::{Chunk, Reach, ReadError};
-use bucksaw_store::{Shelf, Stored};
+use bucksaw_segment::{Chunk, RecordSummary, ReadError};
+use bucksaw_store::{SegmentStore, StoredSegment};
 
 use crate::block::BlockUnit;
 use crate::engine::Engine;
-use crate::lines::Lines;
+use crate::column_lines::ColumnLines;
 use crate::request::{Cancel, Request};
-use crate::stats::{Stats, Trashed};
+use crate::stats::{QueryStats, TrashStats};
 
 /// Records of one stream, as a scan meets them.
-pub(crate) enum Met<'a> {
+pub(crate) enum MatchChunk<'a> {
     /// The plan tells which of them match.
-    Text(&'a Chunk<'a>, &'a mut Bound),
+    Text(&'a Chunk<'a>, &'a mut BoundPlan),
     /// All match.
-    Lines(&'a Lines<'a>),
+    Lines(&'a ColumnLines<'a>),
 }
 
 /// What is called for records.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(Met<'_>) -> ControlFlow<()>;
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(MatchChunk<'_>) -> ControlFlow<()>;
 
 /// What is read of a queue segment at a time, in bytes, frames of the greatest length aside.
 const FRAMES_BYTES: u64 = 512 << 10;
@@ -38,12 +38,12 @@ const FRAME_BYTES_MAX: u64 = 9 << 18;
 /// Something to scan.
 #[derive(Clone, Debug)]
 pub(crate) enum Unit {
-    Queue(Box<View>),
+    Queue(Box<SegmentView>),
     Block(BlockUnit),
 }
 
 impl Unit {
-    pub(crate) fn reach(&self) -> Option<&Reach> {
+    pub(crate) fn reach(&self) -> Option<&RecordSummary> {
         match self {
             Self::Queue(view) => Some(&view.reach),
             Self::Block(unit) => unit.reach(),
@@ -84,23 +84,23 @@ impl Unit {
                 Ok(read) => {
                     let _ = read.chunks().try_for_each(|chunk| each(&chunk));
                 }
-                Err(error) => damaged.push(name_of(&error, segment.reader().path())),
+                Err(error) => damaged.push(damage_name(&error, segment.reader().path())),
             },
         }
     }
 }
 
-fn visit_queue(view: &View, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
+fn visit_queue(view: &SegmentView, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
     let mut frames = view.frames(HEADER_LEN as u64);
-    if let Some(places) = view.broken_places() {
+    if let Some(places) = view.salvaged_frames() {
         for place in places {
-            frames.seek(place.at);
+            frames.seek(place.offset);
             match frames.next_chunk() {
                 Ok(Some(chunk)) if each(&chunk).is_continue() => {}
                 Ok(_) => return,
                 Err(error) => {
                     view.report_unreadable();
-                    damaged.push(name_of(&error, view.path()));
+                    damaged.push(damage_name(&error, view.path()));
                 }
             }
         }
@@ -112,13 +112,13 @@ fn visit_queue(view: &View, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chu
             Ok(_) => return,
             Err(error) => {
                 view.report_unreadable();
-                return damaged.push(name_of(&error, view.path()));
+                return damaged.push(damage_name(&error, view.path()));
             }
         }
     }
 }
 
-fn name_of(error: &ReadError, path: &std::path::Path) -> String {
+fn damage_name(error: &ReadError, path: &std::path::Path) -> String {
     match error {
         ReadError::Damaged { damage, .. } => format!("{} at byte {}", file_name(path), damage.offset),
         _ => file_name(path),
@@ -130,31 +130,31 @@ fn file_name(path: &std::path::Path) -> String {
 }
 
 /// The units that may hold records of the request. Their number, what was left out and what is damaged go into the stats.
-pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut Stats) -> Vec<Unit> {
-    let (queue, shelf) = (&engine.queue, &engine.shelf);
+pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut QueryStats) -> Vec<Unit> {
+    let (queue, store) = (&engine.queue, &engine.store);
     // The queue first: what moves meanwhile is then seen twice, which the sources of the shelf's segments tell, rather
     // than not at all. Also what was handed over a moment ago: the store that has it, another node's, may have been looked
     // at before it came there.
-    let mut waiting = queue.readable();
-    let segments = shelf.segments();
-    let since = shelf.answers_since();
-    let wants = |reach: &Reach| wants(request, since, reach);
+    let mut waiting = queue.readable_segments();
+    let segments = store.segments();
+    let since = store.answers_since();
+    let wants = |reach: &RecordSummary| may_contain(request, since, reach);
     waiting.retain(|segment| {
-        let look = |state, reach: &Reach| {
+        let look = |state, reach: &RecordSummary| {
             let wanted = wants(reach);
-            if !wanted && state != State::Committed {
+            if !wanted && state != SegmentState::Committed {
                 stats.bytes_skipped += reach.text_bytes;
                 stats.segments_skipped += 1;
             }
             wanted
         };
-        segment.glance(look).unwrap_or_default()
+        segment.with_summary(look).unwrap_or_default()
     });
-    leave_untaken(&mut waiting, &segments);
+    remove_stored(&mut waiting, &segments);
     let mut units = Vec::new();
     for view in waiting.iter().map(|segment| segment.view()) {
         let wanted = view.streams().iter().any(|labels| may_match(request, plan, labels));
-        take(Unit::Queue(Box::new(view)), wanted, &mut units, stats);
+        add_unit(Unit::Queue(Box::new(view)), wanted, &mut units, stats);
     }
     for segment in segments.iter() {
         let footer = segment.footer();
@@ -162,12 +162,12 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
         if wants(segment.reach()) {
             let streams: Vec<bool> = footer.streams.iter().map(|labels| may_match(request, plan, labels)).collect();
             // As it is now: of what is made good while the answer is on its way, another node's part may be older.
-            let made_good = segment.blocks_made_good();
+            let made_good = segment.re_replicated_blocks();
             for (block, entry) in footer.blocks.iter().enumerate() {
                 let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
-                take(
-                    Unit::Block(BlockUnit { segment: Arc::clone(segment), block, opened: Arc::clone(&engine.opened) }),
-                    stream && wants(&entry.reach) && !made_good.contains(&block),
+                add_unit(
+                    Unit::Block(BlockUnit { segment: Arc::clone(segment), block, block_cache: Arc::clone(&engine.block_cache) }),
+                    stream && wants(&entry.summary) && !made_good.contains(&block),
                     &mut units,
                     stats,
                 );
@@ -180,24 +180,24 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
         stats.segments_read = before + read;
         stats.segments_skipped += 1 - read;
     }
-    note_missing(queue, shelf, request, stats);
+    record_missing(queue, store, request, stats);
     units
 }
 
 /// Leaves those segments of the queue that no segment of the shelf names as a source.
-fn leave_untaken(waiting: &mut Vec<Arc<Segment>>, shelf: &[Arc<Stored>]) {
+fn remove_stored(waiting: &mut Vec<Arc<QueueSegment>>, stored: &[Arc<StoredSegment>]) {
     let Some(oldest) = waiting.first().map(|segment| segment.id()) else { return };
     // Few wait and many segments may lie on the shelf, each naming many: so a set of the few, and of the many those that
     // can name one of them.
     let mut untaken: HashSet<Id> = waiting.iter().map(|segment| segment.id()).collect();
-    let recent = shelf.iter().filter(|segment| segment.newest_source() >= Some(oldest));
+    let recent = stored.iter().filter(|segment| segment.newest_source() >= Some(oldest));
     for source in recent.flat_map(|segment| &segment.footer().sources) {
         untaken.remove(source);
     }
     waiting.retain(|segment| untaken.contains(&segment.id()));
 }
 
-fn take(unit: Unit, wanted: bool, units: &mut Vec<Unit>, stats: &mut Stats) {
+fn add_unit(unit: Unit, wanted: bool, units: &mut Vec<Unit>, stats: &mut QueryStats) {
     if wanted {
         stats.segments_read += 1;
         units.push(unit);
@@ -211,25 +211,25 @@ fn take(unit: Unit, wanted: bool, units: &mut Vec<Unit>, stats: &mut Stats) {
 
 /// Whether some records may be wanted: they are of the request's time, and not all past their retention, which removes
 /// nothing older than `since`.
-fn wants(request: &Request, since: Option<Millis>, reach: &Reach) -> bool {
+fn may_contain(request: &Request, since: Option<Millis>, reach: &RecordSummary) -> bool {
     let is_kept = since.is_none_or(|since| reach.newest() >= since);
     is_kept && request.from < request.to && reach.low < request.to && request.from <= reach.high
 }
 
 fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {
-    request.of_stream(labels) && !matches!(plan.bind(labels), Bound::Nothing)
+    request.matches_stream(labels) && !matches!(plan.bind(labels), BoundPlan::Nothing)
 }
 
 /// Files that were set aside may have held records of the request, and files in the trash have some.
-fn note_missing(queue: &Queue, shelf: &Shelf, request: &Request, stats: &mut Stats) {
-    let (from, to) = (request.from.at(), request.to.at());
-    let meets = queue.set_aside().into_iter().filter(|file| file.low <= to && from <= file.high);
+fn record_missing(queue: &Queue, store: &SegmentStore, request: &Request, stats: &mut QueryStats) {
+    let (from, to) = (request.from.time(), request.to.time());
+    let meets = queue.damaged_files().into_iter().filter(|file| file.low <= to && from <= file.high);
     stats.damaged.extend(meets.map(|file| file.name));
-    let meets = shelf.set_aside().into_iter();
-    let meets = meets.filter(|broken| !broken.is_made_good() && broken.low <= to && from <= broken.high);
+    let meets = store.quarantined_files().into_iter();
+    let meets = meets.filter(|broken| !broken.is_re_replicated() && broken.low <= to && from <= broken.high);
     stats.damaged.extend(meets.map(|broken| broken.name));
-    for file in shelf.trashed().iter().filter(|file| file.low <= to && from <= file.high) {
-        stats.trashed.add(Trashed { segments: 1, records: file.records.unwrap_or_default() });
+    for file in store.trashed().iter().filter(|file| file.low <= to && from <= file.high) {
+        stats.trashed.add(TrashStats { segments: 1, records: file.records.unwrap_or_default() });
     }
 }
 
@@ -248,7 +248,7 @@ pub(crate) fn scan(
         Unit::Block(block) => match block.scan(request, plan, cancel, most, each) {
             Ok(scanned) => scanned,
             Err(error) => {
-                damaged.push(name_of(&error, block.segment.reader().path()));
+                damaged.push(damage_name(&error, block.segment.reader().path()));
                 0
             }
         },
@@ -257,16 +257,16 @@ pub(crate) fn scan(
 }
 
 /// Hands over chunks of text.
-pub(crate) type Chunks<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>);
+pub(crate) type VisitChunks<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>);
 
-pub(crate) fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: Visit<'_>, chunks: Chunks<'_>) -> u64 {
+pub(crate) fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: Visit<'_>, chunks: VisitChunks<'_>) -> u64 {
     let mut scanned = 0;
-    let mut bound: Option<(Labels, Bound)> = None;
+    let mut bound: Option<(Labels, BoundPlan)> = None;
     chunks(&mut |chunk| {
-        if cancel.stops() {
+        if cancel.should_stop() {
             return ControlFlow::Break(());
         }
-        if !request.reaches(&chunk.rows) || !request.of_stream(chunk.labels) {
+        if !request.overlaps(&chunk.rows) || !request.matches_stream(chunk.labels) {
             return ControlFlow::Continue(());
         }
         // Chunks of one stream often follow each other; settling the labels again for each would be waste.
@@ -275,11 +275,11 @@ pub(crate) fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: V
             _ => (chunk.labels.clone(), plan.bind(chunk.labels)),
         };
         let (_, bound) = bound.insert(fresh);
-        if matches!(bound, Bound::Nothing) {
+        if matches!(bound, BoundPlan::Nothing) {
             return ControlFlow::Continue(());
         }
         scanned += chunk.text.len() as u64;
-        each(Met::Text(chunk, bound))
+        each(MatchChunk::Text(chunk, bound))
     });
     scanned
 }

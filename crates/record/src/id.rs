@@ -28,7 +28,7 @@ pub struct Producer(u64);
 
 impl Producer {
     const MASK: u64 = (1 << 48) - 1;
-    const KEYED: u64 = 1 << 47;
+    const KEYED_BIT: u64 = 1 << 47;
 
     /// The producer with the low 48 bits of `bits`.
     #[must_use]
@@ -38,33 +38,33 @@ impl Producer {
 
     /// A producer drawn at random for one connection or one segment. Its top bit is 0.
     #[must_use]
-    pub const fn drawn(random: u64) -> Self {
-        Self(random & Self::MASK & !Self::KEYED)
+    pub const fn random(random: u64) -> Self {
+        Self(random & Self::MASK & !Self::KEYED_BIT)
     }
 
     /// The producer that these bytes always make: a section of a batch with a key. Its top bit is 1, so that it is never one that was drawn.
     /// FNV-1a, finished by the mixer of splitmix64: the same on every machine and in every version.
     #[must_use]
-    pub fn keyed(key: &[u8]) -> Self {
+    pub fn from_key(key: &[u8]) -> Self {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in key {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Self(((hash ^ (hash >> 31)) & Self::MASK) | Self::KEYED)
+        Self(((hash ^ (hash >> 31)) & Self::MASK) | Self::KEYED_BIT)
     }
 
     /// Whether this came from [`Self::keyed`].
     #[must_use]
     pub const fn is_keyed(self) -> bool {
-        self.0 & Self::KEYED != 0
+        self.0 & Self::KEYED_BIT != 0
     }
 
     /// The number of the first record of the section of a batch that follows the one with this producer, see
     /// [`Id::is_followed_by`]: 31 bits.
     #[must_use]
-    pub const fn next_section(self) -> u32 {
+    pub const fn next_section_sequence(self) -> u32 {
         self.0 as u32 & (u32::MAX >> 1)
     }
 
@@ -119,7 +119,7 @@ impl Id {
 
     /// The time of the record.
     #[must_use]
-    pub const fn at(self) -> Millis {
+    pub const fn time(self) -> Millis {
         Millis((self.0 >> 80) as u64)
     }
 
@@ -140,15 +140,15 @@ impl Id {
     #[must_use]
     pub fn is_followed_by(self, next: Self) -> bool {
         let (own, others) = (self.producer(), next.producer());
-        let is_next_section = own.is_keyed() && others.is_keyed() && next.sequence() == own.next_section();
+        let is_next_section = own.is_keyed() && others.is_keyed() && next.sequence() == own.next_section_sequence();
         if own == others { self.sequence().checked_add(1) == Some(next.sequence()) } else { is_next_section }
     }
 
     /// The same time and producer with a sequence number `by` higher; `None` when the numbers are used up, and the
     /// caller must take a new producer.
     #[must_use]
-    pub fn step(self, by: u32) -> Option<Self> {
-        Some(Self::new(self.at(), self.producer(), self.sequence().checked_add(by)?))
+    pub fn checked_add(self, by: u32) -> Option<Self> {
+        Some(Self::new(self.time(), self.producer(), self.sequence().checked_add(by)?))
     }
 }
 
@@ -212,29 +212,29 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn parts_come_back() {
+    fn components_round_trip() {
         let id = Id::new(Millis(1_763_683_800_123), Producer::new(0xabcd_ef01_2345), 77);
-        assert_eq!((id.at(), id.producer().bits(), id.sequence()), (Millis(1_763_683_800_123), 0xabcd_ef01_2345, 77));
-        assert_eq!(id.step(1).map(Id::sequence), Some(78));
-        assert_eq!(id.step(u32::MAX), None);
+        assert_eq!((id.time(), id.producer().bits(), id.sequence()), (Millis(1_763_683_800_123), 0xabcd_ef01_2345, 77));
+        assert_eq!(id.checked_add(1).map(Id::sequence), Some(78));
+        assert_eq!(id.checked_add(u32::MAX), None);
     }
 
     #[test]
-    fn what_follows_is_recognised() {
+    fn is_followed_by_recognises_the_next_record() {
         let at = |producer, sequence| Id::new(Millis(5), producer, sequence);
-        let (drawn, keyed, other) = (Producer::drawn(7), Producer::keyed(b"a"), Producer::keyed(b"b"));
+        let (drawn, keyed, other) = (Producer::random(7), Producer::from_key(b"a"), Producer::from_key(b"b"));
         assert!(at(drawn, 4).is_followed_by(at(drawn, 5)) && !at(drawn, 4).is_followed_by(at(drawn, 6)));
         assert!(!at(drawn, u32::MAX).is_followed_by(at(drawn, 0)));
         assert!(
-            at(keyed, 4).is_followed_by(at(keyed, 5)) && !at(keyed, 4).is_followed_by(at(keyed, keyed.next_section()))
+            at(keyed, 4).is_followed_by(at(keyed, 5)) && !at(keyed, 4).is_followed_by(at(keyed, keyed.next_section_sequence()))
         );
-        assert!(at(keyed, 4).is_followed_by(at(other, keyed.next_section())));
+        assert!(at(keyed, 4).is_followed_by(at(other, keyed.next_section_sequence())));
         assert!(!at(keyed, 4).is_followed_by(at(other, 0)) && !at(keyed, 4).is_followed_by(at(other, 5)));
-        assert!(!at(drawn, 4).is_followed_by(at(other, drawn.next_section())));
+        assert!(!at(drawn, 4).is_followed_by(at(other, drawn.next_section_sequence())));
     }
 
     #[test]
-    fn text_is_the_specs() {
+    fn text_matches_the_ulid_spec() {
         assert_eq!(Id::MAX.to_string(), "7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
         assert_eq!(Id::MIN.to_string(), "00000000000000000000000000");
         assert_eq!(Id::first_at(Millis(1_469_918_176_385)).to_string().get(..10), Some("01ARYZ6S41"));
@@ -244,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn keyed_producers_are_stable_and_apart_from_drawn_ones() {
-        assert_eq!(Producer::keyed(b"batch-1"), Producer::keyed(b"batch-1"));
-        assert_ne!(Producer::keyed(b"batch-1"), Producer::keyed(b"batch-2"));
-        assert!(Producer::keyed(b"").is_keyed() && !Producer::drawn(u64::MAX).is_keyed());
+    fn keyed_producers_are_stable_and_never_equal_random_ones() {
+        assert_eq!(Producer::from_key(b"batch-1"), Producer::from_key(b"batch-1"));
+        assert_ne!(Producer::from_key(b"batch-1"), Producer::from_key(b"batch-2"));
+        assert!(Producer::from_key(b"").is_keyed() && !Producer::random(u64::MAX).is_keyed());
     }
 
     proptest! {

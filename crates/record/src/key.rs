@@ -6,7 +6,7 @@
 use crate::{Id, Millis};
 
 /// Where a UUID has its hyphens.
-const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+const HYPHEN_OFFSETS: [usize; 4] = [8, 13, 18, 23];
 const UUID_LEN: usize = 36;
 
 /// The time that a key carries; `None` when it is neither a UUID of version 7 nor a ULID. It may stand in double quotes, as
@@ -22,18 +22,18 @@ const UUID_LEN: usize = 36;
 pub fn key_time(key: &[u8]) -> Option<Millis> {
     let quoted = key.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let text = str::from_utf8(quoted.unwrap_or(key)).ok()?;
-    uuid_time(text).or_else(|| text.parse::<Id>().ok().map(Id::at))
+    uuid_time(text).or_else(|| text.parse::<Id>().ok().map(Id::time))
 }
 
 /// The first 48 bits of a UUID of version 7, <https://www.rfc-editor.org/rfc/rfc9562#section-5.7>.
 fn uuid_time(text: &str) -> Option<Millis> {
-    let is_sound = |(at, byte): (usize, u8)| match at {
-        at if HYPHENS.contains(&at) => byte == b'-',
+    let is_valid = |(at, byte): (usize, u8)| match at {
+        at if HYPHEN_OFFSETS.contains(&at) => byte == b'-',
         14 => byte == b'7',
         19 => matches!(byte.to_ascii_lowercase(), b'8' | b'9' | b'a' | b'b'),
         _ => byte.is_ascii_hexdigit(),
     };
-    if text.len() != UUID_LEN || !(0..).zip(text.bytes()).all(is_sound) {
+    if text.len() != UUID_LEN || !(0..).zip(text.bytes()).all(is_valid) {
         return None;
     }
     let (high, low) = (text.get(..8)?, text.get(9..13)?);

@@ -13,25 +13,25 @@ pub struct Labels(Arc<[(Box<str>, Box<str>)]>);
 pub enum InvalidLabels {
     /// There is no `=` after the name.
     #[error("label `{0}` has no `=`: write labels as k=v,k2=v2")]
-    NoValue(String),
+    MissingEquals(String),
     /// The name is not `[A-Za-z_][A-Za-z0-9_.-]*`.
     #[error("label name `{0}` is not a letter or `_` followed by letters, digits, `_`, `.`, `-`")]
-    Name(String),
+    InvalidName(String),
     /// A name stands twice.
     #[error("label `{0}` is given twice")]
-    Twice(String),
+    Duplicate(String),
     /// A quoted value does not end.
     #[error("the quoted value of label `{0}` does not end")]
-    Quote(String),
+    UnclosedQuote(String),
     /// More than [`Labels::COUNT_MAX`].
     #[error("more than {max} labels", max = Labels::COUNT_MAX)]
-    Count,
+    TooMany,
     /// A name or value is longer than allowed.
     #[error("label `{0}` is too long: a name may have {name} bytes, a value {value}", name = Labels::NAME_BYTES_MAX, value = Labels::VALUE_BYTES_MAX)]
-    Long(String),
+    TooLong(String),
     /// The encoded form is damaged.
     #[error("the encoded labels are damaged")]
-    Encoding,
+    InvalidEncoding,
 }
 
 impl Labels {
@@ -53,24 +53,24 @@ impl Labels {
         for (name, value) in pairs {
             let (name, value): (String, String) = (name.into(), value.into());
             if !is_name(&name) {
-                return Err(InvalidLabels::Name(name));
+                return Err(InvalidLabels::InvalidName(name));
             }
             if name.len() > Self::NAME_BYTES_MAX || value.len() > Self::VALUE_BYTES_MAX {
-                return Err(InvalidLabels::Long(name.chars().take(40).collect()));
+                return Err(InvalidLabels::TooLong(name.chars().take(40).collect()));
             }
             if !value.is_empty() {
                 list.push((name.into(), value.into()));
             }
         }
         if list.len() > Self::COUNT_MAX {
-            return Err(InvalidLabels::Count);
+            return Err(InvalidLabels::TooMany);
         }
         list.sort_unstable();
         for pair in list.windows(2) {
             if let [(first, _), (second, _)] = pair
                 && first == second
             {
-                return Err(InvalidLabels::Twice(first.to_string()));
+                return Err(InvalidLabels::Duplicate(first.to_string()));
             }
         }
         Ok(Self(list.into()))
@@ -86,16 +86,16 @@ impl Labels {
         let mut rest = text.trim();
         while !rest.is_empty() {
             let Some((name, after)) = rest.split_once('=') else {
-                return Err(InvalidLabels::NoValue(rest.chars().take(40).collect()));
+                return Err(InvalidLabels::MissingEquals(rest.chars().take(40).collect()));
             };
             let name = name.trim();
             let value;
             if let Some(quoted) = after.strip_prefix('"') {
-                (value, rest) = unquote(quoted).ok_or_else(|| InvalidLabels::Quote(name.to_owned()))?;
+                (value, rest) = unquote(quoted).ok_or_else(|| InvalidLabels::UnclosedQuote(name.to_owned()))?;
                 rest = match rest.trim_start().strip_prefix(',') {
                     Some(next) => next,
                     None if rest.trim_start().is_empty() => "",
-                    None => return Err(InvalidLabels::Quote(name.to_owned())),
+                    None => return Err(InvalidLabels::UnclosedQuote(name.to_owned())),
                 };
             } else {
                 let (plain, next) = after.split_once(',').unwrap_or((after, ""));
@@ -143,11 +143,11 @@ impl Labels {
     pub fn decode(mut bytes: &[u8]) -> Result<Self, InvalidLabels> {
         let mut pairs = Vec::new();
         while let Some((length, after)) = bytes.split_first() {
-            let (name, after) = after.split_at_checked(usize::from(*length)).ok_or(InvalidLabels::Encoding)?;
-            let (length, after) = after.split_first_chunk::<2>().ok_or(InvalidLabels::Encoding)?;
+            let (name, after) = after.split_at_checked(usize::from(*length)).ok_or(InvalidLabels::InvalidEncoding)?;
+            let (length, after) = after.split_first_chunk::<2>().ok_or(InvalidLabels::InvalidEncoding)?;
             let length = usize::from(u16::from_le_bytes(*length));
-            let (value, after) = after.split_at_checked(length).ok_or(InvalidLabels::Encoding)?;
-            let text = |part| str::from_utf8(part).map_err(|_| InvalidLabels::Encoding);
+            let (value, after) = after.split_at_checked(length).ok_or(InvalidLabels::InvalidEncoding)?;
+            let text = |part| str::from_utf8(part).map_err(|_| InvalidLabels::InvalidEncoding);
             pairs.push((text(name)?, text(value)?));
             bytes = after;
         }
@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn limits_hold() {
         assert!(Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX))]).is_ok());
-        assert!(matches!(Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX + 1))]), Err(InvalidLabels::Long(_))));
+        assert!(matches!(Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX + 1))]), Err(InvalidLabels::TooLong(_))));
         let many = (0..=Labels::COUNT_MAX).map(|n| (format!("l{n}"), "x"));
-        assert_eq!(Labels::new(many), Err(InvalidLabels::Count));
+        assert_eq!(Labels::new(many), Err(InvalidLabels::TooMany));
     }
 
     proptest! {

@@ -11,7 +11,7 @@ impl Millis {
     pub const MAX: Self = Self((1 << 48) - 1);
 
     /// How far ahead of the node's clock a source's time may be: one hour.
-    pub const AHEAD_MAX: u64 = 3_600_000;
+    pub const AHEAD_MS_MAX: u64 = 3_600_000;
 
     /// This moment, or `arrival` when this is more than [`Self::AHEAD_MAX`] later than it. The second value tells
     /// whether it was replaced, for the caller to count.
@@ -23,19 +23,19 @@ impl Millis {
     /// assert_eq!(Millis(90_000_000).not_ahead_of(now), (now, true));
     /// ```
     #[must_use]
-    pub fn not_ahead_of(self, arrival: Self) -> (Self, bool) {
-        if self.0 > arrival.0.saturating_add(Self::AHEAD_MAX) { (arrival, true) } else { (self, false) }
+    pub fn clamp_future(self, arrival: Self) -> (Self, bool) {
+        if self.0 > arrival.0.saturating_add(Self::AHEAD_MS_MAX) { (arrival, true) } else { (self, false) }
     }
 
     /// The moment `ms` later, at most [`Self::MAX`].
     #[must_use]
-    pub fn plus(self, ms: u64) -> Self {
+    pub fn saturating_add(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms).min(Self::MAX.0))
     }
 
     /// The moment `ms` earlier, at least 1970.
     #[must_use]
-    pub fn minus(self, ms: u64) -> Self {
+    pub fn saturating_sub(self, ms: u64) -> Self {
         Self(self.0.saturating_sub(ms))
     }
 }

@@ -1,6 +1,6 @@
 //! From a regex to the table that columns are searched with.
 
-use bucksaw_columns::{Automaton, Step};
+use bucksaw_columns::{Automaton, Transition};
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{Compiler, Config as NfaConfig, WhichCaptures};
@@ -17,7 +17,7 @@ const EXPLORE_WORK: usize = 16 << 20;
 
 /// The automaton of a regex over one line without its LF, or from the first byte of a match on if it is `anchored`; `None`
 /// where it would be too large, or cannot be one.
-pub(crate) fn automaton(hir: &Hir, anchored: Anchored) -> Option<Automaton> {
+pub(crate) fn build_automaton(hir: &Hir, anchored: Anchored) -> Option<Automaton> {
     let captures = NfaConfig::new().which_captures(WhichCaptures::None).utf8(false);
     let nfa = Compiler::new().configure(captures).build_from_hir(hir).ok()?;
     // A step of the table costs at most a visit of each state of the NFA.
@@ -33,10 +33,10 @@ pub(crate) fn automaton(hir: &Hir, anchored: Anchored) -> Option<Automaton> {
         steps_left = steps_left.checked_sub(1)?;
         let to = dfa.next_state(&mut cache.borrow_mut(), state, byte).ok()?;
         match to {
-            _ if to.is_match() => Some(Step::Matched),
-            _ if to.is_dead() => Some(Step::Dead),
+            _ if to.is_match() => Some(Transition::Matched),
+            _ if to.is_dead() => Some(Transition::Dead),
             _ if to.is_quit() => None,
-            to => Some(Step::To(to)),
+            to => Some(Transition::To(to)),
         }
     };
     let at_end = |state| Some(dfa.next_eoi_state(&mut cache.borrow_mut(), state).ok()?.is_match());

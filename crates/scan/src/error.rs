@@ -36,7 +36,7 @@ pub enum CompileError {
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// A regex as a message shows it.
-pub(crate) fn shown(pattern: &Pattern) -> String {
+pub(crate) fn quoted_pattern(pattern: &Pattern) -> String {
     let mut text = String::new();
     for (count, char) in pattern.to_string().chars().enumerate() {
         match char {

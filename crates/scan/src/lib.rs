@@ -41,27 +41,27 @@
 #![deny(clippy::indexing_slicing)]
 
 mod automaton;
-mod bound;
+mod bound_plan;
 mod cursor;
-mod engine;
+mod regex_engine;
 mod error;
-mod field;
+mod field_term;
 pub mod fields;
-mod judge;
+mod candidate_rows;
 pub mod level;
-mod needles;
-mod node;
+mod required_literals;
+mod plan_node;
 mod plan;
-mod records;
-mod regex;
-mod strip;
+mod record_boundaries;
+mod regex_term;
+mod line_regex;
 #[cfg(test)]
 mod tests;
-mod text;
-mod watch;
+mod text_term;
+mod cancel_poll;
 
-pub use bound::{Bound, Found, Matcher};
-pub use engine::{MEMORY_BYTES_MAX, limit_memory};
+pub use bound_plan::{BoundPlan, MatchedRecord, Matcher};
+pub use regex_engine::{MEMORY_BYTES_MAX, limit_memory};
 pub use error::CompileError;
 pub use level::Level;
 pub use plan::Plan;

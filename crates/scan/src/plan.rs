@@ -2,8 +2,8 @@
 
 use bucksaw_record::{Expr, Labels};
 
-use crate::node::Node;
-use crate::{Bound, CompileError};
+use crate::plan_node::PlanNode;
+use crate::{BoundPlan, CompileError};
 
 /// Bytes that all compiled regexes of an expression may take together, without what each thread's search adds.
 pub(crate) const REGEXES_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -11,7 +11,7 @@ pub(crate) const REGEXES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What an expression asks, ready to be searched for. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    root: Node,
+    root: PlanNode,
 }
 
 impl Plan {
@@ -20,13 +20,13 @@ impl Plan {
     /// # Errors
     /// [`CompileError`] when a regex is wrong, or would take too much memory.
     pub fn compile(expr: &Expr) -> Result<Self, CompileError> {
-        Ok(Self { root: Node::compile(expr, &mut { REGEXES_BYTES_MAX })? })
+        Ok(Self { root: PlanNode::compile(expr, &mut { REGEXES_BYTES_MAX })? })
     }
 
     /// The plan for the records of one stream: what the labels tell is settled, and what is left is simplified.
     #[must_use]
-    pub fn bind(&self, labels: &Labels) -> Bound {
-        Bound::new(&self.root.bind(labels))
+    pub fn bind(&self, labels: &Labels) -> BoundPlan {
+        BoundPlan::new(&self.root.bind(labels))
     }
 
     /// Whether one record matches, given alone and without an LF behind it. For many records of a stream,

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_columns::{Block, Encoder, Filter, Text};
+use bucksaw_columns::{ColumnBlock, Encoder, Filter, TextEncoding};
 use bucksaw_record::{Expr, Id, Labels};
 use bucksaw_segment::{Chunk, Rows};
 
@@ -48,18 +48,18 @@ fn rows(plan: &Plan, labels: &Labels, records: &[&[u8]], stated: bool) -> Vec<us
 }
 
 /// What is found in the lines is found in their columns too. They are repeated until they are worth columns.
-fn check_columns(mut bound: Bound, records: &[&[u8]], found: &[usize]) {
+fn check_columns(mut bound: BoundPlan, records: &[&[u8]], found: &[usize]) {
     let once: Vec<u8> = records.iter().flat_map(|record| [record, &b"\n"[..]].concat()).collect();
     let times = 20_000_usize.div_ceil(once.len().max(1)).max(17);
     let text = once.repeat(if once.len() > 20_000 { 1 } else { times });
     let count = text.iter().filter(|byte| **byte == b'\n').count();
     let packed = Encoder::new().encode(&text, 1);
     assert!(found.is_empty() || bound.may_match(Filter::new(&packed.filter)), "filtered");
-    let Text::Columns(columns) = packed.text else { return };
-    let block = Block::open(columns, count, text.len()).unwrap();
-    let lines = bound.lines(&block, bucksaw_columns::Rows::All, &|| false).unwrap();
+    let TextEncoding::Columns(columns) = packed.text else { return };
+    let block = ColumnBlock::open(columns, count, text.len()).unwrap();
+    let lines = bound.match_lines(&block, bucksaw_columns::RowSet::All, &|| false).unwrap();
     for row in 0..count {
-        let is_found = lines.has(row);
+        let is_found = lines.contains(row);
         let record = records[row % records.len()];
         assert_eq!(is_found, found.contains(&(row % records.len())), "columns {:?}", record.escape_ascii().to_string());
     }
@@ -74,9 +74,9 @@ fn labels_settle_what_they_can() {
     let labels = Labels::parse("app=web,code=500").unwrap();
     let check = |expr: &str, want: &str| {
         let got = match compile(expr).bind(&labels) {
-            Bound::Nothing => "nothing",
-            Bound::All => "all",
-            Bound::Lines(_) => "lines",
+            BoundPlan::Nothing => "nothing",
+            BoundPlan::All => "all",
+            BoundPlan::PerRecord(_) => "lines",
         };
         assert_eq!(got, want, "{expr}");
     };
@@ -209,6 +209,6 @@ fn damaged_rows_do_no_harm() {
 fn plans_and_matchers_go_to_threads() {
     fn check<T: Send>() {}
     fn shared<T: Send + Sync + Clone>() {}
-    check::<Bound>();
+    check::<BoundPlan>();
     shared::<Plan>();
 }

@@ -23,14 +23,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bucksaw_columns::{Encoder, Text};
+use bucksaw_columns::{Encoder, TextEncoding};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
-use crate::chunk::text_of;
-use crate::frame::ends_fit;
-use crate::sides::{decode_marks, encode_marks};
-use crate::varint::{Reader, put, put_step};
-use crate::{Chunk, Codec, Reach, Rows};
+use crate::chunk::rows_text_len;
+use crate::frame::lengths_match_text;
+use crate::row_meta::{decode_flags, encode_flags};
+use crate::varint::{Reader, put_varint, put_delta};
+use crate::{Chunk, Codec, RecordSummary, Rows};
 
 /// The rows column is small and packs well at any level.
 const ROWS_CODEC: Codec = Codec::Zstd(1);
@@ -38,13 +38,13 @@ const ROWS_CODEC: Codec = Codec::Zstd(1);
 /// Gathers records in the order of their ids and packs them.
 #[derive(Debug, Default)]
 pub struct BlockBuilder {
-    chunks: Vec<Growing>,
+    chunks: Vec<ChunkBuilder>,
     by_stream: HashMap<Labels, usize>,
     text_bytes: u64,
 }
 
 #[derive(Debug)]
-struct Growing {
+struct ChunkBuilder {
     labels: Labels,
     rows: Rows,
     text: Vec<u8>,
@@ -52,24 +52,24 @@ struct Growing {
 
 /// A block as it will lie in a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Packed {
-    pub(crate) rows: Column,
-    pub(crate) text: Column,
+pub(crate) struct EncodedBlock {
+    pub(crate) rows: PackedColumn,
+    pub(crate) text: PackedColumn,
     /// For [`bucksaw_columns::Filter`]; empty when there is none.
     pub(crate) filter: Vec<u8>,
-    pub(crate) reach: Reach,
+    pub(crate) summary: RecordSummary,
     pub(crate) streams: Vec<Labels>,
 }
 
 /// A packed column.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub(crate) struct PackedColumn {
     pub(crate) codec: Codec,
     pub(crate) bytes: Vec<u8>,
     pub(crate) raw_len: usize,
 }
 
-impl Column {
+impl PackedColumn {
     fn pack(codec: Codec, raw: Vec<u8>) -> Self {
         let raw_len = raw.len();
         let (codec, bytes) = codec.pack(&raw);
@@ -86,9 +86,9 @@ impl Column {
         }
         let packed = encoder.encode(&raw, level.into());
         let text = match packed.text {
-            Text::Columns(bytes) => Self { codec, bytes, raw_len: raw.len() },
-            Text::Zstd(bytes) => Self { codec: Codec::Zstd(level), bytes, raw_len: raw.len() },
-            Text::Plain => Self::pack(Codec::Plain, raw),
+            TextEncoding::Columns(bytes) => Self { codec, bytes, raw_len: raw.len() },
+            TextEncoding::Zstd(bytes) => Self { codec: Codec::Zstd(level), bytes, raw_len: raw.len() },
+            TextEncoding::Plain => Self::pack(Codec::Plain, raw),
         };
         (text, packed.filter)
     }
@@ -113,50 +113,50 @@ impl BlockBuilder {
         let at = match self.by_stream.get(labels) {
             Some(at) => *at,
             None => {
-                self.chunks.push(Growing { labels: labels.clone(), rows: Rows::default(), text: Vec::new() });
+                self.chunks.push(ChunkBuilder { labels: labels.clone(), rows: Rows::default(), text: Vec::new() });
                 self.by_stream.insert(labels.clone(), self.chunks.len() - 1);
                 self.chunks.len() - 1
             }
         };
         let Some(chunk) = self.chunks.get_mut(at) else { return };
-        chunk.take(rows, range, text);
+        chunk.append_rows(rows, range, text);
         self.text_bytes += text.len() as u64;
     }
 
     /// Packs what was pushed, and starts anew. `None` when nothing was.
-    pub(crate) fn pack(&mut self, codec: Codec, encoder: &mut Encoder) -> Option<Packed> {
+    pub(crate) fn pack(&mut self, codec: Codec, encoder: &mut Encoder) -> Option<EncodedBlock> {
         if self.is_empty() {
             return None;
         }
         let mut chunks = std::mem::take(&mut self.chunks);
         self.by_stream.clear();
         self.text_bytes = 0;
-        let mut reach = Reach::default();
-        chunks.iter().for_each(|chunk| reach.add(&chunk.rows, chunk.text.len()));
+        let mut summary = RecordSummary::default();
+        chunks.iter().for_each(|chunk| summary.add(&chunk.rows, chunk.text.len()));
         let mut rows = Vec::new();
-        put(&mut rows, chunks.len() as u64);
+        put_varint(&mut rows, chunks.len() as u64);
         chunks.iter().for_each(|chunk| encode_chunk(chunk, &mut rows));
         let text = match chunks.as_mut_slice() {
             [only] => std::mem::take(&mut only.text),
             several => several.iter().map(|chunk| chunk.text.as_slice()).collect::<Vec<_>>().concat(),
         };
         let are_lines = chunks.iter().all(|chunk| chunk.rows.lengths.is_none());
-        let (text, filter) = Column::pack_text(codec, text, are_lines, encoder);
+        let (text, filter) = PackedColumn::pack_text(codec, text, are_lines, encoder);
         let streams = chunks.into_iter().map(|chunk| chunk.labels).collect();
-        Some(Packed { rows: Column::pack(ROWS_CODEC, rows), text, filter, reach, streams })
+        Some(EncodedBlock { rows: PackedColumn::pack(ROWS_CODEC, rows), text, filter, summary, streams })
     }
 }
 
-impl Growing {
+impl ChunkBuilder {
     /// Takes rows of another chunk. Merges of records that state their own times come here for each of them, so nothing
     /// may be walked but the range.
-    fn take(&mut self, from: &Rows, range: Range<u32>, text: &[u8]) {
+    fn append_rows(&mut self, from: &Rows, range: Range<u32>, text: &[u8]) {
         let base = self.rows.count;
         from.runs_in(range.clone()).for_each(|(first, count)| self.rows.push_run(first, count));
         let nanos = from.nanos_in(range.clone()).iter();
         self.rows.nanos.extend(nanos.map(|(row, nanos)| (row - range.start + base, *nanos)));
-        for (row, bits) in from.marks.range(range.clone()) {
-            self.rows.marks.push(row - range.start + base, bits);
+        for (row, bits) in from.flags.range(range.clone()) {
+            self.rows.flags.push(row - range.start + base, bits);
         }
         if from.lengths.is_some() && self.rows.lengths.is_none() {
             self.rows.lengths = Some(line_lengths(&self.text));
@@ -184,53 +184,53 @@ fn line_lengths(text: &[u8]) -> Vec<u32> {
     .collect()
 }
 
-fn encode_chunk(chunk: &Growing, out: &mut Vec<u8>) {
+fn encode_chunk(chunk: &ChunkBuilder, out: &mut Vec<u8>) {
     let rows = &chunk.rows;
     let mut labels = Vec::new();
     chunk.labels.encode(&mut labels);
-    put(out, labels.len() as u64);
+    put_varint(out, labels.len() as u64);
     out.extend_from_slice(&labels);
-    put(out, u64::from(rows.count));
-    put(out, chunk.text.len() as u64);
-    put(out, rows.accepted.0);
-    put(out, rows.runs.len() as u64);
+    put_varint(out, u64::from(rows.count));
+    put_varint(out, chunk.text.len() as u64);
+    put_varint(out, rows.accepted.0);
+    put_varint(out, rows.runs.len() as u64);
     let mut ms = 0;
     let mut producers: HashMap<Producer, (u64, u64)> = HashMap::new();
     for run in &rows.runs {
-        put(out, u64::from(run.count));
-        put_step(out, ms, run.first.at().0);
-        ms = run.first.at().0;
+        put_varint(out, u64::from(run.count));
+        put_delta(out, ms, run.first_id.time().0);
+        ms = run.first_id.time().0;
         let known = producers.len() as u64;
-        let (number, next) = producers.entry(run.first.producer()).or_insert((known, 0));
-        put(out, *number);
+        let (number, next) = producers.entry(run.first_id.producer()).or_insert((known, 0));
+        put_varint(out, *number);
         if *number == known {
-            put(out, run.first.producer().bits());
+            put_varint(out, run.first_id.producer().bits());
         }
-        put_step(out, *next, u64::from(run.first.sequence()));
+        put_delta(out, *next, u64::from(run.first_id.sequence()));
         *next = u64::from(run.last().sequence()) + 1;
     }
-    put(out, rows.nanos.len() as u64);
+    put_varint(out, rows.nanos.len() as u64);
     let mut before = 0;
     for (row, nanos) in &rows.nanos {
-        put(out, u64::from(row - before));
-        put(out, u64::from(*nanos));
+        put_varint(out, u64::from(row - before));
+        put_varint(out, u64::from(*nanos));
         before = *row;
     }
     out.push(u8::from(rows.lengths.is_some()));
-    rows.lengths.iter().flatten().for_each(|length| put(out, u64::from(*length)));
-    encode_marks(&rows.marks, out);
+    rows.lengths.iter().flatten().for_each(|length| put_varint(out, u64::from(*length)));
+    encode_flags(&rows.flags, out);
 }
 
 /// A block that was read back.
 #[derive(Clone, Debug)]
 pub struct Block {
-    stretches: Vec<Stretch>,
+    slices: Vec<StreamSlice>,
     text: Vec<u8>,
 }
 
 /// Where in the text of a block the records of one stream lie.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct StreamSlice {
     /// The stream.
     pub labels: Labels,
     /// Its rows.
@@ -242,7 +242,7 @@ pub struct Stretch {
 impl Block {
     /// The records, stream by stream.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk<'_>> {
-        self.stretches.iter().map(|stretch| Chunk {
+        self.slices.iter().map(|stretch| Chunk {
             labels: &stretch.labels,
             rows: Arc::clone(&stretch.rows),
             text: self.text.get(stretch.range.clone()).unwrap_or_default(),
@@ -251,62 +251,62 @@ impl Block {
 
     /// Bytes of memory that it has, about.
     pub(crate) fn memory(&self) -> usize {
-        memory_of(&self.stretches) + self.text.capacity()
+        slices_memory(&self.slices) + self.text.capacity()
     }
 
     /// The text of all chunks and the stretch of each, in the order of [`Self::chunks`].
     #[must_use]
-    pub fn into_parts(self) -> (Vec<u8>, Vec<Stretch>) {
-        (self.text, self.stretches)
+    pub fn into_parts(self) -> (Vec<u8>, Vec<StreamSlice>) {
+        (self.text, self.slices)
     }
 
     /// Puts the unpacked columns together; `None` when they do not fit each other.
-    pub(crate) fn open(stretches: Vec<Stretch>, text: Vec<u8>) -> Option<Self> {
-        let fits = stretches.iter().all(|stretch| {
+    pub(crate) fn open(slices: Vec<StreamSlice>, text: Vec<u8>) -> Option<Self> {
+        let fits = slices.iter().all(|stretch| {
             let Some(part) = text.get(stretch.range.clone()) else { return false };
             match &stretch.rows.lengths {
-                Some(lengths) => ends_fit(part, lengths),
-                None => text_of(part, None, stretch.rows.count) == Some(part.len()),
+                Some(lengths) => lengths_match_text(part, lengths),
+                None => rows_text_len(part, None, stretch.rows.count) == Some(part.len()),
             }
         });
-        let end = stretches.last().map_or(0, |last| last.range.end);
-        (fits && end == text.len()).then_some(Self { stretches, text })
+        let end = slices.last().map_or(0, |last| last.range.end);
+        (fits && end == text.len()).then_some(Self { slices, text })
     }
 }
 
 /// A block that can be searched without its text.
 #[derive(Debug)]
-pub struct Columned {
+pub struct ColumnarBlock {
     /// The streams one after the other. Each row is a line.
-    pub stretches: Vec<Stretch>,
+    pub slices: Vec<StreamSlice>,
     /// The lines of all of them.
-    pub columns: bucksaw_columns::Block,
+    pub columns: bucksaw_columns::ColumnBlock,
 }
 
-impl Columned {
+impl ColumnarBlock {
     /// Bytes of memory that it has by now, about: what is unpacked of it comes to it.
     pub(crate) fn memory(&self) -> usize {
-        memory_of(&self.stretches) + self.columns.memory()
+        slices_memory(&self.slices) + self.columns.memory()
     }
 
     /// Opens packed columns; `None` when they are damaged.
-    pub(crate) fn open(stretches: Vec<Stretch>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
+    pub(crate) fn open(stretches: Vec<StreamSlice>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
         if stretches.iter().any(|stretch| stretch.rows.lengths.is_some()) {
             return None;
         }
         let lines = stretches.iter().map(|stretch| stretch.rows.count as usize).sum();
-        Some(Self { stretches, columns: bucksaw_columns::Block::open(packed, lines, raw_len)? })
+        Some(Self { slices: stretches, columns: bucksaw_columns::ColumnBlock::open(packed, lines, raw_len)? })
     }
 }
 
-fn memory_of(stretches: &[Stretch]) -> usize {
-    stretches.iter().map(|stretch| size_of::<Stretch>() + stretch.rows.memory()).sum()
+fn slices_memory(slices: &[StreamSlice]) -> usize {
+    slices.iter().map(|stretch| size_of::<StreamSlice>() + stretch.rows.memory()).sum()
 }
 
 /// What the unpacked rows column says; `None` when it is damaged.
-pub(crate) fn stretches(rows: &[u8]) -> Option<Vec<Stretch>> {
+pub(crate) fn decode_slices(rows: &[u8]) -> Option<Vec<StreamSlice>> {
     let mut reader = Reader(rows);
-    let mut stretches = Vec::new();
+    let mut slices = Vec::new();
     let mut at = 0_usize;
     for _ in 0..reader.varint()? {
         let (labels, rows, text_len) = decode_chunk(&mut reader)?;
@@ -315,9 +315,9 @@ pub(crate) fn stretches(rows: &[u8]) -> Option<Vec<Stretch>> {
             return None;
         }
         at = range.end;
-        stretches.push(Stretch { labels, rows: Arc::new(rows), range });
+        slices.push(StreamSlice { labels, rows: Arc::new(rows), range });
     }
-    reader.is_empty().then_some(stretches)
+    reader.is_empty().then_some(slices)
 }
 
 fn decode_chunk(reader: &mut Reader<'_>) -> Option<(Labels, Rows, usize)> {
@@ -330,15 +330,15 @@ fn decode_chunk(reader: &mut Reader<'_>) -> Option<(Labels, Rows, usize)> {
     let mut producers: Vec<(Producer, u64)> = Vec::new();
     for _ in 0..reader.varint()? {
         let run_rows = reader.varint_u32().filter(|run_rows| *run_rows > 0)?;
-        ms = reader.step(ms).filter(|ms| *ms <= Millis::MAX.0)?;
+        ms = reader.delta(ms).filter(|ms| *ms <= Millis::MAX.0)?;
         let number = usize::try_from(reader.varint()?).ok()?;
         if number == producers.len() {
             producers.push((Producer::new(reader.varint()?), 0));
         }
         let (producer, next) = producers.get_mut(number)?;
-        let sequence = u32::try_from(reader.step(*next)?).ok()?;
+        let sequence = u32::try_from(reader.delta(*next)?).ok()?;
         let first = Id::new(Millis(ms), *producer, sequence);
-        *next = u64::from(first.step(run_rows - 1)?.sequence()) + 1;
+        *next = u64::from(first.checked_add(run_rows - 1)?.sequence()) + 1;
         rows.count.checked_add(run_rows).filter(|rows| *rows <= count)?;
         rows.push_run(first, run_rows);
     }
@@ -352,7 +352,7 @@ fn decode_chunk(reader: &mut Reader<'_>) -> Option<(Labels, Rows, usize)> {
         let lengths: Option<Vec<u32>> = (0..count).map(|_| reader.varint_u32()).collect();
         rows.lengths = Some(lengths?);
     }
-    rows.marks = decode_marks(reader, count)?;
+    rows.flags = decode_flags(reader, count)?;
     (rows.count == count && count > 0).then_some((labels, rows, text_len))
 }
 

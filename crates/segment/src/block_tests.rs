@@ -1,18 +1,18 @@
 use super::*;
-use bucksaw_record::Marks;
+use bucksaw_record::Flags;
 use proptest::prelude::*;
 
 /// One push: stream, gap of ms, producer, rows with their lines, whether lengths are stated, nanoseconds, mark.
-type Step = (u8, u64, u64, Vec<Vec<u8>>, bool, u32, u8);
+type BlockPush = (u8, u64, u64, Vec<Vec<u8>>, bool, u32, u8);
 
-fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+fn any_pushes() -> impl Strategy<Value = Vec<BlockPush>> {
     let line = prop::collection::vec(prop_oneof![Just(b'a'), Just(b' '), Just(0_u8), Just(b'\r'), Just(0xff)], 0..12);
     let lines = prop::collection::vec(line, 1..6);
     prop::collection::vec((0_u8..3, 0_u64..4, 0_u64..3, lines, any::<bool>(), 0_u32..3, 0_u8..3), 1..12)
 }
 
 /// Pushes the steps and returns what was pushed, by stream: id, nanoseconds, marks, bytes.
-fn push(builder: &mut BlockBuilder, steps: &[Step]) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
+fn push(builder: &mut BlockBuilder, steps: &[BlockPush]) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
     let mut want = Vec::new();
     let mut ms = 1_000;
     let mut next = [0_u32; 3];
@@ -32,12 +32,12 @@ fn push(builder: &mut BlockBuilder, steps: &[Step]) -> Vec<(Labels, Id, u32, u8,
             rows.nanos.push((count - 1, *nanos));
         }
         if *mark > 0 {
-            rows.marks.push(0, *mark);
+            rows.flags.push(0, *mark);
         }
         let text: Vec<u8> = lines.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
         builder.push(&labels, &rows, 0..count, &text);
         for (row, line) in (0..count).zip(lines) {
-            want.push((labels.clone(), rows.id(row).unwrap(), rows.nanos(row), rows.marks.of(row), line));
+            want.push((labels.clone(), rows.id(row).unwrap(), rows.nanos(row), rows.flags.get(row), line));
         }
     }
     want.sort();
@@ -53,7 +53,7 @@ fn read(block: &Block) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
                 chunk.labels.clone(),
                 rows.id(row).unwrap(),
                 rows.nanos(row),
-                rows.marks.of(row),
+                rows.flags.get(row),
                 record.to_vec(),
             ));
         }
@@ -62,28 +62,28 @@ fn read(block: &Block) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
     got
 }
 
-fn unpack(packed: &Packed) -> Option<Block> {
-    let column = |column: &Column| column.codec.unpack(&column.bytes, column.raw_len);
-    Block::open(stretches(&column(&packed.rows)?)?, column(&packed.text)?)
+fn unpack(packed: &EncodedBlock) -> Option<Block> {
+    let column = |column: &PackedColumn| column.codec.unpack(&column.bytes, column.raw_len);
+    Block::open(decode_slices(&column(&packed.rows)?)?, column(&packed.text)?)
 }
 
 proptest! {
     #[test]
-    fn records_come_back(steps in any_steps()) {
+    fn records_round_trip(steps in any_pushes()) {
         for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1)] {
             let mut builder = BlockBuilder::default();
             let want = push(&mut builder, &steps);
             let packed = builder.pack(codec, &mut Encoder::new()).unwrap();
             prop_assert!(builder.is_empty());
             prop_assert_eq!(read(&unpack(&packed).unwrap()), want.clone());
-            prop_assert_eq!(packed.reach.records, want.len() as u64);
+            prop_assert_eq!(packed.summary.records, want.len() as u64);
             let (low, high) = (want.iter().map(|row| row.1).min(), want.iter().map(|row| row.1).max());
-            prop_assert_eq!((Some(packed.reach.low), Some(packed.reach.high)), (low, high));
+            prop_assert_eq!((Some(packed.summary.low), Some(packed.summary.high)), (low, high));
         }
     }
 
     #[test]
-    fn damaged_columns_never_panic(steps in any_steps(), at: usize, bits: u8, cut: usize) {
+    fn damaged_columns_never_panic(steps in any_pushes(), at: usize, bits: u8, cut: usize) {
         let mut builder = BlockBuilder::default();
         push(&mut builder, &steps);
         let packed = builder.pack(Codec::Plain, &mut Encoder::new()).unwrap();
@@ -91,20 +91,20 @@ proptest! {
         let mut rows = packed.rows.codec.unpack(&packed.rows.bytes, packed.rows.raw_len).unwrap();
         let place = at % rows.len();
         rows[place] ^= bits;
-        let _ = stretches(&rows).and_then(|stretches| Block::open(stretches, text.clone()));
+        let _ = decode_slices(&rows).and_then(|stretches| Block::open(stretches, text.clone()));
         rows.truncate(cut % (rows.len() + 1));
-        let _ = stretches(&rows).and_then(|stretches| Block::open(stretches, text));
+        let _ = decode_slices(&rows).and_then(|stretches| Block::open(stretches, text));
     }
 }
 
 #[test]
-fn marks_and_lengths_join_across_pushes() {
+fn flags_and_lengths_join_across_pushes() {
     let labels = Labels::default();
     let mut builder = BlockBuilder::default();
     let make = |sequence, lengths: Option<Vec<u32>>| {
         let mut rows = Rows { lengths, ..Rows::default() };
         rows.push_run(Id::new(Millis(1), Producer::new(1), sequence), 2);
-        rows.marks.push(1, Marks::CUT);
+        rows.flags.push(1, Flags::CUT);
         rows
     };
     builder.push(&labels, &make(0, None), 0..2, b"a\nbb\n");
@@ -114,5 +114,5 @@ fn marks_and_lengths_join_across_pushes() {
     let chunk = block.chunks().next().unwrap();
     assert_eq!(chunk.records().collect::<Vec<_>>(), [&b"a"[..], b"bb", b"c\nc", b"", b"d", b"d"]);
     assert_eq!(chunk.rows.runs.len(), 1);
-    assert_eq!((0..6).map(|row| chunk.rows.marks.of(row)).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1]);
+    assert_eq!((0..6).map(|row| chunk.rows.flags.get(row)).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1]);
 }

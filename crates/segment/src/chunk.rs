@@ -37,7 +37,7 @@ impl<'a> Chunk<'a> {
 }
 
 /// Bytes of text that the next `count` rows take, LFs included, when `lengths` are those from the next row on.
-pub(crate) fn text_of(text: &[u8], lengths: Option<&[u32]>, count: u32) -> Option<usize> {
+pub(crate) fn rows_text_len(text: &[u8], lengths: Option<&[u32]>, count: u32) -> Option<usize> {
     if let Some(lengths) = lengths {
         return lengths.get(..count as usize).map(|part| part.iter().map(|length| *length as usize + 1).sum());
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::packer;
+use crate::zstd_context;
 
 /// A way to pack bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,16 +48,16 @@ impl Codec {
         let packed = match self {
             Self::Plain => None,
             Self::Lz4 => Some(lz4_flex::block::compress(raw)),
-            Self::Zstd(level) | Self::Columns(level) => packer::pack(raw, i32::from(level)).ok(),
+            Self::Zstd(level) | Self::Columns(level) => zstd_context::compress(raw, i32::from(level)).ok(),
         };
         match packed {
-            Some(packed) if packed.len() < raw.len() => (self.plainer(), packed.into()),
+            Some(packed) if packed.len() < raw.len() => (self.without_columns(), packed.into()),
             _ => (Self::Plain, raw.into()),
         }
     }
 
     /// The codec for bytes that are no lines.
-    fn plainer(self) -> Self {
+    fn without_columns(self) -> Self {
         if let Self::Columns(level) = self { Self::Zstd(level) } else { self }
     }
 
@@ -67,7 +67,7 @@ impl Codec {
         let raw = match self {
             Self::Plain => packed.to_vec(),
             Self::Lz4 => lz4_flex::block::decompress(packed, raw_len).ok()?,
-            Self::Zstd(_) => packer::unpack(packed, raw_len)?,
+            Self::Zstd(_) => zstd_context::decompress(packed, raw_len)?,
             // How many lines there are is said elsewhere.
             Self::Columns(_) => return None,
         };
@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_come_back(raw in prop::collection::vec(0_u8..4, 0..2_000)) {
+        fn bytes_round_trip(raw in prop::collection::vec(0_u8..4, 0..2_000)) {
             for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1), Codec::Zstd(3)] {
                 let (used, packed) = codec.pack(&raw);
                 let used = Codec::from_byte(used.byte()).unwrap();

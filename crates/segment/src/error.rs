@@ -74,7 +74,7 @@ pub enum OpenError {
     },
     /// A file is of a newer version of the program.
     #[error(transparent)]
-    Newer(ReadError),
+    NewerVersion(ReadError),
     /// What is known of the segments takes more memory than it may.
     #[error("the index of the segments in {dir} takes {needed} bytes of memory, and may take {max}", dir = dir.display())]
     Memory {

@@ -24,13 +24,13 @@ use bucksaw_record::{Id, Labels, Millis};
 use memchr::memchr_iter;
 
 use crate::varint::Reader;
-use crate::{Rows, Sides};
+use crate::{Rows, RowMeta};
 
-const RESERVED: usize = 6;
+const RESERVED_LEN: usize = 6;
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// The labels of a stream, which later frames refer to by its number.
     Stream,
     /// Records.
@@ -39,13 +39,13 @@ pub enum Kind {
 
 /// The fixed part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct FrameHeader {
     /// Bytes after the header.
     pub body_len: u32,
     /// Bytes of the side columns, which come first in the body.
-    pub sides_len: u32,
+    pub row_meta_len: u32,
     /// The id of the first record.
-    pub first: Id,
+    pub first_id: Id,
     /// How many records.
     pub count: u32,
     /// The number of the stream.
@@ -53,9 +53,9 @@ pub struct Header {
     /// When a node took the records.
     pub accepted: Millis,
     /// What the body is.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Which side columns there are.
-    pub flags: u8,
+    pub layout_bits: u8,
 }
 
 /// Why bytes are not a frame.
@@ -79,7 +79,7 @@ pub enum FrameError {
     Stream,
 }
 
-impl Header {
+impl FrameHeader {
     /// What every frame starts with.
     pub(crate) const MARKER: [u8; 4] = *b"BSWF";
 
@@ -91,22 +91,22 @@ impl Header {
 
     /// The header's bytes, with the checksum over it and the body's parts.
     #[must_use]
-    pub fn seal(&self, seed: u32, body: &[&[u8]]) -> [u8; Self::LEN] {
+    pub fn encode(&self, seed: u32, body: &[&[u8]]) -> [u8; Self::LEN] {
         debug_assert_eq!(body.iter().map(|part| part.len()).sum::<usize>(), self.body_len as usize);
         let mut out = Vec::with_capacity(Self::LEN);
         out.extend_from_slice(&Self::MARKER);
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.body_len.to_le_bytes());
-        out.extend_from_slice(&self.sides_len.to_le_bytes());
-        out.extend_from_slice(&self.first.bits().to_le_bytes());
+        out.extend_from_slice(&self.row_meta_len.to_le_bytes());
+        out.extend_from_slice(&self.first_id.bits().to_le_bytes());
         out.extend_from_slice(&self.count.to_le_bytes());
         out.extend_from_slice(&self.stream.to_le_bytes());
         out.extend_from_slice(&self.accepted.0.to_le_bytes());
         out.push(match self.kind {
-            Kind::Stream => 1,
-            Kind::Records => 2,
+            FrameKind::Stream => 1,
+            FrameKind::Records => 2,
         });
-        out.push(self.flags);
+        out.push(self.layout_bits);
         out.resize(Self::LEN, 0);
         let mut bytes = [0; Self::LEN];
         bytes.copy_from_slice(&out);
@@ -139,46 +139,46 @@ impl Header {
         if reader.bytes(4) != Some(&Self::MARKER) {
             return Err(FrameError::Marker);
         }
-        Self::fields(&mut reader).filter(Self::is_sound).ok_or(FrameError::Header)
+        Self::parse_fields(&mut reader).filter(Self::is_valid).ok_or(FrameError::Header)
     }
 
-    fn fields(reader: &mut Reader<'_>) -> Option<Self> {
+    fn parse_fields(reader: &mut Reader<'_>) -> Option<Self> {
         reader.u32()?;
         let header = Self {
             body_len: reader.u32()?,
-            sides_len: reader.u32()?,
-            first: Id::from_bits(reader.u128()?),
+            row_meta_len: reader.u32()?,
+            first_id: Id::from_bits(reader.u128()?),
             count: reader.u32()?,
             stream: reader.u32()?,
             accepted: Millis(reader.u64()?),
             kind: match reader.u8()? {
-                1 => Kind::Stream,
-                2 => Kind::Records,
+                1 => FrameKind::Stream,
+                2 => FrameKind::Records,
                 _ => return None,
             },
-            flags: reader.u8()?,
+            layout_bits: reader.u8()?,
         };
-        (reader.bytes(RESERVED)? == [0; RESERVED]).then_some(header)
+        (reader.bytes(RESERVED_LEN)? == [0; RESERVED_LEN]).then_some(header)
     }
 
-    fn is_sound(&self) -> bool {
-        let counts = match self.kind {
-            Kind::Stream => self.count == 0,
+    fn is_valid(&self) -> bool {
+        let has_valid_count = match self.kind {
+            FrameKind::Stream => self.count == 0,
             // Every record takes at least its LF, and the numbers must not overflow.
-            Kind::Records => {
-                self.count > 0 && self.count <= self.text_len() && self.first.step(self.count - 1).is_some()
+            FrameKind::Records => {
+                self.count > 0 && self.count <= self.text_len() && self.first_id.checked_add(self.count - 1).is_some()
             }
         };
-        counts
+        has_valid_count
             && self.body_len as usize <= Self::BODY_BYTES_MAX
-            && self.sides_len <= self.body_len
+            && self.row_meta_len <= self.body_len
             && self.accepted <= Millis::MAX
     }
 
     /// Bytes of text.
     #[must_use]
     pub fn text_len(&self) -> u32 {
-        self.body_len.saturating_sub(self.sides_len)
+        self.body_len.saturating_sub(self.row_meta_len)
     }
 
     /// Bytes of the whole frame.
@@ -192,7 +192,7 @@ impl Header {
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// The fixed part.
-    pub header: Header,
+    pub header: FrameHeader,
     body: &'a [u8],
 }
 
@@ -201,8 +201,8 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// [`FrameError`] when they are not a whole frame sealed with `seed`.
-    pub fn open(seed: u32, header: &[u8; Header::LEN], body: &'a [u8]) -> Result<Self, FrameError> {
-        let parsed = Header::parse(header)?;
+    pub fn open(seed: u32, header: &[u8; FrameHeader::LEN], body: &'a [u8]) -> Result<Self, FrameError> {
+        let parsed = FrameHeader::parse(header)?;
         if body.len() != parsed.body_len as usize {
             return Err(FrameError::Body);
         }
@@ -216,14 +216,14 @@ impl<'a> Frame<'a> {
 
     /// The side columns as bytes.
     #[must_use]
-    pub fn sides(&self) -> &'a [u8] {
-        self.body.get(..self.header.sides_len as usize).unwrap_or_default()
+    pub fn row_meta(&self) -> &'a [u8] {
+        self.body.get(..self.header.row_meta_len as usize).unwrap_or_default()
     }
 
     /// The text; of a stream frame, the encoded labels.
     #[must_use]
     pub fn text(&self) -> &'a [u8] {
-        self.body.get(self.header.sides_len as usize..).unwrap_or_default()
+        self.body.get(self.header.row_meta_len as usize..).unwrap_or_default()
     }
 
     /// The labels in a stream frame.
@@ -232,8 +232,8 @@ impl<'a> Frame<'a> {
     /// [`FrameError::Body`] when there are none.
     pub fn labels(&self) -> Result<Labels, FrameError> {
         match self.header.kind {
-            Kind::Stream => Labels::decode(self.text()).map_err(|_| FrameError::Body),
-            Kind::Records => Err(FrameError::Body),
+            FrameKind::Stream => Labels::decode(self.text()).map_err(|_| FrameError::Body),
+            FrameKind::Records => Err(FrameError::Body),
         }
     }
 
@@ -244,22 +244,22 @@ impl<'a> Frame<'a> {
     /// [`FrameError::Body`] when they do not fit.
     pub fn rows(&self) -> Result<Rows, FrameError> {
         let header = &self.header;
-        let sides =
-            Sides::decode(header.flags, self.sides(), header.first.at(), header.count).ok_or(FrameError::Body)?;
+        let row_meta =
+            RowMeta::decode(header.layout_bits, self.row_meta(), header.first_id.time(), header.count).ok_or(FrameError::Body)?;
         let text = self.text();
-        let fits = match &sides.lengths {
+        let fits = match &row_meta.lengths {
             None => text.last() == Some(&b'\n') && memchr_iter(b'\n', text).count() == header.count as usize,
-            Some(lengths) => ends_fit(text, lengths),
+            Some(lengths) => lengths_match_text(text, lengths),
         };
-        if header.kind != Kind::Records || !fits {
+        if header.kind != FrameKind::Records || !fits {
             return Err(FrameError::Body);
         }
-        sides.into_rows(header.first, header.count, header.accepted).ok_or(FrameError::Body)
+        row_meta.into_rows(header.first_id, header.count, header.accepted).ok_or(FrameError::Body)
     }
 }
 
 /// Whether records of these lengths, each followed by an LF, are exactly the text.
-pub(crate) fn ends_fit(text: &[u8], lengths: &[u32]) -> bool {
+pub(crate) fn lengths_match_text(text: &[u8], lengths: &[u32]) -> bool {
     let mut at = 0_usize;
     for length in lengths {
         at += *length as usize;
@@ -274,32 +274,32 @@ pub(crate) fn ends_fit(text: &[u8], lengths: &[u32]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sides::tests::any_sides;
+    use crate::row_meta::tests::any_row_meta;
     use bucksaw_record::Producer;
     use proptest::prelude::*;
 
-    fn frame(count: u32, sides: &Sides, text: &[u8]) -> ([u8; Header::LEN], Vec<u8>) {
+    fn frame(count: u32, row_meta: &RowMeta, text: &[u8]) -> ([u8; FrameHeader::LEN], Vec<u8>) {
         let first = Id::new(Millis(50), Producer::new(1), 7);
         let mut body = Vec::new();
-        let flags = sides.encode(first.at(), &mut body);
-        let header = Header {
+        let flags = row_meta.encode(first.time(), &mut body);
+        let header = FrameHeader {
             body_len: (body.len() + text.len()) as u32,
-            sides_len: body.len() as u32,
-            first,
+            row_meta_len: body.len() as u32,
+            first_id: first,
             count,
             stream: 3,
             accepted: Millis(51),
-            kind: Kind::Records,
-            flags,
+            kind: FrameKind::Records,
+            layout_bits: flags,
         };
-        let bytes = header.seal(9, &[&body, text]);
+        let bytes = header.encode(9, &[&body, text]);
         body.extend_from_slice(text);
         (bytes, body)
     }
 
     #[test]
     fn layout_is_the_documented_one() {
-        let (bytes, _) = frame(1, &Sides::default(), b"x\n");
+        let (bytes, _) = frame(1, &RowMeta::default(), b"x\n");
         assert_eq!(&bytes[..4], b"BSWF");
         assert_eq!(bytes[8..12], 2_u32.to_le_bytes());
         assert_eq!(bytes[32..36], 1_u32.to_le_bytes());
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_seen() {
-        let (header, body) = frame(2, &Sides::default(), b"one\ntwo\n");
+        let (header, body) = frame(2, &RowMeta::default(), b"one\ntwo\n");
         assert!(Frame::open(9, &header, &body).unwrap().rows().is_ok());
         assert!(matches!(Frame::open(8, &header, &body), Err(FrameError::Checksum)));
         for bit in 0..(header.len() + body.len()) * 8 {
@@ -321,23 +321,23 @@ mod tests {
 
     #[test]
     fn contents_must_fit_the_header() {
-        let check = |count, sides: &Sides, text: &[u8], good: bool| {
+        let check = |count, sides: &RowMeta, text: &[u8], good: bool| {
             let (header, body) = frame(count, sides, text);
             assert_eq!(Frame::open(9, &header, &body).and_then(|frame| frame.rows()).is_ok(), good, "{count} {text:?}");
         };
-        let lengths = |lengths: &[u32]| Sides { lengths: Some(lengths.to_vec()), ..Sides::default() };
-        check(2, &Sides::default(), b"a\nb\n", true);
-        check(1, &Sides::default(), b"a\nb\n", false);
-        check(2, &Sides::default(), b"a\nb\nc", false);
+        let lengths = |lengths: &[u32]| RowMeta { lengths: Some(lengths.to_vec()), ..RowMeta::default() };
+        check(2, &RowMeta::default(), b"a\nb\n", true);
+        check(1, &RowMeta::default(), b"a\nb\n", false);
+        check(2, &RowMeta::default(), b"a\nb\nc", false);
         check(2, &lengths(&[1, 3]), b"a\nb\nc\n", true);
         check(2, &lengths(&[1, 2]), b"a\nb\nc\n", false);
         check(2, &lengths(&[1, u32::MAX]), b"a\nb\nc\n", false);
-        check(9, &Sides::default(), b"a\n", false);
+        check(9, &RowMeta::default(), b"a\n", false);
     }
 
     proptest! {
         #[test]
-        fn sides_travel((count, mut sides) in any_sides()) {
+        fn row_meta_round_trips((count, mut sides) in any_row_meta()) {
             sides.lengths = None;
             let (header, body) = frame(count, &sides, "x\n".repeat(count as usize).as_bytes());
             let rows = Frame::open(9, &header, &body).unwrap().rows().unwrap();
@@ -346,7 +346,7 @@ mod tests {
 
         #[test]
         fn any_bytes_open_or_fail(header: [u8; 32], rest: [u8; 24], body in prop::collection::vec(any::<u8>(), 0..64)) {
-            let mut bytes = [0; Header::LEN];
+            let mut bytes = [0; FrameHeader::LEN];
             bytes[..32].copy_from_slice(&header);
             bytes[32..].copy_from_slice(&rest);
             let _ = Frame::open(0, &bytes, &body).map(|frame| (frame.rows(), frame.labels()));

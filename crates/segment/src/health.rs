@@ -12,29 +12,29 @@ use bucksaw_record::{Id, Producer};
 use crate::{Damage, ReadError};
 
 /// Extension of a file that was set aside as damaged.
-pub const DAMAGED: &str = "damaged";
+pub const DAMAGED_EXTENSION: &str = "damaged";
 
 /// Extension of a file that was set aside and whose readable records were saved to another file. Only that other file is
 /// used; this one is kept because of what cannot be read of it.
-pub const SAVED: &str = "saved.damaged";
+pub const SAVED_EXTENSION: &str = "saved.damaged";
 
 /// Number of records that cannot be read any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loss {
+pub struct RecordLoss {
     /// Records that are known to be lost.
     pub records: u64,
     /// Whether more may be lost than these: what tells their number is damaged, too.
-    pub is_open: bool,
+    pub is_lower_bound: bool,
 }
 
-impl Loss {
+impl RecordLoss {
     /// Records may be lost, and nothing tells how many.
-    pub const UNKNOWN: Self = Self { records: 0, is_open: true };
+    pub const UNKNOWN: Self = Self { records: 0, is_lower_bound: true };
 
     /// The number of records that are lost, which is known.
     #[must_use]
-    pub fn of(records: u64) -> Self {
-        Self { records, is_open: false }
+    pub fn exact(records: u64) -> Self {
+        Self { records, is_lower_bound: false }
     }
 
     /// Whether no record is lost for sure.
@@ -44,16 +44,16 @@ impl Loss {
     }
 }
 
-impl AddAssign for Loss {
+impl AddAssign for RecordLoss {
     fn add_assign(&mut self, other: Self) {
         self.records = self.records.saturating_add(other.records);
-        self.is_open = self.is_open || other.is_open;
+        self.is_lower_bound = self.is_lower_bound || other.is_lower_bound;
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for RecordLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.records, self.is_open) {
+        match (self.records, self.is_lower_bound) {
             (0, true) => write!(f, "an unknown number of records is lost"),
             (1, false) => write!(f, "1 record is lost"),
             (records, false) => write!(f, "{records} records are lost"),
@@ -72,24 +72,24 @@ pub struct Health {
     /// Damage that costs records.
     pub harmful: Vec<Damage>,
     /// The records that it costs.
-    pub loss: Loss,
+    pub loss: RecordLoss,
 }
 
 impl Health {
     /// Whether nothing is damaged.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_intact(&self) -> bool {
         self.harmless.is_empty() && self.harmful.is_empty()
     }
 }
 
 /// A file of the data directory that was checked.
-pub trait Checked {
+pub trait CheckedFile {
     /// What was found.
     fn health(&self) -> &Health;
 
     /// How the file was set aside before; `None` when it is in use.
-    fn set_aside(&self) -> Option<Aside>;
+    fn quarantine_kind(&self) -> Option<QuarantineKind>;
 
     /// What stands in the file and is no damage, for a person to read.
     fn note(&self) -> Option<&Damage> {
@@ -101,12 +101,12 @@ pub trait Checked {
     ///
     /// # Errors
     /// [`ReadError`] when a file cannot be read or written.
-    fn mend(&self, fs: &dyn Fs) -> Result<Mended, ReadError>;
+    fn repair(&self, fs: &dyn Fs) -> Result<RepairOutcome, ReadError>;
 }
 
 /// How a file was set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aside {
+pub enum QuarantineKind {
     /// Its records, as far as they can be read, may be in no other file.
     Damaged,
     /// What can be read of it was saved.
@@ -115,11 +115,11 @@ pub enum Aside {
 
 /// What became of a file that was to be mended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mended {
+pub enum RepairOutcome {
     /// It is as it was: nothing is wrong, or nothing can be done.
-    Left,
+    Unchanged,
     /// All its records are in a sound file of this name.
-    Whole(String),
+    Repaired(String),
     /// What can be read of it is in a sound file; the rest is lost.
     Saved {
         /// The name of the sound file.
@@ -128,7 +128,7 @@ pub enum Mended {
         original: String,
     },
     /// Nothing of it can be read. It was set aside under this name.
-    Aside(String),
+    Quarantined(String),
 }
 
 /// The id of the segment to which the readable records of a damaged one are saved. The same each time, so that a repair
@@ -136,7 +136,7 @@ pub enum Mended {
 #[must_use]
 pub fn saved_id(damaged: Id) -> Id {
     let mixed = (damaged.producer().bits() ^ u64::from(damaged.sequence())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    Id::new(damaged.at(), Producer::drawn(mixed.rotate_right(16)), damaged.sequence())
+    Id::new(damaged.time(), Producer::random(mixed.rotate_right(16)), damaged.sequence())
 }
 
 /// Makes a file by the name of `draft` and gives it the name `target` when it is whole and durable. `fill` writes and syncs
@@ -144,7 +144,7 @@ pub fn saved_id(damaged: Id) -> Id {
 ///
 /// # Errors
 /// [`ReadError`], also when the file does not read as it was written; the draft is removed then.
-pub fn put(
+pub fn write_checked(
     fs: &dyn Fs,
     draft: &Path,
     target: &Path,
@@ -160,7 +160,7 @@ pub fn put(
     let done = fill(&file).and_then(|()| {
         let file = fs.open(draft).map_err(ReadError::io(draft))?;
         if check(file)? {
-            rename(fs, draft, target)
+            rename_durably(fs, draft, target)
         } else {
             Err(ReadError::damaged(draft, 0, "what was written does not read as it was written"))
         }
@@ -175,7 +175,7 @@ pub fn put(
 ///
 /// # Errors
 /// [`ReadError`].
-pub fn rename(fs: &dyn Fs, from: &Path, to: &Path) -> Result<(), ReadError> {
+pub fn rename_durably(fs: &dyn Fs, from: &Path, to: &Path) -> Result<(), ReadError> {
     let dir = from.parent().unwrap_or(Path::new("."));
     fs.rename(from, to).and_then(|()| fs.sync_dir(dir)).map_err(ReadError::io(from))
 }
@@ -184,14 +184,14 @@ pub fn rename(fs: &dyn Fs, from: &Path, to: &Path) -> Result<(), ReadError> {
 ///
 /// # Errors
 /// [`ReadError`], also when a file has that name.
-pub fn set_aside(fs: &dyn Fs, from: &Path, to: &Path) -> Result<(), ReadError> {
+pub fn quarantine(fs: &dyn Fs, from: &Path, to: &Path) -> Result<(), ReadError> {
     if from == to {
         return Ok(());
     }
     if fs.open(to).is_ok() {
         return Err(ReadError::io(to)(ErrorKind::AlreadyExists.into()));
     }
-    rename(fs, from, to)
+    rename_durably(fs, from, to)
 }
 
 #[cfg(test)]
@@ -199,29 +199,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_read_as_it_was_written_takes_no_place() {
+    fn a_file_that_fails_its_check_replaces_nothing() {
         let fs = bucksaw_doors::sim::Fs::new();
         let (draft, target) = (Path::new("x.tmp"), Path::new("x.seg"));
         fs.create(target).unwrap().append(&[b"before"]).unwrap();
         let fill = |file: &Arc<dyn File>| file.append(&[b"anew"]).map_err(ReadError::io(draft));
-        put(&fs, draft, target, fill, |_| Ok(false)).unwrap_err();
-        put(&fs, draft, target, fill, |_| Err(ReadError::damaged(draft, 0, "another"))).unwrap_err();
+        write_checked(&fs, draft, target, fill, |_| Ok(false)).unwrap_err();
+        write_checked(&fs, draft, target, fill, |_| Err(ReadError::damaged(draft, 0, "another"))).unwrap_err();
         assert_eq!((fs.live_bytes(target).unwrap(), fs.live_bytes(draft)), (b"before".to_vec(), None));
-        put(&fs, draft, target, fill, |_| Ok(true)).unwrap();
+        write_checked(&fs, draft, target, fill, |_| Ok(true)).unwrap();
         assert_eq!((fs.live_bytes(target).unwrap(), fs.live_bytes(draft)), (b"anew".to_vec(), None));
     }
 
     #[test]
     fn losses_add_up() {
-        let mut sum = Loss::default();
+        let mut sum = RecordLoss::default();
         assert!(sum.is_none());
-        sum += Loss::of(1);
+        sum += RecordLoss::exact(1);
         assert_eq!(sum.to_string(), "1 record is lost");
-        sum += Loss::of(2);
+        sum += RecordLoss::exact(2);
         assert_eq!(sum.to_string(), "3 records are lost");
-        sum += Loss::UNKNOWN;
+        sum += RecordLoss::UNKNOWN;
         assert_eq!(sum.to_string(), "at least 3 records are lost");
-        assert_eq!(Loss::UNKNOWN.to_string(), "an unknown number of records is lost");
-        assert!(!Loss::UNKNOWN.is_none());
+        assert_eq!(RecordLoss::UNKNOWN.to_string(), "an unknown number of records is lost");
+        assert!(!RecordLoss::UNKNOWN.is_none());
     }
 }

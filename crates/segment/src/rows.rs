@@ -2,32 +2,32 @@
 
 use std::ops::Range;
 
-use bucksaw_record::{Id, Marks, Millis};
+use bucksaw_record::{Id, Flags, Millis};
 
 /// Rows with the same time and producer and rising sequence numbers: `first`, `first + 1`, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct IdRun {
     /// The row of the chunk that the run starts at.
     pub row: u32,
     /// The id of that row.
-    pub first: Id,
+    pub first_id: Id,
     /// How many rows; at least 1, and the sequence number does not overflow in them.
     pub count: u32,
 }
 
-impl Run {
+impl IdRun {
     /// The id of the last row.
     #[must_use]
     pub fn last(&self) -> Id {
-        Id::from_bits(self.first.bits() + u128::from(self.count.saturating_sub(1)))
+        Id::from_bits(self.first_id.bits() + u128::from(self.count.saturating_sub(1)))
     }
 
     /// How many of the rows have ids lower than `limit`.
     #[must_use]
-    pub fn below(&self, limit: Id) -> u32 {
+    pub fn count_below(&self, limit: Id) -> u32 {
         // Ids of a run are consecutive numbers, so a difference counts rows.
-        let apart = limit.bits().saturating_sub(self.first.bits());
-        u32::try_from(apart).unwrap_or(u32::MAX).min(self.count)
+        let distance = limit.bits().saturating_sub(self.first_id.bits());
+        u32::try_from(distance).unwrap_or(u32::MAX).min(self.count)
     }
 }
 
@@ -39,11 +39,11 @@ pub struct Rows {
     /// How many rows.
     pub count: u32,
     /// Their ids.
-    pub runs: Vec<Run>,
+    pub runs: Vec<IdRun>,
     /// Nanoseconds below the millisecond (1..=999,999) of those rows whose source stated them, by row, rising.
     pub nanos: Vec<(u32, u32)>,
     /// Rows that were cut or came without a line end.
-    pub marks: Marks,
+    pub flags: Flags,
     /// Lengths in bytes of the records, without the LF after each; `None` when no record has an LF inside, so that each
     /// line is a record.
     pub lengths: Option<Vec<u32>>,
@@ -56,7 +56,7 @@ impl Rows {
     #[must_use]
     pub fn memory(&self) -> usize {
         let lengths = self.lengths.as_ref().map_or(0, Vec::len);
-        size_of::<Self>() + self.runs.len() * size_of::<Run>() + self.nanos.len() * 8 + lengths * 4
+        size_of::<Self>() + self.runs.len() * size_of::<IdRun>() + self.nanos.len() * 8 + lengths * 4
     }
 
     /// The id of a row; `None` beyond the last.
@@ -65,7 +65,7 @@ impl Rows {
         let after = self.runs.partition_point(|run| run.row <= row);
         let run = self.runs.get(after.checked_sub(1)?)?;
         let step = row - run.row;
-        (step < run.count).then(|| Id::from_bits(run.first.bits() + u128::from(step)))
+        (step < run.count).then(|| Id::from_bits(run.first_id.bits() + u128::from(step)))
     }
 
     /// The nanoseconds below the millisecond of a row.
@@ -84,11 +84,11 @@ impl Rows {
             return;
         }
         if let Some(last) = self.runs.last_mut()
-            && last.last().step(1) == Some(first)
+            && last.last().checked_add(1) == Some(first)
         {
             last.count += count;
         } else {
-            self.runs.push(Run { row: self.count, first, count });
+            self.runs.push(IdRun { row: self.count, first_id: first, count });
         }
         self.count += count;
     }
@@ -100,7 +100,7 @@ impl Rows {
         let end = rows.end;
         runs.take_while(move |run| run.row < end).map(move |run| {
             let start = rows.start.max(run.row);
-            let first = Id::from_bits(run.first.bits() + u128::from(start - run.row));
+            let first = Id::from_bits(run.first_id.bits() + u128::from(start - run.row));
             (first, end.min(run.row + run.count) - start)
         })
     }
@@ -124,14 +124,14 @@ impl Rows {
             }
             let Some(run) = self.runs.get(run) else { break };
             let new = selected.count;
-            selected.push_run(Id::from_bits(run.first.bits() + u128::from(row - run.row)), 1);
+            selected.push_run(Id::from_bits(run.first_id.bits() + u128::from(row - run.row)), 1);
             match self.nanos(row) {
                 0 => {}
                 nanos => selected.nanos.push((new, nanos)),
             }
-            match self.marks.of(row) {
+            match self.flags.get(row) {
                 0 => {}
-                bits => selected.marks.push(new, bits),
+                bits => selected.flags.push(new, bits),
             }
             if let (Some(lengths), Some(given)) = (&mut selected.lengths, &self.lengths) {
                 lengths.extend(given.get(row as usize));
@@ -142,16 +142,16 @@ impl Rows {
 
     /// The lowest and the highest id; `None` without rows.
     #[must_use]
-    pub fn span(&self) -> Option<(Id, Id)> {
-        let low = self.runs.iter().map(|run| run.first).min()?;
-        let high = self.runs.iter().map(Run::last).max()?;
+    pub fn id_range(&self) -> Option<(Id, Id)> {
+        let low = self.runs.iter().map(|run| run.first_id).min()?;
+        let high = self.runs.iter().map(IdRun::last).max()?;
         Some((low, high))
     }
 
     /// Whether the ids rise from row to row.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
-        self.runs.windows(2).all(|pair| matches!(pair, [a, b] if a.last() < b.first))
+        self.runs.windows(2).all(|pair| matches!(pair, [a, b] if a.last() < b.first_id))
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
             (rows.id(0), rows.id(4), rows.id(5), rows.id(6)),
             (Some(id(5, 0)), Some(id(5, 4)), Some(id(6, 9)), None)
         );
-        assert_eq!(rows.span(), Some((id(5, 0), id(6, 9))));
+        assert_eq!(rows.id_range(), Some((id(5, 0), id(6, 9))));
         assert!(rows.is_sorted());
     }
 
@@ -194,22 +194,22 @@ mod tests {
     }
 
     #[test]
-    fn some_rows() {
+    fn selected_rows() {
         let mut rows = Rows::default();
         rows.push_run(id(5, 0), 3);
         rows.push_run(id(6, 9), 2);
         rows.nanos = vec![(1, 7), (4, 8)];
-        rows.marks.push(4, 2);
+        rows.flags.push(4, 2);
         let some = rows.select([1, 2, 4].into_iter());
         assert_eq!((some.id(0), some.id(1), some.id(2)), (Some(id(5, 1)), Some(id(5, 2)), Some(id(6, 10))));
-        assert_eq!((some.count, some.nanos.as_slice(), some.marks.of(2)), (3, [(0, 7), (2, 8)].as_slice(), 2));
+        assert_eq!((some.count, some.nanos.as_slice(), some.flags.get(2)), (3, [(0, 7), (2, 8)].as_slice(), 2));
         assert_eq!(rows.select(0..5), rows);
     }
 
     #[test]
     fn rows_below_a_limit() {
-        let run = Run { row: 0, first: id(5, 10), count: 4 };
-        let check = |limit, want| assert_eq!(run.below(limit), want);
+        let run = IdRun { row: 0, first_id: id(5, 10), count: 4 };
+        let check = |limit, want| assert_eq!(run.count_below(limit), want);
         check(id(5, 10), 0);
         check(id(5, 12), 2);
         check(id(9, 0), 4);

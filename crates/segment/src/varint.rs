@@ -1,7 +1,7 @@
 //! Integers of few bytes: LEB128, and zigzag for signed differences; and a reader that cannot run off the end.
 
 /// Appends an integer, seven bits a byte, the low ones first; the top bit says that more follow.
-pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -10,9 +10,9 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends `to - from` so that small differences either way take few bytes. Wraps, so that every pair is possible.
-pub(crate) fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
+pub(crate) fn put_delta(out: &mut Vec<u8>, from: u64, to: u64) {
     let step = to.wrapping_sub(from) as i64;
-    put(out, ((step << 1) ^ (step >> 63)) as u64);
+    put_varint(out, ((step << 1) ^ (step >> 63)) as u64);
 }
 
 /// Reads what the functions above wrote. Every method gives `None` when the bytes end or are out of bounds.
@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The value whose difference to `from` was written by [`put_step`].
-    pub(crate) fn step(&mut self, from: u64) -> Option<u64> {
+    pub(crate) fn delta(&mut self, from: u64) -> Option<u64> {
         let zigzag = self.varint()?;
         let step = ((zigzag >> 1) as i64) ^ -((zigzag & 1) as i64);
         Some(from.wrapping_add(step as u64))
@@ -94,11 +94,11 @@ mod tests {
         #[test]
         fn integers_round_trip(value: u64, from: u64, to: u64) {
             let mut out = Vec::new();
-            put(&mut out, value);
-            put_step(&mut out, from, to);
+            put_varint(&mut out, value);
+            put_delta(&mut out, from, to);
             let mut reader = Reader(&out);
             prop_assert_eq!(reader.varint(), Some(value));
-            prop_assert_eq!(reader.step(from), Some(to));
+            prop_assert_eq!(reader.delta(from), Some(to));
             prop_assert!(reader.is_empty());
         }
 

@@ -7,75 +7,75 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bucksaw_ingest::Refusal;
-use bucksaw_wire::Told;
+use bucksaw_ingest::IngestError;
+use bucksaw_wire::ServerMessage;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// The batches of one connection.
 #[derive(Default)]
-pub(crate) struct Acks {
-    inner: Mutex<Inner>,
+pub(crate) struct AckTracker {
+    state: Mutex<AckState>,
     /// Rung for the writer when there is something to tell.
-    news: Notify,
+    changed: Notify,
     /// Rung for the reader when a batch is no longer open.
-    room: Notify,
+    batch_done: Notify,
 }
 
 #[derive(Default)]
-struct Inner {
-    begun: u64,
+struct AckState {
+    started: u64,
     /// From the start without a gap.
-    safe: u64,
+    acked: u64,
     /// Safe ones behind a gap.
-    ahead: BTreeSet<u64>,
+    acked_out_of_order: BTreeSet<u64>,
     /// Bytes of those that are not safe.
-    open_bytes: usize,
+    unacked_bytes: usize,
     failed: Option<String>,
     /// What else is to be told.
-    words: Vec<Told>,
+    queued_messages: Vec<ServerMessage>,
     /// No batch will follow.
     ended: bool,
 }
 
-impl Acks {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+impl AckTracker {
+    fn state(&self) -> MutexGuard<'_, AckState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of the next batch; returns its number.
-    pub(crate) fn begin(&self, bytes: usize) -> u64 {
-        let mut inner = self.inner();
-        inner.begun += 1;
-        inner.open_bytes += bytes;
-        inner.begun - 1
+    pub(crate) fn start_batch(&self, bytes: usize) -> u64 {
+        let mut inner = self.state();
+        inner.started += 1;
+        inner.unacked_bytes += bytes;
+        inner.started - 1
     }
 
     /// What the queue is to call when the promise of a batch holds, or cannot be kept.
-    pub(crate) fn done(
+    pub(crate) fn on_durable(
         self: &Arc<Self>,
         number: u64,
         bytes: usize,
-    ) -> impl FnOnce(Result<(), Refusal>) + Send + 'static {
+    ) -> impl FnOnce(Result<(), IngestError>) + Send + 'static {
         let acks = Arc::clone(self);
         move |result| {
             match result {
-                Ok(()) => acks.inner().note(number, bytes),
-                Err(refusal) => drop(acks.inner().failed.get_or_insert(refusal.to_string())),
+                Ok(()) => acks.state().record_acked(number, bytes),
+                Err(refusal) => drop(acks.state().failed.get_or_insert(refusal.to_string())),
             }
-            acks.news.notify_one();
-            acks.room.notify_one();
+            acks.changed.notify_one();
+            acks.batch_done.notify_one();
         }
     }
 
     /// Waits until another batch may be open. One is always allowed, however large.
-    pub(crate) async fn room(&self, frames_max: u64, bytes_max: usize) {
+    pub(crate) async fn wait_for_capacity(&self, frames_max: u64, bytes_max: usize) {
         loop {
-            let room = self.room.notified();
+            let room = self.batch_done.notified();
             {
-                let inner = self.inner();
-                let open = inner.begun - inner.safe;
-                if open == 0 || (open < frames_max && inner.open_bytes < bytes_max) {
+                let inner = self.state();
+                let open = inner.started - inner.acked;
+                if open == 0 || (open < frames_max && inner.unacked_bytes < bytes_max) {
                     return;
                 }
             }
@@ -84,37 +84,37 @@ impl Acks {
     }
 
     /// Has the client told something besides.
-    pub(crate) fn say(&self, told: Told) {
-        self.inner().words.push(told);
-        self.news.notify_one();
+    pub(crate) fn queue_message(&self, told: ServerMessage) {
+        self.state().queued_messages.push(told);
+        self.changed.notify_one();
     }
 
     /// No batch will follow.
-    pub(crate) fn end(&self) {
-        self.inner().ended = true;
-        self.news.notify_one();
+    pub(crate) fn end_input(&self) {
+        self.state().ended = true;
+        self.changed.notify_one();
     }
 
     /// How many are safe from the start.
-    pub(crate) fn safe(&self) -> u64 {
-        self.inner().safe
+    pub(crate) fn acked(&self) -> u64 {
+        self.state().acked
     }
 
     /// Tells the client until all batches are safe and none will follow, or one failed, whose reason is returned.
-    pub(crate) async fn tell(&self, socket: &TcpStream) -> io::Result<Option<String>> {
+    pub(crate) async fn send_acks(&self, socket: &TcpStream) -> io::Result<Option<String>> {
         let mut told = 0;
         loop {
-            let news = self.news.notified();
+            let news = self.changed.notified();
             let (safe, failed, all, words) = {
-                let mut inner = self.inner();
-                let all = inner.ended && inner.safe == inner.begun;
-                (inner.safe, inner.failed.clone(), all, std::mem::take(&mut inner.words))
+                let mut inner = self.state();
+                let all = inner.ended && inner.acked == inner.started;
+                (inner.acked, inner.failed.clone(), all, std::mem::take(&mut inner.queued_messages))
             };
             for told in words {
-                write(socket, &told.encode()).await?;
+                write_all(socket, &told.encode()).await?;
             }
             if safe > told {
-                write(socket, &Told::Acked(safe).encode()).await?;
+                write_all(socket, &ServerMessage::Acked(safe).encode()).await?;
                 told = safe;
             }
             if failed.is_some() || all {
@@ -125,18 +125,18 @@ impl Acks {
     }
 }
 
-impl Inner {
-    fn note(&mut self, number: u64, bytes: usize) {
-        self.open_bytes = self.open_bytes.saturating_sub(bytes);
-        self.ahead.insert(number);
-        while self.ahead.remove(&self.safe) {
-            self.safe += 1;
+impl AckState {
+    fn record_acked(&mut self, number: u64, bytes: usize) {
+        self.unacked_bytes = self.unacked_bytes.saturating_sub(bytes);
+        self.acked_out_of_order.insert(number);
+        while self.acked_out_of_order.remove(&self.acked) {
+            self.acked += 1;
         }
     }
 }
 
 /// Writes all of the bytes.
-pub(crate) async fn write(socket: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+pub(crate) async fn write_all(socket: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         socket.writable().await?;
         match socket.try_write(bytes) {
@@ -153,12 +153,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_has_no_gap_before_it_is_safe() {
-        let acks = Arc::new(Acks::default());
-        let mut done: Vec<_> = (0..4).map(|_| Some(acks.done(acks.begin(10), 10))).collect();
+    fn only_batches_without_a_gap_before_them_are_acked() {
+        let acks = Arc::new(AckTracker::default());
+        let mut done: Vec<_> = (0..4).map(|_| Some(acks.on_durable(acks.start_batch(10), 10))).collect();
         let mut check = |number: usize, want_safe: u64, want_open: usize| {
             done[number].take().unwrap()(Ok(()));
-            assert_eq!((acks.safe(), acks.inner().open_bytes), (want_safe, want_open));
+            assert_eq!((acks.acked(), acks.state().unacked_bytes), (want_safe, want_open));
         };
         check(1, 0, 30);
         check(0, 2, 20);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bucksaw_segment::Header;
+use bucksaw_segment::FrameHeader;
 
 /// Settings of a listener.
 #[derive(Clone, Debug)]
@@ -24,20 +24,20 @@ pub struct Config {
     /// The bytes of such batches.
     pub unacked_bytes_max: usize,
     /// How long the rest of a frame may take to arrive after its start. Half a frame holds memory that others want.
-    pub frame_time_max: Duration,
+    pub frame_timeout: Duration,
     /// A client of the framed protocol is left alone for so long after it came, or was told of other nodes, before it is
     /// told of others for the load. A client that moves at once again ships nothing.
-    pub stay_min: Duration,
+    pub redirect_interval_min: Duration,
     /// A client that has to go to another node has so long to close its side.
-    pub goodbye_max: Duration,
+    pub close_timeout: Duration,
 }
 
 impl Config {
     /// The greatest record that can be configured: two of them fit in a frame.
-    pub const RECORD_BYTES_LIMIT: usize = Header::BODY_BYTES_MAX / 2;
+    pub const RECORD_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 2;
 
     /// What a frame may need beside one record.
-    const FRAME_BYTES_BESIDE: usize = 64 << 10;
+    const FRAME_OVERHEAD_BYTES: usize = 64 << 10;
 
     /// The greatest record, within what is possible.
     pub(crate) fn record_bytes(&self) -> usize {
@@ -46,8 +46,8 @@ impl Config {
 
     /// The greatest frame, within what is possible.
     pub(crate) fn frame_bytes(&self) -> u32 {
-        let least = self.record_bytes() + Self::FRAME_BYTES_BESIDE;
-        let most = Header::LEN + Header::BODY_BYTES_MAX;
+        let least = self.record_bytes() + Self::FRAME_OVERHEAD_BYTES;
+        let most = FrameHeader::LEN + FrameHeader::BODY_BYTES_MAX;
         u32::try_from(self.frame_bytes_max.clamp(least, most)).unwrap_or(u32::MAX)
     }
 }
@@ -62,9 +62,9 @@ impl Default for Config {
             frame_bytes_max: 4 << 20,
             unacked_frames_max: 1_024,
             unacked_bytes_max: 32 << 20,
-            frame_time_max: Duration::from_secs(30),
-            stay_min: Duration::from_secs(5),
-            goodbye_max: Duration::from_secs(10),
+            frame_timeout: Duration::from_secs(30),
+            redirect_interval_min: Duration::from_secs(5),
+            close_timeout: Duration::from_secs(10),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_ingest::guide::How;
+use bucksaw_ingest::load_shedder::RedirectKind;
 use bucksaw_record::Labels;
 use bucksaw_wire::MAGIC;
 use tokio::io::AsyncWriteExt;
@@ -12,79 +12,79 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::feed::{CHUNK_BYTES, Feed, Read};
-use crate::opening::{LABELS_LINE_MAX, Opening};
-use crate::shared::{Carried, Opened, Shared};
+use crate::socket_reader::{CHUNK_BYTES, SocketReader, SocketRead};
+use crate::protocol::{LABELS_LINE_MAX, Protocol};
+use crate::listener_state::{CarriedBytesGuard, ListenerConnection, ListenerState};
 use crate::{framed, http, lines};
 
 /// A client that says nothing is probed after this, and given up when it does not answer: else those that vanished
 /// without a word would use up the connections in the end.
-const PROBE_AFTER: Duration = Duration::from_secs(60);
-const PROBE_EVERY: Duration = Duration::from_secs(15);
-const PROBES: u32 = 4;
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u32 = 4;
 
 /// Enough to tell which protocol a client speaks, in bytes.
-const FIRST_BYTES: usize = 4 << 10;
+const DETECT_BYTES: usize = 4 << 10;
 
 /// How long a client that was told of an error has to close its side.
-const FAREWELL_MAX: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
-    let _opened = Opened::new(&shared);
-    if let Err(error) = prepare(&socket) {
+pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<ListenerState>, stop: watch::Receiver<bool>) {
+    let _opened = ListenerConnection::new(&shared);
+    if let Err(error) = set_socket_options(&socket) {
         debug!(%peer, %error, "cannot set the options of a connection");
     }
-    let mut feed = Feed::new(&socket, stop, Arc::clone(&shared.intake.doors.clock));
-    let (opening, mut first) = open(&mut feed, &shared).await;
-    if opening == Opening::Http {
+    let mut feed = SocketReader::new(&socket, stop, Arc::clone(&shared.intake.env.clock));
+    let (opening, mut first) = detect_protocol(&mut feed, &shared).await;
+    if opening == Protocol::Http {
         shared.intake.metrics.http_refused.inc();
         if let Some(suppressed) = shared.may_log(|errors| &errors.http) {
             warn!(%peer, suppressed, "a client speaks HTTP at a port for lines: it is refused");
         }
         drop(feed);
         http::refuse(&mut socket, shared.intake.config.http_address.as_deref()).await;
-        farewell(&mut socket).await;
+        close_gracefully(&mut socket).await;
         return;
     }
-    if !matches!(opening, Opening::Framed) && !feed.is_stopped() && shared.guide().shuts(shared.port()) {
+    if !matches!(opening, Protocol::Framed) && !feed.is_stopped() && shared.load_shedder().refuses_unredirectable(shared.port()) {
         // It cannot be told where to go; what it sent tells it by coming to nothing.
         shared.intake.metrics.dropped_bytes.inc_by(first.len() as u64);
-        shared.guide().count(How::Refused);
+        shared.load_shedder().count_redirect(RedirectKind::Refused);
         debug!(%peer, "a connection is closed: this node has too much to do, and others less");
         return;
     }
     let labels = match opening {
-        Opening::Framed => {
+        Protocol::Framed => {
             // Boxed, so that the many connections with lines do not hold its size.
-            if Box::pin(framed::run(&socket, &mut feed, first, peer, &shared)).await == framed::End::Farewell {
+            if Box::pin(framed::run(&socket, &mut feed, first, peer, &shared)).await == framed::ConnectionClose::Graceful {
                 drop(feed);
-                farewell(&mut socket).await;
+                close_gracefully(&mut socket).await;
             }
             return;
         }
-        Opening::Labelled(labels, line) => {
+        Protocol::LinesWithLabels(labels, line) => {
             first.drain(..line.min(first.len()));
             labels
         }
-        Opening::Mislabelled(reason) => {
+        Protocol::LinesWithInvalidLabels(reason) => {
             if let Some(suppressed) = shared.may_log(|errors| &errors.labels) {
                 warn!(%peer, %reason, suppressed, "a first line `#labels …` does not set labels; it is kept as a record");
             }
             Labels::default()
         }
         // HTTP was refused above.
-        Opening::Http | Opening::Lines | Opening::Undecided => Labels::default(),
+        Protocol::Http | Protocol::Lines | Protocol::Undecided => Labels::default(),
     };
     lines::run(&mut feed, &shared, labels, first).await;
 }
 
 /// Reads until the first bytes decide; a stream that ends before that is lines.
-async fn open(feed: &mut Feed<'_>, shared: &Arc<Shared>) -> (Opening, Vec<u8>) {
-    let mut carried = Carried::new(shared);
+async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>) -> (Protocol, Vec<u8>) {
+    let mut carried = CarriedBytesGuard::new(shared);
     let mut first = Vec::new();
     loop {
-        let opening = Opening::of(&first);
-        if opening != Opening::Undecided || shared.wants_back(first.len()) {
+        let opening = Protocol::detect(&first);
+        if opening != Protocol::Undecided || shared.exceeds_memory_share(first.len()) {
             return (opening, first);
         }
         if !feed.wait().await {
@@ -93,32 +93,32 @@ async fn open(feed: &mut Feed<'_>, shared: &Arc<Shared>) -> (Opening, Vec<u8>) {
         // While the queue takes nothing, each new client may leave a little here, and not a chunk. Of one that will be
         // closed unless it speaks the framed protocol, no more is read than tells that.
         let most = match first.is_empty() {
-            _ if shared.guide().shuts(shared.port()) => MAGIC.len(),
-            _ if shared.is_refusing() => FIRST_BYTES,
+            _ if shared.load_shedder().refuses_unredirectable(shared.port()) => MAGIC.len(),
+            _ if shared.is_refusing() => DETECT_BYTES,
             true => CHUNK_BYTES,
             false => LABELS_LINE_MAX,
         };
-        if matches!(feed.read(most, |chunk| first.extend_from_slice(chunk)), Read::End) {
+        if matches!(feed.read(most, |chunk| first.extend_from_slice(chunk)), SocketRead::Ended) {
             return (opening, first);
         }
         carried.set(first.len());
     }
 }
 
-fn prepare(socket: &TcpStream) -> std::io::Result<()> {
+fn set_socket_options(socket: &TcpStream) -> std::io::Result<()> {
     use rustix::net::sockopt;
     // Acknowledgements are small and awaited.
     socket.set_nodelay(true)?;
     sockopt::set_socket_keepalive(socket, true)?;
-    sockopt::set_tcp_keepidle(socket, PROBE_AFTER)?;
-    sockopt::set_tcp_keepintvl(socket, PROBE_EVERY)?;
-    sockopt::set_tcp_keepcnt(socket, PROBES)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?;
     Ok(())
 }
 
 /// Closes so that the client can read the last message: closing with bytes unread would reset the connection and could
 /// take the message with it.
-async fn farewell(socket: &mut TcpStream) {
+async fn close_gracefully(socket: &mut TcpStream) {
     let read_out = async {
         socket.shutdown().await?;
         loop {
@@ -131,5 +131,5 @@ async fn farewell(socket: &mut TcpStream) {
             }
         }
     };
-    let _ = tokio::time::timeout(FAREWELL_MAX, read_out).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, read_out).await;
 }

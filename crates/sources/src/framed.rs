@@ -6,183 +6,183 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_ingest::{BySource, Durability, Records, Refusal, Source};
-use bucksaw_record::{Labels, Marks};
+use bucksaw_ingest::{SourceLabels, Durability, FrameRecords, IngestError, Source};
+use bucksaw_record::{Labels, Flags};
 use bucksaw_segment::Frame;
-use bucksaw_wire::{Answer, Code, Hello, Message, Step, Told, Version, WireError};
+use bucksaw_wire::{HelloReply, RefusalCode, Hello, ClientMessage, DecodeProgress, ServerMessage, Version, WireError};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use crate::acks::{Acks, write};
-use crate::feed::Feed;
-use crate::going::{BUSY, going, refusal};
-use crate::inbox::{Fault, Inbox};
+use crate::acks::{AckTracker, write_all};
+use crate::socket_reader::SocketReader;
+use crate::redirects::{BUSY_TEXT, redirect_when_due, hello_refusal};
+use crate::message_buffer::{ReceiveError, MessageBuffer};
 use crate::lines::pause_after;
-use crate::shared::Shared;
-use crate::times::stamped;
+use crate::listener_state::ListenerState;
+use crate::clamp_times::clamp_times;
 
 /// How long open promises are waited for when the node stops.
-const STOP_MAX: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long they are waited for when the client has closed its side and only listens.
-const LISTENER_MAX: Duration = Duration::from_secs(60);
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a client may take to take a last message.
-const WRITE_MAX: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ConnectionClose {
     /// All is said.
-    Silent,
+    Immediate,
     /// The client was told why; it must be able to read that.
-    Farewell,
+    Graceful,
 }
 
 /// Why no more batches are read.
-enum Halt {
+enum ReadEnd {
     /// The client closed its side.
-    Ended,
+    ClientClosed,
     Stopped,
     /// The client has to go to another node.
-    LetGo,
+    Disconnected,
     /// The client, or the queue, cannot go on.
     Failed(String),
 }
 
-struct Framed<'a, 'b> {
-    shared: &'a Arc<Shared>,
-    feed: &'a mut Feed<'b>,
-    inbox: Inbox,
-    acks: Arc<Acks>,
+struct FramedConnection<'a, 'b> {
+    shared: &'a Arc<ListenerState>,
+    feed: &'a mut SocketReader<'b>,
+    inbox: MessageBuffer,
+    acks: Arc<AckTracker>,
     labels: Labels,
     frame_bytes_max: u32,
     /// Bytes of text that were taken.
-    brought: &'a AtomicU64,
+    received_bytes: &'a AtomicU64,
 }
 
 /// Speaks the protocol until one side ends it; `first` came already.
 pub(crate) async fn run(
     socket: &TcpStream,
-    feed: &mut Feed<'_>,
+    feed: &mut SocketReader<'_>,
     first: Vec<u8>,
     peer: SocketAddr,
-    shared: &Arc<Shared>,
-) -> End {
-    let mut inbox = Inbox { bytes: first };
+    shared: &Arc<ListenerState>,
+) -> ConnectionClose {
+    let mut inbox = MessageBuffer { bytes: first };
     let frame_bytes_max = shared.intake.config.frame_bytes();
-    let acks = Arc::new(Acks::default());
-    let labels = match greet(feed, &mut inbox, shared).await {
+    let acks = Arc::new(AckTracker::default());
+    let labels = match read_hello(feed, &mut inbox, shared).await {
         Ok(hello) => {
-            if let Some(refusal) = refusal(shared, &acks) {
+            if let Some(refusal) = hello_refusal(shared, &acks) {
                 debug!(%peer, "a client is told to go to another node");
-                let _ = timeout(WRITE_MAX, write(socket, &refusal)).await;
-                return End::Farewell;
+                let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refusal)).await;
+                return ConnectionClose::Graceful;
             }
-            let welcome = Answer::Welcome { version: hello.version.min(Version::NEWEST), frame_bytes_max };
-            if write(socket, &welcome.encode()).await.is_err() {
-                return End::Silent;
+            let welcome = HelloReply::Welcome { version: hello.version.min(Version::NEWEST), frame_bytes_max };
+            if write_all(socket, &welcome.encode()).await.is_err() {
+                return ConnectionClose::Immediate;
             }
             hello.labels
         }
-        Err(Fault::Ended) => return End::Silent,
+        Err(ReceiveError::Ended) => return ConnectionClose::Immediate,
         Err(fault) => {
-            broken(shared, peer, &fault.to_string());
-            let code = if let Fault::Wire(error) = &fault { error.code() } else { Code::MALFORMED };
-            let refused = Answer::Refused { code, text: fault.to_string() };
-            let _ = timeout(WRITE_MAX, write(socket, &refused.encode())).await;
-            return End::Farewell;
+            record_protocol_error(shared, peer, &fault.to_string());
+            let code = if let ReceiveError::Wire(error) = &fault { error.code() } else { RefusalCode::MALFORMED };
+            let refused = HelloReply::Refused { code, text: fault.to_string() };
+            let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refused.encode())).await;
+            return ConnectionClose::Graceful;
         }
     };
-    let _movable = shared.guide().movable();
-    let brought = AtomicU64::default();
-    let framed = Framed { shared, feed, inbox, acks: Arc::clone(&acks), labels, frame_bytes_max, brought: &brought };
-    let Some(text) = converse(socket, framed, peer).await else { return End::Silent };
+    let _redirectable = shared.load_shedder().count_redirectable();
+    let received_bytes = AtomicU64::default();
+    let framed = FramedConnection { shared, feed, inbox, acks: Arc::clone(&acks), labels, frame_bytes_max, received_bytes: &received_bytes };
+    let Some(text) = serve_batches(socket, framed, peer).await else { return ConnectionClose::Immediate };
     debug!(%peer, reason = text, "a client is told that its batches are not kept");
-    let failed = Told::Failed { acked: acks.safe(), text };
-    let _ = timeout(WRITE_MAX, write(socket, &failed.encode())).await;
-    End::Farewell
+    let failed = ServerMessage::Failed { acked: acks.acked(), text };
+    let _ = timeout(WRITE_TIMEOUT, write_all(socket, &failed.encode())).await;
+    ConnectionClose::Graceful
 }
 
-async fn greet(feed: &mut Feed<'_>, inbox: &mut Inbox, shared: &Shared) -> Result<Hello, Fault> {
-    let _permit = inbox.fill(feed, shared, |bytes| Ok(Hello::decode(bytes)?.missing())).await?;
+async fn read_hello(feed: &mut SocketReader<'_>, inbox: &mut MessageBuffer, shared: &ListenerState) -> Result<Hello, ReceiveError> {
+    let _permit = inbox.fill(feed, shared, |bytes| Ok(Hello::decode(bytes)?.missing_bytes())).await?;
     match Hello::decode(&inbox.bytes)? {
-        Step::Whole(hello, used) => {
+        DecodeProgress::Complete(hello, used) => {
             inbox.consume(used);
             Ok(hello)
         }
-        Step::Need(_) => Err(Fault::Ended),
+        DecodeProgress::Incomplete(_) => Err(ReceiveError::Ended),
     }
 }
 
 /// Reads batches and tells of them; returns what the client has to be told at the end.
-async fn converse(socket: &TcpStream, mut framed: Framed<'_, '_>, peer: SocketAddr) -> Option<String> {
+async fn serve_batches(socket: &TcpStream, mut framed: FramedConnection<'_, '_>, peer: SocketAddr) -> Option<String> {
     let acks = Arc::clone(&framed.acks);
-    let mut telling = pin!(acks.tell(socket));
-    let (shared, stopping, brought) = (Arc::clone(framed.shared), framed.feed.stopping(), framed.brought);
+    let mut telling = pin!(acks.send_acks(socket));
+    let (shared, stopping, brought) = (Arc::clone(framed.shared), framed.feed.stop_receiver(), framed.received_bytes);
     let halt = tokio::select! {
         told = &mut telling => return told.ok().flatten(),
         halt = framed.read(peer) => halt,
-        () = going(&shared, &acks, brought, stopping) => Halt::LetGo,
+        () = redirect_when_due(&shared, &acks, brought, stopping) => ReadEnd::Disconnected,
     };
-    acks.end();
-    let patience = match &halt {
-        Halt::Ended => LISTENER_MAX,
-        Halt::Stopped | Halt::LetGo => STOP_MAX,
-        Halt::Failed(_) => Duration::ZERO,
+    acks.end_input();
+    let ack_timeout = match &halt {
+        ReadEnd::ClientClosed => HALF_CLOSED_TIMEOUT,
+        ReadEnd::Stopped | ReadEnd::Disconnected => STOP_TIMEOUT,
+        ReadEnd::Failed(_) => Duration::ZERO,
     };
-    let told = timeout(patience, telling).await;
+    let told = timeout(ack_timeout, telling).await;
     match (halt, told) {
-        (Halt::Failed(text), _) => Some(text),
+        (ReadEnd::Failed(text), _) => Some(text),
         // The client is gone.
         (_, Ok(Err(_))) => None,
         (_, Ok(Ok(Some(text)))) => Some(text),
-        (Halt::Stopped, _) => Some(Refusal::Closed.to_string()),
-        (Halt::LetGo, _) => Some(BUSY.to_owned()),
-        (Halt::Ended, Ok(Ok(None))) => None,
-        (Halt::Ended, Err(_)) => Some("the promise does not hold yet: send the batches again".to_owned()),
+        (ReadEnd::Stopped, _) => Some(IngestError::ShuttingDown.to_string()),
+        (ReadEnd::Disconnected, _) => Some(BUSY_TEXT.to_owned()),
+        (ReadEnd::ClientClosed, Ok(Ok(None))) => None,
+        (ReadEnd::ClientClosed, Err(_)) => Some("the promise does not hold yet: send the batches again".to_owned()),
     }
 }
 
-impl Framed<'_, '_> {
-    async fn read(&mut self, peer: SocketAddr) -> Halt {
+impl FramedConnection<'_, '_> {
+    async fn read(&mut self, peer: SocketAddr) -> ReadEnd {
         loop {
-            match self.step().await {
+            match self.read_message().await {
                 Ok(()) => {}
-                Err(Fault::Ended) => return if self.feed.is_stopped() { Halt::Stopped } else { Halt::Ended },
-                Err(Fault::Refused(refusal)) => return Halt::Failed(refusal.to_string()),
+                Err(ReceiveError::Ended) => return if self.feed.is_stopped() { ReadEnd::Stopped } else { ReadEnd::ClientClosed },
+                Err(ReceiveError::Refused(refusal)) => return ReadEnd::Failed(refusal.to_string()),
                 Err(fault) => {
-                    broken(self.shared, peer, &fault.to_string());
-                    return Halt::Failed(fault.to_string());
+                    record_protocol_error(self.shared, peer, &fault.to_string());
+                    return ReadEnd::Failed(fault.to_string());
                 }
             }
         }
     }
 
-    async fn step(&mut self) -> Result<(), Fault> {
+    async fn read_message(&mut self) -> Result<(), ReceiveError> {
         let config = &self.shared.intake.config;
         tokio::select! {
             biased;
-            () = self.acks.room(config.unacked_frames_max, config.unacked_bytes_max) => {}
+            () = self.acks.wait_for_capacity(config.unacked_frames_max, config.unacked_bytes_max) => {}
             // What is open now is all that will be waited for.
-            () = self.feed.until_stopped() => return Err(Fault::Ended),
+            () = self.feed.until_stop() => return Err(ReceiveError::Ended),
         }
         let max = self.frame_bytes_max;
-        let _permit = self.inbox.fill(self.feed, self.shared, |bytes| Message::missing(bytes, max)).await?;
+        let _permit = self.inbox.fill(self.feed, self.shared, |bytes| ClientMessage::missing_bytes(bytes, max)).await?;
         let bytes = std::mem::take(&mut self.inbox.bytes);
-        let used = match Message::decode(&bytes, max)? {
-            Step::Whole(Message::Batch(frame), used) => {
-                self.take(&frame).await?;
+        let used = match ClientMessage::decode(&bytes, max)? {
+            DecodeProgress::Complete(ClientMessage::Batch(frame), used) => {
+                self.append_batch(&frame).await?;
                 used
             }
-            Step::Whole(Message::Flush, used) => {
+            DecodeProgress::Complete(ClientMessage::Flush, used) => {
                 if self.shared.durability == Durability::Bulk {
                     self.shared.intake.queue.flush_bulk();
                 }
                 used
             }
-            Step::Need(_) => return Err(Fault::Ended),
+            DecodeProgress::Incomplete(_) => return Err(ReceiveError::Ended),
         };
         self.inbox.bytes = bytes;
         self.inbox.consume(used);
@@ -192,37 +192,37 @@ impl Framed<'_, '_> {
     }
 
     /// Appends a batch; waits while the queue takes nothing.
-    async fn take(&mut self, frame: &Frame<'_>) -> Result<(), Fault> {
+    async fn append_batch(&mut self, frame: &Frame<'_>) -> Result<(), ReceiveError> {
         let rows = frame.rows().map_err(WireError::Frame)?;
         let queue = &self.shared.intake.queue;
-        let stamped = stamped(frame, self.shared.now());
+        let stamped = clamp_times(frame, self.shared.now());
         let bytes = usize::try_from(frame.header.frame_len()).unwrap_or(usize::MAX);
-        let number = self.acks.begin(bytes);
+        let number = self.acks.start_batch(bytes);
         let text = [frame.text()];
-        let mut records = Records {
+        let mut records = FrameRecords {
             source: Source::Forward,
             labels: &self.labels,
-            first: stamped.first,
+            first_id: stamped.first_id,
             count: frame.header.count,
             accepted: self.shared.now(),
-            flags: stamped.flags,
-            sides: &stamped.sides,
+            layout_bits: stamped.layout_bits,
+            row_meta: &stamped.row_meta,
             text: &text,
         };
-        while let Err(refusal) = queue.append(self.shared.durability, &records, self.acks.done(number, bytes)) {
+        while let Err(refusal) = queue.append(self.shared.durability, &records, self.acks.on_durable(number, bytes)) {
             // A client that is gone sends the batch again elsewhere, or here.
-            let useless = !refusal.passes() || self.feed.is_stopped() || self.feed.is_hung_up().await;
-            match pause_after(&refusal).filter(|_| !useless) {
+            let is_final = !refusal.is_transient() || self.feed.is_stopped() || self.feed.is_hung_up().await;
+            match pause_after(&refusal).filter(|_| !is_final) {
                 Some(pause) => self.feed.pause(pause).await,
-                None => return Err(Fault::Refused(refusal)),
+                None => return Err(ReceiveError::Refused(refusal)),
             }
             records.accepted = self.shared.now();
         }
-        self.brought.fetch_add(frame.text().len() as u64, Ordering::Relaxed);
-        let by = BySource { source: Source::Forward.name() };
-        let cuts = rows.marks.iter().filter(|(_, bits)| bits & Marks::CUT != 0).count() as u64;
+        self.received_bytes.fetch_add(frame.text().len() as u64, Ordering::Relaxed);
+        let by = SourceLabels { source: Source::Forward.name() };
+        let cuts = rows.flags.iter().filter(|(_, bits)| bits & Flags::CUT != 0).count() as u64;
         for (family, count) in
-            [(&queue.metrics().cut_records, cuts), (&queue.metrics().times_replaced, stamped.replaced)]
+            [(&queue.metrics().cut_records, cuts), (&queue.metrics().times_replaced, stamped.times_replaced)]
         {
             if count > 0 {
                 family.get_or_create(&by).inc_by(count);
@@ -233,7 +233,7 @@ impl Framed<'_, '_> {
 }
 
 /// Counts a client that broke the protocol, and logs it now and then.
-fn broken(shared: &Shared, peer: SocketAddr, reason: &str) {
+fn record_protocol_error(shared: &ListenerState, peer: SocketAddr, reason: &str) {
     shared.intake.metrics.protocol_errors.inc();
     if let Some(suppressed) = shared.may_log(|errors| &errors.protocol) {
         warn!(%peer, reason, suppressed, "a client of the framed protocol breaks it");

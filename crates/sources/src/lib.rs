@@ -40,20 +40,20 @@
 mod acks;
 mod config;
 mod connection;
-mod feed;
+mod socket_reader;
 mod framed;
-mod going;
+mod redirects;
 mod http;
-mod inbox;
+mod message_buffer;
 mod lines;
 mod metrics;
-mod opening;
+mod protocol;
 mod serve;
-mod shared;
-mod stream;
-mod times;
+mod listener_state;
+mod line_stream;
+mod clamp_times;
 
 pub use config::Config;
 pub use metrics::{ByDurability, Metrics};
 pub use serve::serve;
-pub use shared::{Intake, Slots};
+pub use listener_state::{Intake, ConnectionSlots};

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_ingest::{Durability, Refusal};
-use bucksaw_record::{Cutter, Id, Labels, Marks};
+use bucksaw_ingest::{Durability, IngestError};
+use bucksaw_record::{LineSplitter, Id, Labels, Flags};
 use tracing::error;
 
-use crate::feed::{CHUNK_BYTES, Feed, Read};
-use crate::shared::{Carried, Holding, Shared};
-use crate::stream::{Refused, Stream};
+use crate::socket_reader::{CHUNK_BYTES, SocketReader, SocketRead};
+use crate::listener_state::{CarriedBytesGuard, BlockedGuard, ListenerState};
+use crate::line_stream::{RefusedAppend, LineStream};
 
 /// A busy connection lets the others in after so many reads.
-const READS: usize = 16;
+const READS_PER_TURN: usize = 16;
 
 /// When the disk is full it is tried again after this.
 const FULL_PAUSE: Duration = Duration::from_millis(250);
@@ -27,52 +27,52 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
 /// So long write errors are borne.
-const ERRORS_MAX: Duration = Duration::from_secs(5);
+const WRITE_ERROR_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait before records are tried again that were refused; `None` when that is no use.
-pub(crate) fn pause_after(refusal: &Refusal) -> Option<Duration> {
+pub(crate) fn pause_after(refusal: &IngestError) -> Option<Duration> {
     match refusal {
-        Refusal::Closed => None,
-        Refusal::Busy => Some(BUSY_PAUSE),
+        IngestError::ShuttingDown => None,
+        IngestError::SyncBacklog => Some(BUSY_PAUSE),
         _ => Some(FULL_PAUSE),
     }
 }
 
-struct Lines {
-    shared: Arc<Shared>,
-    cutter: Cutter,
-    stream: Stream,
-    carried: Carried,
+struct LineConnection {
+    shared: Arc<ListenerState>,
+    splitter: LineSplitter,
+    stream: LineStream,
+    carried_bytes: CarriedBytesGuard,
 }
 
 /// What is tried again.
-enum What {
+enum RetryInput {
     /// A chunk as it was read.
     Chunk(Vec<u8>),
     /// The unfinished line, as a record with this mark.
-    Rest(u8),
+    UnfinishedLine(u8),
 }
 
-struct Held {
-    what: What,
-    refused: Refused,
+struct RefusedInput {
+    input: RetryInput,
+    refused: RefusedAppend,
     /// Made at once and not where it is waited: before that others would read what is refused as well.
-    _holding: Holding,
+    _holding: BlockedGuard,
 }
 
 /// Takes lines until the stream ends or the node stops; `first` came already.
-pub(crate) async fn run(feed: &mut Feed<'_>, shared: &Arc<Shared>, labels: Labels, first: Vec<u8>) {
-    let mut lines = Lines {
+pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, labels: Labels, first: Vec<u8>) {
+    let mut lines = LineConnection {
         shared: Arc::clone(shared),
-        cutter: Cutter::new(shared.intake.config.record_bytes()),
-        stream: Stream::new(shared, labels),
-        carried: Carried::new(shared),
+        splitter: LineSplitter::new(shared.intake.config.record_bytes()),
+        stream: LineStream::new(shared, labels),
+        carried_bytes: CarriedBytesGuard::new(shared),
     };
-    let mut taken = lines.take(&first);
+    let mut taken = lines.append_or_hold(&first);
     drop(first);
     loop {
         if let Err(held) = taken
-            && !lines.hold(feed, held).await
+            && !lines.retry_until_taken(feed, held).await
         {
             return;
         }
@@ -81,111 +81,111 @@ pub(crate) async fn run(feed: &mut Feed<'_>, shared: &Arc<Shared>, labels: Label
             break;
         }
         if shared.is_refusing() {
-            if feed.is_stopped() && shared.is_hopeless() {
+            if feed.is_stopped() && shared.has_given_up() {
                 break;
             }
             // Nothing is read now, so the end of the stream would not be seen, and the descriptor not be given back.
-            if feed.is_spent().await {
+            if feed.is_hung_up_and_read().await {
                 break;
             }
             // Where the queue is not halted, others wait for one sync.
             feed.pause(if shared.intake.queue.is_halted() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
         } else {
-            taken = lines.burst(feed);
+            taken = lines.read_available(feed);
             tokio::task::yield_now().await;
         }
     }
-    if let Err(held) = lines.give_away(Marks::OPEN) {
-        lines.hold(feed, held).await;
+    if let Err(held) = lines.append_unfinished_or_hold(Flags::UNTERMINATED) {
+        lines.retry_until_taken(feed, held).await;
     }
     if shared.durability == Durability::Bulk {
         shared.intake.queue.flush_bulk();
     }
 }
 
-impl Lines {
+impl LineConnection {
     /// Reads what is there, for a while.
-    fn burst(&mut self, feed: &mut Feed<'_>) -> Result<(), Held> {
-        for _ in 0..READS {
-            match feed.read(CHUNK_BYTES, |chunk| self.take(chunk)) {
-                Read::Took(taken) => taken?,
-                Read::Empty | Read::End => break,
+    fn read_available(&mut self, feed: &mut SocketReader<'_>) -> Result<(), RefusedInput> {
+        for _ in 0..READS_PER_TURN {
+            match feed.read(CHUNK_BYTES, |chunk| self.append_or_hold(chunk)) {
+                SocketRead::Data(taken) => taken?,
+                SocketRead::WouldBlock | SocketRead::Ended => break,
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, chunk: &[u8]) -> Result<(), Held> {
-        self.take_chunk(chunk, None).map_err(|refused| self.held(What::Chunk(chunk.to_vec()), refused))?;
-        if self.shared.wants_back(self.cutter.carried()) { self.give_away(Marks::CUT) } else { Ok(()) }
+    fn append_or_hold(&mut self, chunk: &[u8]) -> Result<(), RefusedInput> {
+        self.append_chunk(chunk, None).map_err(|refused| self.refused_input(RetryInput::Chunk(chunk.to_vec()), refused))?;
+        if self.shared.exceeds_memory_share(self.splitter.carry_bytes()) { self.append_unfinished_or_hold(Flags::CUT) } else { Ok(()) }
     }
 
-    fn give_away(&mut self, mark: u8) -> Result<(), Held> {
-        self.take_rest(mark, None).map_err(|refused| self.held(What::Rest(mark), refused))
+    fn append_unfinished_or_hold(&mut self, mark: u8) -> Result<(), RefusedInput> {
+        self.append_unfinished(mark, None).map_err(|refused| self.refused_input(RetryInput::UnfinishedLine(mark), refused))
     }
 
-    fn held(&self, what: What, refused: Refused) -> Held {
-        Held { what, refused, _holding: Holding::new(&self.shared) }
+    fn refused_input(&self, what: RetryInput, refused: RefusedAppend) -> RefusedInput {
+        RefusedInput { input: what, refused, _holding: BlockedGuard::new(&self.shared) }
     }
 
-    fn take_chunk(&mut self, chunk: &[u8], first: Option<Id>) -> Result<(), Refused> {
-        let cut = self.cutter.cut(chunk);
+    fn append_chunk(&mut self, chunk: &[u8], first: Option<Id>) -> Result<(), RefusedAppend> {
+        let cut = self.splitter.split(chunk);
         self.stream.append(&cut, first)?;
-        let rest = cut.rest();
-        self.cutter.advance(chunk, rest);
-        self.carried.set(self.cutter.carried());
+        let rest = cut.remainder();
+        self.splitter.advance(chunk, rest);
+        self.carried_bytes.set(self.splitter.carry_bytes());
         Ok(())
     }
 
-    fn take_rest(&mut self, mark: u8, first: Option<Id>) -> Result<(), Refused> {
-        if let Some(cut) = self.cutter.finish(mark) {
+    fn append_unfinished(&mut self, mark: u8, first: Option<Id>) -> Result<(), RefusedAppend> {
+        if let Some(cut) = self.splitter.finish(mark) {
             self.stream.append(&cut, first)?;
         }
-        self.cutter.clear();
-        self.carried.set(0);
+        self.splitter.clear();
+        self.carried_bytes.set(0);
         Ok(())
     }
 
     /// Tries until it is taken. False when it is given up, which is counted.
-    async fn hold(&mut self, feed: &mut Feed<'_>, mut held: Held) -> bool {
-        let clock = Arc::clone(&self.shared.intake.doors.clock);
+    async fn retry_until_taken(&mut self, feed: &mut SocketReader<'_>, mut held: RefusedInput) -> bool {
+        let clock = Arc::clone(&self.shared.intake.env.clock);
         let since = clock.uptime();
         loop {
-            let lasting =
-                matches!(held.refused.refusal, Refusal::Io(_)) && clock.uptime().saturating_sub(since) > ERRORS_MAX;
-            let pause = pause_after(&held.refused.refusal).filter(|_| !lasting);
+            let is_persistent_error =
+                matches!(held.refused.refusal, IngestError::Io(_)) && clock.uptime().saturating_sub(since) > WRITE_ERROR_TIMEOUT;
+            let pause = pause_after(&held.refused.refusal).filter(|_| !is_persistent_error);
             // After the stop a full disk gets one more try; a sync that is under way is worth waiting for.
-            let last = feed.is_stopped() && (held.refused.refusal != Refusal::Busy || feed.is_late());
+            let is_last_try = feed.is_stopped() && (held.refused.refusal != IngestError::SyncBacklog || feed.is_past_drain_timeout());
             if let Some(pause) = pause {
                 feed.pause(pause).await;
-                let first = Some(held.refused.first);
-                let taken = match &held.what {
-                    What::Chunk(chunk) => self.take_chunk(chunk, first),
-                    What::Rest(mark) => self.take_rest(*mark, first),
+                let first = Some(held.refused.first_id);
+                let taken = match &held.input {
+                    RetryInput::Chunk(chunk) => self.append_chunk(chunk, first),
+                    RetryInput::UnfinishedLine(mark) => self.append_unfinished(*mark, first),
                 };
                 match taken {
                     Ok(()) => return true,
                     Err(refused) => held.refused = refused,
                 }
             }
-            if pause.is_none() || last {
+            if pause.is_none() || is_last_try {
                 if feed.is_stopped() {
-                    self.shared.give_up();
+                    self.shared.set_given_up();
                 }
-                self.drop_all(&held);
+                self.drop_refused(&held);
                 return false;
             }
         }
     }
 
-    fn drop_all(&self, held: &Held) {
-        let chunk = match &held.what {
-            What::Chunk(chunk) => chunk.len(),
-            What::Rest(_) => 0,
+    fn drop_refused(&self, held: &RefusedInput) {
+        let chunk = match &held.input {
+            RetryInput::Chunk(chunk) => chunk.len(),
+            RetryInput::UnfinishedLine(_) => 0,
         };
-        let bytes = (self.cutter.carried() + chunk) as u64;
+        let bytes = (self.splitter.carry_bytes() + chunk) as u64;
         self.shared.intake.metrics.dropped_bytes.inc_by(bytes);
-        if let Some(suppressed) = self.shared.may_log(|errors| &errors.lost) {
+        if let Some(suppressed) = self.shared.may_log(|errors| &errors.dropped_lines) {
             let reason = &held.refused.refusal;
             error!(bytes, %reason, suppressed, "a connection is closed and its last lines are lost: the queue does not take them");
         }

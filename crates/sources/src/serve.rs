@@ -11,21 +11,21 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{error, warn};
 
 use crate::connection;
-use crate::feed::stopped;
+use crate::socket_reader::wait_for_stop;
 use crate::metrics::ByDurability;
-use crate::shared::{Intake, Shared};
+use crate::listener_state::{Intake, ListenerState};
 
 /// After a failed accept (no descriptors left, mostly) it is tried again after this.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// After the stop the backlog counts as empty when nothing comes for so long.
 const BACKLOG_QUIET: Duration = Duration::from_millis(20);
 
 /// The backlog of a listener to which clients still come is not waited out for longer.
-const BACKLOG_MAX: Duration = Duration::from_secs(1);
+const BACKLOG_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long all connections together have to end after the stop.
-const END_MAX: Duration = Duration::from_secs(15);
+const CONNECTIONS_END_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Serves a listener until `stop` turns true or its sender is gone, and then until the connections have ended. Their
 /// records are appended with `durability`.
@@ -33,52 +33,52 @@ const END_MAX: Duration = Duration::from_secs(15);
 /// Dropping the future instead ends all connections at once.
 pub async fn serve(listener: TcpListener, durability: Durability, intake: Intake, stop: watch::Receiver<bool>) {
     let slots = Arc::new(Semaphore::new(intake.config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
-    let shared = Arc::new(Shared::new(durability, intake));
+    let shared = Arc::new(ListenerState::new(durability, intake));
     let mut tasks = JoinSet::new();
     let mut end = stop.clone();
     loop {
         tokio::select! {
             biased;
-            () = stopped(&mut end) => break,
-            Some(ended) = tasks.join_next() => note(ended),
-            accepted = accept(&listener, &slots, &shared) => start(&mut tasks, accepted, &shared, &stop),
+            () = wait_for_stop(&mut end) => break,
+            Some(ended) = tasks.join_next() => log_panic(ended),
+            accepted = accept(&listener, &slots, &shared) => spawn_connection(&mut tasks, accepted, &shared, &stop),
         }
     }
     // Whoever is in the backlog believes to be connected and may have sent all that it had to say.
     let backlog = async {
         while let Ok(accepted) = tokio::time::timeout(BACKLOG_QUIET, accept(&listener, &slots, &shared)).await {
-            start(&mut tasks, accepted, &shared, &stop);
+            spawn_connection(&mut tasks, accepted, &shared, &stop);
         }
     };
-    let _ = tokio::time::timeout(BACKLOG_MAX, backlog).await;
+    let _ = tokio::time::timeout(BACKLOG_TIMEOUT, backlog).await;
     drop(listener);
     let all = async {
         while let Some(ended) = tasks.join_next().await {
-            note(ended);
+            log_panic(ended);
         }
     };
-    if tokio::time::timeout(END_MAX, all).await.is_err() {
+    if tokio::time::timeout(CONNECTIONS_END_TIMEOUT, all).await.is_err() {
         warn!(connections = tasks.len(), "connections did not end in time; they are cut off");
         tasks.shutdown().await;
     }
 }
 
-type Accepted = (TcpStream, SocketAddr, Slot);
+type Accepted = (TcpStream, SocketAddr, ConnectionPermits);
 
 /// A place of the listener, and one of all listeners together.
-type Slot = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+type ConnectionPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// The next connection for which there is a slot. Those without one are closed at once: they would wait in vain for as long
 /// as the others stay, and take descriptors that the queue's files need.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &Shared) -> Accepted {
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &ListenerState) -> Accepted {
     loop {
         match listener.accept().await {
-            Ok((socket, peer)) => match slot(slots, shared) {
+            Ok((socket, peer)) => match acquire_permits(slots, shared) {
                 Some(slot) => return (socket, peer, slot),
                 None => {
                     let by = ByDurability { durability: shared.durability.name() };
                     shared.intake.metrics.refused.get_or_create(&by).inc();
-                    if let Some(suppressed) = shared.may_log(|errors| &errors.crowded) {
+                    if let Some(suppressed) = shared.may_log(|errors| &errors.connection_limit) {
                         warn!(
                             durability = %shared.durability, suppressed,
                             "all connections are in use; new ones are closed: raise the limit of open files, or use fewer"
@@ -91,19 +91,19 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &Shared)
                 if let Some(suppressed) = shared.may_log(|errors| &errors.accept) {
                     error!(%error, suppressed, "cannot accept a connection: is the limit of open files too low?");
                 }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-fn slot(slots: &Arc<Semaphore>, shared: &Shared) -> Option<Slot> {
+fn acquire_permits(slots: &Arc<Semaphore>, shared: &ListenerState) -> Option<ConnectionPermits> {
     let own = Arc::clone(slots).try_acquire_owned().ok()?;
-    let common = shared.intake.slots.take()?;
+    let common = shared.intake.slots.try_acquire()?;
     Some((own, common))
 }
 
-fn start(tasks: &mut JoinSet<()>, (socket, peer, slot): Accepted, shared: &Arc<Shared>, stop: &watch::Receiver<bool>) {
+fn spawn_connection(tasks: &mut JoinSet<()>, (socket, peer, slot): Accepted, shared: &Arc<ListenerState>, stop: &watch::Receiver<bool>) {
     let (shared, stop) = (Arc::clone(shared), stop.clone());
     tasks.spawn(async move {
         connection::run(socket, peer, shared, stop).await;
@@ -111,7 +111,7 @@ fn start(tasks: &mut JoinSet<()>, (socket, peer, slot): Accepted, shared: &Arc<S
     });
 }
 
-fn note(ended: Result<(), JoinError>) {
+fn log_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {

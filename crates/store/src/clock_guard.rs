@@ -14,28 +14,28 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bucksaw_doors::twice::{self, Backup, Twice};
+use bucksaw_doors::backed_up_file::{self, BackupState, BackedUpFile};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use crate::shelf::{Shelf, lock};
+use crate::shelf::{SegmentStore, lock};
 
 /// The wall clock may be this far ahead of what is expected, in milliseconds: adjustments by NTP are smaller.
-const JUMP_MAX: u64 = 10 * 60_000;
+const JUMP_MAX_MS: u64 = 10 * 60_000;
 
 /// The longest time for which retention by age is suspended after one jump.
-const HOLD_MAX: Duration = Duration::from_secs(24 * 3_600);
+const SUSPENSION_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// The trusted time is written when it has risen by this, in milliseconds.
-const KEEP_EVERY: u64 = 60_000;
+const PERSIST_STEP_MS: u64 = 60_000;
 
 /// More than `clock.json` has.
 const FILE_BYTES_MAX: u64 = 4_096;
 
 /// What `clock.json` has.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct ClockFile {
     trusted_ms: u64,
 }
 
@@ -43,15 +43,15 @@ struct Kept {
 #[derive(Debug)]
 pub(crate) struct ClockGuard {
     /// The highest wall time that was trusted.
-    high: Millis,
+    trusted_max: Millis,
     /// The last trusted wall time, and the uptime at which it was read.
     last: (Millis, Duration),
-    hold: Option<Hold>,
+    jump: Option<ClockJump>,
 }
 
 /// A wall clock that is not trusted yet.
 #[derive(Clone, Copy, Debug)]
-struct Hold {
+struct ClockJump {
     /// Wall time and uptime when the jump was found.
     began: (Millis, Duration),
     time: Duration,
@@ -77,39 +77,39 @@ pub(crate) enum Verdict {
 impl ClockGuard {
     /// A guard that trusts wall times up to `trusted`, read at this uptime.
     pub(crate) fn new(trusted: Millis, uptime: Duration) -> Self {
-        Self { high: trusted, last: (trusted, uptime), hold: None }
+        Self { trusted_max: trusted, last: (trusted, uptime), jump: None }
     }
 
     /// The highest wall time that was trusted.
     pub(crate) fn trusted(&self) -> Millis {
-        self.high
+        self.trusted_max
     }
 
     /// Takes in what both clocks show.
     pub(crate) fn check(&mut self, wall: Millis, uptime: Duration) -> Verdict {
-        let expected = self.high.max(later(self.last, uptime));
-        if wall.0 <= expected.0.saturating_add(JUMP_MAX) {
+        let expected = self.trusted_max.max(extrapolate(self.last, uptime));
+        if wall.0 <= expected.0.saturating_add(JUMP_MAX_MS) {
             return self.trust(wall, uptime);
         }
-        let steady = |hold: &Hold| wall.0.abs_diff(later(hold.began, uptime).0) <= JUMP_MAX;
-        let known = self.hold.filter(steady);
+        let steady = |hold: &ClockJump| wall.0.abs_diff(extrapolate(hold.began, uptime).0) <= JUMP_MAX_MS;
+        let known = self.jump.filter(steady);
         let ahead = Duration::from_millis(wall.0 - expected.0);
-        let hold = known.unwrap_or(Hold { began: (wall, uptime), time: ahead.min(HOLD_MAX), ahead });
+        let hold = known.unwrap_or(ClockJump { began: (wall, uptime), time: ahead.min(SUSPENSION_MAX), ahead });
         let left = hold.time.saturating_sub(uptime.saturating_sub(hold.began.1));
         if left.is_zero() {
             return self.trust(wall, uptime);
         }
-        self.hold = Some(hold);
+        self.jump = Some(hold);
         Verdict::Suspended { ahead: hold.ahead, left, is_new: known.is_none() }
     }
 
     /// Whether [`Self::check`] would trust the wall clock, but for a jump that has run for as long as it has to.
     pub(crate) fn would_trust(&self, wall: Millis, uptime: Duration) -> bool {
-        wall.0 <= self.high.max(later(self.last, uptime)).0.saturating_add(JUMP_MAX)
+        wall.0 <= self.trusted_max.max(extrapolate(self.last, uptime)).0.saturating_add(JUMP_MAX_MS)
     }
 
     fn trust(&mut self, wall: Millis, uptime: Duration) -> Verdict {
-        *self = Self { high: self.high.max(wall), last: (wall, uptime), hold: None };
+        *self = Self { trusted_max: self.trusted_max.max(wall), last: (wall, uptime), jump: None };
         Verdict::Trusted
     }
 }
@@ -123,7 +123,7 @@ pub struct Suspension {
     pub left: Duration,
 }
 
-impl Shelf {
+impl SegmentStore {
     /// Whether retention by age is suspended, as was found when it was last looked at.
     #[must_use]
     pub fn suspension(&self) -> Option<Suspension> {
@@ -132,22 +132,22 @@ impl Shelf {
 
     /// Begins with the time that the last run trusted. Where none was kept, that is the newest arrival on the shelf, and on
     /// an empty shelf the wall clock.
-    pub(crate) fn start_clock(&self) {
+    pub(crate) fn restore_clock_guard(&self) {
         let arrived = || self.segments().iter().map(|segment| segment.reach().accepted).max();
         let kept = self.read_clock().unwrap_or_else(|error| {
             warn!(%error, "cannot read the last trusted time: the newest arrival on the shelf is taken for it");
             None
         });
         let kept = kept.unwrap_or_else(|| arrived().unwrap_or(self.now()));
-        *lock(&self.clock) = ClockGuard::new(kept, self.doors.clock.uptime());
-        *lock(&self.clock_kept) = Millis(0);
+        *lock(&self.clock_guard) = ClockGuard::new(kept, self.env.clock.uptime());
+        *lock(&self.clock_persisted) = Millis(0);
     }
 
     /// Whether retention by age may go by the wall clock now.
     pub(crate) fn trusts_clock(&self) -> bool {
         let (verdict, trusted) = {
-            let mut guard = lock(&self.clock);
-            (guard.check(self.now(), self.doors.clock.uptime()), guard.trusted())
+            let mut guard = lock(&self.clock_guard);
+            (guard.check(self.now(), self.env.clock.uptime()), guard.trusted())
         };
         let was_suspended = self.metrics.retention_suspended.set(i64::from(verdict != Verdict::Trusted)) == 1;
         *lock(&self.suspension) = match verdict {
@@ -165,7 +165,7 @@ impl Shelf {
                 if was_suspended {
                     info!("the wall clock is trusted again: retention by age goes on");
                 }
-                self.keep_clock(trusted);
+                self.persist_clock(trusted);
             }
         }
         verdict == Verdict::Trusted
@@ -178,26 +178,26 @@ impl Shelf {
     /// The time that was kept; `None` where none was. What is damaged is written anew when retention is looked at.
     fn read_clock(&self) -> io::Result<Option<Millis>> {
         let path = self.clock_file();
-        let found = Twice::read(&*self.doors.fs, &path, FILE_BYTES_MAX)?;
+        let found = BackedUpFile::read(&*self.env.fs, &path, FILE_BYTES_MAX)?;
         if let Some(damage) = found.damage() {
             warn!(path = %path.display(), damage, "the file of the last trusted time, or its backup, was damaged");
         }
         let bytes = match found {
-            Twice { backup: Backup::Sound(kept) | Backup::Newer(kept), .. } => kept,
-            Twice { file: Some(file), .. } => file,
-            Twice { file: None, .. } => return Ok(None),
+            BackedUpFile { backup: BackupState::Valid(kept) | BackupState::Newer(kept), .. } => kept,
+            BackedUpFile { file: Some(file), .. } => file,
+            BackedUpFile { file: None, .. } => return Ok(None),
         };
-        let Kept { trusted_ms } = serde_json::from_slice(&bytes)?;
+        let ClockFile { trusted_ms } = serde_json::from_slice(&bytes)?;
         Ok(Some(Millis(trusted_ms)))
     }
 
     /// Writes the trusted time, now and then. A write that fails is tried again: an older time only suspends for longer.
-    fn keep_clock(&self, trusted: Millis) {
-        if trusted.0.saturating_sub(lock(&self.clock_kept).0) < KEEP_EVERY {
+    fn persist_clock(&self, trusted: Millis) {
+        if trusted.0.saturating_sub(lock(&self.clock_persisted).0) < PERSIST_STEP_MS {
             return;
         }
         match self.write_clock(trusted) {
-            Ok(()) => *lock(&self.clock_kept) = trusted,
+            Ok(()) => *lock(&self.clock_persisted) = trusted,
             Err(error) => {
                 if let Some(suppressed) = self.may_log(|errors| &errors.clock) {
                     warn!(%error, suppressed, "cannot write the last trusted time: it is tried again");
@@ -207,14 +207,14 @@ impl Shelf {
     }
 
     fn write_clock(&self, trusted: Millis) -> io::Result<()> {
-        let mut kept = serde_json::to_vec(&Kept { trusted_ms: trusted.0 })?;
+        let mut kept = serde_json::to_vec(&ClockFile { trusted_ms: trusted.0 })?;
         kept.push(b'\n');
-        twice::write(&*self.doors.fs, &self.clock_file(), &kept)
+        backed_up_file::write(&*self.env.fs, &self.clock_file(), &kept)
     }
 }
 
 /// What the wall clock shows at this uptime, when it runs on from `since`.
-fn later((wall, since): (Millis, Duration), uptime: Duration) -> Millis {
+fn extrapolate((wall, since): (Millis, Duration), uptime: Duration) -> Millis {
     let passed = u64::try_from(uptime.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
     Millis(wall.0.saturating_add(passed))
 }
@@ -266,6 +266,6 @@ mod tests {
         let mut guard = ClockGuard::new(Millis(START), Duration::ZERO);
         assert!(check(&mut guard, 0, 1_000));
         assert!(check(&mut guard, START + 2_000, 2_000));
-        assert!(check(&mut guard, START + 2_000 + JUMP_MAX, 2_000));
+        assert!(check(&mut guard, START + 2_000 + JUMP_MAX_MS, 2_000));
     }
 }

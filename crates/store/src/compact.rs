@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use bucksaw_ingest::Queue;
 use bucksaw_record::Id;
-use bucksaw_segment::Reach;
-use bucksaw_segment::shelf::{self, Origin, Writer};
+use bucksaw_segment::RecordSummary;
+use bucksaw_segment::stored::{self, SegmentOrigin, Writer};
 use tracing::debug;
 
 use crate::gather::{input_error, merge_error};
-use crate::merge::{Merge, MergeError, Output};
-use crate::plan::{Bounds, Candidate, Plan, plan};
-use crate::shelf::{Draft, Shelf, StoreError};
-use crate::stored::Stored;
-use crate::unit::{Inputs, Unit};
+use crate::merge::{SegmentMerge, MergeError, MergeOutput};
+use crate::plan::{MergeLimits, MergeCandidate, MergePlan, plan};
+use crate::shelf::{SegmentDraft, SegmentStore, StoreError};
+use crate::stored::StoredSegment;
+use crate::unit::{UnitReader, MergeUnit};
 
 /// A source younger than this may still be in somebody's view of the queue, in milliseconds: an hour is far longer than
 /// any view lasts.
@@ -24,16 +24,16 @@ const SOURCE_AGE_MAX_MS: u64 = 3_600_000;
 
 /// A merge's records go into files of the target size. None is sealed before all are written: each says how many belong
 /// together.
-struct Split<'a> {
-    shelf: &'a Shelf,
-    drafts: Vec<Draft>,
+struct CompactionOutput<'a> {
+    store: &'a SegmentStore,
+    drafts: Vec<SegmentDraft>,
 }
 
-impl Output for Split<'_> {
+impl MergeOutput for CompactionOutput<'_> {
     fn writer(&mut self) -> io::Result<&mut Writer> {
-        let target = self.shelf.config.segment_bytes;
-        if self.drafts.last().is_none_or(|draft| draft.writer.reach().text_bytes >= target) {
-            self.drafts.push(self.shelf.draft()?);
+        let target = self.store.config.segment_bytes;
+        if self.drafts.last().is_none_or(|draft| draft.writer.summary().text_bytes >= target) {
+            self.drafts.push(self.store.create_draft()?);
         }
         match self.drafts.last_mut() {
             Some(draft) => Ok(&mut draft.writer),
@@ -42,7 +42,7 @@ impl Output for Split<'_> {
     }
 }
 
-impl Shelf {
+impl SegmentStore {
     /// Does the next merge, if one is worth it and there is room for what it makes. Returns the bytes of text that went through it; 0 when there is none.
     /// `stopped` is asked between blocks. For one thread at a time.
     ///
@@ -50,11 +50,11 @@ impl Shelf {
     /// [`StoreError`]; nothing has changed then.
     pub fn compact(&self, stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
         let segments = self.segments();
-        let sound = segments.iter().filter(|segment| segment.broken_blocks() == 0 && !segment.reach().is_empty());
-        let candidates: Vec<Candidate> = sound.map(|segment| self.candidate(segment)).collect();
-        let Plan { chosen, due_bytes } = plan(&candidates, self.bounds());
-        self.debt.set_due(due_bytes);
-        let inputs: Vec<Arc<Stored>> =
+        let sound = segments.iter().filter(|segment| segment.damaged_block_count() == 0 && !segment.reach().is_empty());
+        let candidates: Vec<MergeCandidate> = sound.map(|segment| self.candidate(segment)).collect();
+        let MergePlan { chosen, mergeable_bytes: due_bytes } = plan(&candidates, self.merge_limits());
+        self.backlog.set_mergeable(due_bytes);
+        let inputs: Vec<Arc<StoredSegment>> =
             segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
         if inputs.is_empty() {
             return Ok(0);
@@ -70,7 +70,7 @@ impl Shelf {
             Err(_) => {
                 self.metrics.compact_failed.inc();
                 // What it met is counted at once: the next try, which counts too, comes late.
-                self.report();
+                self.update_metrics();
             }
         }
         merged
@@ -85,18 +85,18 @@ impl Shelf {
         self.compact(&|| stopped() || self.is_retention_urgent(queue))
     }
 
-    fn merge(&self, inputs: &[Arc<Stored>], stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
-        let units: Vec<Unit> = inputs.iter().flat_map(Unit::blocks).collect();
-        let is_pressed = || self.is_pressed();
-        let turns = &self.merge_aside.begin(&is_pressed);
+    fn merge(&self, inputs: &[Arc<StoredSegment>], stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        let units: Vec<MergeUnit> = inputs.iter().flat_map(MergeUnit::blocks).collect();
+        let is_backlogged = || self.is_backlogged();
+        let throttle = &self.merge_throttle.begin(&is_backlogged);
         let text_bytes: u64 = inputs.iter().map(|input| input.reach().text_bytes).sum();
-        let (block_bytes, quick) = (self.config.full_block(), self.config.quick());
+        let (block_bytes, quick) = (self.config.full_block_bytes(), self.config.recompress_codec());
         // What makes less than a block that could stay will be merged again.
         let stays = text_bytes >= block_bytes / 2;
         let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
-        let merge = Merge { block_bytes, codec, quick, turns, stopped };
-        let mut output = Split { shelf: self, drafts: Vec::new() };
-        if let Err(failed) = merge.run(Inputs::default(), units, &mut output) {
+        let merge = SegmentMerge { block_bytes, codec, recompress_codec: quick, throttle, is_stopped: stopped };
+        let mut output = CompactionOutput { store: self, drafts: Vec::new() };
+        if let Err(failed) = merge.run(UnitReader::default(), units, &mut output) {
             let path = output.drafts.last().map_or_else(|| self.dir.clone(), |draft| draft.path.clone());
             output.drafts.iter().for_each(|draft| self.discard(&draft.path));
             return Err(match failed {
@@ -105,21 +105,21 @@ impl Shelf {
             });
         }
         let sealed = self.seal_all(output.drafts, inputs)?;
-        let stored = self.settle(&sealed)?;
+        let stored = self.sync_and_open(&sealed)?;
         let ids: Vec<Id> = inputs.iter().map(|input| input.id()).collect();
-        self.replace(&stored, &ids);
+        self.replace_segments(&stored, &ids);
         for input in inputs {
             self.discard(input.reader().path());
         }
         Ok(text_bytes)
     }
 
-    fn seal_all(&self, drafts: Vec<Draft>, inputs: &[Arc<Stored>]) -> Result<Vec<PathBuf>, StoreError> {
-        let origin = Origin {
+    fn seal_all(&self, drafts: Vec<SegmentDraft>, inputs: &[Arc<StoredSegment>]) -> Result<Vec<PathBuf>, StoreError> {
+        let origin = SegmentOrigin {
             sources: self.sources_of(inputs),
-            merge: Some(shelf::Merge {
+            merge: Some(stored::MergeInfo {
                 id: self.new_id(),
-                parts: drafts.len() as u32,
+                output_count: drafts.len() as u32,
                 inputs: inputs.iter().map(|input| input.id()).collect(),
             }),
         };
@@ -145,23 +145,23 @@ impl Shelf {
     }
 
     /// The queue segments whose records are in the inputs and may still be seen in the queue as well.
-    fn sources_of(&self, inputs: &[Arc<Stored>]) -> Vec<Id> {
-        let since = self.now().minus(SOURCE_AGE_MAX_MS);
+    fn sources_of(&self, inputs: &[Arc<StoredSegment>]) -> Vec<Id> {
+        let since = self.now().saturating_sub(SOURCE_AGE_MAX_MS);
         let sources = inputs.iter().flat_map(|input| &input.footer().sources);
-        sources.filter(|source| source.at() >= since).copied().collect()
+        sources.filter(|source| source.time() >= since).copied().collect()
     }
 
-    fn candidate(&self, segment: &Stored) -> Candidate {
-        let Reach { low, high, text_bytes, .. } = *segment.reach();
+    fn candidate(&self, segment: &StoredSegment) -> MergeCandidate {
+        let RecordSummary { low, high, text_bytes, .. } = *segment.reach();
         // The blocks of a smaller one are too small to stay as they are.
-        let repack = segment.is_quick(self.config.quick()) && text_bytes >= self.config.full_block();
+        let repack = segment.is_quickly_packed(self.config.recompress_codec()) && text_bytes >= self.config.full_block_bytes();
         let blocks = segment.footer().blocks.iter();
-        let open_bytes = blocks.map(|block| block.reach.text_bytes + block.packed_bytes()).max().unwrap_or(0);
-        Candidate { id: segment.id(), low, high, text_bytes, file_bytes: segment.file_bytes(), open_bytes, repack }
+        let open_bytes = blocks.map(|block| block.summary.text_bytes + block.packed_bytes()).max().unwrap_or(0);
+        MergeCandidate { id: segment.id(), low, high, text_bytes, file_bytes: segment.file_bytes(), open_bytes, repack }
     }
 
-    fn bounds(&self) -> Bounds {
-        Bounds {
+    fn merge_limits(&self) -> MergeLimits {
+        MergeLimits {
             target_bytes: self.config.segment_bytes,
             open_bytes_max: self.config.merge_bytes_max,
             room_bytes: self.room_for_merging(),

@@ -28,14 +28,14 @@ pub struct Config {
     pub codec_final: Codec,
     /// Of a hundred parts of its time, so many at least are left for gathering, and as many for merging, while queries
     /// run: 1 to 100. More keeps the store in better order under queries that never end, fewer makes these quicker.
-    pub share_min: u32,
+    pub share_percent_min: u32,
     /// When more text than this waits in the queue, is due to be merged or packed anew, in bytes, queries are not given
     /// way to. The default is what the largest merge reads: one merge, however large, is no reason to hurry.
-    pub debt_bytes_max: u64,
+    pub backlog_bytes_max: u64,
     /// Copies of other stores' segments are refused when they would leave less room than this on the disk, in bytes.
     pub free_bytes_min: u64,
     /// On how many stores each record is kept.
-    pub copies: usize,
+    pub replication_factor: usize,
     /// Segments whose newest record, and newest arrival, are older go to the trash.
     pub retention_age: Option<Duration>,
     /// When the files take more than this together, the oldest go to the trash.
@@ -59,10 +59,10 @@ impl Default for Config {
             block_bytes: 16 << 20,
             codec_quick: Codec::Lz4,
             codec_final: Codec::Columns(3),
-            share_min: 20,
-            debt_bytes_max: 2 << 30,
+            share_percent_min: 20,
+            backlog_bytes_max: 2 << 30,
             free_bytes_min: 0,
-            copies: 1,
+            replication_factor: 1,
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
             retention_bytes: None,
             index_bytes_max: u64::MAX,
@@ -74,17 +74,17 @@ impl Default for Config {
 
 impl Config {
     /// Bytes of text of a full block: no more than of a full segment.
-    pub(crate) fn full_block(&self) -> u64 {
+    pub(crate) fn full_block_bytes(&self) -> u64 {
         self.block_bytes.min(self.segment_bytes)
     }
 
     /// Bytes of text that are gathered at once.
-    pub(crate) fn gathered(&self) -> u64 {
+    pub(crate) fn gather_bytes_max(&self) -> u64 {
         self.gather_bytes.min(self.segment_bytes)
     }
 
     /// The codec whose blocks are packed anew, if there is one.
-    pub(crate) fn quick(&self) -> Option<Codec> {
+    pub(crate) fn recompress_codec(&self) -> Option<Codec> {
         (self.codec_quick != self.codec_final).then_some(self.codec_quick)
     }
 }

@@ -9,41 +9,41 @@ use prometheus_client::metrics::gauge::Gauge;
 
 /// The debt of one store.
 #[derive(Debug)]
-pub(crate) struct Debt {
+pub(crate) struct CompactionBacklog {
     queued_bytes: AtomicU64,
-    due_bytes: AtomicU64,
+    mergeable_bytes: AtomicU64,
     bytes_max: u64,
-    shown: Gauge,
+    gauge: Gauge,
 }
 
-impl Debt {
+impl CompactionBacklog {
     pub(crate) fn new(bytes_max: u64, shown: Gauge) -> Self {
-        Self { queued_bytes: AtomicU64::new(0), due_bytes: AtomicU64::new(0), bytes_max, shown }
+        Self { queued_bytes: AtomicU64::new(0), mergeable_bytes: AtomicU64::new(0), bytes_max, gauge: shown }
     }
 
     /// Bytes of text in the queue that are not on the shelf.
     pub(crate) fn set_queued(&self, bytes: u64) {
         self.queued_bytes.store(bytes, Ordering::Relaxed);
-        self.show();
+        self.update_gauge();
     }
 
     /// Bytes of text on the shelf that should be merged.
-    pub(crate) fn set_due(&self, bytes: u64) {
-        self.due_bytes.store(bytes, Ordering::Relaxed);
-        self.show();
+    pub(crate) fn set_mergeable(&self, bytes: u64) {
+        self.mergeable_bytes.store(bytes, Ordering::Relaxed);
+        self.update_gauge();
     }
 
     /// Whether there is more than may be.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_exceeded(&self) -> bool {
         self.bytes() > self.bytes_max
     }
 
     fn bytes(&self) -> u64 {
-        self.queued_bytes.load(Ordering::Relaxed).saturating_add(self.due_bytes.load(Ordering::Relaxed))
+        self.queued_bytes.load(Ordering::Relaxed).saturating_add(self.mergeable_bytes.load(Ordering::Relaxed))
     }
 
-    fn show(&self) {
-        self.shown.set(i64::try_from(self.bytes()).unwrap_or(i64::MAX));
+    fn update_gauge(&self) {
+        self.gauge.set(i64::try_from(self.bytes()).unwrap_or(i64::MAX));
     }
 }
 
@@ -54,14 +54,14 @@ mod tests {
     #[test]
     fn both_kinds_count() {
         let shown = Gauge::default();
-        let debt = Debt::new(100, shown.clone());
+        let debt = CompactionBacklog::new(100, shown.clone());
         debt.set_queued(60);
-        debt.set_due(40);
-        assert!(!debt.is_over());
-        debt.set_due(41);
-        assert!(debt.is_over());
+        debt.set_mergeable(40);
+        assert!(!debt.is_exceeded());
+        debt.set_mergeable(41);
+        assert!(debt.is_exceeded());
         assert_eq!(shown.get(), 101);
         debt.set_queued(0);
-        assert!(!debt.is_over());
+        assert!(!debt.is_exceeded());
     }
 }

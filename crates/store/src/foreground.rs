@@ -25,7 +25,7 @@ pub struct Foreground {
 
 /// A piece of work that somebody waits for, until it is dropped.
 #[derive(Debug)]
-pub struct Busy(Arc<Foreground>);
+pub struct ForegroundGuard(Arc<Foreground>);
 
 impl Foreground {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
@@ -34,9 +34,9 @@ impl Foreground {
 
     /// Says that somebody waits for a piece of work. Never waits itself.
     #[must_use = "the work is over when this is dropped"]
-    pub fn enter(self: &Arc<Self>) -> Busy {
+    pub fn enter(self: &Arc<Self>) -> ForegroundGuard {
         self.running.fetch_add(1, Ordering::AcqRel);
-        Busy(Arc::clone(self))
+        ForegroundGuard(Arc::clone(self))
     }
 
     /// Whether somebody waits, or did a moment ago.
@@ -47,7 +47,7 @@ impl Foreground {
     }
 }
 
-impl Drop for Busy {
+impl Drop for ForegroundGuard {
     fn drop(&mut self) {
         // The moment first: between the two it must not look idle.
         let until = nanos(self.0.clock.uptime() + LINGER);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn work_counts_until_a_moment_after_its_end() {
-        let clock = Arc::new(sim::Clock::at(0));
+        let clock = Arc::new(sim::Clock::at_unix_ms(0));
         let foreground = Foreground::new(Arc::clone(&clock) as _);
         assert!(!foreground.is_busy());
         let (first, second) = (foreground.enter(), foreground.enter());

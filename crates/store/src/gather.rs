@@ -8,36 +8,36 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_ingest::{Backlog, Due, Queue, View};
+use bucksaw_ingest::{QueueBacklog, FetchThreshold, Queue, SegmentView};
 use bucksaw_record::Id;
 use bucksaw_segment::Codec;
-use bucksaw_segment::shelf::{Origin, Writer};
+use bucksaw_segment::stored::{SegmentOrigin, Writer};
 use tracing::debug;
 
-use crate::aside::Turns;
-use crate::merge::{Merge, MergeError, Output};
-use crate::shelf::{Draft, Shelf, StoreError};
-use crate::stored::Stored;
-use crate::unit::{InputError, Inputs};
+use crate::aside::ThrottledTask;
+use crate::merge::{SegmentMerge, MergeError, MergeOutput};
+use crate::shelf::{SegmentDraft, SegmentStore, StoreError};
+use crate::stored::StoredSegment;
+use crate::unit::{InputError, UnitReader};
 
 /// The store is behind when more waits than so many gatherings take, or for so many times the age at which it is gathered.
-const BEHIND_SEGMENTS: u64 = 4;
+const BEHIND_BATCHES: u64 = 4;
 const BEHIND_AGES: u32 = 2;
 
 /// All of a gathering goes into one file.
-struct Single(Draft);
+struct GatherOutput(SegmentDraft);
 
-impl Output for Single {
+impl MergeOutput for GatherOutput {
     fn writer(&mut self) -> io::Result<&mut Writer> {
         Ok(&mut self.0.writer)
     }
 }
 
-impl Shelf {
+impl SegmentStore {
     /// When what waits in a queue is worth being gathered.
     #[must_use]
-    pub fn due(&self) -> Due {
-        Due { text_bytes: self.config.gathered(), age: self.config.gather_age }
+    pub fn fetch_threshold(&self) -> FetchThreshold {
+        FetchThreshold { text_bytes_min: self.config.gather_bytes_max(), age_min: self.config.gather_age }
     }
 
     /// Whether [`Self::gather`] would take something now. Costs next to nothing.
@@ -46,9 +46,9 @@ impl Shelf {
         self.is_due(&queue.backlog(), all)
     }
 
-    fn is_due(&self, backlog: &Backlog, all: bool) -> bool {
-        self.debt.set_queued(backlog.text_bytes);
-        backlog.segments > 0 && (all || self.due().is_met(backlog))
+    fn is_due(&self, backlog: &QueueBacklog, all: bool) -> bool {
+        self.backlog.set_queued(backlog.text_bytes);
+        backlog.segments > 0 && (all || self.fetch_threshold().is_met(backlog))
     }
 
     /// Gathers once from the queue of this node, of what nobody else has a copy: when enough waits, or waits long enough,
@@ -64,15 +64,15 @@ impl Shelf {
         }
         let views = queue.reserve(self.room_for_gathering());
         let ids: Vec<Id> = views.iter().map(|view| view.id).collect();
-        match self.pack(&views, backlog, Some(queue)) {
+        match self.write_batch(&views, backlog, Some(queue)) {
             Ok(packed) => {
                 queue.commit(&ids);
-                self.debt.set_queued(queue.backlog().text_bytes);
+                self.backlog.set_queued(queue.backlog().text_bytes);
                 Ok(packed.text_bytes)
             }
             Err(failed) => {
                 if let StoreError::Input { segment, .. } = &failed {
-                    queue.unreadable(*segment);
+                    queue.record_unreadable(*segment);
                 }
                 queue.release(&ids);
                 Err(failed)
@@ -85,68 +85,68 @@ impl Shelf {
     ///
     /// # Errors
     /// [`StoreError`]; nothing is left of it then.
-    pub(crate) fn pack(&self, views: &[View], backlog: Backlog, queue: Option<&Queue>) -> Result<Packed, StoreError> {
+    pub(crate) fn write_batch(&self, views: &[SegmentView], backlog: QueueBacklog, queue: Option<&Queue>) -> Result<WrittenBatch, StoreError> {
         let text_bytes: u64 = views.iter().map(|view| view.reach.text_bytes).sum();
-        let is_pressed = || {
+        let is_backlogged = || {
             let waits = queue.map_or(0, |queue| queue.backlog().text_bytes);
-            self.debt.set_queued(waits + text_bytes);
+            self.backlog.set_queued(waits + text_bytes);
             // What is on the shelf takes less room than in the queue.
-            queue.is_some_and(Queue::is_full) || self.is_pressed()
+            queue.is_some_and(Queue::is_full) || self.is_backlogged()
         };
         // A client that waits is owed no less than one that asks.
-        let turns =
-            if backlog.awaited { self.gather_aside.begin_awaited() } else { self.gather_aside.begin(&is_pressed) };
-        let behind = backlog.text_bytes >= BEHIND_SEGMENTS * self.config.gathered()
-            || backlog.oldest >= BEHIND_AGES * self.config.gather_age;
-        let small = text_bytes < self.config.full_block();
-        let quick = (backlog.awaited || behind || small) && !self.is_tight(text_bytes);
+        let throttle =
+            if backlog.has_waiting_client { self.gather_throttle.begin_unthrottled() } else { self.gather_throttle.begin(&is_backlogged) };
+        let behind = backlog.text_bytes >= BEHIND_BATCHES * self.config.gather_bytes_max()
+            || backlog.oldest_age >= BEHIND_AGES * self.config.gather_age;
+        let small = text_bytes < self.config.full_block_bytes();
+        let quick = (backlog.has_waiting_client || behind || small) && !self.may_not_fit(text_bytes);
         let codec = if quick { self.config.codec_quick } else { self.config.codec_final };
-        match self.merge_views(views, codec, &turns) {
+        match self.merge_views(views, codec, &throttle) {
             Ok(stored) => {
                 self.metrics.gathered_bytes.inc_by(text_bytes);
-                self.batch.grow(text_bytes);
+                self.gather_batch_size.grow(text_bytes);
                 debug!(segments = views.len(), text_bytes, "gathered from the queue");
-                Ok(Packed { text_bytes, stored })
+                Ok(WrittenBatch { text_bytes, stored })
             }
             Err(failed) => {
                 self.metrics.gather_failed.inc();
-                if failed.is_no_room() {
-                    self.batch.shrink(text_bytes);
+                if failed.is_disk_full() {
+                    self.gather_batch_size.shrink(text_bytes);
                 }
                 Err(failed)
             }
         }
     }
 
-    fn merge_views(&self, views: &[View], codec: Codec, turns: &Turns<'_>) -> Result<Option<Arc<Stored>>, StoreError> {
-        let (mut inputs, mut units) = (Inputs::default(), Vec::new());
+    fn merge_views(&self, views: &[SegmentView], codec: Codec, throttle: &ThrottledTask<'_>) -> Result<Option<Arc<StoredSegment>>, StoreError> {
+        let (mut inputs, mut units) = (UnitReader::default(), Vec::new());
         for view in views {
-            inputs.add_queue(view, &mut units).map_err(input_error)?;
+            inputs.add_queue_segment(view, &mut units).map_err(input_error)?;
         }
         if units.is_empty() {
             return Ok(None);
         }
-        let origin = Origin { sources: views.iter().map(|view| view.id).collect(), ..Origin::default() };
-        let merge = Merge { block_bytes: self.config.full_block(), codec, quick: None, turns, stopped: &|| false };
-        let mut output = Single(self.draft().map_err(StoreError::io("create a file in", &self.dir))?);
+        let origin = SegmentOrigin { sources: views.iter().map(|view| view.id).collect(), ..SegmentOrigin::default() };
+        let merge = SegmentMerge { block_bytes: self.config.full_block_bytes(), codec, recompress_codec: None, throttle, is_stopped: &|| false };
+        let mut output = GatherOutput(self.create_draft().map_err(StoreError::io("create a file in", &self.dir))?);
         let path = output.0.path.clone();
         if let Err(failed) = merge.run(inputs, units, &mut output) {
             self.discard(&path);
             return Err(merge_error(failed, &path));
         }
         let sealed = self.seal(output.0, origin)?;
-        let stored = self.settle(&[sealed])?;
-        self.replace(&stored, &[]);
+        let stored = self.sync_and_open(&[sealed])?;
+        self.replace_segments(&stored, &[]);
         Ok(stored.into_iter().next())
     }
 }
 
 /// What was made of what was taken.
-pub(crate) struct Packed {
+pub(crate) struct WrittenBatch {
     /// Bytes of text.
     pub(crate) text_bytes: u64,
     /// The segment; `None` when there were no records.
-    pub(crate) stored: Option<Arc<Stored>>,
+    pub(crate) stored: Option<Arc<StoredSegment>>,
 }
 
 pub(crate) fn input_error(failed: InputError) -> StoreError {

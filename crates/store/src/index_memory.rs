@@ -7,18 +7,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::stored::Stored;
+use crate::stored::StoredSegment;
 
 /// How much of the memory is taken.
 #[derive(Debug, Default)]
-pub struct IndexMemory {
+pub struct StoreIndexMemory {
     bytes: AtomicU64,
     /// Three quarters of it.
     is_high: AtomicBool,
     is_full: AtomicBool,
 }
 
-impl IndexMemory {
+impl StoreIndexMemory {
     /// Bytes that are taken, about.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -38,7 +38,7 @@ impl IndexMemory {
     }
 
     /// Looks how much the segments take, and says whether that has become three quarters of the memory.
-    pub(crate) fn look(&self, segments: &[Arc<Stored>], max: u64) -> bool {
+    pub(crate) fn update(&self, segments: &[Arc<StoredSegment>], max: u64) -> bool {
         let bytes: u64 = segments.iter().map(|segment| segment.index_bytes()).sum();
         // A little less is wanted to begin again than to go on, so that the state does not flutter.
         let max_now = if self.is_full() { max - max / 8 } else { max };
@@ -51,6 +51,6 @@ impl IndexMemory {
 
 /// With how much a shelf is opened, given how much it may take while it runs. One gathering of streams with very long labels may
 /// take half of it; and a node that starts with more than it may take accepts nothing, so all memory for that is free.
-pub(crate) fn opened_max(max: u64) -> u64 {
+pub(crate) fn open_bytes_max(max: u64) -> u64 {
     max.saturating_add(max / 2)
 }

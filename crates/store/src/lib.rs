@@ -59,16 +59,16 @@ mod unit;
 
 pub use clock_guard::Suspension;
 pub use config::Config;
-pub use foreground::{Busy, Foreground};
-pub use index_memory::IndexMemory;
-pub use linked::Linked;
+pub use foreground::{ForegroundGuard, Foreground};
+pub use index_memory::StoreIndexMemory;
+pub use linked::ReplicationContext;
 pub use metrics::Metrics;
-pub use peers::{Fellow, Patience, Peer, Peers};
-pub use pull::{Due, Puller};
-pub use receive::{PUT, Receive};
-pub use shelf::{Shelf, StoreError};
-pub use stored::{Broken, Stored};
-pub use trash::Trashed;
+pub use peers::{PeerStore, PeerTimeouts, Peer, Peers};
+pub use pull::{DueQueue, Puller};
+pub use receive::{PUT, SegmentReceiver};
+pub use shelf::{SegmentStore, StoreError};
+pub use stored::{DamagedSegment, StoredSegment};
+pub use trash::TrashedSegment;
 
 #[cfg(test)]
 mod tests;

@@ -14,134 +14,134 @@ use std::path::{Path, PathBuf};
 use bucksaw_doors::Fs;
 use bucksaw_record::Id;
 use bucksaw_segment::ReadError;
-use bucksaw_segment::health::{Aside, Checked, DAMAGED, Health, Mended, SAVED, put, rename, saved_id, set_aside};
-use bucksaw_segment::shelf::Examined;
+use bucksaw_segment::health::{QuarantineKind, CheckedFile, DAMAGED_EXTENSION, Health, RepairOutcome, SAVED_EXTENSION, write_checked, rename_durably, saved_id, quarantine};
+use bucksaw_segment::stored::VerifiedSegment;
 
 use crate::name;
 
 /// A file of the shelf, or of its trash, that was checked.
 #[derive(Debug)]
-pub struct CheckedSegment {
+pub struct CheckedStoreFile {
     path: PathBuf,
     name: String,
     /// The id in the name; without one the file is left as it is.
     id: Option<Id>,
-    place: Place,
+    kind: StoreFileKind,
     /// `None` of a file that is not looked into.
-    examined: Option<Examined>,
-    unread: Health,
+    examined: Option<VerifiedSegment>,
+    unexamined_health: Health,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Shelf,
+enum StoreFileKind {
+    Store,
     Trash,
-    Aside(Aside),
+    Quarantined(QuarantineKind),
 }
 
 /// Checks a file in the shelf's directory or in its trash. `None` when it is no segment.
 ///
 /// # Errors
 /// [`ReadError`] when it cannot be read at all.
-pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedSegment>, ReadError> {
+pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedStoreFile>, ReadError> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let own = |name| name::parse(name).map(|(_, _, id, extension)| (id, extension.to_owned()));
     // In the trash the time at which it went there stands in front.
     let trashed = || name.split_once('-').filter(|(ms, _)| ms.parse::<u64>().is_ok()).and_then(|(_, rest)| own(rest));
-    let (id, place) = match (own(&name), trashed()) {
-        (Some((id, extension)), _) if extension == "seg" => (Some(id), Place::Shelf),
-        (Some((id, extension)), _) if extension == DAMAGED => (Some(id), Place::Aside(Aside::Damaged)),
-        (Some((id, extension)), _) if extension == SAVED => (Some(id), Place::Aside(Aside::Saved)),
-        (None, Some((id, extension))) if extension == "seg" => (Some(id), Place::Trash),
+    let (id, kind) = match (own(&name), trashed()) {
+        (Some((id, extension)), _) if extension == "seg" => (Some(id), StoreFileKind::Store),
+        (Some((id, extension)), _) if extension == DAMAGED_EXTENSION => (Some(id), StoreFileKind::Quarantined(QuarantineKind::Damaged)),
+        (Some((id, extension)), _) if extension == SAVED_EXTENSION => (Some(id), StoreFileKind::Quarantined(QuarantineKind::Saved)),
+        (None, Some((id, extension))) if extension == "seg" => (Some(id), StoreFileKind::Trash),
         // A node leaves files with other names alone; a person may want to know of them all the same.
-        _ if name.ends_with(".seg") => (None, Place::Shelf),
-        _ if name.ends_with(".damaged") => (None, Place::Aside(Aside::Damaged)),
+        _ if name.ends_with(".seg") => (None, StoreFileKind::Store),
+        _ if name.ends_with(".damaged") => (None, StoreFileKind::Quarantined(QuarantineKind::Damaged)),
         _ => return Ok(None),
     };
     let mut checked =
-        CheckedSegment { path: path.to_owned(), name, id, place, examined: None, unread: Health::default() };
-    if id.is_some() && place == Place::Aside(Aside::Saved) || id.is_none() && place != Place::Shelf {
+        CheckedStoreFile { path: path.to_owned(), name, id, kind, examined: None, unexamined_health: Health::default() };
+    if id.is_some() && kind == StoreFileKind::Quarantined(QuarantineKind::Saved) || id.is_none() && kind != StoreFileKind::Store {
         return Ok(Some(checked));
     }
     let file = fs.open(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
-    checked.examined = Some(Examined::open(file, path, id)?);
+    checked.examined = Some(VerifiedSegment::open(file, path, id)?);
     Ok(Some(checked))
 }
 
-impl Checked for CheckedSegment {
+impl CheckedFile for CheckedStoreFile {
     fn health(&self) -> &Health {
-        self.examined.as_ref().map_or(&self.unread, Examined::health)
+        self.examined.as_ref().map_or(&self.unexamined_health, VerifiedSegment::health)
     }
 
-    fn set_aside(&self) -> Option<Aside> {
-        match self.place {
-            Place::Aside(aside) => Some(aside),
-            Place::Shelf | Place::Trash => None,
+    fn quarantine_kind(&self) -> Option<QuarantineKind> {
+        match self.kind {
+            StoreFileKind::Quarantined(aside) => Some(aside),
+            StoreFileKind::Store | StoreFileKind::Trash => None,
         }
     }
 
-    fn mend(&self, fs: &dyn Fs) -> Result<Mended, ReadError> {
-        let (Some(id), Some(examined)) = (self.id, &self.examined) else { return Ok(Mended::Left) };
+    fn repair(&self, fs: &dyn Fs) -> Result<RepairOutcome, ReadError> {
+        let (Some(id), Some(examined)) = (self.id, &self.examined) else { return Ok(RepairOutcome::Unchanged) };
         let health = examined.health();
-        match self.place {
+        match self.kind {
             // A copy under another name than its own is not taken for the segment of that name.
-            _ if examined.id() != id => Ok(Mended::Left),
-            Place::Aside(Aside::Saved) => Ok(Mended::Left),
-            Place::Shelf | Place::Trash if health.is_sound() => Ok(Mended::Left),
-            _ if health.loss.is_none() => self.restore(fs, id, examined),
+            _ if examined.id() != id => Ok(RepairOutcome::Unchanged),
+            StoreFileKind::Quarantined(QuarantineKind::Saved) => Ok(RepairOutcome::Unchanged),
+            StoreFileKind::Store | StoreFileKind::Trash if health.is_intact() => Ok(RepairOutcome::Unchanged),
+            _ if health.loss.is_none() => self.rewrite_in_place(fs, id, examined),
             // Past its retention, and gone before long.
-            Place::Trash => Ok(Mended::Left),
-            Place::Shelf | Place::Aside(Aside::Damaged) => self.save(fs, id, examined),
+            StoreFileKind::Trash => Ok(RepairOutcome::Unchanged),
+            StoreFileKind::Store | StoreFileKind::Quarantined(QuarantineKind::Damaged) => self.salvage(fs, id, examined),
         }
     }
 }
 
-impl CheckedSegment {
+impl CheckedStoreFile {
     /// Writes the segment anew, in its own place.
-    fn restore(&self, fs: &dyn Fs, id: Id, examined: &Examined) -> Result<Mended, ReadError> {
-        if !examined.health().is_sound() {
+    fn rewrite_in_place(&self, fs: &dyn Fs, id: Id, examined: &VerifiedSegment) -> Result<RepairOutcome, ReadError> {
+        if !examined.health().is_intact() {
             self.write(fs, examined, id, &self.path)?;
         }
-        if self.set_aside().is_none() {
-            return Ok(Mended::Whole(self.name.clone()));
+        if self.quarantine_kind().is_none() {
+            return Ok(RepairOutcome::Repaired(self.name.clone()));
         }
         let target = self.path.with_extension("seg");
-        rename(fs, &self.path, &target)?;
-        Ok(Mended::Whole(name_of(&target)))
+        rename_durably(fs, &self.path, &target)?;
+        Ok(RepairOutcome::Repaired(name_of(&target)))
     }
 
     /// Saves what can be read to a segment of its own, and then sets the file aside.
-    fn save(&self, fs: &dyn Fs, id: Id, examined: &Examined) -> Result<Mended, ReadError> {
-        if examined.reach().is_empty() {
-            return match self.place {
-                Place::Aside(_) => Ok(Mended::Left),
-                Place::Shelf | Place::Trash => {
-                    let original = self.path.with_extension(DAMAGED);
-                    set_aside(fs, &self.path, &original)?;
-                    Ok(Mended::Aside(name_of(&original)))
+    fn salvage(&self, fs: &dyn Fs, id: Id, examined: &VerifiedSegment) -> Result<RepairOutcome, ReadError> {
+        if examined.summary().is_empty() {
+            return match self.kind {
+                StoreFileKind::Quarantined(_) => Ok(RepairOutcome::Unchanged),
+                StoreFileKind::Store | StoreFileKind::Trash => {
+                    let original = self.path.with_extension(DAMAGED_EXTENSION);
+                    quarantine(fs, &self.path, &original)?;
+                    Ok(RepairOutcome::Quarantined(name_of(&original)))
                 }
             };
         }
-        let (saved, reach) = (saved_id(id), examined.reach());
-        let target = self.path.with_file_name(name::of(reach.low.at(), reach.high.at(), saved, "seg"));
-        let original = self.path.with_extension(SAVED);
+        let (saved, reach) = (saved_id(id), examined.summary());
+        let target = self.path.with_file_name(name::file_name(reach.low.time(), reach.high.time(), saved, "seg"));
+        let original = self.path.with_extension(SAVED_EXTENSION);
         self.write(fs, examined, saved, &target)?;
-        set_aside(fs, &self.path, &original)?;
-        Ok(Mended::Saved { name: name_of(&target), original: name_of(&original) })
+        quarantine(fs, &self.path, &original)?;
+        Ok(RepairOutcome::Saved { name: name_of(&target), original: name_of(&original) })
     }
 
-    fn write(&self, fs: &dyn Fs, examined: &Examined, id: Id, target: &Path) -> Result<(), ReadError> {
+    fn write(&self, fs: &dyn Fs, examined: &VerifiedSegment, id: Id, target: &Path) -> Result<(), ReadError> {
         // A name by which a node removes the draft at its start.
-        let draft = match self.place {
-            Place::Trash => self.path.with_extension("tmp"),
-            Place::Shelf | Place::Aside(_) => self.path.with_file_name(format!("{id}.tmp")),
+        let draft = match self.kind {
+            StoreFileKind::Trash => self.path.with_extension("tmp"),
+            StoreFileKind::Store | StoreFileKind::Quarantined(_) => self.path.with_file_name(format!("{id}.tmp")),
         };
         let fill = |file: &_| examined.write(std::sync::Arc::clone(file), &draft, id);
         let is_same = |file| {
-            let anew = Examined::open(file, &draft, None)?;
-            Ok(anew.id() == id && anew.health().is_sound() && anew.reach() == examined.reach())
+            let anew = VerifiedSegment::open(file, &draft, None)?;
+            Ok(anew.id() == id && anew.health().is_intact() && anew.summary() == examined.summary())
         };
-        put(fs, &draft, target, fill, is_same)
+        write_checked(fs, &draft, target, fill, is_same)
     }
 }
 

@@ -8,11 +8,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::repair::{Hindrance, Status};
+use crate::repair::{RepairBlocker, RepairStatus};
 
 /// What stops repair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct ByWhy {
+pub(crate) struct RepairBlockerLabels {
     pub(crate) why: &'static str,
 }
 
@@ -27,38 +27,38 @@ pub struct Metrics {
     pub(crate) trash_segments: Gauge,
     pub(crate) retention_suspended: Gauge,
     pub(crate) damaged: Gauge,
-    pub(crate) damaged_made_good: Gauge,
-    pub(crate) mended: Gauge,
+    pub(crate) damaged_re_replicated: Gauge,
+    pub(crate) rebuilt: Gauge,
     pub(crate) gathered_bytes: Counter,
     pub(crate) written_bytes: Counter,
     pub(crate) gather_failed: Counter,
     pub(crate) pulled_bytes: Counter,
-    pub(crate) copied_bytes: Counter,
+    pub(crate) replicated_bytes: Counter,
     pub(crate) received_bytes: Counter,
-    pub(crate) copy_failed: Counter,
-    pub(crate) copies: Gauge,
-    pub(crate) copies_missing: Gauge,
+    pub(crate) replicate_failed: Counter,
+    pub(crate) replication_factor: Gauge,
+    pub(crate) missing_stores: Gauge,
     pub(crate) repair_passes: Counter,
-    pub(crate) repair_windows: Counter,
-    pub(crate) repair_put_off: Counter,
+    pub(crate) repair_ranges: Counter,
+    pub(crate) repair_deferred: Counter,
     pub(crate) repair_failed: Counter,
     pub(crate) repair_read_bytes: Counter,
     pub(crate) repair_restored_bytes: Counter,
     pub(crate) repair_restored_records: Counter,
-    pub(crate) repair_missing_records: Gauge,
-    pub(crate) repair_missing_bytes: Gauge,
-    pub(crate) repair_left_bytes: Gauge,
-    pub(crate) repair_gone_bytes: Gauge,
-    pub(crate) repair_gone_stores: Gauge,
-    pub(crate) repair_hindered: Family<ByWhy, Gauge>,
+    pub(crate) repair_under_replicated_records: Gauge,
+    pub(crate) repair_under_replicated_bytes: Gauge,
+    pub(crate) repair_remaining_bytes: Gauge,
+    pub(crate) repair_lost_bytes_max: Gauge,
+    pub(crate) repair_lost_stores: Gauge,
+    pub(crate) repair_blocked: Family<RepairBlockerLabels, Gauge>,
     pub(crate) compactions: Counter,
     pub(crate) compacted_bytes: Counter,
     pub(crate) compact_failed: Counter,
     pub(crate) expired_bytes: Counter,
     pub(crate) expired_segments: Counter,
-    pub(crate) aside_seconds: Counter<f64, AtomicU64>,
-    pub(crate) debt_bytes: Gauge,
-    pub(crate) debt_overrides: Counter,
+    pub(crate) throttled_seconds: Counter<f64, AtomicU64>,
+    pub(crate) backlog_bytes: Gauge,
+    pub(crate) throttle_overrides: Counter,
 }
 
 impl Metrics {
@@ -84,24 +84,24 @@ impl Metrics {
         store.register("damaged", damaged, all.damaged);
         let made_good =
             "Files set aside, and segments with damaged blocks, whose missing records are all kept by other stores";
-        store.register("damaged_made_good", made_good, all.damaged_made_good);
-        store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.mended);
+        store.register("damaged_made_good", made_good, all.damaged_re_replicated);
+        store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.rebuilt);
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);
         store.register("written_bytes", "Bytes of segment files written", all.written_bytes);
         store.register("gather_failed", "Gatherings that were given up and are done again", all.gather_failed);
         store.register("pulled_bytes", "Bytes of segment files taken from queues of other nodes", all.pulled_bytes);
-        store.register("copied_bytes", "Bytes of segment files that other stores keep, too", all.copied_bytes);
+        store.register("copied_bytes", "Bytes of segment files that other stores keep, too", all.replicated_bytes);
         store.register("received_bytes", "Bytes of segment files of other stores kept here", all.received_bytes);
-        store.register("copy_failed", "Copies that another store did not take", all.copy_failed);
-        store.register("copies", "On how many stores each record is to be kept: the replication factor", all.copies);
+        store.register("copy_failed", "Copies that another store did not take", all.replicate_failed);
+        store.register("copies", "On how many stores each record is to be kept: the replication factor", all.replication_factor);
         let missing =
             "Stores that are missing to keep as many copies as are wanted: nothing is gathered while there are any";
-        store.register("copies_missing", missing, all.copies_missing);
+        store.register("copies_missing", missing, all.missing_stores);
         let passes = "Passes of repair over all records that came to their end";
         store.register("repair_passes", passes, all.repair_passes);
-        store.register("repair_windows", "Windows of time compared with other stores", all.repair_windows);
+        store.register("repair_windows", "Windows of time compared with other stores", all.repair_ranges);
         let put_off = "Windows put off because another store could not be asked";
-        store.register("repair_put_off", put_off, all.repair_put_off);
+        store.register("repair_put_off", put_off, all.repair_deferred);
         store.register("repair_failed", "Copies of missing records that could not be made", all.repair_failed);
         store.register("repair_read_bytes", "Bytes of segment files read to compare and check", all.repair_read_bytes);
         store.register(
@@ -111,45 +111,45 @@ impl Metrics {
         );
         store.register("repair_restored_records", "Copies of records restored", all.repair_restored_records);
         let missing = "Records that too few stores hold and this one is responsible for, as last seen";
-        store.register("repair_missing_records", missing, all.repair_missing_records);
+        store.register("repair_missing_records", missing, all.repair_under_replicated_records);
         let missing = "Bytes of segment files that these records take, about";
-        store.register("repair_missing_bytes", missing, all.repair_missing_bytes);
+        store.register("repair_missing_bytes", missing, all.repair_under_replicated_bytes);
         let left = "Bytes of segment files that the pass of repair under way has not come to, about";
-        store.register("repair_left_bytes", left, all.repair_left_bytes);
+        store.register("repair_left_bytes", left, all.repair_remaining_bytes);
         let gone = "Bytes of segment files of stores that are gone and that were not made good: at most so much has too few copies";
-        store.register("repair_gone_bytes", gone, all.repair_gone_bytes);
+        store.register("repair_gone_bytes", gone, all.repair_lost_bytes_max);
         let gone = "Stores that are taken for lost and that were not made good";
-        store.register("repair_gone_stores", gone, all.repair_gone_stores);
-        for why in Hindrance::NAMES {
-            all.repair_hindered.get_or_create(&ByWhy { why }).set(0);
+        store.register("repair_gone_stores", gone, all.repair_lost_stores);
+        for why in RepairBlocker::NAMES {
+            all.repair_blocked.get_or_create(&RepairBlockerLabels { why }).set(0);
         }
-        store.register("repair_hindered", "1 while repair does not go on, by why", all.repair_hindered);
+        store.register("repair_hindered", "1 while repair does not go on, by why", all.repair_blocked);
         store.register("compactions", "Merges done", all.compactions);
         store.register("compacted_bytes", "Bytes of record text that went through merges", all.compacted_bytes);
         store.register("compact_failed", "Merges that were given up", all.compact_failed);
         store.register("expired_bytes", "Bytes of files moved to the trash by retention", all.expired_bytes);
         store.register("expired_segments", "Segments moved to the trash by retention", all.expired_segments);
-        store.register("aside_seconds", "Time that gathering and merging let queries go first", all.aside_seconds);
+        store.register("aside_seconds", "Time that gathering and merging let queries go first", all.throttled_seconds);
         store.register(
             "debt_bytes",
             "Bytes of record text in the queue, due to be merged or packed anew",
-            all.debt_bytes,
+            all.backlog_bytes,
         );
         let overrides = "Gatherings and merges that let no query go first because of the debt";
-        store.register("debt_overrides", overrides, all.debt_overrides);
+        store.register("debt_overrides", overrides, all.throttle_overrides);
         metrics
     }
     /// Tells how repair is getting on.
-    pub(crate) fn repair(&self, status: &Status) {
+    pub(crate) fn set_repair_status(&self, status: &RepairStatus) {
         let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        self.repair_missing_records.set(gauge(status.missing));
-        self.repair_missing_bytes.set(gauge(status.missing_bytes));
-        self.repair_left_bytes.set(gauge(status.left_bytes));
-        self.repair_gone_bytes.set(gauge(status.gone_bytes));
-        self.repair_gone_stores.set(gauge(status.open.len() as u64));
-        let hindered = status.hindrance.map(Hindrance::name);
-        for why in Hindrance::NAMES {
-            self.repair_hindered.get_or_create(&ByWhy { why }).set((hindered == Some(why)).into());
+        self.repair_under_replicated_records.set(gauge(status.under_replicated_records));
+        self.repair_under_replicated_bytes.set(gauge(status.under_replicated_bytes));
+        self.repair_remaining_bytes.set(gauge(status.remaining_bytes));
+        self.repair_lost_bytes_max.set(gauge(status.lost_bytes_max));
+        self.repair_lost_stores.set(gauge(status.unrepaired_stores.len() as u64));
+        let hindered = status.blocked_by.map(RepairBlocker::name);
+        for why in RepairBlocker::NAMES {
+            self.repair_blocked.get_or_create(&RepairBlockerLabels { why }).set((hindered == Some(why)).into());
         }
     }
 }

@@ -6,7 +6,7 @@
 use bucksaw_record::{Id, Millis, time};
 
 /// The name of a segment, with an extension.
-pub(crate) fn of(low: Millis, high: Millis, id: Id, extension: &str) -> String {
+pub(crate) fn file_name(low: Millis, high: Millis, id: Id, extension: &str) -> String {
     format!("{}-{}-{id}.{extension}", moment(low), moment(high))
 }
 
@@ -45,10 +45,10 @@ mod tests {
     #[test]
     fn names_say_the_span() {
         let id = Id::from_bits(99);
-        let name = of(Millis(1_763_680_200_123), Millis(1_763_680_213_001), id, "seg");
+        let name = file_name(Millis(1_763_680_200_123), Millis(1_763_680_213_001), id, "seg");
         assert_eq!(name, format!("20251120T231000123Z-20251120T231013001Z-{id}.seg"));
         assert_eq!(parse(&name), Some((Millis(1_763_680_200_123), Millis(1_763_680_213_001), id, "seg")));
-        let far = of(Millis(0), Millis::MAX, id, "damaged");
+        let far = file_name(Millis(0), Millis::MAX, id, "damaged");
         assert_eq!(parse(&far), Some((Millis(0), Millis::MAX, id, "damaged")));
         for foreign in ["", "x.seg", "notes.txt", "a-b-c.seg", "20251120T231000123Z-01.seg"] {
             assert_eq!(parse(foreign), None, "{foreign}");

@@ -20,23 +20,23 @@ pub struct Peer {
 
 /// Another store, there or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fellow {
+pub struct PeerStore {
     /// Who it is, and what was last known of it.
     pub peer: Peer,
     /// Another one at each start.
     pub incarnation: Id,
     /// Another one whenever it has told anything new of itself, so that nobody takes it for gone who has only not heard it.
-    pub mark: u64,
+    pub fingerprint: u64,
     /// Whether it is there, as far as is known; else it is down, or has left.
     pub is_live: bool,
     /// Whether a node with another id started later at its address: its disk was replaced, so it does not come back.
     pub is_replaced: bool,
     /// Whether its facts of this incarnation count its shelf: the first facts after a start do not.
-    pub has_counted: bool,
+    pub has_reported_size: bool,
     /// What it held when it was started, in bytes, if it says so.
-    pub opened_bytes: Option<u64>,
+    pub stored_bytes_at_open: Option<u64>,
     /// Whether it takes copies: not when it will go soon, or cannot read what is written here.
-    pub takes: bool,
+    pub accepts_replicas: bool,
 }
 
 /// Tells who is there.
@@ -48,12 +48,12 @@ pub trait Peers: Send + Sync + std::fmt::Debug {
     fn stores(&self) -> Vec<Peer>;
 
     /// All other stores that are known, also those that are down or have left.
-    fn fellows(&self) -> Vec<Fellow>;
+    fn peer_stores(&self) -> Vec<PeerStore>;
 }
 
 /// How long a call between stores may take before the other is given up.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct PeerTimeouts {
     /// For an answer to begin.
     pub answer: Duration,
     /// Between one piece and the next.
@@ -62,7 +62,7 @@ pub struct Patience {
     pub durable: Duration,
 }
 
-impl Default for Patience {
+impl Default for PeerTimeouts {
     fn default() -> Self {
         Self { answer: Duration::from_secs(10), piece: Duration::from_secs(10), durable: Duration::from_secs(30) }
     }

@@ -18,20 +18,20 @@
 use bucksaw_record::Id;
 
 /// Fewer small neighbours are left to wait for more.
-const RUN_MIN: usize = 4;
+const INPUTS_MIN: usize = 4;
 
 /// No merge reads more segments: each holds a block in memory.
 const INPUTS_MAX: usize = 16;
 
 /// Segments are alike when the largest is at most so many times the smallest.
-const TIER: u64 = 4;
+const TIER_RATIO: u64 = 4;
 
 /// So many segments may cover one moment.
 const DEPTH_MAX: usize = 4;
 
 /// What is known of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct MergeCandidate {
     pub(crate) id: Id,
     pub(crate) low: Id,
     pub(crate) high: Id,
@@ -46,17 +46,17 @@ pub(crate) struct Candidate {
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct MergePlan {
     /// The segments to merge next, or none.
     pub(crate) chosen: Vec<Id>,
     /// Bytes of text of all segments that could be merged or packed anew now, with these or without. What comes out of a
     /// merge may be merged again; that is not foreseen.
-    pub(crate) due_bytes: u64,
+    pub(crate) mergeable_bytes: u64,
 }
 
 /// What a merge may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct MergeLimits {
     /// Bytes of text of a full segment.
     pub(crate) target_bytes: u64,
     /// Memory, in bytes, of the blocks that are open at a time: one of each segment.
@@ -67,9 +67,9 @@ pub(crate) struct Bounds {
 
 /// Plans. `segments` are sorted by `low`. One for which there is no room, or with a block that does not fit into memory by
 /// itself, is neither chosen nor due, because nothing can be done about it.
-pub(crate) fn plan(segments: &[Candidate], bounds: Bounds) -> Plan {
-    let fitting = segments.iter().filter(|segment| together(std::slice::from_ref(segment), bounds) == 1);
-    let fitting: Vec<Candidate> = fitting.copied().collect();
+pub(crate) fn plan(segments: &[MergeCandidate], bounds: MergeLimits) -> MergePlan {
+    let fitting = segments.iter().filter(|segment| inputs_within_limits(std::slice::from_ref(segment), bounds) == 1);
+    let fitting: Vec<MergeCandidate> = fitting.copied().collect();
     let segments = fitting.as_slice();
     let deep = overlap(segments, bounds);
     let (flat, due_bytes) = neighbours(segments, bounds);
@@ -78,13 +78,13 @@ pub(crate) fn plan(segments: &[Candidate], bounds: Bounds) -> Plan {
     let due_bytes = due_bytes.max(of_deep) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
     let newest = quick.max_by_key(|segment| segment.high).map(|segment| vec![*segment]);
     let chosen = deep.or(flat).or(newest).unwrap_or_default();
-    Plan { chosen: chosen.iter().map(|segment| segment.id).collect(), due_bytes }
+    MergePlan { chosen: chosen.iter().map(|segment| segment.id).collect(), mergeable_bytes: due_bytes }
 }
 
 /// Of the segments over the moment that most of them cover, the smallest tier, as much of it as one merge may read.
-fn overlap(segments: &[Candidate], bounds: Bounds) -> Option<Vec<Candidate>> {
-    let mut open: Vec<Candidate> = Vec::new();
-    let mut deepest: Vec<Candidate> = Vec::new();
+fn overlap(segments: &[MergeCandidate], bounds: MergeLimits) -> Option<Vec<MergeCandidate>> {
+    let mut open: Vec<MergeCandidate> = Vec::new();
+    let mut deepest: Vec<MergeCandidate> = Vec::new();
     for segment in segments {
         open.retain(|other| other.high >= segment.low);
         open.push(*segment);
@@ -98,17 +98,17 @@ fn overlap(segments: &[Candidate], bounds: Bounds) -> Option<Vec<Candidate>> {
     deepest.sort_by_key(|segment| segment.text_bytes);
     (0..deepest.len()).find_map(|start| {
         let rest = deepest.get(start..)?;
-        let largest = rest.first()?.text_bytes.saturating_mul(TIER);
-        let most = together(rest, bounds);
+        let largest = rest.first()?.text_bytes.saturating_mul(TIER_RATIO);
+        let most = inputs_within_limits(rest, bounds);
         let alike = rest.iter().take(most).take_while(|segment| segment.text_bytes <= largest).count();
-        rest.get(..alike).filter(|tier| tier.len() >= RUN_MIN).map(<[Candidate]>::to_vec)
+        rest.get(..alike).filter(|tier| tier.len() >= INPUTS_MIN).map(<[MergeCandidate]>::to_vec)
     })
 }
 
 /// How many of the first segments one merge may read: their blocks fit into memory, and what it writes onto the disk.
-fn together(segments: &[Candidate], bounds: Bounds) -> usize {
+fn inputs_within_limits(segments: &[MergeCandidate], bounds: MergeLimits) -> usize {
     let (mut open, mut files) = (0_u64, 0_u64);
-    let fits = |segment: &&Candidate| {
+    let fits = |segment: &&MergeCandidate| {
         open = open.saturating_add(segment.open_bytes);
         files = files.saturating_add(segment.file_bytes);
         open <= bounds.open_bytes_max && files <= bounds.room_bytes
@@ -117,20 +117,20 @@ fn together(segments: &[Candidate], bounds: Bounds) -> usize {
 }
 
 /// The cheapest run of small neighbours, and the bytes of all that are in any and would not be packed anew without it.
-fn neighbours(segments: &[Candidate], bounds: Bounds) -> (Option<Vec<Candidate>>, u64) {
-    let mut best: Option<(u64, &[Candidate])> = None;
+fn neighbours(segments: &[MergeCandidate], bounds: MergeLimits) -> (Option<Vec<MergeCandidate>>, u64) {
+    let mut best: Option<(u64, &[MergeCandidate])> = None;
     let (mut due_bytes, mut due_to) = (0, 0);
     for start in 0..segments.len() {
         let Some(rest) = segments.get(start..) else { break };
         let (mut sum, mut largest) = (0, 0);
         let mut longest = None;
-        for (at, segment) in rest.iter().enumerate().take(together(rest, bounds)) {
+        for (at, segment) in rest.iter().enumerate().take(inputs_within_limits(rest, bounds)) {
             sum += segment.text_bytes;
             largest = largest.max(segment.text_bytes);
             if sum > bounds.target_bytes {
                 break;
             }
-            if at + 1 >= RUN_MIN && largest <= sum - largest {
+            if at + 1 >= INPUTS_MIN && largest <= sum - largest {
                 longest = rest.get(..=at).map(|run| (sum, run));
             }
         }
@@ -157,21 +157,21 @@ mod tests {
     const TARGET: u64 = 128 << 20;
 
     /// A plan with memory without limit.
-    fn plan(segments: &[Candidate], target_bytes: u64, room_bytes: u64) -> Plan {
-        super::plan(segments, Bounds { target_bytes, open_bytes_max: u64::MAX, room_bytes })
+    fn plan(segments: &[MergeCandidate], target_bytes: u64, room_bytes: u64) -> MergePlan {
+        super::plan(segments, MergeLimits { target_bytes, open_bytes_max: u64::MAX, room_bytes })
     }
 
-    fn candidate(number: u64, low: u64, high: u64, text_bytes: u64) -> Candidate {
+    fn candidate(number: u64, low: u64, high: u64, text_bytes: u64) -> MergeCandidate {
         let at = |ms| Id::first_at(Millis(ms));
         let id = Id::new(Millis(1), Producer::new(number), 0);
         let (file_bytes, open_bytes) = (text_bytes / 10, text_bytes.min(1 << 20));
-        Candidate { id, low: at(low), high: at(high), text_bytes, file_bytes, open_bytes, repack: false }
+        MergeCandidate { id, low: at(low), high: at(high), text_bytes, file_bytes, open_bytes, repack: false }
     }
 
     /// Segments of `bytes` one after the other, `count` times, merged as planned. Returns how many are left and how many
     /// bytes were written for each byte that came in.
     fn simulate(count: u64, bytes: u64, span: impl Fn(u64) -> (u64, u64)) -> (usize, f64) {
-        let mut segments: Vec<Candidate> = Vec::new();
+        let mut segments: Vec<MergeCandidate> = Vec::new();
         let mut written = 0;
         let mut next = 0;
         for number in 0..count {
@@ -179,7 +179,7 @@ mod tests {
             segments.push(candidate(number, low, high, bytes));
             loop {
                 segments.sort_by_key(|segment| segment.low);
-                let Plan { chosen, due_bytes } = plan(&segments, TARGET, u64::MAX);
+                let MergePlan { chosen, mergeable_bytes: due_bytes } = plan(&segments, TARGET, u64::MAX);
                 let of_chosen = segments.iter().filter(|segment| chosen.contains(&segment.id));
                 assert!(due_bytes >= of_chosen.map(|segment| segment.text_bytes).sum());
                 if chosen.is_empty() {
@@ -188,13 +188,13 @@ mod tests {
                 let (inputs, rest): (Vec<_>, Vec<_>) =
                     segments.iter().partition(|segment| chosen.contains(&segment.id));
                 segments = rest;
-                let low = inputs.iter().map(|input: &Candidate| input.low).min().unwrap();
+                let low = inputs.iter().map(|input: &MergeCandidate| input.low).min().unwrap();
                 let high = inputs.iter().map(|input| input.high).max().unwrap();
                 let sum: u64 = inputs.iter().map(|input| input.text_bytes).sum();
                 written += sum;
                 // Outputs are cut at the target size and do not overlap; the records are taken to lie evenly.
                 let parts = sum.div_ceil(TARGET);
-                let (first, last) = (low.at().0, high.at().0);
+                let (first, last) = (low.time().0, high.time().0);
                 for part in 0..parts {
                     next += 1;
                     let cut = |part: u64| first + (last - first) * part / parts;
@@ -226,36 +226,36 @@ mod tests {
     fn late_records_do_not_make_everything_overlap() {
         let (_, amplification) = simulate(1_000, 1 << 20, |number| (0, number * 10 + 9));
         assert!(amplification < 14.0, "{amplification}");
-        let deep: Vec<Candidate> = (0..9).map(|number| candidate(number, 0, 100, TARGET)).collect();
+        let deep: Vec<MergeCandidate> = (0..9).map(|number| candidate(number, 0, 100, TARGET)).collect();
         assert_eq!(plan(&deep, TARGET, u64::MAX).chosen.len(), 9);
-        assert_eq!(plan(&deep, TARGET, u64::MAX).due_bytes, 9 * TARGET);
+        assert_eq!(plan(&deep, TARGET, u64::MAX).mergeable_bytes, 9 * TARGET);
     }
 
     #[test]
     fn nothing_to_do_is_nothing() {
-        assert_eq!(plan(&[], TARGET, u64::MAX), Plan::default());
-        let few: Vec<Candidate> = (0..3).map(|number| candidate(number, number * 10, number * 10 + 9, 5)).collect();
-        assert_eq!(plan(&few, TARGET, u64::MAX), Plan::default());
+        assert_eq!(plan(&[], TARGET, u64::MAX), MergePlan::default());
+        let few: Vec<MergeCandidate> = (0..3).map(|number| candidate(number, number * 10, number * 10 + 9, 5)).collect();
+        assert_eq!(plan(&few, TARGET, u64::MAX), MergePlan::default());
     }
 
     #[test]
     fn what_is_due_counts_once() {
-        let small = |count: u64| -> Vec<Candidate> {
+        let small = |count: u64| -> Vec<MergeCandidate> {
             (0..count).map(|number| candidate(number, number * 10, number * 10 + 9, 1_000)).collect()
         };
-        assert_eq!(plan(&small(100), TARGET, u64::MAX).due_bytes, 100_000);
+        assert_eq!(plan(&small(100), TARGET, u64::MAX).mergeable_bytes, 100_000);
         // A full one ends a run: five before it, and three behind it that are too few.
         let mut mixed = small(9);
         mixed[5].text_bytes = TARGET;
-        assert_eq!(plan(&mixed, TARGET, u64::MAX).due_bytes, 5_000);
+        assert_eq!(plan(&mixed, TARGET, u64::MAX).mergeable_bytes, 5_000);
     }
 
     #[test]
     fn blocks_that_are_open_together_fit_into_memory() {
-        let deep: Vec<Candidate> = (0..20).map(|number| candidate(number, 0, 100, TARGET)).collect();
-        let flat: Vec<Candidate> = (0..20).map(|number| candidate(number, number * 9, number * 9, 2 << 20)).collect();
-        let chosen = |segments: &[Candidate], open_bytes_max| {
-            super::plan(segments, Bounds { target_bytes: TARGET, open_bytes_max, room_bytes: u64::MAX }).chosen.len()
+        let deep: Vec<MergeCandidate> = (0..20).map(|number| candidate(number, 0, 100, TARGET)).collect();
+        let flat: Vec<MergeCandidate> = (0..20).map(|number| candidate(number, number * 9, number * 9, 2 << 20)).collect();
+        let chosen = |segments: &[MergeCandidate], open_bytes_max| {
+            super::plan(segments, MergeLimits { target_bytes: TARGET, open_bytes_max, room_bytes: u64::MAX }).chosen.len()
         };
         for segments in [&deep, &flat] {
             assert_eq!(chosen(segments, u64::MAX), 16);
@@ -265,24 +265,24 @@ mod tests {
         let mut mixed = flat.clone();
         mixed[0].open_bytes = 40 << 20;
         assert_eq!(chosen(&mixed, 32 << 20), 16, "the others are merged without it");
-        let quick = [Candidate { repack: true, ..deep[0] }];
+        let quick = [MergeCandidate { repack: true, ..deep[0] }];
         assert_eq!((chosen(&quick, 1 << 20), chosen(&quick, 1 << 19)), (1, 0));
     }
 
     #[test]
     fn what_was_packed_quickly_waits_for_merges_and_counts_once() {
-        let quick = |number, text_bytes| Candidate {
+        let quick = |number, text_bytes| MergeCandidate {
             repack: true,
             ..candidate(number, number * 10, number * 10 + 9, text_bytes)
         };
         let large = [quick(0, TARGET), quick(1, TARGET), candidate(2, 20, 29, TARGET)];
         let all = plan(&large, TARGET, u64::MAX);
-        assert_eq!((all.chosen, all.due_bytes), (vec![large[1].id], 2 * TARGET));
-        assert_eq!(plan(&large[2..], TARGET, u64::MAX), Plan::default());
+        assert_eq!((all.chosen, all.mergeable_bytes), (vec![large[1].id], 2 * TARGET));
+        assert_eq!(plan(&large[2..], TARGET, u64::MAX), MergePlan::default());
         // What is merged is packed anew by that.
-        let mut run: Vec<Candidate> = (0..4).map(|number| quick(number, TARGET / 5)).collect();
+        let mut run: Vec<MergeCandidate> = (0..4).map(|number| quick(number, TARGET / 5)).collect();
         run.push(quick(4, TARGET));
         let first = plan(&run, TARGET, u64::MAX);
-        assert_eq!((first.chosen.len(), first.due_bytes), (4, TARGET / 5 * 4 + TARGET));
+        assert_eq!((first.chosen.len(), first.mergeable_bytes), (4, TARGET / 5 * 4 + TARGET));
     }
 }

@@ -19,17 +19,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Repeats, run, within};
-use bucksaw_ingest::handover::{WAIT, Wait, Waits, message, read_message};
-use bucksaw_ingest::{Backlog, Queue, View};
+use bucksaw_doors::{LogRateLimiter, run_blocking, with_timeout};
+use bucksaw_ingest::lease::{WAIT, WaitRequest, QueueBacklogStatus, message_body, read_message};
+use bucksaw_ingest::{QueueBacklog, Queue, SegmentView};
 use bucksaw_record::Id;
 use futures_util::future::{join_all, select_all};
 use tracing::{debug, warn};
 
-use crate::gather::Packed;
-use crate::haul::{Haul, Origin, TakeError, ms, take_from, tell};
-use crate::linked::Linked;
-use crate::replicate::Replicate;
+use crate::gather::WrittenBatch;
+use crate::haul::{FetchedBatch, QueueLocation, FetchError, to_millis, fetch_from, ack};
+use crate::linked::ReplicationContext;
+use crate::replicate::Replicator;
 use crate::shelf::StoreError;
 
 /// A wait is begun anew so often, for nodes come and go.
@@ -37,110 +37,110 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// After a gathering nothing is taken for as long as it took, and no longer than this, so that more of what clients wait for
 /// goes into the next segment: each costs syncs, and is merged again.
-const LINGER_MAX: Duration = Duration::from_millis(20);
+const BATCH_DELAY_MAX: Duration = Duration::from_millis(20);
 
 /// How long nothing is done when stores are missing, or when something failed.
-const REST: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Pulls, one gathering after the other.
 #[derive(Debug)]
 pub struct Puller {
-    linked: Linked,
+    context: ReplicationContext,
     /// The node's own queue, if it has one.
     queue: Option<Arc<Queue>>,
-    replicate: Replicate,
-    errors: Errors,
+    replicator: Replicator,
+    log_limits: PullLogLimits,
 }
 
 /// Errors that occur again at each try. Each is logged at most once a minute.
 #[derive(Debug, Default)]
-struct Errors {
-    take: Repeats,
-    store: Repeats,
-    copies: Repeats,
+struct PullLogLimits {
+    take: LogRateLimiter,
+    store: LogRateLimiter,
+    copies: LogRateLimiter,
 }
 
 /// A queue in which something is due.
 #[derive(Clone, Copy, Debug)]
-pub struct Due(Origin);
+pub struct DueQueue(QueueLocation);
 
 impl Puller {
     /// A puller for a store, and the node's own queue, if it has one; [`Self::wait`] and [`Self::bring`] have to be called
     /// again and again.
     #[must_use]
-    pub fn new(linked: Linked, queue: Option<Arc<Queue>>) -> Self {
-        Self { replicate: Replicate(linked.clone()), linked, queue, errors: Errors::default() }
+    pub fn new(context: ReplicationContext, queue: Option<Arc<Queue>>) -> Self {
+        Self { replicator: Replicator(context.clone()), context, queue, log_limits: PullLogLimits::default() }
     }
 
     /// Waits until something is due in a queue; `None` when nothing was for a while, when too few stores are there to keep
     /// it, or when the memory for what is known of segments is used up.
-    pub async fn wait(&self) -> Option<Due> {
+    pub async fn wait(&self) -> Option<DueQueue> {
         // Queues keep what the shelf has no memory for.
-        if self.copies_missing() > 0 || self.linked.shelf.index.is_full() {
-            self.linked.tasks.sleep(REST).await;
+        if self.missing_stores() > 0 || self.context.store.index_memory.is_full() {
+            self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
         }
-        self.first_due().await.map(Due)
+        self.first_due().await.map(DueQueue)
     }
 
     /// Takes what is due, and what waits elsewhere, to the shelf, and has it kept by as many stores as wanted. Returns the
     /// bytes of text that are.
-    pub async fn bring(&self, due: Due) -> u64 {
-        let clock = &self.linked.shelf.doors.clock;
+    pub async fn store_batch(&self, due: DueQueue) -> u64 {
+        let clock = &self.context.store.env.clock;
         let begun = clock.uptime();
-        let hauls = self.take_all(due.0).await;
-        if hauls.is_empty() {
+        let batches = self.fetch_all(due.0).await;
+        if batches.is_empty() {
             // Another store was faster.
-            self.linked.tasks.sleep(REST / 20).await;
+            self.context.tasks.sleep(RETRY_DELAY / 20).await;
             return 0;
         }
-        let text_bytes = self.keep(hauls).await;
-        let linger = clock.uptime().saturating_sub(begun).min(LINGER_MAX);
-        self.linked.tasks.sleep(if text_bytes == 0 { REST } else { linger }).await;
+        let text_bytes = self.store_and_ack(batches).await;
+        let linger = clock.uptime().saturating_sub(begun).min(BATCH_DELAY_MAX);
+        self.context.tasks.sleep(if text_bytes == 0 { RETRY_DELAY } else { linger }).await;
         text_bytes
     }
 
     /// Brings what is left in this node's queue, due or not. Returns the bytes of text that were stored as often as wanted;
     /// 0 when there is nothing left, or when it failed.
     pub async fn drain(&self) -> u64 {
-        if self.copies_missing() > 0 || self.linked.shelf.index.is_full() {
+        if self.missing_stores() > 0 || self.context.store.index_memory.is_full() {
             return 0;
         }
-        let Some(haul) = self.take(Origin::Here, self.linked.shelf.room_for_gathering()).await else { return 0 };
-        self.keep(vec![haul]).await
+        let Some(batch) = self.fetch(QueueLocation::Local, self.context.store.room_for_gathering()).await else { return 0 };
+        self.store_and_ack(vec![batch]).await
     }
 
-    async fn keep(&self, hauls: Vec<Haul>) -> u64 {
-        let (hauls, stored) = self.store(hauls).await;
-        self.settle(&hauls, &stored).await;
+    async fn store_and_ack(&self, batches: Vec<FetchedBatch>) -> u64 {
+        let (batches, stored) = self.write_and_replicate(batches).await;
+        self.ack_all(&batches, &stored).await;
         match stored {
-            Stored::Kept { text_bytes } => text_bytes,
-            Stored::Failed { .. } => 0,
+            StoreOutcome::Replicated { text_bytes } => text_bytes,
+            StoreOutcome::Failed { .. } => 0,
         }
     }
 
     /// How many stores there are too few.
-    fn copies_missing(&self) -> usize {
-        let missing = self.linked.shelf.copies().saturating_sub(self.linked.peers.stores().len() + 1);
-        self.linked.shelf.metrics.copies_missing.set(i64::try_from(missing).unwrap_or(i64::MAX));
+    fn missing_stores(&self) -> usize {
+        let missing = self.context.store.replication_factor().saturating_sub(self.context.peers.stores().len() + 1);
+        self.context.store.metrics.missing_stores.set(i64::try_from(missing).unwrap_or(i64::MAX));
         missing
     }
 
     /// The queues of other nodes; none while their records would make too many files.
-    fn others(&self) -> Vec<Origin> {
-        if self.linked.shelf.is_crowded() {
+    fn remote_queues(&self) -> Vec<QueueLocation> {
+        if self.context.store.is_short_of_descriptors() {
             return Vec::new();
         }
-        self.linked.peers.queues().into_iter().map(Origin::There).collect()
+        self.context.peers.queues().into_iter().map(QueueLocation::Remote).collect()
     }
 
     /// Where something is due; `None` when nothing was for a while.
-    async fn first_due(&self) -> Option<Origin> {
-        let mut waits: Vec<_> = self.others().into_iter().map(|origin| self.wait_for(origin)).collect();
+    async fn first_due(&self) -> Option<QueueLocation> {
+        let mut waits: Vec<_> = self.remote_queues().into_iter().map(|origin| self.wait_for(origin)).collect();
         if self.queue.is_some() {
-            waits.push(self.wait_for(Origin::Here));
+            waits.push(self.wait_for(QueueLocation::Local));
         }
-        let started = self.linked.shelf.doors.clock.uptime();
+        let started = self.context.store.env.clock.uptime();
         while !waits.is_empty() {
             let (due, _, rest) = select_all(waits).await;
             if due.is_some() {
@@ -148,26 +148,26 @@ impl Puller {
             }
             waits = rest;
         }
-        if self.linked.shelf.doors.clock.uptime().saturating_sub(started) < WAIT_MAX {
+        if self.context.store.env.clock.uptime().saturating_sub(started) < WAIT_MAX {
             // Nobody could be asked.
-            self.linked.tasks.sleep(REST).await;
+            self.context.tasks.sleep(RETRY_DELAY).await;
         }
         None
     }
 
     /// The origin, when something is due there.
-    fn wait_for(&self, origin: Origin) -> bucksaw_doors::Waiting<Option<Origin>> {
-        let (tasks, net, due) = (Arc::clone(&self.linked.tasks), Arc::clone(&self.linked.net), self.linked.shelf.due());
-        let (queue, answer) = (self.queue.clone(), self.linked.patience.answer);
+    fn wait_for(&self, origin: QueueLocation) -> bucksaw_doors::BoxFuture<Option<QueueLocation>> {
+        let (tasks, net, due) = (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.context.store.fetch_threshold());
+        let (queue, answer) = (self.queue.clone(), self.context.timeouts.answer);
         Box::pin(async move {
             let is_due = match (origin, queue) {
-                (Origin::Here, Some(queue)) => queue.wait_due(&tasks, due, WAIT_MAX).await,
-                (Origin::Here, None) => false,
-                (Origin::There(peer), _) => {
-                    let wait = Wait { text_bytes: due.text_bytes, age_ms: ms(due.age), wait_ms: ms(WAIT_MAX) };
+                (QueueLocation::Local, Some(queue)) => queue.wait_due(&tasks, due, WAIT_MAX).await,
+                (QueueLocation::Local, None) => false,
+                (QueueLocation::Remote(peer), _) => {
+                    let wait = WaitRequest { text_bytes: due.text_bytes_min, age_ms: to_millis(due.age_min), wait_ms: to_millis(WAIT_MAX) };
                     let call =
-                        async { read_message::<Waits>(net.call(peer.address, WAIT, message(&wait)?).await?).await };
-                    match within(&tasks, WAIT_MAX + answer, call).await {
+                        async { read_message::<QueueBacklogStatus>(net.call(peer.address, WAIT, message_body(&wait)?).await?).await };
+                    match with_timeout(&tasks, WAIT_MAX + answer, call).await {
                         Some(Ok(waits)) => waits.due,
                         Some(Err(error)) => {
                             debug!(node = %peer.node, %error, "a queue cannot be asked what waits");
@@ -182,129 +182,129 @@ impl Puller {
     }
 
     /// Takes from the queue that is due, then from others, until there is enough.
-    async fn take_all(&self, due: Origin) -> Vec<Haul> {
-        let mut left = self.linked.shelf.room_for_gathering();
-        let mut others = self.others();
+    async fn fetch_all(&self, due: QueueLocation) -> Vec<FetchedBatch> {
+        let mut left = self.context.store.room_for_gathering();
+        let mut others = self.remote_queues();
         if self.queue.is_some() {
-            others.push(Origin::Here);
+            others.push(QueueLocation::Local);
         }
         others.retain(|origin| *origin != due);
-        let mut hauls = Vec::new();
+        let mut batches = Vec::new();
         let mut next = Some(due);
         while let Some(origin) = next {
-            if let Some(haul) = self.take(origin, left).await {
+            if let Some(haul) = self.fetch(origin, left).await {
                 left = left.saturating_sub(haul.views.iter().map(|view| view.reach.text_bytes).sum());
-                hauls.push(haul);
+                batches.push(haul);
             }
             next = None;
             if left > 0 && !others.is_empty() {
-                let at = self.linked.shelf.doors.entropy.next_u64() % others.len() as u64;
+                let at = self.context.store.env.entropy.next_u64() % others.len() as u64;
                 next = Some(others.swap_remove(at as usize));
             }
         }
-        hauls
+        batches
     }
 
     /// How many lines of a kind were suppressed, when one may be logged now.
-    fn may_log(&self, error: &Repeats) -> Option<u64> {
-        error.pass(self.linked.shelf.doors.clock.uptime())
+    fn may_log(&self, error: &LogRateLimiter) -> Option<u64> {
+        error.check(self.context.store.env.clock.uptime())
     }
 
     /// Takes from a queue; `None` when nothing came of it.
-    async fn take(&self, origin: Origin, text_bytes: u64) -> Option<Haul> {
-        let haul = match (origin, &self.queue) {
-            (Origin::Here, Some(queue)) => {
-                let waits = Waits::from(queue.backlog());
-                Haul { origin, views: queue.reserve(text_bytes), waits, _spools: Vec::new() }
+    async fn fetch(&self, origin: QueueLocation, text_bytes: u64) -> Option<FetchedBatch> {
+        let batch = match (origin, &self.queue) {
+            (QueueLocation::Local, Some(queue)) => {
+                let waits = QueueBacklogStatus::from(queue.backlog());
+                FetchedBatch { location: origin, views: queue.reserve(text_bytes), backlog: waits, _spool_files: Vec::new() }
             }
-            (Origin::Here, None) => return None,
-            (Origin::There(peer), _) => match take_from(&self.linked, peer, text_bytes).await {
+            (QueueLocation::Local, None) => return None,
+            (QueueLocation::Remote(peer), _) => match fetch_from(&self.context, peer, text_bytes).await {
                 Ok(haul) => haul,
                 Err((error, ids)) => {
-                    if let Some(suppressed) = self.may_log(&self.errors.take) {
+                    if let Some(suppressed) = self.may_log(&self.log_limits.take) {
                         warn!(node = %peer.node, %error, suppressed, "cannot take segments from a queue: they are taken again");
                     }
                     let unreadable = match error {
-                        TakeError::Damaged(id) => vec![id],
-                        TakeError::Io(_) => Vec::new(),
+                        FetchError::Damaged(id) => vec![id],
+                        FetchError::Io(_) => Vec::new(),
                     };
-                    tell(&self.linked, peer, Vec::new(), ids, unreadable).await;
+                    ack(&self.context, peer, Vec::new(), ids, unreadable).await;
                     return None;
                 }
             },
         };
-        (!haul.views.is_empty()).then_some(haul)
+        (!batch.views.is_empty()).then_some(batch)
     }
 
     /// Packs what was taken, and has it kept by others.
-    async fn store(&self, hauls: Vec<Haul>) -> (Vec<Haul>, Stored) {
-        let (shelf, queue) = (Arc::clone(&self.linked.shelf), self.queue.clone());
-        let packed = self.linked.away_modestly(move || {
-            let views: Vec<View> = hauls.iter().flat_map(|haul| haul.views.iter().cloned()).collect();
-            let packed = shelf.pack(&views, backlog(&hauls), queue.as_deref());
-            (hauls, packed)
+    async fn write_and_replicate(&self, batches: Vec<FetchedBatch>) -> (Vec<FetchedBatch>, StoreOutcome) {
+        let (store, queue) = (Arc::clone(&self.context.store), self.queue.clone());
+        let packed = self.context.run_blocking_low_priority(move || {
+            let views: Vec<SegmentView> = batches.iter().flat_map(|haul| haul.views.iter().cloned()).collect();
+            let packed = store.write_batch(&views, total_backlog(&batches), queue.as_deref());
+            (batches, packed)
         });
-        let Some((hauls, packed)) = packed.await else {
+        let Some((batches, packed)) = packed.await else {
             // The reservations end by themselves.
-            return (Vec::new(), Stored::Failed { unreadable: None });
+            return (Vec::new(), StoreOutcome::Failed { unreadable: None });
         };
         let packed = match packed {
             Ok(packed) => packed,
             Err(error) => {
-                if let Some(suppressed) = self.may_log(&self.errors.store) {
+                if let Some(suppressed) = self.may_log(&self.log_limits.store) {
                     warn!(%error, suppressed, "cannot store what was taken from the queues: it is taken again");
                 }
                 let unreadable = match error {
                     StoreError::Input { segment, .. } => Some(segment),
                     _ => None,
                 };
-                return (hauls, Stored::Failed { unreadable });
+                return (batches, StoreOutcome::Failed { unreadable });
             }
         };
-        let stored = self.copy(packed).await;
-        (hauls, stored)
+        let stored = self.replicate(packed).await;
+        (batches, stored)
     }
 
-    async fn copy(&self, packed: Packed) -> Stored {
-        let Packed { text_bytes, stored } = packed;
-        let Some(stored) = stored else { return Stored::Kept { text_bytes } };
-        let copies = self.linked.shelf.copies();
-        let kept = self.replicate.to_others(&stored, self.linked.peers.stores(), copies - 1).await;
+    async fn replicate(&self, packed: WrittenBatch) -> StoreOutcome {
+        let WrittenBatch { text_bytes, stored } = packed;
+        let Some(stored) = stored else { return StoreOutcome::Replicated { text_bytes } };
+        let copies = self.context.store.replication_factor();
+        let kept = self.replicator.replicate(&stored, self.context.peers.stores(), copies - 1).await;
         if kept + 1 >= copies {
-            return Stored::Kept { text_bytes };
+            return StoreOutcome::Replicated { text_bytes };
         }
-        if let Some(suppressed) = self.may_log(&self.errors.copies) {
+        if let Some(suppressed) = self.may_log(&self.log_limits.copies) {
             warn!(segment = %stored.id(), kept, wanted = copies, suppressed, "too few stores keep a copy: the records stay in the queues");
         }
         if kept == 0 {
             // Nobody else has it, and its records will be stored anew.
-            let shelf = Arc::clone(&self.linked.shelf);
-            run(&self.linked.tasks, move || shelf.withdraw(&stored)).await;
+            let store = Arc::clone(&self.context.store);
+            run_blocking(&self.context.tasks, move || store.remove_segment(&stored)).await;
         }
-        Stored::Failed { unreadable: None }
+        StoreOutcome::Failed { unreadable: None }
     }
 
     /// Tells all queues what came of their segments.
-    async fn settle(&self, hauls: &[Haul], stored: &Stored) {
-        let settled = hauls.iter().map(|haul| async {
+    async fn ack_all(&self, batches: &[FetchedBatch], stored: &StoreOutcome) {
+        let settled = batches.iter().map(|haul| async {
             let ids: Vec<Id> = haul.views.iter().map(|view| view.id).collect();
             let (kept, returned, unreadable) = match stored {
-                Stored::Kept { .. } => (ids, Vec::new(), Vec::new()),
-                Stored::Failed { unreadable } => {
+                StoreOutcome::Replicated { .. } => (ids, Vec::new(), Vec::new()),
+                StoreOutcome::Failed { unreadable } => {
                     let unreadable = unreadable.iter().filter(|id| ids.contains(id)).copied().collect();
                     (Vec::new(), ids, unreadable)
                 }
             };
-            match haul.origin {
-                Origin::There(peer) => tell(&self.linked, peer, kept, returned, unreadable).await,
-                Origin::Here => {
+            match haul.location {
+                QueueLocation::Remote(peer) => ack(&self.context, peer, kept, returned, unreadable).await,
+                QueueLocation::Local => {
                     let Some(queue) = self.queue.clone() else { return };
                     let settle = move || {
                         queue.commit(&kept);
-                        unreadable.iter().for_each(|id| queue.unreadable(*id));
+                        unreadable.iter().for_each(|id| queue.record_unreadable(*id));
                         queue.release(&returned);
                     };
-                    run(&self.linked.tasks, settle).await;
+                    run_blocking(&self.context.tasks, settle).await;
                 }
             }
         });
@@ -313,19 +313,19 @@ impl Puller {
 }
 
 /// What came of a gathering.
-enum Stored {
+enum StoreOutcome {
     /// As many stores as wanted keep it.
-    Kept { text_bytes: u64 },
+    Replicated { text_bytes: u64 },
     /// It goes back.
     Failed { unreadable: Option<Id> },
 }
 
 /// What waited in all queues together.
-fn backlog(hauls: &[Haul]) -> Backlog {
-    hauls.iter().fold(Backlog::default(), |sum, Haul { waits, .. }| Backlog {
+fn total_backlog(batches: &[FetchedBatch]) -> QueueBacklog {
+    batches.iter().fold(QueueBacklog::default(), |sum, FetchedBatch { backlog: waits, .. }| QueueBacklog {
         segments: sum.segments + waits.segments,
         text_bytes: sum.text_bytes + waits.text_bytes,
-        oldest: sum.oldest.max(Duration::from_millis(waits.oldest_ms)),
-        awaited: sum.awaited || waits.awaited,
+        oldest_age: sum.oldest_age.max(Duration::from_millis(waits.oldest_ms)),
+        has_waiting_client: sum.has_waiting_client || waits.awaited,
     })
 }

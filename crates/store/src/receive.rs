@@ -14,23 +14,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bucksaw_doors::{Body, File};
-use bucksaw_ingest::handover::{Rest, message, read_head};
+use bucksaw_ingest::lease::{BodyRemainder, message_body, read_head};
 use bucksaw_record::Id;
-use bucksaw_segment::shelf::Reader;
+use bucksaw_segment::stored::Reader;
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 
-use crate::linked::Linked;
+use crate::linked::ReplicationContext;
 use crate::name;
-use crate::shelf::{Shelf, StoreError, lock};
-use crate::stored::Stored;
+use crate::shelf::{SegmentStore, StoreError, lock};
+use crate::stored::StoredSegment;
 
 /// The call that brings a segment.
 pub const PUT: &str = "store/put";
 
 /// What is brought. The file follows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Put {
+pub(crate) struct PutRequest {
     /// The segment.
     pub(crate) id: Id,
     /// Bytes of its file.
@@ -39,30 +39,30 @@ pub(crate) struct Put {
 
 /// Answers the calls of other stores.
 #[derive(Clone, Debug)]
-pub struct Receive(Linked);
+pub struct SegmentReceiver(ReplicationContext);
 
 /// A file that was begun; it goes when this is dropped before it has its name.
-struct Incoming {
-    shelf: Arc<Shelf>,
+struct IncomingSegment {
+    store: Arc<SegmentStore>,
     id: Id,
     path: PathBuf,
     file: Arc<dyn File>,
-    named: bool,
+    is_named: bool,
 }
 
-impl Drop for Incoming {
+impl Drop for IncomingSegment {
     fn drop(&mut self) {
-        lock(&self.shelf.receiving).remove(&self.id);
-        if !self.named {
-            self.shelf.discard(&self.path);
+        lock(&self.store.receiving).remove(&self.id);
+        if !self.is_named {
+            self.store.discard(&self.path);
         }
     }
 }
 
-impl Receive {
+impl SegmentReceiver {
     /// Receives for a store.
     #[must_use]
-    pub fn new(linked: Linked) -> Self {
+    pub fn new(linked: ReplicationContext) -> Self {
         Self(linked)
     }
 
@@ -71,38 +71,38 @@ impl Receive {
     /// # Errors
     /// Why it is not kept.
     pub async fn put(&self, body: Body) -> io::Result<Body> {
-        let (put, rest): (Put, Rest) = read_head(body).await?;
-        if !self.0.shelf.has(put.id) {
-            self.keep(put, rest).await?;
+        let (put, rest): (PutRequest, BodyRemainder) = read_head(body).await?;
+        if !self.0.store.has(put.id) {
+            self.receive(put, rest).await?;
         }
-        message(&serde_json::json!({}))
+        message_body(&serde_json::json!({}))
     }
 
-    async fn keep(&self, put: Put, mut rest: Rest) -> io::Result<()> {
-        let shelf = Arc::clone(&self.0.shelf);
-        let mut incoming = self.0.away(move || shelf.begin_incoming(put)).await?;
-        self.0.append(&mut rest, put.bytes, &incoming.file).await?;
+    async fn receive(&self, put: PutRequest, mut rest: BodyRemainder) -> io::Result<()> {
+        let store = Arc::clone(&self.0.store);
+        let mut incoming = self.0.run_blocking(move || store.begin_incoming(put)).await?;
+        self.0.append_to_file(&mut rest, put.bytes, &incoming.file).await?;
         // The sender says that this is all: what was cut off is not taken for whole.
-        if self.0.piece(&mut rest, 1).await?.is_some() {
+        if self.0.read_chunk(&mut rest, 1).await?.is_some() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "more came than was told"));
         }
-        self.0.away(move || incoming.finish().map_err(io::Error::other)).await
+        self.0.run_blocking(move || incoming.finish().map_err(io::Error::other)).await
     }
 }
 
-impl Shelf {
+impl SegmentStore {
     /// Whether a segment is here.
     #[must_use]
     pub fn has(&self, id: Id) -> bool {
         self.segments().iter().any(|segment| segment.id() == id)
     }
 
-    fn begin_incoming(self: &Arc<Self>, put: Put) -> io::Result<Incoming> {
-        let space = self.doors.fs.space(&self.dir)?;
-        if self.is_crowded() {
+    fn begin_incoming(self: &Arc<Self>, put: PutRequest) -> io::Result<IncomingSegment> {
+        let space = self.env.fs.space(&self.dir)?;
+        if self.is_short_of_descriptors() {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "there is no file descriptor for it"));
         }
-        if self.index.is_full() {
+        if self.index_memory.is_full() {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 "there is no memory for the index of more segments",
@@ -115,8 +115,8 @@ impl Shelf {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is being received already"));
         }
         let path = self.dir.join(format!("{}.tmp", self.new_id()));
-        match self.doors.fs.create(&path) {
-            Ok(file) => Ok(Incoming { shelf: Arc::clone(self), id: put.id, path, file, named: false }),
+        match self.env.fs.create(&path) {
+            Ok(file) => Ok(IncomingSegment { store: Arc::clone(self), id: put.id, path, file, is_named: false }),
             Err(error) => {
                 lock(&self.receiving).remove(&put.id);
                 Err(error)
@@ -125,32 +125,32 @@ impl Shelf {
     }
 }
 
-impl Incoming {
+impl IncomingSegment {
     /// Checks the file, makes it durable and shows it.
     fn finish(&mut self) -> Result<(), StoreError> {
         let sealed = self.check()?;
-        let shelf = &self.shelf;
+        let store = &self.store;
         self.file.sync().map_err(StoreError::io("sync", &self.path))?;
-        shelf.doors.fs.rename(&self.path, &sealed).map_err(StoreError::io("rename", &self.path))?;
-        self.named = true;
-        let stored = shelf.settle(&[sealed])?;
-        shelf.metrics.received_bytes.inc_by(stored.iter().map(|stored| stored.file_bytes()).sum());
-        shelf.replace(&stored, &[]);
+        store.env.fs.rename(&self.path, &sealed).map_err(StoreError::io("rename", &self.path))?;
+        self.is_named = true;
+        let stored = store.sync_and_open(&[sealed])?;
+        store.metrics.received_bytes.inc_by(stored.iter().map(|stored| stored.file_bytes()).sum());
+        store.replace_segments(&stored, &[]);
         debug!(segment = %self.id, "keeps a copy of another store's segment");
         Ok(())
     }
 
     /// Every checksum of the file fits; gives its name.
     fn check(&self) -> Result<PathBuf, StoreError> {
-        let reader = Reader::open(Arc::clone(&self.file), &self.path).map_err(StoreError::Written)?;
-        let stored = Stored::new(reader);
+        let reader = Reader::open(Arc::clone(&self.file), &self.path).map_err(StoreError::ReadBack)?;
+        let stored = StoredSegment::new(reader);
         for block in 0..stored.footer().blocks.len() {
-            stored.reader().packed_block(block).map_err(StoreError::Written)?;
+            stored.reader().packed_block(block).map_err(StoreError::ReadBack)?;
         }
         if stored.id() != self.id || stored.reach().is_empty() {
-            return Err(StoreError::Foreign { segment: self.id });
+            return Err(StoreError::WrongSegment { segment: self.id });
         }
         let reach = stored.reach();
-        Ok(self.shelf.dir.join(name::of(reach.low.at(), reach.high.at(), self.id, "seg")))
+        Ok(self.store.dir.join(name::file_name(reach.low.time(), reach.high.time(), self.id, "seg")))
     }
 }

@@ -6,53 +6,53 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, BodyWriter, Entropy, Tasks, run, within};
-use bucksaw_ingest::handover::{head, read_message};
+use bucksaw_doors::{Body, BodyWriter, Entropy, Tasks, run_blocking, with_timeout};
+use bucksaw_ingest::lease::{encode_head, read_message};
 use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::{debug, warn};
 
-use crate::linked::Linked;
-use crate::peers::{Patience, Peer};
-use crate::receive::{PUT, Put};
-use crate::stored::Stored;
+use crate::linked::ReplicationContext;
+use crate::peers::{PeerTimeouts, Peer};
+use crate::receive::{PUT, PutRequest};
+use crate::stored::StoredSegment;
 
 /// Bytes of a file that are read and sent at a time.
-const PIECE_BYTES: u64 = 256 << 10;
+const CHUNK_BYTES: u64 = 256 << 10;
 
 /// Of the odds of a store that holds nothing, one that holds as much as all on average has so much: a tenth.
-const EVEN_ODDS: f64 = 0.1;
+const AVERAGE_WEIGHT: f64 = 0.1;
 
 /// Sends segments to other stores.
 #[derive(Clone, Debug)]
-pub(crate) struct Replicate(pub(crate) Linked);
+pub(crate) struct Replicator(pub(crate) ReplicationContext);
 
-impl Replicate {
+impl Replicator {
     /// Has a segment kept by `copies` of the others; gives the number that keep it, which is less when no more would.
-    pub(crate) async fn to_others(&self, stored: &Arc<Stored>, others: Vec<Peer>, copies: usize) -> usize {
-        let mut order = drawn(others, &*self.0.shelf.doors.entropy).into_iter();
-        let mut kept = 0;
-        while kept < copies {
-            let next: Vec<Peer> = order.by_ref().take(copies - kept).collect();
+    pub(crate) async fn replicate(&self, stored: &Arc<StoredSegment>, others: Vec<Peer>, copies: usize) -> usize {
+        let mut order = weighted_order(others, &*self.0.store.env.entropy).into_iter();
+        let mut accepted = 0;
+        while accepted < copies {
+            let next: Vec<Peer> = order.by_ref().take(copies - accepted).collect();
             if next.is_empty() {
                 break;
             }
-            let sent = next.iter().map(|peer| self.to_one(stored, *peer));
-            kept += join_all(sent).await.into_iter().filter(|kept| *kept).count();
+            let sent = next.iter().map(|peer| self.replicate_to(stored, *peer));
+            accepted += join_all(sent).await.into_iter().filter(|kept| *kept).count();
         }
-        kept
+        accepted
     }
 
-    async fn to_one(&self, stored: &Arc<Stored>, peer: Peer) -> bool {
-        match self.put(stored, peer).await {
+    async fn replicate_to(&self, stored: &Arc<StoredSegment>, peer: Peer) -> bool {
+        match self.put_segment(stored, peer).await {
             Ok(()) => {
-                self.0.shelf.metrics.copied_bytes.inc_by(stored.file_bytes());
+                self.0.store.metrics.replicated_bytes.inc_by(stored.file_bytes());
                 debug!(segment = %stored.id(), store = %peer.node, "another store keeps a copy");
                 true
             }
             Err(error) => {
-                self.0.shelf.metrics.copy_failed.inc();
-                if let Some(suppressed) = self.0.shelf.may_log(|errors| &errors.copy) {
+                self.0.store.metrics.replicate_failed.inc();
+                if let Some(suppressed) = self.0.store.may_log(|errors| &errors.replicate) {
                     warn!(segment = %stored.id(), store = %peer.node, %error, suppressed, "another store did not take a copy");
                 }
                 false
@@ -60,44 +60,44 @@ impl Replicate {
         }
     }
 
-    async fn put(&self, stored: &Arc<Stored>, peer: Peer) -> io::Result<()> {
-        let Linked { tasks, net, patience, .. } = &self.0;
+    async fn put_segment(&self, stored: &Arc<StoredSegment>, peer: Peer) -> io::Result<()> {
+        let ReplicationContext { tasks, net, timeouts, .. } = &self.0;
         let (writer, body) = Body::channel();
-        tasks.spawn(Box::pin(send(Arc::clone(tasks), *patience, writer, Arc::clone(stored))));
+        tasks.spawn(Box::pin(send_file(Arc::clone(tasks), *timeouts, writer, Arc::clone(stored))));
         // The answer comes when all was sent and is durable. That the sending goes on is seen to there, so this bounds the
         // whole only in case that it hangs.
-        let pieces = u32::try_from(stored.file_bytes() / PIECE_BYTES).unwrap_or(u32::MAX).saturating_add(1);
-        let time = patience.durable + patience.answer + patience.piece.saturating_mul(pieces.min(64));
+        let pieces = u32::try_from(stored.file_bytes() / CHUNK_BYTES).unwrap_or(u32::MAX).saturating_add(1);
+        let time = timeouts.durable + timeouts.answer + timeouts.piece.saturating_mul(pieces.min(64));
         let call = async { read_message::<serde_json::Value>(net.call(peer.address, PUT, body).await?).await };
-        within(tasks, time, call).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())).map(drop)
+        with_timeout(tasks, time, call).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())).map(drop)
     }
 }
 
 /// Sends a segment's file. The reader is gone when it has answered already.
-async fn send(tasks: Arc<dyn Tasks>, patience: Patience, writer: BodyWriter, stored: Arc<Stored>) {
-    if let Err(error) = pieces(&tasks, patience, &writer, &stored).await {
+async fn send_file(tasks: Arc<dyn Tasks>, timeouts: PeerTimeouts, writer: BodyWriter, stored: Arc<StoredSegment>) {
+    if let Err(error) = send_file_chunks(&tasks, timeouts, &writer, &stored).await {
         writer.fail(error).await;
         return;
     }
     let _ = writer.end().await;
 }
 
-async fn pieces(
+async fn send_file_chunks(
     tasks: &Arc<dyn Tasks>,
-    patience: Patience,
+    timeouts: PeerTimeouts,
     writer: &BodyWriter,
-    stored: &Arc<Stored>,
+    stored: &Arc<StoredSegment>,
 ) -> io::Result<()> {
-    let put = Put { id: stored.id(), bytes: stored.file_bytes() };
+    let put = PutRequest { id: stored.id(), bytes: stored.file_bytes() };
     let send = async |piece: bytes::Bytes| {
-        let sent = within(tasks, patience.piece, writer.send(piece)).await;
+        let sent = with_timeout(tasks, timeouts.piece, writer.send(piece)).await;
         sent.ok_or(io::ErrorKind::TimedOut)?.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
     };
-    send(head(&put)?).await?;
+    send(encode_head(&put)?).await?;
     let mut at = 0;
     while at < put.bytes {
         let (from, file) = (at, Arc::clone(stored));
-        let read = run(tasks, move || file.reader().bytes(from, PIECE_BYTES)).await;
+        let read = run_blocking(tasks, move || file.reader().raw_bytes(from, CHUNK_BYTES)).await;
         let piece = read.ok_or_else(|| io::Error::other("the segment was not read because of a bug"))??;
         at += piece.len() as u64;
         send(piece.into()).await?;
@@ -106,12 +106,12 @@ async fn pieces(
 }
 
 /// The stores in the order in which they are asked.
-fn drawn(mut stores: Vec<Peer>, entropy: &dyn Entropy) -> Vec<Peer> {
+fn weighted_order(mut stores: Vec<Peer>, entropy: &dyn Entropy) -> Vec<Peer> {
     stores.sort_unstable_by_key(|peer| peer.node);
     let average = stores.iter().map(|peer| peer.held_bytes as f64).sum::<f64>() / stores.len().max(1) as f64;
     let odds = |peer: &Peer| {
         let behind = 1.0 - peer.held_bytes as f64 / average.max(1.0);
-        behind.max(0.0) + EVEN_ODDS
+        behind.max(0.0) + AVERAGE_WEIGHT
     };
     // Exponential races (Efraimidis, Spirakis: "Weighted random sampling with a reservoir"): the order of -ln(u)/odds.
     let mut order: Vec<(f64, Id, Peer)> = stores
@@ -143,7 +143,7 @@ mod tests {
         let entropy = Entropy::seeded(7);
         let mut firsts = vec![0; held.len()];
         for _ in 0..1_000 {
-            let order = drawn(stores.clone(), &entropy);
+            let order = weighted_order(stores.clone(), &entropy);
             assert_eq!(order.len(), held.len());
             firsts[order[0].node.producer().bits() as usize] += 1;
         }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_hold_least_are_asked_first() {
+    fn emptier_stores_are_chosen_first() {
         let even = firsts(&[5, 5, 5, 5]);
         assert!(even.iter().all(|first| (190..310).contains(first)), "{even:?}");
         let new = firsts(&[1_000_000, 1_000_000, 1_000_000, 0]);

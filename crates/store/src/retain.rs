@@ -15,10 +15,10 @@ use bucksaw_ingest::Queue;
 use bucksaw_record::Millis;
 use tracing::{info, warn};
 
-use crate::shelf::{Shelf, lock};
-use crate::stored::Stored;
+use crate::shelf::{SegmentStore, lock};
+use crate::stored::StoredSegment;
 
-impl Shelf {
+impl SegmentStore {
     /// Moves what is past its retention to the trash, empties the trash of what lay there long enough, and frees room from
     /// it while the disk is full. The node's queue forgets what expired.
     pub fn retain(&self, queue: &Queue) {
@@ -34,7 +34,7 @@ impl Shelf {
         // A file that is open takes room though it is removed.
         drop(expired);
         self.empty_trash(queue.is_full(), is_trusted);
-        self.report();
+        self.update_metrics();
     }
 
     /// The time before which an answer finds nothing, by `--retention-age`: what has no record, and no arrival, at or after
@@ -43,8 +43,8 @@ impl Shelf {
     #[must_use]
     pub fn answers_since(&self) -> Option<Millis> {
         let age = self.config.retention_age?;
-        let is_trusted = lock(&self.clock).would_trust(self.now(), self.doors.clock.uptime());
-        is_trusted.then(|| self.now().minus(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
+        let is_trusted = lock(&self.clock_guard).would_trust(self.now(), self.env.clock.uptime());
+        is_trusted.then(|| self.now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// Whether the disk is full, and [`Self::retain`] would remove something.
@@ -56,20 +56,20 @@ impl Shelf {
         let segments = self.segments();
         let bytes: u64 = segments.iter().map(|segment| segment.file_bytes()).sum();
         let is_over = self.config.retention_bytes.is_some_and(|limit| segments.len() > 1 && bytes > limit);
-        is_over || self.answers_since().is_some_and(|since| segments.iter().any(|segment| newest(segment) < since))
+        is_over || self.answers_since().is_some_and(|since| segments.iter().any(|segment| newest_time(segment) < since))
     }
 
-    fn expired(&self, is_trusted: bool) -> Vec<Arc<Stored>> {
+    fn expired(&self, is_trusted: bool) -> Vec<Arc<StoredSegment>> {
         let segments = self.segments();
-        let mut expired: Vec<Arc<Stored>> = Vec::new();
+        let mut expired: Vec<Arc<StoredSegment>> = Vec::new();
         if let Some(age) = self.config.retention_age.filter(|_| is_trusted) {
-            let since = self.now().minus(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-            let old = segments.iter().filter(|segment| newest(segment) < since);
+            let since = self.now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+            let old = segments.iter().filter(|segment| newest_time(segment) < since);
             expired.extend(old.cloned());
         }
         if let Some(limit) = self.config.retention_bytes {
             let mut bytes: u64 = segments.iter().map(|segment| segment.file_bytes()).sum();
-            let mut oldest_first: Vec<&Arc<Stored>> = segments.iter().collect();
+            let mut oldest_first: Vec<&Arc<StoredSegment>> = segments.iter().collect();
             oldest_first.sort_by_key(|segment| segment.reach().high);
             // The newest stays: one segment that is larger than the limit must not empty the store.
             oldest_first.pop();
@@ -78,7 +78,7 @@ impl Shelf {
                     break;
                 }
                 bytes -= segment.file_bytes();
-                self.let_go_up_to(segment.reach().high);
+                self.record_evicted_until(segment.reach().high);
                 if !expired.iter().any(|other| other.id() == segment.id()) {
                     expired.push(Arc::clone(segment));
                 }
@@ -89,18 +89,18 @@ impl Shelf {
 
     /// Takes a segment off the shelf. The queue forgets its sources first: an answer that comes meanwhile finds the records
     /// on the shelf, and never again in the queue.
-    fn expire(&self, segment: &Stored, queue: &Queue) -> bool {
+    fn expire(&self, segment: &StoredSegment, queue: &Queue) -> bool {
         queue.forget(&segment.footer().sources);
         let path = segment.reader().path();
         // What is damaged is kept for a person to look at, and out of the way; what was made good other stores keep.
-        let done = match segment.damage().filter(|broken| !broken.is_made_good()) {
-            None => self.throw_away(segment),
-            Some(_) => self.doors.fs.rename(path, &path.with_extension("damaged")),
+        let done = match segment.damage().filter(|broken| !broken.is_re_replicated()) {
+            None => self.expire_to_trash(segment),
+            Some(_) => self.env.fs.rename(path, &path.with_extension("damaged")),
         };
         match &done {
             Ok(()) => {
-                self.drop_kept(segment);
-                self.replace(&[], &[segment.id()]);
+                self.remove_damage_file(segment);
+                self.replace_segments(&[], &[segment.id()]);
                 self.metrics.expired_segments.inc();
                 self.metrics.expired_bytes.inc_by(segment.file_bytes());
             }
@@ -114,6 +114,6 @@ impl Shelf {
     }
 }
 
-fn newest(segment: &Stored) -> Millis {
+fn newest_time(segment: &StoredSegment) -> Millis {
     segment.reach().newest()
 }

@@ -11,39 +11,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bucksaw_doors::{Shortage, Space};
 
-use crate::shelf::{Shelf, StoreError};
+use crate::shelf::{SegmentStore, StoreError};
 
 /// The most bytes of text that a gathering takes, by what came of those before.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    now: AtomicU64,
-    most: u64,
+pub(crate) struct GatherBatchSize {
+    bytes: AtomicU64,
+    bytes_max: u64,
 }
 
-impl Batch {
+impl GatherBatchSize {
     pub(crate) fn new(most: u64) -> Self {
-        Self { now: AtomicU64::new(most), most }
+        Self { bytes: AtomicU64::new(most), bytes_max: most }
     }
 
     fn bytes(&self) -> u64 {
-        self.now.load(Ordering::Relaxed)
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// A gathering of `text_bytes` was stored. The next may be a little larger: one that is too large is written in vain.
     pub(crate) fn grow(&self, text_bytes: u64) {
         let proven = text_bytes.max(self.bytes());
-        self.now.store(proven.saturating_add(proven.div_ceil(8)).min(self.most), Ordering::Relaxed);
+        self.bytes.store(proven.saturating_add(proven.div_ceil(8)).min(self.bytes_max), Ordering::Relaxed);
     }
 
     /// There was no room for a gathering of `text_bytes`.
     pub(crate) fn shrink(&self, text_bytes: u64) {
-        self.now.store((text_bytes.min(self.bytes()) / 2).max(1), Ordering::Relaxed);
+        self.bytes.store((text_bytes.min(self.bytes()) / 2).max(1), Ordering::Relaxed);
     }
 }
 
-impl Shelf {
+impl SegmentStore {
     fn space(&self) -> io::Result<Space> {
-        self.doors.fs.space(&self.dir)
+        self.env.fs.space(&self.dir)
     }
 
     /// Room on the disk; where that is not known, as much as anybody wants.
@@ -54,7 +54,7 @@ impl Shelf {
     /// Bytes of text to take from the queues at once.
     pub(crate) fn room_for_gathering(&self) -> u64 {
         // Half of the room, because the last segment that is taken goes beyond it.
-        self.config.gathered().min(self.free_bytes() / 2).min(self.batch.bytes()).max(1)
+        self.config.gather_bytes_max().min(self.free_bytes() / 2).min(self.gather_batch_size.bytes()).max(1)
     }
 
     /// Bytes of files that may be merged at once.
@@ -64,12 +64,12 @@ impl Shelf {
     }
 
     /// Whether `text_bytes`, packed quickly, might not fit: then there is time to pack them well.
-    pub(crate) fn is_tight(&self, text_bytes: u64) -> bool {
+    pub(crate) fn may_not_fit(&self, text_bytes: u64) -> bool {
         self.free_bytes() < self.config.free_bytes_min.max(text_bytes).saturating_mul(2)
     }
 
     /// Whether the trash is worth less than its room: there is hardly more left than the queue wants to go on.
-    pub(crate) fn is_short(&self) -> bool {
+    pub(crate) fn is_disk_nearly_full(&self) -> bool {
         let reserve = self.config.free_bytes_min;
         self.free_bytes() < reserve.saturating_mul(2)
     }
@@ -78,8 +78,8 @@ impl Shelf {
 impl StoreError {
     /// Whether it failed for want of room on the disk.
     #[must_use]
-    pub fn is_no_room(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if Shortage::is_space(source))
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if Shortage::is_disk_full(source))
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn batches_are_halved_until_they_fit_and_grow_again() {
-        let batch = Batch::new(1_000);
+        let batch = GatherBatchSize::new(1_000);
         batch.shrink(1_200);
         assert_eq!(batch.bytes(), 500);
         batch.shrink(300);

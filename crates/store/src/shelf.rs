@@ -5,73 +5,73 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bucksaw_doors::{Doors, Repeats};
+use bucksaw_doors::{Env, LogRateLimiter};
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::ReadError;
-use bucksaw_segment::shelf::{Origin, Reader, Writer};
+use bucksaw_segment::stored::{SegmentOrigin, Reader, Writer};
 use tracing::warn;
 
-use crate::aside::Aside;
+use crate::aside::BackgroundThrottle;
 use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
-use crate::debt::Debt;
+use crate::debt::CompactionBacklog;
 use crate::foreground::Foreground;
-use crate::index_memory::IndexMemory;
+use crate::index_memory::StoreIndexMemory;
 use crate::metrics::Metrics;
 use crate::name;
-use crate::room::Batch;
-use crate::stored::{Broken, Stored};
-use crate::trash::Trashed;
+use crate::room::GatherBatchSize;
+use crate::stored::{DamagedSegment, StoredSegment};
+use crate::trash::TrashedSegment;
 
 /// The store of one node. Shared by all who gather, merge, expire and read.
-pub struct Shelf {
-    pub(crate) doors: Doors,
+pub struct SegmentStore {
+    pub(crate) env: Env,
     pub(crate) dir: PathBuf,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) foreground: Arc<Foreground>,
-    pub(crate) gather_aside: Aside,
-    pub(crate) merge_aside: Aside,
-    pub(crate) repair_aside: Aside,
-    pub(crate) debt: Debt,
+    pub(crate) gather_throttle: BackgroundThrottle,
+    pub(crate) merge_throttle: BackgroundThrottle,
+    pub(crate) repair_throttle: BackgroundThrottle,
+    pub(crate) backlog: CompactionBacklog,
     /// By lowest id. Replaced whole, so that a query works on one state of it.
-    pub(crate) segments: Mutex<Arc<Vec<Arc<Stored>>>>,
-    pub(crate) set_aside: Mutex<Vec<Broken>>,
+    pub(crate) segments: Mutex<Arc<Vec<Arc<StoredSegment>>>>,
+    pub(crate) quarantined_files: Mutex<Vec<DamagedSegment>>,
     /// Segments that are being received.
     pub(crate) receiving: Mutex<BTreeSet<Id>>,
     /// The time up to which retention has let go of records for want of room.
-    pub(crate) let_go: Mutex<Millis>,
+    pub(crate) evicted_until: Mutex<Millis>,
     /// Taken with no other lock.
-    pub(crate) clock: Mutex<ClockGuard>,
+    pub(crate) clock_guard: Mutex<ClockGuard>,
     /// The trusted time that `clock.json` has.
-    pub(crate) clock_kept: Mutex<Millis>,
+    pub(crate) clock_persisted: Mutex<Millis>,
     pub(crate) suspension: Mutex<Option<Suspension>>,
-    pub(crate) crowded: AtomicBool,
+    pub(crate) is_short_of_descriptors: AtomicBool,
     /// Bytes of the segments that it was opened with.
-    pub(crate) opened_bytes: u64,
-    pub(crate) index: IndexMemory,
+    pub(crate) stored_bytes_at_open: u64,
+    pub(crate) index_memory: StoreIndexMemory,
     /// Replaced whole, as `segments`.
-    pub(crate) trashed: Mutex<Arc<Vec<Trashed>>>,
-    pub(crate) batch: Batch,
-    pub(crate) errors: Errors,
+    pub(crate) trashed: Mutex<Arc<Vec<TrashedSegment>>>,
+    pub(crate) gather_batch_size: GatherBatchSize,
+    pub(crate) log_limits: StoreLogLimits,
 }
 
 /// What occurs again and again. Each is logged at most once a minute.
 #[derive(Debug, Default)]
-pub(crate) struct Errors {
-    pub(crate) discard: Repeats,
-    pub(crate) trash: Repeats,
-    pub(crate) expired: Repeats,
-    pub(crate) emptied: Repeats,
-    pub(crate) clock: Repeats,
-    pub(crate) copy: Repeats,
-    pub(crate) settle: Repeats,
-    pub(crate) repair: Repeats,
-    pub(crate) crowded: Repeats,
-    pub(crate) index: Repeats,
+pub(crate) struct StoreLogLimits {
+    pub(crate) discard: LogRateLimiter,
+    pub(crate) trash: LogRateLimiter,
+    pub(crate) expired: LogRateLimiter,
+    pub(crate) emptied: LogRateLimiter,
+    pub(crate) clock: LogRateLimiter,
+    pub(crate) replicate: LogRateLimiter,
+    pub(crate) ack: LogRateLimiter,
+    pub(crate) repair: LogRateLimiter,
+    pub(crate) descriptors: LogRateLimiter,
+    pub(crate) index: LogRateLimiter,
 }
 
-impl std::fmt::Debug for Shelf {
+impl std::fmt::Debug for SegmentStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shelf").field("dir", &self.dir).finish_non_exhaustive()
     }
@@ -103,10 +103,10 @@ pub enum StoreError {
     },
     /// What was just written cannot be read back.
     #[error("what was written cannot be read back: {0}")]
-    Written(#[source] ReadError),
+    ReadBack(#[source] ReadError),
     /// Another store sent something else than it said.
     #[error("what came is not segment {segment}")]
-    Foreign {
+    WrongSegment {
         /// The segment.
         segment: Id,
     },
@@ -122,7 +122,7 @@ impl StoreError {
 }
 
 /// A segment that is being written.
-pub(crate) struct Draft {
+pub(crate) struct SegmentDraft {
     pub(crate) writer: Writer,
     pub(crate) id: Id,
     pub(crate) path: PathBuf,
@@ -132,16 +132,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shelf {
+impl SegmentStore {
     /// Bytes of the segments that it was opened with.
     #[must_use]
-    pub fn opened_bytes(&self) -> u64 {
-        self.opened_bytes
+    pub fn stored_bytes_at_open(&self) -> u64 {
+        self.stored_bytes_at_open
     }
 
     /// The segments, by lowest id, as they are now.
     #[must_use]
-    pub fn segments(&self) -> Arc<Vec<Arc<Stored>>> {
+    pub fn segments(&self) -> Arc<Vec<Arc<StoredSegment>>> {
         Arc::clone(&lock(&self.segments))
     }
 
@@ -153,34 +153,34 @@ impl Shelf {
 
     /// On how many stores each record is to be kept.
     #[must_use]
-    pub fn copies(&self) -> usize {
-        self.config.copies.max(1)
+    pub fn replication_factor(&self) -> usize {
+        self.config.replication_factor.max(1)
     }
 
     /// Whether so much has piled up that the work of the shelf goes before queries.
     #[must_use]
-    pub fn is_pressed(&self) -> bool {
-        self.debt.is_over()
+    pub fn is_backlogged(&self) -> bool {
+        self.backlog.is_exceeded()
     }
 
     /// From now on no work of the shelf steps aside, and what does goes on: the node is stopping.
-    pub fn hurry(&self) {
-        self.gather_aside.end();
-        self.merge_aside.end();
-        self.repair_aside.end();
+    pub fn stop_throttling(&self) {
+        self.gather_throttle.disable();
+        self.merge_throttle.disable();
+        self.repair_throttle.disable();
     }
 
     /// Files whose footer cannot be read. Answers over their span are partial, unless they were made good.
     #[must_use]
-    pub fn set_aside(&self) -> Vec<Broken> {
-        lock(&self.set_aside).clone()
+    pub fn quarantined_files(&self) -> Vec<DamagedSegment> {
+        lock(&self.quarantined_files).clone()
     }
 
     /// All that answers have to do without: files that were set aside, and damaged blocks of segments. What was made good is
     /// among it.
     #[must_use]
-    pub fn damage(&self) -> Vec<Broken> {
-        let mut damage = self.set_aside();
+    pub fn damaged_segments(&self) -> Vec<DamagedSegment> {
+        let mut damage = self.quarantined_files();
         damage.extend(self.segments().iter().filter_map(|segment| segment.damage()));
         damage
     }
@@ -192,25 +192,25 @@ impl Shelf {
     }
 
     /// How many of a kind were suppressed, when one may be logged now.
-    pub(crate) fn may_log(&self, error: fn(&Errors) -> &Repeats) -> Option<u64> {
-        error(&self.errors).pass(self.doors.clock.uptime())
+    pub(crate) fn may_log(&self, error: fn(&StoreLogLimits) -> &LogRateLimiter) -> Option<u64> {
+        error(&self.log_limits).check(self.env.clock.uptime())
     }
 
     pub(crate) fn now(&self) -> Millis {
-        Millis(self.doors.clock.unix_ms())
+        Millis(self.env.clock.unix_ms())
     }
 
     pub(crate) fn new_id(&self) -> Id {
-        Id::new(self.now(), Producer::drawn(self.doors.entropy.next_u64()), 0)
+        Id::new(self.now(), Producer::random(self.env.entropy.next_u64()), 0)
     }
 
-    pub(crate) fn draft(&self) -> std::io::Result<Draft> {
+    pub(crate) fn create_draft(&self) -> std::io::Result<SegmentDraft> {
         let id = self.new_id();
         let path = self.dir.join(format!("{id}.tmp"));
-        let file = self.doors.fs.create(&path)?;
+        let file = self.env.fs.create(&path)?;
         let started = Writer::start(file, id);
         match started {
-            Ok(writer) => Ok(Draft { writer, id, path }),
+            Ok(writer) => Ok(SegmentDraft { writer, id, path }),
             Err(error) => {
                 self.discard(&path);
                 Err(error)
@@ -219,7 +219,7 @@ impl Shelf {
     }
 
     pub(crate) fn discard(&self, path: &Path) {
-        if let Err(error) = self.doors.fs.remove(path)
+        if let Err(error) = self.env.fs.remove(path)
             && let Some(suppressed) = self.may_log(|errors| &errors.discard)
         {
             warn!(path = %path.display(), %error, suppressed, "cannot remove a file that is not needed");
@@ -227,14 +227,14 @@ impl Shelf {
     }
 
     /// Seals a draft and gives it its name. It is durable only after the directory was synced, too.
-    pub(crate) fn seal(&self, draft: Draft, origin: Origin) -> Result<PathBuf, StoreError> {
-        let Draft { writer, id, path } = draft;
-        let reach = writer.reach();
-        let sealed = self.dir.join(name::of(reach.low.at(), reach.high.at(), id, "seg"));
+    pub(crate) fn seal(&self, draft: SegmentDraft, origin: SegmentOrigin) -> Result<PathBuf, StoreError> {
+        let SegmentDraft { writer, id, path } = draft;
+        let reach = writer.summary();
+        let sealed = self.dir.join(name::file_name(reach.low.time(), reach.high.time(), id, "seg"));
         let done = writer
             .seal(origin)
             .map_err(StoreError::io("write", &path))
-            .and_then(|_| self.doors.fs.rename(&path, &sealed).map_err(StoreError::io("rename", &path)));
+            .and_then(|_| self.env.fs.rename(&path, &sealed).map_err(StoreError::io("rename", &path)));
         match done {
             Ok(()) => Ok(sealed),
             Err(error) => {
@@ -245,16 +245,16 @@ impl Shelf {
     }
 
     /// Reads back what was written, as a check and for use.
-    fn read_back(&self, path: &Path) -> Result<Arc<Stored>, StoreError> {
-        let file = self.doors.fs.open(path).map_err(StoreError::io("open", path))?;
-        let reader = Reader::open(file, path).map_err(StoreError::Written)?;
+    fn read_back(&self, path: &Path) -> Result<Arc<StoredSegment>, StoreError> {
+        let file = self.env.fs.open(path).map_err(StoreError::io("open", path))?;
+        let reader = Reader::open(file, path).map_err(StoreError::ReadBack)?;
         self.metrics.written_bytes.inc_by(reader.file_bytes());
-        Ok(Arc::new(Stored::new(reader)))
+        Ok(Arc::new(StoredSegment::new(reader)))
     }
 
     /// Makes sealed files durable by name and opens them; removes them all when that fails.
-    pub(crate) fn settle(&self, sealed: &[PathBuf]) -> Result<Vec<Arc<Stored>>, StoreError> {
-        let synced = self.doors.fs.sync_dir(&self.dir).map_err(StoreError::io("sync", &self.dir));
+    pub(crate) fn sync_and_open(&self, sealed: &[PathBuf]) -> Result<Vec<Arc<StoredSegment>>, StoreError> {
+        let synced = self.env.fs.sync_dir(&self.dir).map_err(StoreError::io("sync", &self.dir));
         let opened = synced.and_then(|()| sealed.iter().map(|path| self.read_back(path)).collect());
         if opened.is_err() {
             sealed.iter().for_each(|path| self.discard(path));
@@ -263,16 +263,16 @@ impl Shelf {
     }
 
     /// Shows new segments in place of old ones, in one step.
-    pub(crate) fn replace(&self, new: &[Arc<Stored>], old: &[Id]) {
+    pub(crate) fn replace_segments(&self, new: &[Arc<StoredSegment>], old: &[Id]) {
         let mut segments = lock(&self.segments);
         let kept = segments.iter().filter(|segment| !old.contains(&segment.id()));
-        let mut list: Vec<Arc<Stored>> = kept.chain(new).cloned().collect();
+        let mut list: Vec<Arc<StoredSegment>> = kept.chain(new).cloned().collect();
         list.sort_by_key(|segment| (segment.reach().low, segment.id()));
-        let became_high = self.index.look(&list, self.config.index_bytes_max);
+        let became_high = self.index_memory.update(&list, self.config.index_bytes_max);
         *segments = Arc::new(list);
         drop(segments);
         if became_high && let Some(suppressed) = self.may_log(|errors| &errors.index) {
-            let (bytes, bytes_max) = (self.index.bytes(), self.config.index_bytes_max);
+            let (bytes, bytes_max) = (self.index_memory.bytes(), self.config.index_bytes_max);
             warn!(
                 bytes,
                 bytes_max,
@@ -281,19 +281,19 @@ impl Shelf {
                  accepted; raise --memory-limit, or lower --retention-bytes or --retention-age"
             );
         }
-        self.report();
+        self.update_metrics();
     }
 
     /// Says whether the node has so many files open that more would take the descriptors of connections. Until that is over
     /// nothing comes to the shelf from other nodes; merges and retention go on, and make the files fewer.
-    pub fn set_crowded(&self, crowded: bool) {
-        self.crowded.store(crowded, Ordering::Relaxed);
+    pub fn set_short_of_descriptors(&self, is_short: bool) {
+        self.is_short_of_descriptors.store(is_short, Ordering::Relaxed);
     }
 
     /// Memory for what is known of the segments.
     #[must_use]
-    pub fn index_memory(&self) -> &IndexMemory {
-        &self.index
+    pub fn index_memory(&self) -> &StoreIndexMemory {
+        &self.index_memory
     }
 
     /// Memory that this may take, in bytes.
@@ -303,27 +303,27 @@ impl Shelf {
     }
 
     /// See [`Self::set_crowded`].
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.crowded.load(Ordering::Relaxed)
+    pub(crate) fn is_short_of_descriptors(&self) -> bool {
+        self.is_short_of_descriptors.load(Ordering::Relaxed)
     }
 
     /// Takes a segment away that nobody needs to find here.
-    pub(crate) fn withdraw(&self, segment: &Stored) {
-        self.replace(&[], &[segment.id()]);
+    pub(crate) fn remove_segment(&self, segment: &StoredSegment) {
+        self.replace_segments(&[], &[segment.id()]);
         self.discard(segment.reader().path());
     }
 
-    pub(crate) fn report(&self) {
+    pub(crate) fn update_metrics(&self) {
         let segments = self.segments();
         let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         self.metrics.segments.set(gauge(segments.len() as u64));
         self.metrics.stored_bytes.set(gauge(segments.iter().map(|segment| segment.file_bytes()).sum()));
         self.metrics.text_bytes.set(gauge(segments.iter().map(|segment| segment.reach().text_bytes).sum()));
-        self.metrics.index_bytes.set(gauge(self.index.bytes()));
-        let mended = segments.iter().filter(|segment| segment.is_mended()).count();
-        self.metrics.mended.set(gauge(mended as u64));
-        let (good, open): (Vec<Broken>, Vec<Broken>) = self.damage().into_iter().partition(Broken::is_made_good);
+        self.metrics.index_bytes.set(gauge(self.index_memory.bytes()));
+        let mended = segments.iter().filter(|segment| segment.has_rebuilt_damage()).count();
+        self.metrics.rebuilt.set(gauge(mended as u64));
+        let (good, open): (Vec<DamagedSegment>, Vec<DamagedSegment>) = self.damaged_segments().into_iter().partition(DamagedSegment::is_re_replicated);
         self.metrics.damaged.set(gauge(open.len() as u64));
-        self.metrics.damaged_made_good.set(gauge(good.len() as u64));
+        self.metrics.damaged_re_replicated.set(gauge(good.len() as u64));
     }
 }

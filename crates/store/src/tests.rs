@@ -3,11 +3,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::{Clock as _, Doors, Fs as _, sim};
-use bucksaw_ingest::{self as ingest, Durability, Queue, Records, Source};
+use bucksaw_doors::{Clock as _, Env, Fs as _, sim};
+use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
 use bucksaw_record::{Id, Labels, Millis, Producer};
-use bucksaw_segment::{Chunk, Sides};
-use bucksaw_versions::{Kept, later};
+use bucksaw_segment::{Chunk, RowMeta};
+use bucksaw_versions::{GoldenFiles, later};
 use prometheus_client::registry::Registry;
 
 use super::*;
@@ -21,11 +21,11 @@ mod repair;
 mod versions;
 
 /// A machine with a queue and a shelf, driven by hand.
-struct Machine {
+struct StoreTestMachine {
     fs: sim::Fs,
     clock: Arc<sim::Clock>,
     queue: Queue,
-    shelf: Shelf,
+    store: SegmentStore,
     sequence: u32,
     acknowledged: Arc<Mutex<BTreeMap<Id, String>>>,
     sent: BTreeMap<Id, String>,
@@ -35,44 +35,44 @@ fn config() -> Config {
     Config { segment_bytes: 2_000, block_bytes: 300, ..Config::default() }
 }
 
-impl Machine {
+impl StoreTestMachine {
     fn start(fs: sim::Fs, config: Config) -> Self {
         Self::try_start(fs, config).unwrap()
     }
 
     fn try_start(fs: sim::Fs, config: Config) -> Option<Self> {
-        let clock = Arc::new(sim::Clock::at(1_700_000_000_000));
+        let clock = Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000));
         let entropy = Arc::new(sim::Entropy::seeded(fs.sync_count() ^ 0x5eed));
-        let doors = Doors { fs: Arc::new(fs.clone()), clock: Arc::clone(&clock) as _, entropy };
+        let env = Env { fs: Arc::new(fs.clone()), clock: Arc::clone(&clock) as _, entropy };
         let mut registry = Registry::default();
         let queue_config = ingest::Config { segment_bytes_max: 700, ..ingest::Config::default() };
         let metrics = ingest::Metrics::new(&mut registry);
-        let (queue, _) = Queue::open(doors.clone(), Path::new("/d/queue"), queue_config, metrics).ok()?;
-        let shelf = Shelf::open(doors, Path::new("/d/shelf"), config, Metrics::new(&mut registry)).ok()?;
-        shelf.reconcile(&queue);
-        Some(Self { fs, clock, queue, shelf, sequence: 0, acknowledged: Arc::default(), sent: BTreeMap::new() })
+        let (queue, _) = Queue::open(env.clone(), Path::new("/d/queue"), queue_config, metrics).ok()?;
+        let store = SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut registry)).ok()?;
+        store.reconcile(&queue);
+        Some(Self { fs, clock, queue, store, sequence: 0, acknowledged: Arc::default(), sent: BTreeMap::new() })
     }
 
     /// Appends a line whose source says that it happened `late_ms` ago.
     fn put(&mut self, durability: Durability, line: &str, late_ms: u64) {
         let now = Millis(self.clock.unix_ms());
         self.sequence += 1;
-        let at = now.minus(late_ms);
+        let at = now.saturating_sub(late_ms);
         let first = Id::new(now, Producer::new(42), self.sequence);
         let id = Id::new(at, Producer::new(42), self.sequence);
         let mut sides = Vec::new();
         let times = (late_ms > 0).then(|| vec![(at, 0)]);
-        let flags = Sides { times, ..Sides::default() }.encode(first.at(), &mut sides);
+        let flags = RowMeta { times, ..RowMeta::default() }.encode(first.time(), &mut sides);
         let text = format!("{line}\n");
         let app = if self.sequence.is_multiple_of(3) { "app=a" } else { "app=b" };
-        let records = Records {
+        let records = FrameRecords {
             source: Source::Tcp,
             labels: &Labels::parse(app).unwrap(),
-            first,
+            first_id: first,
             count: 1,
             accepted: now,
-            flags,
-            sides: &sides,
+            layout_bits: flags,
+            row_meta: &sides,
             text: &[text.as_bytes()],
         };
         self.sent.insert(id, line.to_owned());
@@ -85,14 +85,14 @@ impl Machine {
         });
     }
 
-    fn pass(&self, time: Duration) {
+    fn advance(&self, time: Duration) {
         self.clock.advance(time);
         self.queue.tick();
     }
 
     fn gather_all(&self) {
-        self.pass(Duration::from_secs(3));
-        while self.shelf.gather(&self.queue, true).unwrap_or(0) > 0 {}
+        self.advance(Duration::from_secs(3));
+        while self.store.gather(&self.queue, true).unwrap_or(0) > 0 {}
     }
 
     /// Every record that can be read, with how often it is there.
@@ -104,13 +104,13 @@ impl Machine {
                 *entry = (String::from_utf8_lossy(record).into_owned(), entry.1 + 1);
             }
         };
-        let waiting = self.queue.segments();
-        let segments = self.shelf.segments();
+        let waiting = self.queue.uncommitted_segments();
+        let segments = self.store.segments();
         let taken: Vec<Id> = segments.iter().flat_map(|segment| segment.footer().sources.clone()).collect();
         for view in waiting.iter().filter(|view| !taken.contains(&view.id)) {
             let mut frames = view.frames(0);
-            for place in view.places().unwrap().0 {
-                frames.seek(place.at);
+            for place in view.frame_positions().unwrap().0 {
+                frames.seek(place.offset);
                 note(&frames.next_chunk().unwrap().unwrap());
             }
         }
@@ -128,7 +128,7 @@ impl Machine {
         self.read().into_iter().map(|(id, (line, _))| (id, line)).collect()
     }
 
-    fn shelf_names(&self) -> Vec<String> {
+    fn store_file_names(&self) -> Vec<String> {
         let mut names = self.fs.list(Path::new("/d/shelf")).unwrap();
         names.sort();
         names
@@ -136,7 +136,7 @@ impl Machine {
 }
 
 /// Some traffic: all three durabilities, late records, gatherings, merges, a retry.
-fn script(machine: &mut Machine) {
+fn script(machine: &mut StoreTestMachine) {
     for round in 0..12_u64 {
         for at in 0..6 {
             let late = if at == 4 { 5_000 * (round % 3) } else { 0 };
@@ -149,59 +149,59 @@ fn script(machine: &mut Machine) {
         machine.put(Durability::Bulk, &format!("round {round} bulk"), 0);
         machine.queue.flush_bulk();
         machine.queue.commit_group();
-        machine.pass(Duration::from_millis(if round % 2 == 0 { 3_000 } else { 700 }));
-        let _ = machine.shelf.gather(&machine.queue, round % 2 == 0);
-        let _ = machine.shelf.compact(&|| false);
+        machine.advance(Duration::from_millis(if round % 2 == 0 { 3_000 } else { 700 }));
+        let _ = machine.store.gather(&machine.queue, round % 2 == 0);
+        let _ = machine.store.compact(&|| false);
     }
     machine.queue.commit_group();
 }
 
 #[test]
-fn records_move_from_the_queue_to_the_shelf_unseen() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+fn records_move_from_the_queue_to_the_store_without_a_gap() {
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for at in 0..40 {
         machine.put(Durability::Fast, &format!("line {at} {}", "y".repeat(at)), 0);
         assert_eq!(machine.lines(), machine.sent);
     }
     machine.gather_all();
-    assert_eq!(machine.queue.segments().len(), 0);
+    assert_eq!(machine.queue.uncommitted_segments().len(), 0);
     assert_eq!(machine.lines(), machine.sent);
     assert!(machine.read().values().all(|(_, times)| *times == 1));
-    assert!(machine.shelf.segments().iter().any(|segment| segment.footer().blocks.len() > 1));
+    assert!(machine.store.segments().iter().any(|segment| segment.footer().blocks.len() > 1));
 }
 
 #[test]
 fn gathering_waits_for_size_age_or_somebody_who_waits() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     machine.put(Durability::Fast, "x", 0);
-    assert_eq!(machine.shelf.gather(&machine.queue, true).unwrap(), 0, "an active segment is not gathered");
-    machine.pass(Duration::from_secs(3));
-    assert_eq!(machine.shelf.gather(&machine.queue, false).unwrap(), 0);
-    machine.pass(Duration::from_secs(7));
-    assert_eq!(machine.shelf.gather(&machine.queue, false).unwrap(), 2);
+    assert_eq!(machine.store.gather(&machine.queue, true).unwrap(), 0, "an active segment is not gathered");
+    machine.advance(Duration::from_secs(3));
+    assert_eq!(machine.store.gather(&machine.queue, false).unwrap(), 0);
+    machine.advance(Duration::from_secs(7));
+    assert_eq!(machine.store.gather(&machine.queue, false).unwrap(), 2);
     machine.put(Durability::Bulk, "bulk", 0);
     machine.queue.flush_bulk();
     assert!(machine.acknowledged.lock().unwrap().len() == 1);
-    assert_eq!(machine.shelf.gather(&machine.queue, false).unwrap(), 5);
+    assert_eq!(machine.store.gather(&machine.queue, false).unwrap(), 5);
     assert_eq!(machine.acknowledged.lock().unwrap().len(), 2);
 }
 
 #[test]
 fn merging_keeps_every_record_and_fewer_files() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for round in 0..30 {
         for at in 0..3 {
             machine.put(Durability::Fast, &format!("round {round} {at}"), if round % 7 == 0 { 20_000 } else { 0 });
         }
         machine.gather_all();
     }
-    let before = machine.shelf.segments().len();
-    while machine.shelf.compact(&|| false).unwrap() > 0 {}
-    let segments = machine.shelf.segments();
+    let before = machine.store.segments().len();
+    while machine.store.compact(&|| false).unwrap() > 0 {}
+    let segments = machine.store.segments();
     assert!(segments.len() * 3 < before, "{before} to {}", segments.len());
     assert_eq!(machine.lines(), machine.sent);
     assert!(machine.read().values().all(|(_, times)| *times == 1));
-    assert_eq!(machine.shelf_names().len(), segments.len());
+    assert_eq!(machine.store_file_names().len(), segments.len());
     for pair in segments.windows(2) {
         assert!(pair[0].reach().low < pair[1].reach().low);
     }
@@ -211,40 +211,40 @@ fn merging_keeps_every_record_and_fewer_files() {
 fn large_blocks_are_carried_over_unchanged() {
     let config = Config { segment_bytes: 1 << 20, block_bytes: 100, ..Config::default() };
     let config = Config { codec_quick: config.codec_final, ..config };
-    let mut machine = Machine::start(sim::Fs::new(), config);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config);
     for round in 0..8 {
         machine.put(Durability::Fast, &format!("{round} {}", "z".repeat(120)), 0);
         machine.gather_all();
     }
-    let blocks = |machine: &Machine| -> Vec<u64> {
-        let segments = machine.shelf.segments();
+    let blocks = |machine: &StoreTestMachine| -> Vec<u64> {
+        let segments = machine.store.segments();
         let entries = segments.iter().flat_map(|segment| segment.footer().blocks.clone());
         entries.map(|entry| entry.packed_bytes()).collect()
     };
     let before = blocks(&machine);
-    assert!(machine.shelf.compact(&|| false).unwrap() > 0);
-    assert_eq!((machine.shelf.segments().len(), blocks(&machine)), (1, before));
+    assert!(machine.store.compact(&|| false).unwrap() > 0);
+    assert_eq!((machine.store.segments().len(), blocks(&machine)), (1, before));
     assert_eq!(machine.lines(), machine.sent);
 }
 
 #[test]
 fn what_was_packed_quickly_is_packed_anew_once() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
-    let put = |machine: &mut Machine| {
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
+    let put = |machine: &mut StoreTestMachine| {
         (0..8).for_each(|at| machine.put(Durability::Fast, &format!("{at} {}", "z".repeat(120)), 0));
     };
     machine.put(Durability::Fast, "too little to stay", 0);
     machine.gather_all();
-    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0);
+    assert_eq!(machine.store.compact(&|| false).unwrap(), 0);
     put(&mut machine);
     machine.gather_all();
-    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0, "there was time to pack it for good");
+    assert_eq!(machine.store.compact(&|| false).unwrap(), 0, "there was time to pack it for good");
     put(&mut machine);
-    machine.pass(Duration::from_secs(20));
+    machine.advance(Duration::from_secs(20));
     machine.gather_all();
-    let last = |machine: &Machine| machine.shelf.segments().last().cloned().unwrap();
+    let last = |machine: &StoreTestMachine| machine.store.segments().last().cloned().unwrap();
     let first = last(&machine);
-    assert_eq!(machine.shelf.compact(&|| false).unwrap(), first.reach().text_bytes);
+    assert_eq!(machine.store.compact(&|| false).unwrap(), first.reach().text_bytes);
     let anew = last(&machine);
     assert_eq!(anew.footer().merge.as_ref().unwrap().inputs, [first.id()]);
     assert_ne!(anew.footer().blocks[0].packed_bytes(), first.footer().blocks[0].packed_bytes());
@@ -252,15 +252,15 @@ fn what_was_packed_quickly_is_packed_anew_once() {
     assert!(!first.footer().sources.is_empty());
     assert_eq!(anew.footer().sources, first.footer().sources);
     assert_eq!(machine.lines(), machine.sent);
-    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0);
-    let machine = Machine::start(machine.fs.clone(), config());
-    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0, "nor after a restart");
+    assert_eq!(machine.store.compact(&|| false).unwrap(), 0);
+    let machine = StoreTestMachine::start(machine.fs.clone(), config());
+    assert_eq!(machine.store.compact(&|| false).unwrap(), 0, "nor after a restart");
     assert_eq!(machine.lines().len(), 17);
 }
 
 #[test]
 fn equal_ids_are_stored_once() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for _ in 0..3 {
         machine.sequence = 0;
         (0..5).for_each(|at| machine.put(Durability::Fast, &format!("line {at}"), 0));
@@ -276,55 +276,55 @@ fn equal_ids_are_stored_once() {
 
 #[test]
 fn a_stopped_merge_changes_nothing() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for _ in 0..8 {
         machine.put(Durability::Fast, "x", 0);
         machine.gather_all();
     }
-    let before = machine.shelf_names();
-    assert!(matches!(machine.shelf.compact(&|| true), Err(StoreError::Stopped)));
-    assert_eq!(machine.shelf_names(), before);
+    let before = machine.store_file_names();
+    assert!(matches!(machine.store.compact(&|| true), Err(StoreError::Stopped)));
+    assert_eq!(machine.store_file_names(), before);
 }
 
 #[test]
 fn retention_goes_by_age_and_by_bytes_and_through_the_trash() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), age);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), age);
     machine.put(Durability::Fast, "old", 0);
     machine.put(Durability::Fast, "loaded late", 90_000_000);
     machine.gather_all();
-    machine.pass(Duration::from_secs(90));
-    machine.shelf.retain(&machine.queue);
+    machine.advance(Duration::from_secs(90));
+    machine.store.retain(&machine.queue);
     assert_eq!(machine.lines().len(), 2, "what was loaded late is kept as long as the rest");
-    machine.pass(Duration::from_secs(20));
-    machine.shelf.retain(&machine.queue);
+    machine.advance(Duration::from_secs(20));
+    machine.store.retain(&machine.queue);
     assert_eq!(machine.lines().len(), 0);
     let trash = || machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
     assert_eq!(trash(), 1);
-    machine.pass(Duration::from_secs(3_600));
-    machine.shelf.retain(&machine.queue);
+    machine.advance(Duration::from_secs(3_600));
+    machine.store.retain(&machine.queue);
     assert_eq!(trash(), 0);
 
     let bytes = Config { retention_bytes: Some(12_000), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), bytes);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), bytes);
     for round in 0..10 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
-        machine.shelf.retain(&machine.queue);
+        machine.store.retain(&machine.queue);
     }
-    assert!(machine.shelf.file_bytes() <= 12_000);
+    assert!(machine.store.file_bytes() <= 12_000);
     assert_eq!(machine.lines().values().next_back().map(String::as_str), Some("round 9"));
 }
 
 #[test]
 fn retention_by_bytes_keeps_the_newest_segment_however_large_it_is() {
     let bytes = Config { retention_bytes: Some(100), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), bytes);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), bytes);
     for round in 0..3 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
-        machine.shelf.retain(&machine.queue);
-        machine.shelf.retain(&machine.queue);
+        machine.store.retain(&machine.queue);
+        machine.store.retain(&machine.queue);
         assert_eq!(machine.lines().values().collect::<Vec<_>>(), [&format!("round {round}")]);
     }
 }
@@ -332,36 +332,36 @@ fn retention_by_bytes_keeps_the_newest_segment_however_large_it_is() {
 #[test]
 fn a_clock_that_jumps_expires_nothing_and_empties_no_trash() {
     let day = 24 * 3_600;
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     machine.put(Durability::Fast, "old", 0);
     machine.gather_all();
-    machine.shelf.retain(&machine.queue);
-    machine.pass(Duration::from_secs(8 * day));
-    machine.shelf.retain(&machine.queue);
-    let trash = |machine: &Machine| machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
+    machine.store.retain(&machine.queue);
+    machine.advance(Duration::from_secs(8 * day));
+    machine.store.retain(&machine.queue);
+    let trash = |machine: &StoreTestMachine| machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
     assert_eq!((machine.lines().len(), trash(&machine)), (0, 1), "without a jump it expires");
     machine.put(Durability::Fast, "kept", 0);
     machine.gather_all();
     machine.clock.jump(8 * 24 * 3_600_000);
     for _ in 0..12 {
-        machine.pass(Duration::from_secs(1));
-        machine.shelf.retain(&machine.queue);
+        machine.advance(Duration::from_secs(1));
+        machine.store.retain(&machine.queue);
     }
     assert_eq!((machine.lines().len(), trash(&machine)), (1, 1), "the clock is ahead");
-    assert_eq!(machine.shelf.metrics.retention_suspended.get(), 1);
+    assert_eq!(machine.store.metrics.retention_suspended.get(), 1);
     machine.clock.jump(-8 * 24 * 3_600_000);
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
     assert_eq!((machine.lines().len(), trash(&machine)), (1, 1), "the clock is right again");
-    assert_eq!(machine.shelf.metrics.retention_suspended.get(), 0);
+    assert_eq!(machine.store.metrics.retention_suspended.get(), 0);
 }
 
 #[test]
 fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
     let day = 24 * 3_600;
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     machine.put(Durability::Fast, "old", 0);
     machine.gather_all();
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
     // With the kept time, and with the newest arrival alone.
     for forgets in [false, true] {
         let fs = machine.fs.clone();
@@ -370,16 +370,16 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
             fs.remove(Path::new("/d/shelf/clock.backup")).unwrap();
         }
         let config = Config { segment_bytes: 2_000, block_bytes: 300, ..Config::default() };
-        let clock = Arc::new(sim::Clock::at(1_700_000_000_000 + 8 * 24 * 3_600_000));
+        let clock = Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000 + 8 * 24 * 3_600_000));
         let entropy = Arc::new(sim::Entropy::seeded(7));
-        let doors = Doors { fs: Arc::new(fs), clock: Arc::clone(&clock) as _, entropy };
-        let shelf = Shelf::open(doors, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap();
-        shelf.retain(&machine.queue);
-        assert_eq!(shelf.segments().len(), 1, "at the start");
+        let env = Env { fs: Arc::new(fs), clock: Arc::clone(&clock) as _, entropy };
+        let store = SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap();
+        store.retain(&machine.queue);
+        assert_eq!(store.segments().len(), 1, "at the start");
         if forgets {
             clock.advance(Duration::from_secs(day));
-            shelf.retain(&machine.queue);
-            assert_eq!(shelf.segments().len(), 0, "a day later");
+            store.retain(&machine.queue);
+            assert_eq!(store.segments().len(), 0, "a day later");
         }
     }
 }
@@ -388,28 +388,28 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
 fn no_flipped_bit_changes_the_trusted_time() {
     let now = 1_700_000_000_000;
     for path in ["/d/shelf/clock.json", "/d/shelf/clock.backup"] {
-        let machine = Machine::start(sim::Fs::new(), config());
-        machine.shelf.retain(&machine.queue);
+        let machine = StoreTestMachine::start(sim::Fs::new(), config());
+        machine.store.retain(&machine.queue);
         let kept = || machine.fs.live_bytes("/d/shelf/clock.json").unwrap();
         let (trusted, bits) = (kept(), machine.fs.live_bytes(path).unwrap().len() as u64 * 8);
         for bit in 0..bits {
             assert!(machine.fs.flip_bit(path, bit));
-            machine.shelf.start_clock();
-            assert!(lock(&machine.shelf.clock).trusted().0.abs_diff(now) < 60_000, "bit {bit} of {path}");
-            machine.shelf.retain(&machine.queue);
+            machine.store.restore_clock_guard();
+            assert!(lock(&machine.store.clock_guard).trusted().0.abs_diff(now) < 60_000, "bit {bit} of {path}");
+            machine.store.retain(&machine.queue);
             assert_eq!(kept(), trusted, "bit {bit} of {path} is mended");
         }
     }
 }
 
 #[test]
-fn the_trusted_time_is_kept_as_each_version_kept_it() {
-    let files = Kept::new(env!("CARGO_MANIFEST_DIR"), 1);
-    let machine = Machine::start(sim::Fs::new(), config());
-    machine.shelf.retain(&machine.queue);
+fn clock_files_of_all_versions_are_read() {
+    let files = GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), 1);
+    let machine = StoreTestMachine::start(sim::Fs::new(), config());
+    machine.store.retain(&machine.queue);
     let (file, backup) = ("/d/shelf/clock.json", "/d/shelf/clock.backup");
     let written = |path: &str| machine.fs.live_bytes(path).unwrap();
-    let trusted = lock(&machine.shelf.clock).trusted();
+    let trusted = lock(&machine.store.clock_guard).trusted();
     files.check("clock", &written(file));
     files.check("clock-backup", &written(backup));
     let read = |file_bytes: Option<&[u8]>, backup_bytes: Option<&[u8]>| {
@@ -421,97 +421,97 @@ fn the_trusted_time_is_kept_as_each_version_kept_it() {
         }
         // Of an empty shelf the wall clock is taken where nothing is kept.
         machine.clock.advance(Duration::from_secs(3_600));
-        machine.shelf.start_clock();
-        assert_eq!(lock(&machine.shelf.clock).trusted(), trusted);
+        machine.store.restore_clock_guard();
+        assert_eq!(lock(&machine.store.clock_guard).trusted(), trusted);
     };
-    files.all("clock").iter().for_each(|kept| read(Some(kept), None));
-    files.all("clock-backup").iter().for_each(|kept| read(None, Some(kept)));
-    (0..20).for_each(|seed| read(Some(&later(&files.all("clock")[0], seed).unwrap()), None));
+    files.read_all("clock").iter().for_each(|kept| read(Some(kept), None));
+    files.read_all("clock-backup").iter().for_each(|kept| read(None, Some(kept)));
+    (0..20).for_each(|seed| read(Some(&with_unknown_fields(&files.read_all("clock")[0], seed).unwrap()), None));
 }
 
 /// A store with eight segments, whose third has a block that cannot be read.
-fn with_a_damaged_block() -> Machine {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+fn with_a_damaged_block() -> StoreTestMachine {
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for round in 0..8 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
     }
-    let segments = machine.shelf.segments();
+    let segments = machine.store.segments();
     let block = &segments[2].footer().blocks[0];
-    machine.fs.spoil(segments[2].reader().path(), block.at..block.at + block.packed_bytes() + 1);
+    machine.fs.corrupt(segments[2].reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
     machine
 }
 
 #[test]
-fn damage_is_told_of_kept_and_not_merged() {
+fn damage_is_reported_kept_and_not_merged() {
     let machine = with_a_damaged_block();
-    let segments = machine.shelf.segments();
+    let segments = machine.store.segments();
     let last = segments[7].reader().path().to_owned();
     // Both footers.
     let block = &segments[7].footer().blocks[0];
-    machine.fs.spoil(&last, block.at + block.packed_bytes()..segments[7].file_bytes());
+    machine.fs.corrupt(&last, block.offset + block.packed_bytes()..segments[7].file_bytes());
     drop(segments);
     assert_eq!(machine.lines().len(), 7);
-    assert_eq!(machine.shelf.segments()[2].broken_blocks(), 1);
-    let machine = Machine::start(machine.fs.clone(), config());
-    let aside = machine.shelf.set_aside();
+    assert_eq!(machine.store.segments()[2].damaged_block_count(), 1);
+    let machine = StoreTestMachine::start(machine.fs.clone(), config());
+    let aside = machine.store.quarantined_files();
     assert_eq!(aside.len(), 1);
     assert!(aside[0].low <= aside[0].high && aside[0].name.ends_with(".damaged"));
     assert_eq!(machine.lines().len(), 6);
-    while machine.shelf.compact(&|| false).unwrap() > 0 {}
+    while machine.store.compact(&|| false).unwrap() > 0 {}
     assert_eq!(machine.lines().len(), 6);
-    assert!(machine.shelf_names().iter().any(|name| name.ends_with(".damaged")));
-    assert!(machine.shelf.segments().iter().any(|segment| segment.broken_blocks() == 1));
+    assert!(machine.store_file_names().iter().any(|name| name.ends_with(".damaged")));
+    assert!(machine.store.segments().iter().any(|segment| segment.damaged_block_count() == 1));
 }
 
 #[test]
 fn damage_that_a_merge_meets_is_counted_at_once() {
-    let machine = Machine::start(with_a_damaged_block().fs.clone(), config());
-    machine.shelf.compact(&|| false).unwrap_err();
-    assert_eq!(machine.shelf.metrics.damaged.get(), 1);
+    let machine = StoreTestMachine::start(with_a_damaged_block().fs.clone(), config());
+    machine.store.compact(&|| false).unwrap_err();
+    assert_eq!(machine.store.metrics.damaged.get(), 1);
 }
 
 #[test]
 fn a_queue_segment_that_rots_does_not_hold_up_the_rest() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     (0..20).for_each(|at| machine.put(Durability::Fast, &format!("line {at} {}", "w".repeat(30)), 0));
-    machine.pass(Duration::from_secs(3));
-    let view = machine.queue.segments().remove(0);
+    machine.advance(Duration::from_secs(3));
+    let view = machine.queue.uncommitted_segments().remove(0);
     machine.fs.flip_bit(view.path(), (view.end - 5) * 8);
-    (0..9).for_each(|_| drop(machine.shelf.gather(&machine.queue, true)));
-    assert_eq!((machine.queue.segments().len(), machine.queue.damaged().len()), (0, 1));
+    (0..9).for_each(|_| drop(machine.store.gather(&machine.queue, true)));
+    assert_eq!((machine.queue.uncommitted_segments().len(), machine.queue.damaged_file_names().len()), (0, 1));
     assert_eq!(machine.lines().len(), 19);
 }
 
 #[test]
 fn a_full_disk_stops_the_store_and_room_starts_it_again() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     (0..20).for_each(|at| machine.put(Durability::Fast, &format!("line {at}"), 0));
-    machine.pass(Duration::from_secs(3));
+    machine.advance(Duration::from_secs(3));
     machine.fs.set_capacity(Some(0));
-    assert!(machine.shelf.gather(&machine.queue, true).is_err());
-    assert_eq!((machine.lines(), machine.shelf_names()), (machine.sent.clone(), vec![]));
+    assert!(machine.store.gather(&machine.queue, true).is_err());
+    assert_eq!((machine.lines(), machine.store_file_names()), (machine.sent.clone(), vec![]));
     machine.fs.set_capacity(None);
     machine.gather_all();
-    assert_eq!((machine.lines(), machine.queue.segments().len()), (machine.sent.clone(), 0));
+    assert_eq!((machine.lines(), machine.queue.uncommitted_segments().len()), (machine.sent.clone(), 0));
 }
 
 #[test]
 fn a_failed_sync_of_the_store_commits_nothing() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     machine.put(Durability::Fast, "x", 0);
-    machine.pass(Duration::from_secs(3));
+    machine.advance(Duration::from_secs(3));
     machine.fs.fail_next_syncs(1);
-    assert!(machine.shelf.gather(&machine.queue, true).is_err());
-    assert_eq!((machine.shelf_names(), machine.queue.backlog().segments), (vec![], 1));
+    assert!(machine.store.gather(&machine.queue, true).is_err());
+    assert_eq!((machine.store_file_names(), machine.queue.backlog().segments), (vec![], 1));
     machine.gather_all();
     assert_eq!(machine.lines(), machine.sent);
 }
 
 /// What must hold after the power came back: all that was acknowledged as durable or bulk is there, nothing is there that
 /// was never sent, and the machine goes on working.
-fn check_after(cut: sim::Fs, before: &Machine, kept: &BTreeMap<Id, String>, story: &str) {
-    let mut machine = Machine::start(cut, config());
+fn check_after(cut: sim::Fs, before: &StoreTestMachine, kept: &BTreeMap<Id, String>, story: &str) {
+    let mut machine = StoreTestMachine::start(cut, config());
     let found = machine.lines();
     for (id, line) in kept {
         assert_eq!(found.get(id), Some(line), "{story}: lost {id} {line}");
@@ -524,14 +524,14 @@ fn check_after(cut: sim::Fs, before: &Machine, kept: &BTreeMap<Id, String>, stor
     machine.put(Durability::Durable, "after", 0);
     machine.queue.commit_group();
     machine.gather_all();
-    while machine.shelf.compact(&|| false).unwrap() > 0 {}
+    while machine.store.compact(&|| false).unwrap() > 0 {}
     let after = machine.lines();
     assert_eq!(after.len(), found.len() + 1, "{story}: after recovery");
     assert!(found.iter().all(|(id, line)| after.get(id) == Some(line)), "{story}: after recovery");
 }
 
 /// Only these are promised to outlive the power.
-fn promised(machine: &Machine) -> BTreeMap<Id, String> {
+fn durable_records(machine: &StoreTestMachine) -> BTreeMap<Id, String> {
     let acknowledged = machine.acknowledged.lock().unwrap();
     let safe = acknowledged.iter().filter(|(id, line)| {
         let fast = line.split(' ').nth(3).and_then(|at| at.parse::<u32>().ok()).is_some_and(|at| at % 2 == 1);
@@ -542,7 +542,7 @@ fn promised(machine: &Machine) -> BTreeMap<Id, String> {
 
 #[test]
 fn power_cut_at_every_sync_point() {
-    let mut calm = Machine::start(sim::Fs::new(), config());
+    let mut calm = StoreTestMachine::start(sim::Fs::new(), config());
     let first = calm.fs.sync_count();
     script(&mut calm);
     let last = calm.fs.sync_count();
@@ -552,12 +552,12 @@ fn power_cut_at_every_sync_point() {
     for point in first..=last {
         let fs = sim::Fs::new();
         fs.halt_at_sync(point);
-        let mut machine = Machine::start(fs, config());
+        let mut machine = StoreTestMachine::start(fs, config());
         script(&mut machine);
-        let kept = promised(&machine);
+        let kept = durable_records(&machine);
         kept_most = kept_most.max(kept.len());
-        let mut ways = vec![(sim::Loss::All, 0), (sim::Loss::None, 0)];
-        ways.extend((0..6).map(|seed| (sim::Loss::Torn, seed + point * 100)));
+        let mut ways = vec![(sim::PowerCutLoss::All, 0), (sim::PowerCutLoss::None, 0)];
+        ways.extend((0..6).map(|seed| (sim::PowerCutLoss::Torn, seed + point * 100)));
         for (loss, seed) in ways {
             let story = format!("sync {point}, {loss:?}, seed {seed}");
             check_after(machine.fs.cut_power(loss, seed), &machine, &kept, &story);

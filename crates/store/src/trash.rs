@@ -14,16 +14,16 @@ use std::sync::Arc;
 
 use bucksaw_doors::Shortage;
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::shelf::Reader;
+use bucksaw_segment::stored::Reader;
 use tracing::{debug, info, warn};
 
 use crate::name;
-use crate::shelf::{Shelf, lock};
-use crate::stored::Stored;
+use crate::shelf::{SegmentStore, lock};
+use crate::stored::StoredSegment;
 
 /// A segment in the trash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trashed {
+pub struct TrashedSegment {
     /// The file's name in the trash.
     pub name: String,
     /// Since when it is there.
@@ -45,22 +45,22 @@ pub(crate) fn parse(name: &str) -> Option<(Millis, &str)> {
     Some((Millis(since.parse().ok()?), name))
 }
 
-impl Shelf {
+impl SegmentStore {
     /// What is in the trash, the longest there first, as retention found it when it last looked.
     #[must_use]
-    pub fn trashed(&self) -> Arc<Vec<Trashed>> {
+    pub fn trashed(&self) -> Arc<Vec<TrashedSegment>> {
         Arc::clone(&lock(&self.trashed))
     }
 
-    pub(crate) fn trash(&self) -> PathBuf {
+    pub(crate) fn trash_dir(&self) -> PathBuf {
         self.dir.join("trash")
     }
 
     /// Reads what is in the trash.
-    pub(crate) fn look_at_trash(&self) {
+    pub(crate) fn scan_trash(&self) {
         let known = self.trashed();
-        let Ok(names) = self.doors.fs.list(&self.trash()) else { return };
-        let mut all: Vec<Trashed> = Vec::new();
+        let Ok(names) = self.env.fs.list(&self.trash_dir()) else { return };
+        let mut all: Vec<TrashedSegment> = Vec::new();
         for name in names {
             // Only what retention put there.
             let Some((since, Some((low, high, _, _)))) = parse(&name).map(|(since, name)| (since, name::parse(name)))
@@ -71,17 +71,17 @@ impl Shelf {
                 all.push(known.clone());
                 continue;
             }
-            let path = self.trash().join(&name);
-            let file = self.doors.fs.open(&path);
+            let path = self.trash_dir().join(&name);
+            let file = self.env.fs.open(&path);
             let bytes = file.as_ref().ok().and_then(|file| file.size().ok()).unwrap_or_default();
             let reader = file.ok().and_then(|file| Reader::open(file, &path).ok());
-            let records = reader.map(|reader| reader.footer().reach().records);
-            all.push(Trashed { name, since, low, high, records, bytes });
+            let records = reader.map(|reader| reader.footer().summary().records);
+            all.push(TrashedSegment { name, since, low, high, records, bytes });
         }
-        self.show_trash(all);
+        self.set_trashed(all);
     }
 
-    fn show_trash(&self, mut all: Vec<Trashed>) {
+    fn set_trashed(&self, mut all: Vec<TrashedSegment>) {
         all.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
         let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         self.metrics.trash_bytes.set(gauge(all.iter().map(|file| file.bytes).sum()));
@@ -90,23 +90,23 @@ impl Shelf {
     }
 
     /// Moves a segment that is past its retention to the trash. Where the trash has no room for another name, it is removed.
-    pub(crate) fn throw_away(&self, segment: &Stored) -> io::Result<()> {
+    pub(crate) fn expire_to_trash(&self, segment: &StoredSegment) -> io::Result<()> {
         let path = segment.reader().path();
         let old_name = file_name(path);
         let since = self.now();
         let name = format!("{since}-{old_name}");
-        match self.move_to_trash(path, &self.trash().join(&name)) {
+        match self.rename_into_trash(path, &self.trash_dir().join(&name)) {
             Ok(()) => {
                 let reach = segment.reach();
-                let (low, high, bytes) = (reach.low.at(), reach.high.at(), segment.file_bytes());
+                let (low, high, bytes) = (reach.low.time(), reach.high.time(), segment.file_bytes());
                 let mut all = self.trashed().to_vec();
-                all.push(Trashed { name, since, low, high, records: Some(reach.records), bytes });
-                self.show_trash(all);
+                all.push(TrashedSegment { name, since, low, high, records: Some(reach.records), bytes });
+                self.set_trashed(all);
                 debug!(segment = old_name, "past its retention: moved to the trash");
                 Ok(())
             }
-            Err(error) if Shortage::is_space(&error) => {
-                self.doors.fs.remove(path)?;
+            Err(error) if Shortage::is_disk_full(&error) => {
+                self.env.fs.remove(path)?;
                 info!(segment = old_name, "past its retention: removed at once, for the trash has no room for it");
                 Ok(())
             }
@@ -114,12 +114,12 @@ impl Shelf {
         }
     }
 
-    fn move_to_trash(&self, path: &Path, target: &Path) -> io::Result<()> {
-        match self.doors.fs.rename(path, target) {
+    fn rename_into_trash(&self, path: &Path, target: &Path) -> io::Result<()> {
+        match self.env.fs.rename(path, target) {
             // It could not be made at the start, or somebody removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.doors.fs.create_dir_all(&self.trash())?;
-                self.doors.fs.rename(path, target)
+                self.env.fs.create_dir_all(&self.trash_dir())?;
+                self.env.fs.rename(path, target)
             }
             done => done,
         }
@@ -128,19 +128,19 @@ impl Shelf {
     /// Removes what has been in the trash for long enough, and the longest there first what is in the way of new records.
     /// `is_full` says that the disk takes nothing more, whatever its figures say.
     pub(crate) fn empty_trash(&self, is_full: bool, is_trusted: bool) {
-        self.look_at_trash();
+        self.scan_trash();
         let age = u64::try_from(self.config.trash_age.as_millis()).unwrap_or(u64::MAX);
         let over = self.config.retention_bytes.is_some_and(|limit| self.file_bytes() > limit);
         let (mut left, mut removed, mut bytes) = (Vec::new(), 0_u64, 0);
         for file in self.trashed().iter() {
             let is_old = is_trusted && self.now().0.saturating_sub(file.since.0) >= age;
             // A full disk whose figures say that there is room is looked at anew after each file.
-            let is_short = self.is_short() || (is_full && removed == 0);
+            let is_short = self.is_disk_nearly_full() || (is_full && removed == 0);
             if !is_old && !over && !is_short {
                 left.push(file.clone());
                 continue;
             }
-            match self.doors.fs.remove(&self.trash().join(&file.name)) {
+            match self.env.fs.remove(&self.trash_dir().join(&file.name)) {
                 Ok(()) => (removed, bytes) = (removed + 1, bytes + file.bytes),
                 Err(error) => {
                     if let Some(suppressed) = self.may_log(|errors| &errors.trash) {
@@ -150,7 +150,7 @@ impl Shelf {
                 }
             }
         }
-        self.show_trash(left);
+        self.set_trashed(left);
         if removed > 0
             && let Some(suppressed) = self.may_log(|errors| &errors.emptied)
         {
@@ -159,8 +159,8 @@ impl Shelf {
     }
 
     /// Takes a segment off the shelf that another run left behind.
-    pub(crate) fn to_trash(&self, path: &Path, id: Id) {
-        match self.move_to_trash(path, &self.trash().join(format!("{}-{}", self.now(), file_name(path)))) {
+    pub(crate) fn trash_leftover(&self, path: &Path, id: Id) {
+        match self.rename_into_trash(path, &self.trash_dir().join(format!("{}-{}", self.now(), file_name(path)))) {
             Ok(()) => info!(segment = %id, "moved a segment to the trash whose records are in another"),
             Err(error) => warn!(segment = %id, %error, "cannot move a segment to the trash"),
         }

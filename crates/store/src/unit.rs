@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use bucksaw_ingest::View;
+use bucksaw_ingest::SegmentView;
 use bucksaw_record::{Id, Labels};
-use bucksaw_segment::queue::{Frames, Place};
-use bucksaw_segment::{Chunk, ReadError, Rows, Stretch};
+use bucksaw_segment::queue::{FrameReader, FramePosition};
+use bucksaw_segment::{Chunk, ReadError, Rows, StreamSlice};
 
-use crate::repair::{Ids, Window};
-use crate::stored::Stored;
+use crate::repair::{IdSet, TimeRange};
+use crate::stored::StoredSegment;
 
 /// Records of one stream, sorted by id, on their way through a merge.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct MergeCursor {
     pub(crate) labels: Labels,
     pub(crate) rows: Arc<Rows>,
     pub(crate) text: Arc<Vec<u8>>,
@@ -25,24 +25,24 @@ pub(crate) struct Piece {
 
 /// Something that opens to pieces.
 #[derive(Debug)]
-pub(crate) struct Unit {
+pub(crate) struct MergeUnit {
     pub(crate) low: Id,
     pub(crate) high: Id,
-    from: From,
+    from: UnitSource,
 }
 
 #[derive(Debug)]
-enum From {
-    Frame { walk: usize, place: Place },
-    Block { segment: Arc<Stored>, block: usize, whole: bool },
+enum UnitSource {
+    Frame { reader: usize, place: FramePosition },
+    Block { segment: Arc<StoredSegment>, block: usize, whole: bool },
 }
 
 /// Where units are read from.
 #[derive(Debug, Default)]
-pub(crate) struct Inputs {
-    walks: Vec<(Id, Frames)>,
+pub(crate) struct UnitReader {
+    frame_readers: Vec<(Id, FrameReader)>,
     /// Only these records are wanted.
-    only: Option<(Window, Arc<Ids>)>,
+    filter: Option<(TimeRange, Arc<IdSet>)>,
 }
 
 /// A segment that could not be read.
@@ -54,43 +54,43 @@ pub(crate) struct InputError {
     pub(crate) source: ReadError,
 }
 
-impl Inputs {
+impl UnitReader {
     /// Reads only some records of a window from blocks that are not wanted as a whole.
-    pub(crate) fn only(window: Window, ids: Arc<Ids>) -> Self {
-        Self { walks: Vec::new(), only: Some((window, ids)) }
+    pub(crate) fn filtered(range: TimeRange, ids: Arc<IdSet>) -> Self {
+        Self { frame_readers: Vec::new(), filter: Some((range, ids)) }
     }
 
     /// The frames of a queue segment.
-    pub(crate) fn add_queue(&mut self, view: &View, units: &mut Vec<Unit>) -> Result<(), InputError> {
-        let (places, _) = view.places().map_err(|source| InputError { segment: view.id, source })?;
-        let walk = self.walks.len();
-        self.walks.push((view.id, view.frames(bucksaw_segment::queue::HEADER_LEN as u64)));
-        units.extend(places.into_iter().map(|place| Unit {
+    pub(crate) fn add_queue_segment(&mut self, view: &SegmentView, units: &mut Vec<MergeUnit>) -> Result<(), InputError> {
+        let (places, _) = view.frame_positions().map_err(|source| InputError { segment: view.id, source })?;
+        let reader = self.frame_readers.len();
+        self.frame_readers.push((view.id, view.frames(bucksaw_segment::queue::HEADER_LEN as u64)));
+        units.extend(places.into_iter().map(|place| MergeUnit {
             low: place.low,
             high: place.high,
-            from: From::Frame { walk, place },
+            from: UnitSource::Frame { reader, place },
         }));
         Ok(())
     }
 
     /// Opens a unit.
-    pub(crate) fn open(&mut self, unit: &Unit) -> Result<Vec<Piece>, InputError> {
+    pub(crate) fn open(&mut self, unit: &MergeUnit) -> Result<Vec<MergeCursor>, InputError> {
         match &unit.from {
-            From::Frame { walk, place } => {
-                let Some((segment, frames)) = self.walks.get_mut(*walk) else { return Ok(Vec::new()) };
+            UnitSource::Frame { reader: walk, place } => {
+                let Some((segment, frames)) = self.frame_readers.get_mut(*walk) else { return Ok(Vec::new()) };
                 let failed = |source| InputError { segment: *segment, source };
-                frames.seek(place.at);
+                frames.seek(place.offset);
                 let chunk = frames.next_chunk().map_err(failed)?;
-                Ok(chunk.map(|chunk| Piece::of_frame(&chunk)).into_iter().collect())
+                Ok(chunk.map(|chunk| MergeCursor::from_frame(&chunk)).into_iter().collect())
             }
-            From::Block { segment, block, whole } => {
+            UnitSource::Block { segment, block, whole } => {
                 let read = segment.block(*block).map_err(|source| InputError { segment: segment.id(), source })?;
                 let (text, stretches) = read.into_parts();
                 let text = Arc::new(text);
-                let pieces = stretches.into_iter().map(|stretch| Piece::of_stretch(stretch, Arc::clone(&text)));
-                match &self.only {
+                let pieces = stretches.into_iter().map(|stretch| MergeCursor::from_slice(stretch, Arc::clone(&text)));
+                match &self.filter {
                     Some((window, ids)) if !whole => {
-                        Ok(pieces.filter_map(|piece| piece.of_some(*window, ids)).collect())
+                        Ok(pieces.filter_map(|piece| piece.filter(*window, ids)).collect())
                     }
                     _ => Ok(pieces.collect()),
                 }
@@ -99,58 +99,58 @@ impl Inputs {
     }
 }
 
-impl Unit {
+impl MergeUnit {
     /// The blocks of a shelf segment.
-    pub(crate) fn blocks(segment: &Arc<Stored>) -> impl Iterator<Item = Self> {
+    pub(crate) fn blocks(segment: &Arc<StoredSegment>) -> impl Iterator<Item = Self> {
         (0..).zip(&segment.footer().blocks).map(|(block, entry)| Self {
-            low: entry.reach.low,
-            high: entry.reach.high,
-            from: From::Block { segment: Arc::clone(segment), block, whole: true },
+            low: entry.summary.low,
+            high: entry.summary.high,
+            from: UnitSource::Block { segment: Arc::clone(segment), block, whole: true },
         })
     }
 
     /// A block, of which only some records may be wanted.
-    pub(crate) fn some_block(segment: &Arc<Stored>, block: usize, whole: bool) -> Option<Self> {
-        let reach = &segment.footer().blocks.get(block)?.reach;
-        let from = From::Block { segment: Arc::clone(segment), block, whole };
+    pub(crate) fn filtered_block(segment: &Arc<StoredSegment>, block: usize, whole: bool) -> Option<Self> {
+        let reach = &segment.footer().blocks.get(block)?.summary;
+        let from = UnitSource::Block { segment: Arc::clone(segment), block, whole };
         Some(Self { low: reach.low, high: reach.high, from })
     }
 
     /// The block that this is, when all of it is wanted, with its bytes of text.
-    pub(crate) fn as_block(&self) -> Option<(&Stored, usize, u64)> {
+    pub(crate) fn as_block(&self) -> Option<(&StoredSegment, usize, u64)> {
         match &self.from {
-            From::Block { segment, block, whole: true } => {
-                let text_bytes = segment.footer().blocks.get(*block)?.reach.text_bytes;
+            UnitSource::Block { segment, block, whole: true } => {
+                let text_bytes = segment.footer().blocks.get(*block)?.summary.text_bytes;
                 Some((segment, *block, text_bytes))
             }
-            From::Block { .. } | From::Frame { .. } => None,
+            UnitSource::Block { .. } | UnitSource::Frame { .. } => None,
         }
     }
 }
 
-impl Piece {
-    fn of_frame(chunk: &Chunk<'_>) -> Self {
+impl MergeCursor {
+    fn from_frame(chunk: &Chunk<'_>) -> Self {
         let labels = chunk.labels.clone();
         let (rows, text) =
-            if chunk.rows.is_sorted() { (Arc::clone(&chunk.rows), chunk.text.to_vec()) } else { sorted(chunk) };
+            if chunk.rows.is_sorted() { (Arc::clone(&chunk.rows), chunk.text.to_vec()) } else { sort_rows(chunk) };
         let text_end = text.len();
         Self { labels, rows, text: Arc::new(text), row: 0, run: 0, text_at: 0, text_end }
     }
 
-    fn of_stretch(stretch: Stretch, text: Arc<Vec<u8>>) -> Self {
-        let Stretch { labels, rows, range } = stretch;
+    fn from_slice(stretch: StreamSlice, text: Arc<Vec<u8>>) -> Self {
+        let StreamSlice { labels, rows, range } = stretch;
         Self { labels, rows, text, row: 0, run: 0, text_at: range.start, text_end: range.end }
     }
 
     /// Only those of its records that are wanted; `None` when none is.
-    fn of_some(self, window: Window, ids: &Ids) -> Option<Self> {
+    fn filter(self, range: TimeRange, ids: &IdSet) -> Option<Self> {
         let text = self.text.get(self.text_at..self.text_end)?;
         let mut records = (0..).zip(Chunk { labels: &self.labels, rows: Arc::clone(&self.rows), text }.records());
         let (mut wanted, mut kept) = (Vec::new(), Vec::new());
         for run in &self.rows.runs {
-            let in_window = window.contains(run.first);
+            let in_window = range.contains(run.first_id);
             for (row, record) in records.by_ref().take(run.count as usize) {
-                let id = Id::from_bits(run.first.bits() + u128::from(row - run.row));
+                let id = Id::from_bits(run.first_id.bits() + u128::from(row - run.row));
                 if in_window && ids.contains(id) {
                     wanted.push(row);
                     kept.extend_from_slice(record);
@@ -165,17 +165,17 @@ impl Piece {
     }
 
     /// The id of the next row; `None` when there are no more.
-    pub(crate) fn next(&self) -> Option<Id> {
+    pub(crate) fn next_id(&self) -> Option<Id> {
         let run = self.rows.runs.get(self.run)?;
-        Some(Id::from_bits(run.first.bits() + u128::from(self.row - run.row)))
+        Some(Id::from_bits(run.first_id.bits() + u128::from(self.row - run.row)))
     }
 
     /// How many of the rows to come have ids below `limit`.
-    pub(crate) fn below(&self, limit: Id) -> u32 {
+    pub(crate) fn count_below(&self, limit: Id) -> u32 {
         let mut count = 0;
         for run in self.rows.runs.get(self.run..).unwrap_or_default() {
             let done = self.row.saturating_sub(run.row);
-            let below = run.below(limit).saturating_sub(done);
+            let below = run.count_below(limit).saturating_sub(done);
             count += below;
             if below < run.count - done {
                 break;
@@ -185,7 +185,7 @@ impl Piece {
     }
 
     /// Moves past `count` rows, and returns their text.
-    pub(crate) fn take(&mut self, count: u32) -> &[u8] {
+    pub(crate) fn take_rows(&mut self, count: u32) -> &[u8] {
         let start = self.text_at;
         let rest = self.text.get(start..self.text_end).unwrap_or_default();
         let taken = if self.row + count >= self.rows.count {
@@ -215,7 +215,7 @@ fn lines_end(text: &[u8], count: u32) -> usize {
 }
 
 /// The records of a frame whose source stated their times, in the order of their ids.
-fn sorted(chunk: &Chunk<'_>) -> (Arc<Rows>, Vec<u8>) {
+fn sort_rows(chunk: &Chunk<'_>) -> (Arc<Rows>, Vec<u8>) {
     let mut order: Vec<(Id, u32, &[u8])> =
         (0..).zip(chunk.records()).filter_map(|(row, record)| Some((chunk.rows.id(row)?, row, record))).collect();
     order.sort_unstable_by_key(|(id, row, _)| (*id, *row));
@@ -229,9 +229,9 @@ fn sorted(chunk: &Chunk<'_>) -> (Arc<Rows>, Vec<u8>) {
             0 => {}
             nanos => rows.nanos.push((row, nanos)),
         }
-        match chunk.rows.marks.of(from) {
+        match chunk.rows.flags.get(from) {
             0 => {}
-            bits => rows.marks.push(row, bits),
+            bits => rows.flags.push(row, bits),
         }
         if let Some(lengths) = &mut rows.lengths {
             lengths.push(record.len() as u32);

@@ -6,16 +6,16 @@
 
 use std::fmt::Write as _;
 
-const BYTES_OF_A_LINE: usize = 24;
+const BYTES_PER_LINE: usize = 24;
 
 pub(crate) fn write(bytes: &[u8]) -> String {
     let mut text = String::new();
-    for (line, bytes) in bytes.chunks(BYTES_OF_A_LINE).enumerate() {
+    for (line, bytes) in bytes.chunks(BYTES_PER_LINE).enumerate() {
         let shown = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };
         let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let ascii: String = bytes.iter().map(shown).collect();
         // Writing to memory cannot fail.
-        let _ = writeln!(text, "{:06x}: {}  | {}", line * BYTES_OF_A_LINE, digits.join(" "), ascii.trim_end());
+        let _ = writeln!(text, "{:06x}: {}  | {}", line * BYTES_PER_LINE, digits.join(" "), ascii.trim_end());
     }
     text
 }
@@ -39,7 +39,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_come_back(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn bytes_round_trip(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             prop_assert_eq!(super::read(&super::write(&bytes)), Some(bytes));
         }
     }

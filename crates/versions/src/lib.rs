@@ -7,11 +7,11 @@
 //!
 //! It belongs to no version of the program: nothing but tests uses it.
 
-mod at_once;
+mod expect_ready;
 mod hex;
-mod kept;
-mod later;
+mod golden;
+mod unknown_fields;
 
-pub use at_once::at_once;
-pub use kept::Kept;
-pub use later::{OPEN, later};
+pub use expect_ready::expect_ready;
+pub use golden::GoldenFiles;
+pub use unknown_fields::{FREE_FORM_KEYS, with_unknown_fields};

@@ -3,7 +3,7 @@
 use bucksaw_record::InvalidLabels;
 use bucksaw_segment::FrameError;
 
-use crate::{Code, Hello, TEXT_BYTES_MAX, Version};
+use crate::{RefusalCode, Hello, TEXT_BYTES_MAX, Version};
 
 /// A side that breaks the protocol; the connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,13 +17,13 @@ pub enum WireError {
     Version(Version),
     /// The labels are longer than labels can be.
     #[error("the labels take {0} bytes, more than {max}", max = Hello::LABELS_BYTES_MAX)]
-    LabelsLong(u32),
+    LabelsTooLong(u32),
     /// The labels are none.
     #[error("the labels are refused: {0}")]
     Labels(#[source] InvalidLabels),
     /// A frame is larger than the node takes.
     #[error("a frame of {found} bytes is larger than the {max} that are taken here")]
-    FrameLong {
+    FrameTooLong {
         /// Its bytes, the header included.
         found: u64,
         /// The greatest that is taken.
@@ -37,23 +37,23 @@ pub enum WireError {
     NotRecords,
     /// A text is longer than texts can be.
     #[error("a text of {0} bytes is longer than {TEXT_BYTES_MAX}")]
-    TextLong(u16),
+    TextTooLong(u16),
     /// The addresses of other nodes are too many, too long, or none.
     #[error("what is said of other nodes cannot be read")]
-    Elsewhere,
+    InvalidRedirect,
     /// A message of the node is of no known kind.
     #[error("a message of the unknown kind {0}")]
-    Kind(u8),
+    UnknownKind(u8),
 }
 
 impl WireError {
     /// The code with which a hello is refused for this.
     #[must_use]
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> RefusalCode {
         match self {
-            Self::Version(_) => Code::VERSION,
-            Self::Labels(_) | Self::LabelsLong(_) => Code::LABELS,
-            _ => Code::MALFORMED,
+            Self::Version(_) => RefusalCode::VERSION,
+            Self::Labels(_) | Self::LabelsTooLong(_) => RefusalCode::LABELS,
+            _ => RefusalCode::MALFORMED,
         }
     }
 }

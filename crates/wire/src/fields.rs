@@ -3,9 +3,9 @@
 use crate::TEXT_BYTES_MAX;
 
 /// What is left to read. Every method gives `None` at the end.
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub(crate) struct FieldReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
 }
 
 /// The longest start of a text that fits, in whole characters, and its length for the length field.
-pub(crate) fn shortened(text: &str) -> (&str, u16) {
+pub(crate) fn truncate_text(text: &str) -> (&str, u16) {
     let mut end = text.len().min(TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -41,7 +41,7 @@ pub(crate) fn shortened(text: &str) -> (&str, u16) {
 }
 
 /// A text of the other side. It will be printed on terminals, so control characters are taken out.
-pub(crate) fn printable(bytes: &[u8]) -> String {
+pub(crate) fn sanitize_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|letter| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter }).collect()
 }

@@ -12,8 +12,8 @@
 
 use bucksaw_record::Labels;
 
-use crate::fields::Fields;
-use crate::{MAGIC, Step, Version, WireError};
+use crate::fields::FieldReader;
+use crate::{MAGIC, DecodeProgress, Version, WireError};
 
 /// The first message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Hello {
 
 impl Hello {
     /// Bytes before the labels.
-    pub const HEAD: usize = 16;
+    pub const FIXED_LEN: usize = 16;
 
     /// The most bytes that encoded labels can take.
     pub const LABELS_BYTES_MAX: usize = Labels::COUNT_MAX * (Labels::NAME_BYTES_MAX + Labels::VALUE_BYTES_MAX + 3);
@@ -36,7 +36,7 @@ impl Hello {
     pub fn encode(&self) -> Vec<u8> {
         let mut labels = Vec::new();
         self.labels.encode(&mut labels);
-        let mut out = Vec::with_capacity(Self::HEAD + labels.len());
+        let mut out = Vec::with_capacity(Self::FIXED_LEN + labels.len());
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.version.major.to_le_bytes());
         out.extend_from_slice(&self.version.minor.to_le_bytes());
@@ -50,26 +50,26 @@ impl Hello {
     ///
     /// # Errors
     /// [`WireError`], as soon as it shows: before the labels are there when the version is not known.
-    pub fn decode(bytes: &[u8]) -> Result<Step<Self>, WireError> {
+    pub fn decode(bytes: &[u8]) -> Result<DecodeProgress<Self>, WireError> {
         if !MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
             return Err(WireError::Magic);
         }
-        let mut fields = Fields(bytes);
-        let Some((version, length)) = head(&mut fields) else {
-            return Ok(Step::Need(Self::HEAD.saturating_sub(bytes.len())));
+        let mut fields = FieldReader(bytes);
+        let Some((version, length)) = read_fixed(&mut fields) else {
+            return Ok(DecodeProgress::Incomplete(Self::FIXED_LEN.saturating_sub(bytes.len())));
         };
-        Version::with(version)?;
+        Version::negotiate(version)?;
         if length as usize > Self::LABELS_BYTES_MAX {
-            return Err(WireError::LabelsLong(length));
+            return Err(WireError::LabelsTooLong(length));
         }
-        let whole = Self::HEAD + length as usize;
-        let Some(labels) = fields.bytes(length as usize) else { return Ok(Step::Need(whole - bytes.len())) };
+        let whole = Self::FIXED_LEN + length as usize;
+        let Some(labels) = fields.bytes(length as usize) else { return Ok(DecodeProgress::Incomplete(whole - bytes.len())) };
         let labels = Labels::decode(labels).map_err(WireError::Labels)?;
-        Ok(Step::Whole(Self { version, labels }, whole))
+        Ok(DecodeProgress::Complete(Self { version, labels }, whole))
     }
 }
 
-fn head(fields: &mut Fields<'_>) -> Option<(Version, u32)> {
+fn read_fixed(fields: &mut FieldReader<'_>) -> Option<(Version, u32)> {
     fields.bytes(MAGIC.len())?;
     let version = Version { major: fields.u16()?, minor: fields.u16()? };
     Some((version, fields.u32()?))

@@ -33,23 +33,23 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
-mod answer;
-mod elsewhere;
+mod hello_reply;
+mod redirect;
 mod error;
 mod fields;
 mod hello;
-mod message;
-mod step;
-mod told;
+mod client_message;
+mod decode_progress;
+mod server_message;
 mod version;
 
-pub use answer::{Answer, Code};
-pub use elsewhere::{Elsewhere, Why};
+pub use hello_reply::{HelloReply, RefusalCode};
+pub use redirect::{Redirect, RedirectReason};
 pub use error::WireError;
 pub use hello::Hello;
-pub use message::{Batch, FLUSH, Message};
-pub use step::Step;
-pub use told::Told;
+pub use client_message::{Batch, FLUSH, ClientMessage};
+pub use decode_progress::DecodeProgress;
+pub use server_message::ServerMessage;
 pub use version::Version;
 
 /// What both sides start with. Its line ends and its DOS end-of-file sign show a transfer that changes bytes.
@@ -59,6 +59,6 @@ pub const MAGIC: [u8; 8] = *b"\x89BSW\r\n\x1a\n";
 pub const TEXT_BYTES_MAX: usize = 1_024;
 
 #[cfg(test)]
-mod kept;
+mod golden;
 #[cfg(test)]
 mod tests;

@@ -1,45 +1,45 @@
-use bucksaw_record::{Id, Labels, Marks, Millis, Producer};
-use bucksaw_segment::{Header, Kind, Sides};
+use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
+use bucksaw_segment::{FrameHeader, FrameKind, RowMeta};
 use proptest::prelude::*;
 
 use super::*;
 
 /// Decodes every start of `bytes`: each must ask for more without going beyond the message, and the whole must give `want`.
-fn check_steps<T: PartialEq + std::fmt::Debug>(
+fn check_prefixes<T: PartialEq + std::fmt::Debug>(
     bytes: &[u8],
     want: T,
-    decode: impl Fn(&[u8]) -> Result<Step<T>, WireError>,
+    decode: impl Fn(&[u8]) -> Result<DecodeProgress<T>, WireError>,
 ) {
     for end in 0..bytes.len() {
         match decode(&bytes[..end]) {
-            Ok(Step::Need(missing)) => assert!(missing > 0 && end + missing <= bytes.len(), "{end} + {missing}"),
+            Ok(DecodeProgress::Incomplete(missing)) => assert!(missing > 0 && end + missing <= bytes.len(), "{end} + {missing}"),
             other => panic!("{other:?} after {end} bytes"),
         }
     }
     let mut more = bytes.to_vec();
     more.extend_from_slice(b"next");
-    assert_eq!(decode(&more), Ok(Step::Whole(want, bytes.len())));
+    assert_eq!(decode(&more), Ok(DecodeProgress::Complete(want, bytes.len())));
 }
 
 fn batch(text: &[u8], count: u32) -> Vec<u8> {
     let first = Id::new(Millis(5), Producer::new(1), 0);
-    Batch { first, count, accepted: Millis(6), flags: 0, sides: &[], text }.encode()
+    Batch { first_id: first, count, accepted: Millis(6), layout_bits: 0, row_meta: &[], text }.encode()
 }
 
 /// Sets a byte and seals the frame again where that is wanted: what a careless or hostile client could send.
-fn forged(change: impl FnOnce(&mut Header), body: &[u8]) -> Vec<u8> {
-    let mut header = Header {
+fn forged(change: impl FnOnce(&mut FrameHeader), body: &[u8]) -> Vec<u8> {
+    let mut header = FrameHeader {
         body_len: body.len() as u32,
-        sides_len: 0,
-        first: Id::new(Millis(5), Producer::new(1), 0),
+        row_meta_len: 0,
+        first_id: Id::new(Millis(5), Producer::new(1), 0),
         count: 1,
         stream: 0,
         accepted: Millis(5),
-        kind: Kind::Records,
-        flags: 0,
+        kind: FrameKind::Records,
+        layout_bits: 0,
     };
     change(&mut header);
-    let mut bytes = header.seal(0, &[body]).to_vec();
+    let mut bytes = header.encode(0, &[body]).to_vec();
     bytes.extend_from_slice(body);
     bytes
 }
@@ -50,13 +50,13 @@ fn the_magic_starts_no_text() {
 }
 
 #[test]
-fn lengths_are_the_documented_ones() {
+fn lengths_match_the_documentation() {
     let hello = Hello { version: Version::NEWEST, labels: Labels::default() };
     assert_eq!(hello.encode().len(), 16);
-    assert_eq!(Answer::Welcome { version: Version::NEWEST, frame_bytes_max: 1 }.encode().len(), 20);
-    assert_eq!(Told::Acked(1).encode().len(), 16);
-    let elsewhere = Elsewhere::new(Why::GOODBYE, ["10.0.0.1:7651".to_owned(), "b:1".to_owned()]).unwrap();
-    let bytes = Told::Elsewhere(elsewhere).encode();
+    assert_eq!(HelloReply::Welcome { version: Version::NEWEST, frame_bytes_max: 1 }.encode().len(), 20);
+    assert_eq!(ServerMessage::Acked(1).encode().len(), 16);
+    let redirect = Redirect::new(RedirectReason::CLOSE, ["10.0.0.1:7651".to_owned(), "b:1".to_owned()]).unwrap();
+    let bytes = ServerMessage::Redirect(redirect).encode();
     assert_eq!(
         (&bytes[..4], &bytes[4..16], &bytes[16..]),
         (&[3, 2, 17, 0][..], &[0; 12][..], &b"10.0.0.1:7651,b:1"[..])
@@ -67,7 +67,7 @@ fn lengths_are_the_documented_ones() {
 #[test]
 fn the_lower_version_is_spoken_and_a_newer_major_refused() {
     let check = |major, minor, want: &str| {
-        let got = Version::with(Version { major, minor });
+        let got = Version::negotiate(Version { major, minor });
         assert_eq!(got.map_or_else(|error| error.to_string(), |version| version.to_string()), want);
     };
     check(1, 0, "1.0");
@@ -80,32 +80,32 @@ fn the_lower_version_is_spoken_and_a_newer_major_refused() {
 fn a_newer_client_is_refused_before_its_labels_are_read() {
     let hello = Hello { version: Version { major: 2, minor: 0 }, labels: Labels::parse("a=b").unwrap() };
     let error = Hello::decode(&hello.encode()[..16]).unwrap_err();
-    assert_eq!((error.code(), error), (Code::VERSION, WireError::Version(Version { major: 2, minor: 0 })));
+    assert_eq!((error.code(), error), (RefusalCode::VERSION, WireError::Version(Version { major: 2, minor: 0 })));
 }
 
 #[test]
 fn a_node_may_not_choose_a_version_that_was_not_offered() {
-    let answer = Answer::Welcome { version: Version { major: 1, minor: 3 }, frame_bytes_max: 9 };
-    assert!(matches!(Answer::decode(&answer.encode()), Err(WireError::Version(_))));
+    let answer = HelloReply::Welcome { version: Version { major: 1, minor: 3 }, frame_bytes_max: 9 };
+    assert!(matches!(HelloReply::decode(&answer.encode()), Err(WireError::Version(_))));
 }
 
 #[test]
 fn long_labels_are_refused_before_they_come() {
     let mut bytes = Hello { version: Version::NEWEST, labels: Labels::default() }.encode();
     bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(Hello::decode(&bytes), Err(WireError::LabelsLong(u32::MAX)));
+    assert_eq!(Hello::decode(&bytes), Err(WireError::LabelsTooLong(u32::MAX)));
 }
 
 #[test]
-fn batches_and_flushes_are_told_apart() {
+fn batches_and_flushes_are_distinguished() {
     let mut bytes = batch(b"a\nb\n", 2);
     let batch_len = bytes.len();
     bytes.extend_from_slice(&FLUSH);
-    let Ok(Step::Whole(Message::Batch(frame), used)) = Message::decode(&bytes, 1_000) else { panic!("no batch") };
+    let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) = ClientMessage::decode(&bytes, 1_000) else { panic!("no batch") };
     assert_eq!((used, frame.text(), frame.rows().unwrap().count), (batch_len, &b"a\nb\n"[..], 2));
-    assert!(matches!(Message::decode(&bytes[used..], 1_000), Ok(Step::Whole(Message::Flush, 56))));
+    assert!(matches!(ClientMessage::decode(&bytes[used..], 1_000), Ok(DecodeProgress::Complete(ClientMessage::Flush, 56))));
     for end in 0..batch_len {
-        let Ok(Step::Need(missing)) = Message::decode(&bytes[..end], 1_000) else { panic!("{end}") };
+        let Ok(DecodeProgress::Incomplete(missing)) = ClientMessage::decode(&bytes[..end], 1_000) else { panic!("{end}") };
         assert_eq!(missing, if end < 56 { 56 - end } else { batch_len - end });
     }
 }
@@ -113,7 +113,7 @@ fn batches_and_flushes_are_told_apart() {
 #[test]
 fn frames_that_are_no_batch_are_refused_by_their_header() {
     let check = |bytes: &[u8], want: &str| {
-        let error = Message::missing(&bytes[..56], 100).unwrap_err().to_string();
+        let error = ClientMessage::missing_bytes(&bytes[..56], 100).unwrap_err().to_string();
         assert_eq!(error, want);
     };
     check(&batch(&[b'\n'; 45], 45), "a frame of 101 bytes is larger than the 100 that are taken here");
@@ -122,39 +122,39 @@ fn frames_that_are_no_batch_are_refused_by_their_header() {
         "a batch is not a frame of records of the connection's one stream",
     );
     check(
-        &forged(|header| (header.kind, header.count) = (Kind::Stream, 0), b"\n"),
+        &forged(|header| (header.kind, header.count) = (FrameKind::Stream, 0), b"\n"),
         "a batch is not a frame of records of the connection's one stream",
     );
     check(&[b'x'; 56], "a batch is damaged: no frame starts here");
     let mut changed = batch(b"a\n", 1);
     changed[56] ^= 1;
-    assert!(matches!(Message::decode(&changed, 100), Err(WireError::Frame(_))));
+    assert!(matches!(ClientMessage::decode(&changed, 100), Err(WireError::Frame(_))));
     let mut flush = FLUSH;
     flush[55] = 1;
-    assert!(Message::decode(&flush, 100).is_err());
+    assert!(ClientMessage::decode(&flush, 100).is_err());
 }
 
 #[test]
 fn texts_are_short_and_printable() {
     let text = format!("\x1b[2Jé{}", "é".repeat(TEXT_BYTES_MAX));
-    let bytes = Told::Failed { acked: 3, text }.encode();
-    let Ok(Step::Whole(Told::Failed { acked: 3, text }, used)) = Told::decode(&bytes) else { panic!("not told") };
+    let bytes = ServerMessage::Failed { acked: 3, text }.encode();
+    let Ok(DecodeProgress::Complete(ServerMessage::Failed { acked: 3, text }, used)) = ServerMessage::decode(&bytes) else { panic!("not told") };
     assert!(used == bytes.len() && used <= 16 + TEXT_BYTES_MAX);
     assert!(text.starts_with("\u{fffd}[2Jé") && text.ends_with('é'));
 }
 
 #[test]
-fn only_addresses_are_addresses() {
+fn only_valid_addresses_are_accepted() {
     let check = |address: &str, want: bool| {
-        let made = Elsewhere::new(Why::SUGGESTION, [address.to_owned()]);
+        let made = Redirect::new(RedirectReason::SUGGESTION, [address.to_owned()]);
         assert_eq!(made.is_some(), want, "{address}");
         let mut bytes = vec![3, 0];
         bytes.extend_from_slice(&u16::try_from(address.len()).unwrap().to_le_bytes());
         bytes.extend_from_slice(&[0; 12]);
         bytes.extend_from_slice(address.as_bytes());
-        let read = Told::decode(&bytes);
+        let read = ServerMessage::decode(&bytes);
         assert_eq!(read.is_ok(), want, "{address}: {read:?}");
-        assert!(want || read == Err(WireError::Elsewhere));
+        assert!(want || read == Err(WireError::InvalidRedirect));
     };
     check("10.0.0.1:7651", true);
     check("[::1]:1", true);
@@ -167,18 +167,18 @@ fn only_addresses_are_addresses() {
     let told = |count: usize| {
         let text = vec!["h:1"; count].join(",");
         let head = [&[3, 0][..], &u16::try_from(text.len()).unwrap().to_le_bytes(), &[0; 12]].concat();
-        Told::decode(&[head, text.into_bytes()].concat())
+        ServerMessage::decode(&[head, text.into_bytes()].concat())
     };
-    assert_eq!((told(8).map(|step| step.missing()), told(9)), (Ok(0), Err(WireError::Elsewhere)));
-    let many = Elsewhere::new(Why::REFUSAL, (0..20).map(|port| format!("{}:{port}", "h".repeat(115)))).unwrap();
-    assert_eq!(many.addresses().len(), Elsewhere::COUNT_MAX);
-    assert_eq!(Told::decode(&Told::Elsewhere(many.clone()).encode()).unwrap().missing(), 0);
+    assert_eq!((told(8).map(|step| step.missing_bytes()), told(9)), (Ok(0), Err(WireError::InvalidRedirect)));
+    let many = Redirect::new(RedirectReason::REFUSAL, (0..20).map(|port| format!("{}:{port}", "h".repeat(115)))).unwrap();
+    assert_eq!(many.addresses().len(), Redirect::COUNT_MAX);
+    assert_eq!(ServerMessage::decode(&ServerMessage::Redirect(many.clone()).encode()).unwrap().missing_bytes(), 0);
     assert!(!many.addresses()[0].ends_with(":0"));
 }
 
 proptest! {
     #[test]
-    fn messages_come_back(
+    fn messages_round_trip(
         pairs in prop::collection::btree_map("[a-z]{1,8}", "\\PC{1,12}", 0..6),
         minor in 0_u16..3,
         max: u32,
@@ -189,40 +189,40 @@ proptest! {
         addresses in prop::collection::vec("[a-z0-9.\\[\\]-]{1,60}:[1-9][0-9]{0,3}", 1..9),
     ) {
         let hello = Hello { version: Version { major: 1, minor }, labels: Labels::new(pairs).unwrap() };
-        check_steps(&hello.encode(), hello, Hello::decode);
-        let welcome = Answer::Welcome { version: Version::NEWEST, frame_bytes_max: max };
-        check_steps(&welcome.encode(), welcome, Answer::decode);
-        let refused = Answer::Refused { code: Code(code), text: text.clone() };
-        check_steps(&refused.encode(), refused, Answer::decode);
-        check_steps(&Told::Acked(acked).encode(), Told::Acked(acked), Told::decode);
-        let failed = Told::Failed { acked, text };
-        check_steps(&failed.encode(), failed, Told::decode);
-        let elsewhere = Elsewhere::new(Why(why), addresses.clone()).unwrap();
-        prop_assert_eq!((elsewhere.why(), elsewhere.addresses()), (Why(why), &addresses[..]));
-        check_steps(&Told::Elsewhere(elsewhere.clone()).encode(), Told::Elsewhere(elsewhere), Told::decode);
+        check_prefixes(&hello.encode(), hello, Hello::decode);
+        let welcome = HelloReply::Welcome { version: Version::NEWEST, frame_bytes_max: max };
+        check_prefixes(&welcome.encode(), welcome, HelloReply::decode);
+        let refused = HelloReply::Refused { code: RefusalCode(code), text: text.clone() };
+        check_prefixes(&refused.encode(), refused, HelloReply::decode);
+        check_prefixes(&ServerMessage::Acked(acked).encode(), ServerMessage::Acked(acked), ServerMessage::decode);
+        let failed = ServerMessage::Failed { acked, text };
+        check_prefixes(&failed.encode(), failed, ServerMessage::decode);
+        let redirect = Redirect::new(RedirectReason(why), addresses.clone()).unwrap();
+        prop_assert_eq!((redirect.reason(), redirect.addresses()), (RedirectReason(why), &addresses[..]));
+        check_prefixes(&ServerMessage::Redirect(redirect.clone()).encode(), ServerMessage::Redirect(redirect), ServerMessage::decode);
     }
 
     #[test]
-    fn batches_come_back(lines in prop::collection::vec("[ -~]{0,9}", 1..9), marked in 0_u32..9, ms in 0..=Millis::MAX.0) {
+    fn batches_round_trip(lines in prop::collection::vec("[ -~]{0,9}", 1..9), marked in 0_u32..9, ms in 0..=Millis::MAX.0) {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let first = Id::new(Millis(ms), Producer::new(77), 5);
-        let mut marks = Marks::none();
-        marks.push(marked.min(lines.len() as u32 - 1), Marks::CUT);
-        let mut sides = Vec::new();
-        let flags = Sides::marked(marks.clone()).encode(first.at(), &mut sides);
+        let flags = Flags::empty();
+        flags.push(marked.min(lines.len() as u32 - 1), Flags::CUT);
+        let row_meta = Vec::new();
+        let layout_bits = RowMeta::with_flags(flags.clone()).encode(first.time(), &mut row_meta);
         let count = lines.len() as u32;
-        let bytes = Batch { first, count, accepted: Millis(ms), flags, sides: &sides, text: text.as_bytes() }.encode();
-        let Ok(Step::Whole(Message::Batch(frame), used)) = Message::decode(&bytes, u32::MAX) else { panic!("no batch") };
+        let bytes = Batch { first_id, count, accepted: Millis(ms), layout_bits, row_meta: &row_meta, text: text.as_bytes() }.encode();
+        let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) = ClientMessage::decode(&bytes, u32::MAX) else { panic!("no batch") };
         let rows = frame.rows().unwrap();
-        prop_assert_eq!((used, frame.text(), frame.header.first), (bytes.len(), text.as_bytes(), first));
-        prop_assert_eq!((rows.count, rows.marks), (count, marks));
+        prop_assert_eq!((used, frame.text(), frame.header.first_id), (bytes.len(), text.as_bytes(), first));
+        prop_assert_eq!((rows.count, rows.flags), (count, flags));
     }
 
     #[test]
     fn any_bytes_decode_or_fail(start in 0_usize..4, bytes in prop::collection::vec(any::<u8>(), 0..200), max: u32) {
         let starts: [&[u8]; 4] = [b"", &MAGIC, b"BSWF", &FLUSH[..8]];
         let bytes = [starts[start], &bytes].concat();
-        let _ = (Hello::decode(&bytes), Answer::decode(&bytes), Told::decode(&bytes));
-        let _ = Message::decode(&bytes, max).map(|step| matches!(step, Step::Whole(Message::Batch(frame), _) if frame.rows().is_ok()));
+        let _ = (Hello::decode(&bytes), HelloReply::decode(&bytes), ServerMessage::decode(&bytes));
+        let _ = ClientMessage::decode(&bytes, max).map(|step| matches!(step, DecodeProgress::Complete(ClientMessage::Batch(frame), _) if frame.rows().is_ok()));
     }
 }

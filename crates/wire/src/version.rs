@@ -21,7 +21,7 @@ impl Version {
     ///
     /// # Errors
     /// [`WireError::Version`] when its major version is newer, or never was.
-    pub fn with(theirs: Self) -> Result<Self, WireError> {
+    pub fn negotiate(theirs: Self) -> Result<Self, WireError> {
         let known = theirs.major >= 1 && theirs.major <= Self::NEWEST.major;
         if known { Ok(theirs.min(Self::NEWEST)) } else { Err(WireError::Version(theirs)) }
     }

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::alone::Alone;
+use crate::standalone::StandaloneNode;
 use crate::http::call;
 use crate::ledger::Ledger;
 use crate::load::key;
-use crate::minder::Minder;
+use crate::cleanup_guard::CleanupGuard;
 use crate::random::Random;
 
 /// Between two batches: a hundred lines a second and writer are load enough, and few enough to compare all of them.
@@ -35,9 +35,9 @@ const SHIP_MAX: Duration = Duration::from_secs(180);
 
 /// Ends the writers.
 #[derive(Debug, Default)]
-pub(super) struct Stop(AtomicBool);
+pub(super) struct WriterStop(AtomicBool);
 
-impl Stop {
+impl WriterStop {
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -49,38 +49,38 @@ impl Stop {
 
 /// How a writer brings its lines to nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum IngestPath {
     /// `bucksaw forward` with this promise, which comes back by itself when the node does.
     Forward(&'static str),
     /// Lines over TCP. Nothing is acknowledged: what was found once must stay.
     Tcp(&'static str),
     /// Batches over HTTP with this promise. With a key that carries its time a batch is sent to one node after the other until
     /// it is acknowledged; without, one that was not answered may or may not be there.
-    Http { promise: &'static str, is_keyed: bool },
+    Http { durability: &'static str, is_keyed: bool },
 }
 
-impl Way {
+impl IngestPath {
     pub(super) const ALL: [Self; 9] = [
         Self::Forward("fast"),
         Self::Forward("durable"),
         Self::Tcp("fast"),
         Self::Tcp("durable"),
-        Self::Http { promise: "fast", is_keyed: false },
-        Self::Http { promise: "fast", is_keyed: true },
-        Self::Http { promise: "durable", is_keyed: false },
-        Self::Http { promise: "durable", is_keyed: true },
-        Self::Http { promise: "bulk", is_keyed: true },
+        Self::Http { durability: "fast", is_keyed: false },
+        Self::Http { durability: "fast", is_keyed: true },
+        Self::Http { durability: "durable", is_keyed: false },
+        Self::Http { durability: "durable", is_keyed: true },
+        Self::Http { durability: "bulk", is_keyed: true },
     ];
 
     pub(super) fn name(self) -> String {
         match self {
             Self::Forward(promise) => format!("forward{promise}"),
             Self::Tcp(promise) => format!("tcp{promise}"),
-            Self::Http { promise, is_keyed } => format!("http{promise}{}", if is_keyed { "keyed" } else { "" }),
+            Self::Http { durability: promise, is_keyed } => format!("http{promise}{}", if is_keyed { "keyed" } else { "" }),
         }
     }
 
-    pub(super) fn address(self, node: &Alone) -> SocketAddr {
+    pub(super) fn address(self, node: &StandaloneNode) -> SocketAddr {
         match self {
             Self::Forward(promise) | Self::Tcp(promise) => node.lines(promise),
             Self::Http { .. } => node.http(),
@@ -90,36 +90,36 @@ impl Way {
 
 /// A writer that runs.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct KillWriter {
     pub(super) ledger: Arc<Ledger>,
-    way: Way,
+    path: IngestPath,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
     child: Option<Child>,
 }
 
-impl Writer {
+impl KillWriter {
     #[expect(clippy::too_many_arguments, reason = "all that a writer needs, once")]
     pub(super) fn start(
-        way: Way,
+        way: IngestPath,
         bucksaw: &Path,
         home: &Path,
-        minder: &Minder,
+        minder: &CleanupGuard,
         ledger: Arc<Ledger>,
         to: Vec<SocketAddr>,
         seed: u64,
-        stop: &Arc<Stop>,
+        stop: &Arc<WriterStop>,
     ) -> anyhow::Result<Self> {
         let (own, stop, mut random) = (Arc::clone(&ledger), Arc::clone(stop), Random::new(seed));
         let mut child = None;
         let thread = match way {
-            Way::Forward(promise) => {
+            IngestPath::Forward(promise) => {
                 let mut command = Command::new(bucksaw);
                 command.args(["forward", "--durability", promise, "--label", &format!("writer={}", ledger.name())]);
                 command.args(to.iter().flat_map(|at| ["--to".to_owned(), at.to_string()]));
                 let log = File::create(home.join(format!("{}.log", ledger.name())))?;
                 command.env_clear().process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
                 let mut forward = command.spawn().with_context(|| format!("cannot start {}", bucksaw.display()))?;
-                minder.note(&format!("kill -9 -{}", forward.id()));
+                minder.register_undo(&format!("kill -9 -{}", forward.id()));
                 let mut input = forward.stdin.take().context("no pipe")?;
                 child = Some(forward);
                 thread::spawn(move || {
@@ -131,11 +131,11 @@ impl Writer {
                     Ok(())
                 })
             }
-            Way::Tcp(_) => thread::spawn(move || {
+            IngestPath::Tcp(_) => thread::spawn(move || {
                 lines(&own, &to, &mut random, &stop);
                 Ok(())
             }),
-            Way::Http { promise, is_keyed } => {
+            IngestPath::Http { durability: promise, is_keyed } => {
                 let target = format!("/api/v1/ingest?durability={promise}&label=writer={}", ledger.name());
                 thread::spawn(move || {
                     while !stop.is_set() {
@@ -147,12 +147,12 @@ impl Writer {
                 })
             }
         };
-        Ok(Self { ledger, way, thread: Some(thread), child })
+        Ok(Self { ledger, path: way, thread: Some(thread), child })
     }
 
     /// Whether it may stand still while a node is up: what is asked for needs more stores than one.
     pub(super) fn waits_for_others(&self) -> bool {
-        matches!(self.way, Way::Http { promise: "bulk", .. })
+        matches!(self.path, IngestPath::Http { durability: "bulk", .. })
     }
 
     /// Waits until it has ended; it was told to. A forwarder says by its end that everything is acknowledged.
@@ -180,7 +180,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for KillWriter {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             // One that has ended needs no killing.
@@ -191,7 +191,7 @@ impl Drop for Writer {
 }
 
 /// Writes lines to one node after the other, to the next when a connection ends. What was on its way then may be there.
-fn lines(ledger: &Ledger, to: &[SocketAddr], random: &mut Random, stop: &Stop) {
+fn lines(ledger: &Ledger, to: &[SocketAddr], random: &mut Random, stop: &WriterStop) {
     let connect = |at: &SocketAddr| {
         let stream = TcpStream::connect_timeout(at, Duration::from_secs(1)).ok()?;
         stream.set_write_timeout(Some(PATIENCE)).ok()?;
@@ -209,7 +209,7 @@ fn lines(ledger: &Ledger, to: &[SocketAddr], random: &mut Random, stop: &Stop) {
             let numbers = ledger.next(1 + random.below(BATCH_MAX));
             let text = ledger.text(numbers.clone());
             // Nothing is said to a client of lines, so nothing has to be there until it was found.
-            ledger.give_up(numbers);
+            ledger.abandon(numbers);
             if stream.write_all(&text).is_err() {
                 break;
             }
@@ -236,7 +236,7 @@ fn post(ledger: &Ledger, to: &[SocketAddr], target: &str, is_keyed: bool, number
             Err(_) => {}
         }
         if !is_keyed {
-            ledger.give_up(numbers);
+            ledger.abandon(numbers);
             return Ok(());
         }
         thread::sleep(PAUSE);

@@ -26,13 +26,13 @@ const RECORD_BYTES: usize = 1 << 20;
 const RECORDS: usize = 8;
 
 /// How long an answer may take to begin or go on.
-const PATIENCE: Duration = Duration::from_secs(120);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Clients of each kind.
 const BATCHES: usize = 3;
 const LINES: usize = 4;
 const LARGE: usize = 4;
-const STATED: usize = 2;
+const STATED_TIME_WRITERS: usize = 2;
 const FOLLOWERS: usize = 8;
 const STALLED: usize = 6;
 const CONTEXTS: usize = 6;
@@ -41,7 +41,7 @@ const CONTEXTS: usize = 6;
 const CONTROLS_EVERY: usize = 4;
 
 /// Questions, asked without a pause, each by a client of its own.
-const QUESTIONS: [&str; 8] = [
+const QUERIES: [&str; 8] = [
     "count?q=",
     "count?q=%2F%28%3Fi%29%28%5Ba-z%5D%7B20%7D%29%7B20%7D%2F",
     "query?format=raw&limit=1000000&q=%22GET%22",
@@ -53,13 +53,13 @@ const QUESTIONS: [&str; 8] = [
 ];
 
 /// Lines as a fleet writes them.
-pub(super) struct Corpus {
+pub(super) struct LoadCorpus {
     /// Of about [`BATCH_BYTES`] each, with the number of their lines.
     batches: Vec<(Vec<u8>, u64)>,
     bomb: Vec<u8>,
 }
 
-impl Corpus {
+impl LoadCorpus {
     pub(super) fn generate(bucksaw: &Path) -> anyhow::Result<Self> {
         let mut child = Command::new(bucksaw)
             .args(["generate", "--rate", "0"])
@@ -97,7 +97,7 @@ impl Corpus {
 
 /// What the clients saw.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct LoadCounts {
     /// Of each writer, the records that were acknowledged.
     pub(super) writers: Vec<(String, u64)>,
     /// Answers that were read to their end.
@@ -109,7 +109,7 @@ pub(super) struct Counts {
 }
 
 #[derive(Default)]
-struct Shared {
+struct LoadState {
     stop: AtomicBool,
     answers: AtomicU64,
     refused: AtomicU64,
@@ -118,15 +118,15 @@ struct Shared {
 }
 
 /// Clients at work.
-pub(super) struct Load {
-    shared: Arc<Shared>,
+pub(super) struct MemoryLoad {
+    shared: Arc<LoadState>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Load {
+impl MemoryLoad {
     /// Starts all clients, spread over the nodes' addresses for HTTP and for lines.
     pub(super) fn start(
-        corpus: &Arc<Corpus>,
+        corpus: &Arc<LoadCorpus>,
         nodes: Vec<(SocketAddr, SocketAddr)>,
         connections: usize,
         only: &[String],
@@ -155,7 +155,7 @@ impl Load {
                 post(shared, http, name, false, "text/plain", large_records)
             });
         }
-        for number in 0..count("stated", STATED) {
+        for number in 0..count("stated", STATED_TIME_WRITERS) {
             let http = at(number).0;
             load.writer(format!("stated{number}"), move |shared, name| {
                 post(shared, http, name, false, "application/x-ndjson", stated_times)
@@ -165,9 +165,9 @@ impl Load {
         if wants("bombs") {
             load.client(move |shared| bomb(shared, http, &bombs.bomb));
         }
-        for (number, question) in QUESTIONS.iter().enumerate().take(count("questions", QUESTIONS.len())) {
+        for (number, question) in QUERIES.iter().enumerate().take(count("questions", QUERIES.len())) {
             let http = at(number).0;
-            load.client(move |shared| ask(shared, http, question));
+            load.client(move |shared| query_loop(shared, http, question));
         }
         for number in 0..count("followers", FOLLOWERS) {
             let http = at(number).0;
@@ -175,24 +175,24 @@ impl Load {
         }
         for number in 0..count("stalled", STALLED) {
             let http = at(number).0;
-            load.client(move |shared| stall(shared, http));
+            load.client(move |shared| stall_loop(shared, http));
         }
         for number in 0..count("contexts", CONTEXTS) {
             let http = at(number).0;
             load.client(move |shared| context(shared, http, number % 2 == 0));
         }
         let lines: Vec<SocketAddr> = (0..count("holders", connections)).map(|number| at(number).1).collect();
-        load.client(move |shared| hold(shared, &lines));
+        load.client(move |shared| hold_connections(shared, &lines));
         load
     }
 
-    fn client(&mut self, work: impl FnOnce(&Shared) + Send + 'static) {
+    fn client(&mut self, work: impl FnOnce(&LoadState) + Send + 'static) {
         let shared = Arc::clone(&self.shared);
         self.threads.push(thread::spawn(move || work(&shared)));
     }
 
     /// One whose records are counted at the end.
-    fn writer(&mut self, name: String, work: impl FnOnce(&Shared, &str) -> u64 + Send + 'static) {
+    fn writer(&mut self, name: String, work: impl FnOnce(&LoadState, &str) -> u64 + Send + 'static) {
         self.client(move |shared| {
             let acknowledged = work(shared, &name);
             shared.writers.lock().unwrap_or_else(PoisonError::into_inner).push((name, acknowledged));
@@ -204,7 +204,7 @@ impl Load {
     }
 
     /// Waits until all clients have ended.
-    pub(super) fn finish(self) -> Counts {
+    pub(super) fn finish(self) -> LoadCounts {
         for thread in self.threads {
             // A client that failed is one that acknowledged nothing.
             let _ = thread.join();
@@ -213,11 +213,11 @@ impl Load {
         let mut writers = std::mem::take(&mut *shared.writers.lock().unwrap_or_else(PoisonError::into_inner));
         writers.sort();
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counts { writers, answers: of(&shared.answers), refused: of(&shared.refused), bombs: of(&shared.bombs) }
+        LoadCounts { writers, answers: of(&shared.answers), refused: of(&shared.refused), bombs: of(&shared.bombs) }
     }
 }
 
-impl Shared {
+impl LoadState {
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -225,7 +225,7 @@ impl Shared {
 
 /// Sends batches with keys, each until it is acknowledged. Returns how many records were.
 fn post(
-    shared: &Shared,
+    shared: &LoadState,
     at: SocketAddr,
     name: &str,
     packed: bool,
@@ -247,9 +247,9 @@ fn post(
             headers.push(("Content-Encoding", "gzip"));
         }
         // One that was sent has to be settled, also at the end: else it is not known whether it is there.
-        let until = Instant::now() + PATIENCE * 2;
+        let until = Instant::now() + REQUEST_TIMEOUT * 2;
         loop {
-            match call(at, "POST", &target, &headers, &body, PATIENCE) {
+            match call(at, "POST", &target, &headers, &body, REQUEST_TIMEOUT) {
                 Ok(answer) if answer.status == 200 => {
                     acknowledged += records;
                     break;
@@ -304,7 +304,7 @@ fn stated_times(turn: usize) -> (Vec<u8>, u64) {
 }
 
 /// Writes lines into a socket as fast as it takes them. Returns how many, when the node has read all of them.
-fn stream(shared: &Shared, at: SocketAddr, name: &str, corpus: &Corpus) -> u64 {
+fn stream(shared: &LoadState, at: SocketAddr, name: &str, corpus: &LoadCorpus) -> u64 {
     let Ok(mut socket) = TcpStream::connect(at) else { return 0 };
     if socket.write_all(format!("#labels writer={name}\n").as_bytes()).is_err() {
         return 0;
@@ -322,16 +322,16 @@ fn stream(shared: &Shared, at: SocketAddr, name: &str, corpus: &Corpus) -> u64 {
     }
     // The node closes its side when it has read everything.
     let _ = socket.shutdown(std::net::Shutdown::Write);
-    let _ = socket.set_read_timeout(Some(PATIENCE));
+    let _ = socket.set_read_timeout(Some(REQUEST_TIMEOUT));
     let _ = drain(&mut socket);
     sent
 }
 
-fn bomb(shared: &Shared, at: SocketAddr, packed: &[u8]) {
+fn bomb(shared: &LoadState, at: SocketAddr, packed: &[u8]) {
     while !shared.stopped() {
         let target = "/api/v1/ingest?label=writer=bomb";
         let headers = [("Content-Encoding", "gzip")];
-        let answer = call(at, "POST", target, &headers, packed, PATIENCE);
+        let answer = call(at, "POST", target, &headers, packed, REQUEST_TIMEOUT);
         // A node may close the connection without reading the rest.
         if answer.map_or(true, |answer| answer.status != 200) {
             shared.bombs.fetch_add(1, Ordering::Relaxed);
@@ -342,7 +342,7 @@ fn bomb(shared: &Shared, at: SocketAddr, packed: &[u8]) {
 
 fn open(at: SocketAddr, target: &str) -> io::Result<TcpStream> {
     let mut socket = TcpStream::connect(at)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     let head = format!("GET /api/v1/{target} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n");
     socket.write_all(head.as_bytes())?;
     Ok(socket)
@@ -353,13 +353,13 @@ fn drain(socket: &mut TcpStream) -> io::Result<u64> {
     io::copy(socket, &mut io::sink())
 }
 
-fn ask(shared: &Shared, at: SocketAddr, question: &str) {
+fn query_loop(shared: &LoadState, at: SocketAddr, question: &str) {
     while !shared.stopped() {
-        ask_once(shared, at, question);
+        query_once(shared, at, question);
     }
 }
 
-fn ask_once(shared: &Shared, at: SocketAddr, question: &str) {
+fn query_once(shared: &LoadState, at: SocketAddr, question: &str) {
     let mut status = [0; 12];
     let asked = open(at, question).and_then(|mut socket| {
         socket.read_exact(&mut status)?;
@@ -374,7 +374,7 @@ fn ask_once(shared: &Shared, at: SocketAddr, question: &str) {
     }
 }
 
-fn follow(shared: &Shared, at: SocketAddr) {
+fn follow(shared: &LoadState, at: SocketAddr) {
     while !shared.stopped() {
         let Ok(mut socket) = open(at, "tail?q=") else { continue };
         let _ = socket.set_read_timeout(Some(Duration::from_millis(200)));
@@ -394,14 +394,14 @@ fn follow(shared: &Shared, at: SocketAddr) {
 
 /// Asks for the newest of the records of the greatest size and for those around it, again and again. Every other client reads
 /// nothing of the answer for a while.
-fn context(shared: &Shared, at: SocketAddr, reads: bool) {
+fn context(shared: &LoadState, at: SocketAddr, reads: bool) {
     while !shared.stopped() {
         let newest = "/api/v1/query?q=writer%3Dlarge0&limit=1&order=desc";
-        let found = call(at, "GET", newest, &[], b"", PATIENCE).ok().filter(|answer| answer.status == 200);
+        let found = call(at, "GET", newest, &[], b"", REQUEST_TIMEOUT).ok().filter(|answer| answer.status == 200);
         // `{"id":"…"` is how an object begins.
         let id = found.and_then(|answer| Some(str::from_utf8(answer.body.get(7..33)?).ok()?.to_owned()));
         match id {
-            Some(id) if reads => ask_once(shared, at, &format!("context?before=20&after=20&id={id}")),
+            Some(id) if reads => query_once(shared, at, &format!("context?before=20&after=20&id={id}")),
             Some(id) => stall_once(shared, at, &format!("context?before=20&after=20&id={id}")),
             None => thread::sleep(Duration::from_millis(200)),
         }
@@ -409,13 +409,13 @@ fn context(shared: &Shared, at: SocketAddr, reads: bool) {
 }
 
 /// Asks for everything and reads nothing.
-fn stall(shared: &Shared, at: SocketAddr) {
+fn stall_loop(shared: &LoadState, at: SocketAddr) {
     while !shared.stopped() {
         stall_once(shared, at, "query?q=");
     }
 }
 
-fn stall_once(shared: &Shared, at: SocketAddr, question: &str) {
+fn stall_once(shared: &LoadState, at: SocketAddr, question: &str) {
     let socket = open(at, question);
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until && !shared.stopped() {
@@ -425,7 +425,7 @@ fn stall_once(shared: &Shared, at: SocketAddr, question: &str) {
 }
 
 /// Holds an unfinished line in each connection, which grows to the greatest length.
-fn hold(shared: &Shared, at: &[SocketAddr]) {
+fn hold_connections(shared: &LoadState, at: &[SocketAddr]) {
     let mut sockets: Vec<TcpStream> = at.iter().filter_map(|at| TcpStream::connect(at).ok()).collect();
     let piece = vec![b'h'; 16 << 10];
     for socket in &mut sockets {

@@ -16,15 +16,15 @@ const NO_LIMIT: u64 = 1 << 60;
 
 /// A limit, and the file that states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(super) struct CgroupLimit {
     pub(super) bytes: u64,
     pub(super) file: PathBuf,
 }
 
 /// The least limit, given the text of `/proc/self/cgroup` and of `/proc/self/mountinfo`; `read` gives the text of a file
 /// where it can be read. Text that is not as the kernel writes it states no limit.
-pub(super) fn limit(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Option<Limit> {
-    let mut least: Option<Limit> = None;
+pub(super) fn limit(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Option<CgroupLimit> {
+    let mut least: Option<CgroupLimit> = None;
     for mount in mounts.lines().filter_map(Mount::parse) {
         let Some(group) = groups.lines().find_map(|line| group_of(line, mount.is_new)) else { continue };
         let files: &[&str] = if mount.is_new { &NEW_FILES } else { &[OLD_FILE] };
@@ -32,7 +32,7 @@ pub(super) fn limit(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<S
             for file in files.iter().map(|file| dir.join(file)) {
                 let bytes = read(&file).and_then(|text| text.trim().parse().ok()).filter(|bytes| *bytes < NO_LIMIT);
                 if let Some(bytes) = bytes.filter(|bytes| least.as_ref().is_none_or(|least| *bytes < least.bytes)) {
-                    least = Some(Limit { bytes, file });
+                    least = Some(CgroupLimit { bytes, file });
                 }
             }
         }
@@ -124,7 +124,7 @@ mod tests {
     fn check(groups: &str, mounts: &str, files: &[(&str, &str)], want: Option<(u64, &str)>) {
         let files: HashMap<&Path, &str> = files.iter().map(|(path, text)| (Path::new(*path), *text)).collect();
         let found = limit(groups, mounts, |path| files.get(path).map(|text| (*text).to_owned()));
-        assert_eq!(found, want.map(|(bytes, file)| Limit { bytes, file: file.into() }), "{groups}");
+        assert_eq!(found, want.map(|(bytes, file)| CgroupLimit { bytes, file: file.into() }), "{groups}");
     }
 
     #[test]

@@ -24,25 +24,25 @@ const MB: u64 = 1 << 20;
 const GB: u64 = 1 << 30;
 
 /// A node does not start with less.
-pub(super) const LEAST: u64 = 128 * MB;
+pub(super) const LIMIT_MIN_BYTES: u64 = 128 * MB;
 
 /// From here on every part has its greatest size.
 const LARGE: u64 = 8 * GB;
 
 /// From here on the memory of scans and merges is bounded by the number of threads alone.
-const AMPLE: u64 = 4 * GB;
+const AMPLE_BYTES: u64 = 4 * GB;
 
 /// The program itself, its runtimes and stacks, and what an allocator cannot give back.
 #[cfg(test)]
-const OWN: u64 = 16 * MB;
+const BASE_BYTES: u64 = 16 * MB;
 
 /// The part of the limit that the index of stored segments may take.
-const STORE_INDEX_PART: u64 = 32;
+const STORE_INDEX_DIVISOR: u64 = 32;
 
 /// One answer on its way to a reader who stalls (eight pieces that wait, and one that is rendered), and one follower, with
 /// records of at most [`USUAL_RECORD`].
-const ANSWER: u64 = 5 * MB / 2;
-const FOLLOWER: u64 = 2 * MB;
+const ANSWER_BYTES: u64 = 5 * MB / 2;
+const FOLLOWER_BYTES: u64 = 2 * MB;
 
 /// A question of a node that is answered: a batch, and what the connection has of it.
 #[cfg(test)]
@@ -54,17 +54,17 @@ const KERNEL_PART: u64 = 20;
 
 /// An answer and a follower may hold this number of records of the greatest length.
 const RECORDS_HELD: u64 = 2;
-const USUAL_RECORD: u64 = MB;
+const TYPICAL_RECORD_BYTES: u64 = MB;
 
 /// The part of the limit that a record may be. All that holds some records has a multiple of it.
-const RECORD_PART: u64 = 128;
+const RECORD_DIVISOR: u64 = 128;
 
 /// A body with records of [`USUAL_RECORD`], and a quarter: less does not count.
-const BODIES_LEAST: u64 = 65 * MB / 4 * 5 / 4;
+const BODIES_BYTES_MIN: u64 = 65 * MB / 4 * 5 / 4;
 
 /// An idempotency key that is remembered, with its part of the tables while they grow, and a further section of its batch.
-const KEY: u64 = 80;
-const SECTION: u64 = 96;
+const KEY_BYTES: u64 = 80;
+const SECTION_BYTES: u64 = 96;
 
 /// Listeners for lines, of which each has a budget for unfinished lines and one for unfinished frames.
 #[cfg(test)]
@@ -72,28 +72,28 @@ const LINE_BUDGETS: u64 = 2 * 3;
 
 /// Memory of a block while it is packed, in multiples of its text: the text twice, and its columns.
 #[cfg(test)]
-const PACKING: u64 = 4;
+const ENCODE_FACTOR: u64 = 4;
 
 /// Gathering, merging and repair may each pack a block.
 #[cfg(test)]
-const PACKERS: u64 = 3;
+const ENCODERS: u64 = 3;
 
 /// The limit, and what sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(super) struct MemoryLimit {
     pub(super) bytes: u64,
     /// Names it in a sentence: "the memory of the machine".
-    pub(super) from: String,
+    pub(super) origin: String,
 }
 
 /// What each part of the node may have, in bytes unless its name says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct MemoryPlan {
     /// What queries have found and their readers have not read, as much as `--query-memory-bytes` may ask for.
-    pub(super) held: u64,
+    pub(super) unread_results: u64,
     /// Opened blocks that are kept, and as many as `--query-cache-bytes` may ask for.
-    pub(super) opened: u64,
-    pub(super) opened_max: u64,
+    pub(super) block_cache: u64,
+    pub(super) block_cache_max: u64,
     /// Blocks and frames that are being searched.
     pub(super) scans: u64,
     /// States of automata.
@@ -101,16 +101,16 @@ pub(super) struct Plan {
     /// HTTP bodies that are being taken in, as much as `--max-bodies-bytes` may ask for.
     pub(super) bodies: u64,
     /// Unfinished lines of one listener, and as much for unfinished frames.
-    pub(super) partial: u64,
+    pub(super) partial_lines: u64,
     /// Records that wait for a sync.
     pub(super) unsynced: u64,
     /// The longest record, as much as `--max-record-bytes` may ask for.
-    pub(super) record: u64,
+    pub(super) record_max: u64,
     /// How many idempotency keys are remembered, and how many sections of their batches behind the first.
     pub(super) keys: usize,
     pub(super) sections: usize,
     /// Text that is gathered at once.
-    pub(super) gather: u64,
+    pub(super) merge_input: u64,
     /// What is known of each segment of the queue.
     pub(super) queue_index: u64,
     /// What is known of each stored segment: its blocks and labels. What is under way when it is used up may take an eighth
@@ -119,7 +119,7 @@ pub(super) struct Plan {
     /// A segment of the queue, as much as `--segment-max-bytes` may ask for.
     pub(super) queue_segment: u64,
     /// Blocks that a merge has open.
-    pub(super) merge: u64,
+    pub(super) merge_blocks: u64,
     /// Text that repair compares at a time.
     pub(super) repair: u64,
     /// Text of a block.
@@ -142,13 +142,13 @@ pub(super) struct Plan {
     pub(super) blocking_threads: usize,
 }
 
-impl Plan {
+impl MemoryPlan {
     /// The parts of a limit. No limit below [`LEAST`] counts.
-    pub(super) fn of(limit: u64) -> Self {
-        let limit = limit.max(LEAST);
+    pub(super) fn for_limit(limit: u64) -> Self {
+        let limit = limit.max(LIMIT_MIN_BYTES);
         let part = |divisor: u64, most: u64| (limit / divisor).min(most);
         let number = |each: u64, most: usize| usize::try_from(limit / each).unwrap_or(most).min(most);
-        let ample = |bytes: u64| if limit < AMPLE { bytes } else { u64::MAX };
+        let ample = |bytes: u64| if limit < AMPLE_BYTES { bytes } else { u64::MAX };
         let opened_part = match limit {
             ..GB => 64,
             GB..LARGE => 12,
@@ -156,22 +156,22 @@ impl Plan {
         };
         let opened_max = limit / opened_part;
         Self {
-            held: limit / 32,
-            opened: opened_max.min(GB),
-            opened_max,
+            unread_results: limit / 32,
+            block_cache: opened_max.min(GB),
+            block_cache_max: opened_max,
             scans: ample(limit / 24),
             automata: part(48, 128 * MB),
-            bodies: (limit / if limit < LARGE { 6 } else { 4 }).max(BODIES_LEAST),
-            partial: part(128, 64 * MB),
+            bodies: (limit / if limit < LARGE { 6 } else { 4 }).max(BODIES_BYTES_MIN),
+            partial_lines: part(128, 64 * MB),
             unsynced: part(64, 32 * MB),
-            record: part(RECORD_PART, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64),
-            keys: number(64 * KEY, 900_000),
-            sections: number(256 * SECTION, 1 << 18),
-            gather: part(32, 128 * MB),
+            record_max: part(RECORD_DIVISOR, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64),
+            keys: number(64 * KEY_BYTES, 900_000),
+            sections: number(256 * SECTION_BYTES, 1 << 18),
+            merge_input: part(32, 128 * MB),
             queue_index: part(64, 128 * MB),
-            store_index: limit / STORE_INDEX_PART,
+            store_index: limit / STORE_INDEX_DIVISOR,
             queue_segment: limit / 16,
-            merge: ample(limit / 32),
+            merge_blocks: ample(limit / 32),
             repair: part(64, 32 * MB),
             block: part(128, 16 * MB),
             queries: number(32 * MB, 16),
@@ -190,104 +190,104 @@ impl Plan {
     ///
     /// # Errors
     /// There is too little memory for such records.
-    pub(super) fn with_records_of(self, bytes: u64, limit: &Limit) -> anyhow::Result<Self> {
-        if bytes > self.record {
+    pub(super) fn with_record_bytes(self, bytes: u64, limit: &MemoryLimit) -> anyhow::Result<Self> {
+        if bytes > self.record_max {
             bail!(
                 "--max-record-bytes is {}, and the memory limit of {} ({}) has room for records of at most {}: lower \
                  --max-record-bytes, or give the node {}",
                 human_bytes(bytes),
                 human_bytes(limit.bytes),
-                limit.from,
-                human_bytes(self.record),
-                human_bytes(bytes.saturating_mul(RECORD_PART)),
+                limit.origin,
+                human_bytes(self.record_max),
+                human_bytes(bytes.saturating_mul(RECORD_DIVISOR)),
             );
         }
         let fewer = |number: usize, each: u64| {
-            let parts = (each + Self::more_of(bytes)).div_ceil(KB);
+            let parts = (each + Self::extra_bytes(bytes)).div_ceil(KB);
             number.saturating_mul(usize::try_from(each / KB).unwrap_or(1))
                 / usize::try_from(parts).unwrap_or(usize::MAX)
         };
-        Ok(Self { answers: fewer(self.answers, ANSWER), followers: fewer(self.followers, FOLLOWER), ..self })
+        Ok(Self { answers: fewer(self.answers, ANSWER_BYTES), followers: fewer(self.followers, FOLLOWER_BYTES), ..self })
     }
 
     /// What an answer or a follower takes more with records of this length.
-    fn more_of(record_bytes: u64) -> u64 {
-        record_bytes.saturating_sub(USUAL_RECORD) * RECORDS_HELD
+    fn extra_bytes(record_bytes: u64) -> u64 {
+        record_bytes.saturating_sub(TYPICAL_RECORD_BYTES) * RECORDS_HELD
     }
 
     /// All parts together with records of this length, in bytes; those without a limit as what a few threads need.
     #[cfg(test)]
     fn sum(&self, record_bytes: u64) -> u64 {
         let scans = self.scans.min(GB / 2);
-        let store = self.gather + self.queue_segment + self.merge.min(GB / 4) + self.repair;
-        let more = Self::more_of(record_bytes);
-        OWN + self.held
-            + self.opened_max
+        let store = self.merge_input + self.queue_segment + self.merge_blocks.min(GB / 4) + self.repair;
+        let more = Self::extra_bytes(record_bytes);
+        BASE_BYTES + self.unread_results
+            + self.block_cache_max
             + scans
             + self.automata
             + self.bodies
-            + self.partial * LINE_BUDGETS
+            + self.partial_lines * LINE_BUDGETS
             + self.unsynced
             + self.queue_index
             + self.store_index
             + self.store_index / 8
-            + self.keys as u64 * KEY
-            + self.sections as u64 * SECTION
+            + self.keys as u64 * KEY_BYTES
+            + self.sections as u64 * SECTION_BYTES
             + store
-            + self.block * PACKING * PACKERS
-            + self.answers as u64 * (ANSWER + more)
-            + self.followers as u64 * (FOLLOWER + more)
+            + self.block * ENCODE_FACTOR * ENCODERS
+            + self.answers as u64 * (ANSWER_BYTES + more)
+            + self.followers as u64 * (FOLLOWER_BYTES + more)
             + (self.served + self.served_tails) as u64 * SERVED
     }
 }
 
 /// The limit that holds, given what `--memory-limit` says. Refuses one with which the node would not work or be killed.
 /// To be called first of all: the program may be started once more.
-pub(super) fn limit(told: Option<ByteSize>) -> anyhow::Result<Limit> {
-    let found = found();
+pub(super) fn limit(told: Option<ByteSize>) -> anyhow::Result<MemoryLimit> {
+    let found = detect();
     let limit = decide(told.map(|size| size.0), found)?;
     #[cfg(target_os = "linux")]
     allocator::restart_for(limit.bytes);
-    info!(limit = %human_bytes(limit.bytes), from = limit.from, "memory");
+    info!(limit = %human_bytes(limit.bytes), from = limit.origin, "memory");
     Ok(limit)
 }
 
-fn decide(told: Option<u64>, found: Limit) -> anyhow::Result<Limit> {
-    let least = human_bytes(LEAST);
-    if found.bytes < LEAST {
+fn decide(told: Option<u64>, found: MemoryLimit) -> anyhow::Result<MemoryLimit> {
+    let least = human_bytes(LIMIT_MIN_BYTES);
+    if found.bytes < LIMIT_MIN_BYTES {
         bail!(
             "{} allows {}, and a node needs at least {least}: raise the limit of the container or service",
-            found.from,
+            found.origin,
             human_bytes(found.bytes)
         );
     }
     match told {
         None => Ok(found),
-        Some(told) if told < LEAST => {
+        Some(told) if told < LIMIT_MIN_BYTES => {
             bail!("--memory-limit is {}, and a node needs at least {least}: give it more", human_bytes(told))
         }
         Some(told) if told > found.bytes => bail!(
             "--memory-limit is {}, and {} allows {}: the kernel would kill a node that uses more; lower --memory-limit, or leave it out",
             human_bytes(told),
-            found.from,
+            found.origin,
             human_bytes(found.bytes)
         ),
-        Some(told) => Ok(Limit { bytes: told, from: "--memory-limit".to_owned() }),
+        Some(told) => Ok(MemoryLimit { bytes: told, origin: "--memory-limit".to_owned() }),
     }
 }
 
 /// The least limit that this process has.
-fn found() -> Limit {
+fn detect() -> MemoryLimit {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
-    let machine = Limit { bytes: system.total_memory(), from: "the memory of the machine".to_owned() };
+    let machine = MemoryLimit { bytes: system.total_memory(), origin: "the memory of the machine".to_owned() };
     // Where a machine does not tell, there is as much as any plan makes use of.
-    let machine = if machine.bytes == 0 { Limit { bytes: 8 * GB, ..machine } } else { machine };
+    let machine = if machine.bytes == 0 { MemoryLimit { bytes: 8 * GB, ..machine } } else { machine };
     let text = |path: &str| read(Path::new(path)).unwrap_or_default();
     let group = cgroup::limit(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"), read);
-    let group = group.map(|limit| Limit { bytes: limit.bytes, from: limit.file.display().to_string() });
+    let group = group.map(|limit| MemoryLimit { bytes: limit.bytes, origin: limit.file.display().to_string() });
     let space = getrlimit(Resource::As).current;
-    let space = space.map(|bytes| Limit { bytes, from: "the limit of the address space (ulimit -v)".to_owned() });
+    let space = space.map(|bytes| MemoryLimit { bytes, origin: "the limit of the address space (ulimit -v)".to_owned() });
     [group, space]
         .into_iter()
         .flatten()
@@ -295,17 +295,17 @@ fn found() -> Limit {
 }
 
 /// What to do when a shelf cannot be opened, where that is a matter of memory.
-pub(super) fn explain(error: OpenError, limit: &Limit) -> anyhow::Error {
+pub(super) fn explain_open_error(error: OpenError, limit: &MemoryLimit) -> anyhow::Error {
     let OpenError::Memory { dir, needed, max } = error else { return error.into() };
     // With that it accepts records, too.
-    let least = needed.saturating_mul(STORE_INDEX_PART);
+    let least = needed.saturating_mul(STORE_INDEX_DIVISOR);
     anyhow!(
         "the index of the segments in {} takes {} of memory, and a memory limit of {} ({}) leaves it {}: give the node at least \
          {} MB, by --memory-limit or by the limit of its container, or move the oldest segments elsewhere",
         dir.display(),
         human_bytes(needed),
         human_bytes(limit.bytes),
-        limit.from,
+        limit.origin,
         human_bytes(max),
         least / MB + 1,
     )
@@ -332,22 +332,22 @@ mod tests {
     #[test]
     fn parts_are_within_the_limit() {
         let check = |limit: u64| {
-            let plan = Plan::of(limit);
-            assert!(plan.block >= MB && plan.record >= USUAL_RECORD && plan.keys > 10_000, "{limit}: {plan:?}");
-            let from = Limit { bytes: limit, from: "a test".to_owned() };
-            for record in [1, USUAL_RECORD, plan.record / 2, plan.record] {
-                let plan = plan.with_records_of(record, &from).unwrap();
+            let plan = MemoryPlan::for_limit(limit);
+            assert!(plan.block >= MB && plan.record_max >= TYPICAL_RECORD_BYTES && plan.keys > 10_000, "{limit}: {plan:?}");
+            let from = MemoryLimit { bytes: limit, origin: "a test".to_owned() };
+            for record in [1, TYPICAL_RECORD_BYTES, plan.record_max / 2, plan.record_max] {
+                let plan = plan.with_record_bytes(record, &from).unwrap();
                 assert!(plan.sum(record) <= limit - limit / KERNEL_PART, "{limit}: {} of {plan:?}", plan.sum(record));
                 assert!(plan.queries > 1 && plan.answers > 1 && plan.followers > 0, "{limit}: {plan:?}");
             }
             // What unfinished lines may have has room for one, and so has what a body may.
-            assert!(plan.record <= plan.partial);
-            let body = bucksaw_api::Config { record_bytes_max: plan.record as usize, ..bucksaw_api::Config::default() };
+            assert!(plan.record_max <= plan.partial_lines);
+            let body = bucksaw_api::Config { record_bytes_max: plan.record_max as usize, ..bucksaw_api::Config::default() };
             assert!(body.body_bytes_max() as u64 * 5 / 4 <= plan.bodies, "{limit}: {plan:?}");
         };
-        (0..4_000).for_each(|step| check(LEAST + step * 3 * MB));
+        (0..4_000).for_each(|step| check(LIMIT_MIN_BYTES + step * 3 * MB));
         check(u64::MAX);
-        proptest!(|(limit in LEAST..64 * GB)| check(limit));
+        proptest!(|(limit in LIMIT_MIN_BYTES..64 * GB)| check(limit));
     }
 
     #[test]
@@ -357,18 +357,18 @@ mod tests {
         let (store, ingest) = (bucksaw_store::Config::default(), bucksaw_ingest::Config::default());
         let sources = bucksaw_sources::Config::default();
         for limit in [8 * GB, 9 * GB, 1 << 50] {
-            let plan = Plan::of(limit);
-            assert_eq!((plan.opened, plan.scans), (GB, query.scan_bytes_max));
+            let plan = MemoryPlan::for_limit(limit);
+            assert_eq!((plan.block_cache, plan.scans), (GB, query.scan_bytes_max));
             // Flags may ask for more than their defaults.
-            assert!(plan.held >= 2 * query.held_bytes_max && plan.bodies >= 2 * api.bodies_bytes_max as u64);
+            assert!(plan.unread_results >= 2 * query.result_bytes_max && plan.bodies >= 2 * api.bodies_bytes_max as u64);
             assert!(plan.queue_segment >= 2 * ingest.segment_bytes_max);
             assert_eq!(plan.automata, bucksaw_scan_max());
-            assert_eq!((plan.partial, plan.unsynced), (sources.partial_bytes_max as u64, ingest.unsynced_bytes_max));
-            assert_eq!(plan.gather, store.gather_bytes);
-            assert_eq!(plan.record, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64);
+            assert_eq!((plan.partial_lines, plan.unsynced), (sources.partial_bytes_max as u64, ingest.unsynced_bytes_max));
+            assert_eq!(plan.merge_input, store.gather_bytes);
+            assert_eq!(plan.record_max, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64);
             assert_eq!(plan.queue_index, ingest.index_bytes_max);
             assert_eq!((plan.keys, plan.sections), (ingest.keys_max, ingest.key_sections_max));
-            assert_eq!((plan.merge, plan.repair), (store.merge_bytes_max, store.repair.window_bytes));
+            assert_eq!((plan.merge_blocks, plan.repair), (store.merge_bytes_max, store.repair.range_bytes));
             assert_eq!(plan.block, store.block_bytes);
             assert_eq!((plan.queries, plan.answers, plan.followers), (api.queries_max, api.answers_max, api.tails_max));
             assert_eq!((plan.served, plan.served_tails), (query.served_max, query.served_tails_max));
@@ -380,14 +380,14 @@ mod tests {
     #[test]
     fn an_index_that_is_too_large_is_refused_with_the_limit_that_it_needs() {
         for needed in [7 * MB, 9 * MB + 1, 100 * MB, 3 * GB] {
-            let limit = Limit { bytes: LEAST, from: "/a/memory.max".to_owned() };
+            let limit = MemoryLimit { bytes: LIMIT_MIN_BYTES, origin: "/a/memory.max".to_owned() };
             let error = OpenError::Memory { dir: "/d/shelf".into(), needed, max: 6 * MB };
-            let said = explain(error, &limit).to_string();
+            let said = explain_open_error(error, &limit).to_string();
             let words = ["/d/shelf", "128.0 MB", "/a/memory.max", "6.0 MB", "--memory-limit"];
             words.iter().for_each(|word| assert!(said.contains(word), "{word}: {said}"));
             let least = said.split("at least ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
             let least = least.parse::<u64>().unwrap() * MB;
-            let part = |limit: u64| Plan::of(limit).store_index;
+            let part = |limit: u64| MemoryPlan::for_limit(limit).store_index;
             assert!(part(least) >= needed && part(least - 3 * MB) < needed, "{needed}: {said}");
         }
     }
@@ -395,8 +395,8 @@ mod tests {
     #[test]
     fn records_that_are_too_long_are_refused() {
         let check = |limit: u64, record: u64, want: Result<(usize, usize), &[&str]>| {
-            let from = Limit { bytes: limit, from: "/a/memory.max".to_owned() };
-            match (Plan::of(limit).with_records_of(record, &from), want) {
+            let from = MemoryLimit { bytes: limit, origin: "/a/memory.max".to_owned() };
+            match (MemoryPlan::for_limit(limit).with_record_bytes(record, &from), want) {
                 (Ok(plan), Ok(want)) => assert_eq!((plan.answers, plan.followers), want, "{limit} {record}"),
                 (Err(error), Err(words)) => {
                     let said = error.to_string();
@@ -421,9 +421,9 @@ mod tests {
     #[test]
     fn a_limit_that_cannot_be_kept_is_refused() {
         let check = |told: Option<u64>, found: u64, want: Result<(u64, &str), &[&str]>| {
-            let found = Limit { bytes: found, from: "/a/memory.max".to_owned() };
+            let found = MemoryLimit { bytes: found, origin: "/a/memory.max".to_owned() };
             match (decide(told, found), want) {
-                (Ok(limit), Ok((bytes, from))) => assert_eq!((limit.bytes, limit.from.as_str()), (bytes, from)),
+                (Ok(limit), Ok((bytes, from))) => assert_eq!((limit.bytes, limit.origin.as_str()), (bytes, from)),
                 (Err(error), Err(words)) => {
                     let said = error.to_string();
                     words.iter().for_each(|word| assert!(said.contains(word), "{word}: {said}"));
@@ -431,8 +431,8 @@ mod tests {
                 (got, want) => panic!("{told:?}: {got:?}, and not {want:?}"),
             }
         };
-        check(None, LEAST, Ok((LEAST, "/a/memory.max")));
-        check(None, LEAST - 1, Err(&["/a/memory.max allows", "needs at least 128"]));
+        check(None, LIMIT_MIN_BYTES, Ok((LIMIT_MIN_BYTES, "/a/memory.max")));
+        check(None, LIMIT_MIN_BYTES - 1, Err(&["/a/memory.max allows", "needs at least 128"]));
         check(None, 64 * MB, Err(&["64", "raise the limit"]));
         check(Some(GB), 2 * GB, Ok((GB, "--memory-limit")));
         check(Some(2 * GB), 2 * GB, Ok((2 * GB, "--memory-limit")));
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn this_process_has_a_limit_and_uses_some() {
-        assert!(found().bytes > 0);
+        assert!(detect().bytes > 0);
         assert!(used().is_none_or(|bytes| bytes > 0));
     }
 }

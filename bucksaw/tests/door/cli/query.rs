@@ -1,12 +1,12 @@
 //! `query`: grep's letters, exits and forms.
 
-use crate::node::{Node, bucksaw};
+use crate::node::{TestServer, bucksaw};
 
 /// What the node is asked about.
 const LINES: &str = "ERROR one (a.b)\ninfo two a+b\nError three\n\ninfo four \"quoted\" 100%\nERROR five axb\n";
 
-fn node() -> Node {
-    let node = Node::start(&[]);
+fn node() -> TestServer {
+    let node = TestServer::start(&[]);
     node.post("/api/v1/ingest?label=app=web&label=env=test", &[], LINES.as_bytes()).expect(200);
     node
 }
@@ -96,7 +96,7 @@ fn formats_of_records() {
 #[test]
 fn trouble_is_two() {
     let mut node = node();
-    let check = |node: &Node, arguments: &[&str], want: &str| {
+    let check = |node: &TestServer, arguments: &[&str], want: &str| {
         let output = node.cli(&[&["query"], arguments].concat());
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{arguments:?}: {said}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bucksaw_generate::{Config, Format};
 
 use crate::corpus::lines;
-use crate::node::{Node, bucksaw};
+use crate::node::{TestServer, bucksaw};
 
 const LINES: u64 = 20_000;
 
@@ -14,7 +14,7 @@ const LINES: u64 = 20_000;
 const BLOCKS_LINES: u64 = 150_000;
 
 /// The exit of `verify` and what it prints.
-fn verify(node: &Node, repair: bool) -> (i32, String) {
+fn verify(node: &TestServer, repair: bool) -> (i32, String) {
     let mut command = bucksaw(["verify".as_ref(), node.dir()]);
     if repair {
         command.arg("--repair");
@@ -41,8 +41,8 @@ fn only(dir: &Path, end: &str) -> PathBuf {
 }
 
 /// A stopped node with one segment on its shelf, and that segment.
-fn stored(count: u64) -> (Node, PathBuf) {
-    let mut node = Node::start(&["--segment-max-age", "1h", "--segment-max-bytes", "64M"]);
+fn stored(count: u64) -> (TestServer, PathBuf) {
+    let mut node = TestServer::start(&["--segment-max-age", "1h", "--segment-max-bytes", "64M"]);
     let text = lines(Config { format: Format::Text, size: None, seed: 8 }, count);
     node.post("/api/v1/ingest?durability=bulk", &[], &text).expect(200);
     node.wait_stored();
@@ -53,7 +53,7 @@ fn stored(count: u64) -> (Node, PathBuf) {
 }
 
 /// How many lines are found, and what is said beside.
-fn count(node: &mut Node) -> (u64, String) {
+fn count(node: &mut TestServer) -> (u64, String) {
     node.restart();
     let output = node.cli(&["query", "-c"]);
     assert!(node.terminate().success());
@@ -62,7 +62,7 @@ fn count(node: &mut Node) -> (u64, String) {
 }
 
 /// Changes a byte.
-fn spoil(path: &Path, at: impl Fn(&[u8]) -> Vec<usize>) {
+fn corrupt(path: &Path, at: impl Fn(&[u8]) -> Vec<usize>) {
     let mut bytes = fs::read(path).unwrap();
     for at in at(&bytes) {
         bytes[at] ^= 0x20;
@@ -83,7 +83,7 @@ fn a_segment_of_which_nothing_is_lost_is_whole_again() {
         ("header and both footers", vec![9, backup(&sound) - 9, sound.len() - 40], "damaged"),
     ];
     for (what, places, extension) in harms {
-        spoil(&segment, |_| places.clone());
+        corrupt(&segment, |_| places.clone());
         let harmed = segment.with_extension(extension);
         fs::rename(&segment, &harmed).unwrap();
         let (code, out) = verify(&node, false);
@@ -103,7 +103,7 @@ fn a_segment_of_which_nothing_is_lost_is_whole_again() {
 #[test]
 fn what_is_lost_is_told_until_the_damaged_file_is_moved_away() {
     let (mut node, segment) = stored(BLOCKS_LINES);
-    spoil(&segment, |bytes| {
+    corrupt(&segment, |bytes| {
         let record = bytes.windows(4).position(|window| window == b"BSWR").unwrap();
         (40..=record).collect()
     });
@@ -136,7 +136,7 @@ fn what_is_lost_is_told_until_the_damaged_file_is_moved_away() {
 
 #[test]
 fn whole_frames_of_a_damaged_queue_segment_are_taken_by_the_store() {
-    let mut node = Node::start(&["--segment-max-age", "1h"]);
+    let mut node = TestServer::start(&["--segment-max-age", "1h"]);
     for frame in 0..3 {
         let text: String = (0..100).map(|line| format!("line {line} of frame {frame}\n")).collect();
         node.post("/api/v1/ingest", &[], text.as_bytes()).expect(200);
@@ -145,7 +145,7 @@ fn whole_frames_of_a_damaged_queue_segment_are_taken_by_the_store() {
     let queue = node.dir().join("queue");
     let file = only(&queue, ".active");
     let sound = fs::read(&file).unwrap();
-    spoil(&file, |bytes| vec![bytes.windows(10).position(|text| text == b"of frame 1").unwrap()]);
+    corrupt(&file, |bytes| vec![bytes.windows(10).position(|text| text == b"of frame 1").unwrap()]);
     let harmed = fs::read(&file).unwrap();
     let (code, out) = verify(&node, false);
     assert!(code == 1 && out.contains("--repair saves the 200 records that can be read"), "{out}");
@@ -156,7 +156,7 @@ fn whole_frames_of_a_damaged_queue_segment_are_taken_by_the_store() {
     assert!(found == 200 && said.contains("partial") && said.contains(".saved.damaged"), "{found}: {said}");
     assert_eq!(names(&node.dir().join("shelf")).iter().filter(|name| name.ends_with(".seg")).count(), 1);
     // A torn end is what a kill leaves.
-    let (mut node, aside) = (Node::start_in(node.dir(), &[]), only(&queue, ".saved.damaged"));
+    let (mut node, aside) = (TestServer::start_in(node.dir(), &[]), only(&queue, ".saved.damaged"));
     node.kill();
     fs::remove_file(&aside).unwrap();
     let torn = aside.with_file_name(file.file_name().unwrap());
@@ -168,7 +168,7 @@ fn whole_frames_of_a_damaged_queue_segment_are_taken_by_the_store() {
 
 #[test]
 fn a_directory_in_use_is_not_repaired() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let output = bucksaw(["verify".as_ref(), node.dir(), "--repair".as_ref()]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");

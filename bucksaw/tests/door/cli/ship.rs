@@ -3,19 +3,19 @@
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
-use crate::node::{Node, bucksaw, run};
-use crate::running::Running;
+use crate::node::{TestServer, bucksaw, run};
+use crate::child_process::ChildProcess;
 use crate::wait::wait_until;
 
 #[test]
 fn what_is_generated_arrives() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     for (format, listener) in [("text", "fast"), ("json", "durable")] {
         let generate = ["generate", "--count", "5000", "--rate", "0", "--seed", "9", "--format", format];
         let mut generator = bucksaw(generate).stdout(Stdio::piped()).spawn().unwrap();
         let label = format!("format={format},from=generate");
         let to = ["forward", "--to", node.address(listener), "--label", &label];
-        let mut forward = Running::start(&mut bucksaw(to));
+        let mut forward = ChildProcess::start(&mut bucksaw(to));
         // A pipe that remembers.
         let (mut from, mut to) = (generator.stdout.take().unwrap(), forward.input.take().unwrap());
         let (mut text, mut window) = (Vec::new(), vec![0; 64 << 10]);
@@ -28,7 +28,7 @@ fn what_is_generated_arrives() {
             text.extend_from_slice(&window[..read]);
         }
         drop(to);
-        assert!(generator.wait().unwrap().success() && forward.end().0.success());
+        assert!(generator.wait().unwrap().success() && forward.wait_with_output().0.success());
         assert_eq!(node.count(format!("format={format} from=generate")), 5_000);
         assert!(node.cli(&["query", &format!("format={format}")]).stdout == text, "{format}: other text came back");
     }
@@ -36,7 +36,7 @@ fn what_is_generated_arrives() {
 
 #[test]
 fn forward_ends_when_all_is_acknowledged() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     for (listener, durability) in [("fast", "fast"), ("durable", "durable")] {
         let arguments = ["--durability", durability, "--label", &format!("by={durability}")];
         let output = node.forward(listener, &arguments, b"one\ntwo\nthree");
@@ -52,19 +52,19 @@ fn forward_ends_when_all_is_acknowledged() {
 
 #[test]
 fn forward_waits_for_a_node_that_comes_back() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let address = node.address("fast").to_owned();
-    let mut forward = Running::start(&mut bucksaw(["forward", "--to", &address]));
+    let mut forward = ChildProcess::start(&mut bucksaw(["forward", "--to", &address]));
     let mut pipe = forward.input.take().unwrap();
     pipe.write_all(b"before\n").unwrap();
     wait_until("the first record is there", || node.count("before") == 1);
     node.kill();
     pipe.write_all(b"meanwhile\n").unwrap();
     drop(pipe);
-    assert!(forward.said().contains("no connection to the node"));
+    assert!(forward.stderr_line().contains("no connection to the node"));
     // On the same port again.
     node.restart_with(&["--listen-fast", &address]);
-    let (status, _, said) = forward.end();
+    let (status, _, said) = forward.wait_with_output();
     assert_eq!(status.code(), Some(0), "{said}");
     assert_eq!((node.count("before"), node.count("meanwhile"), node.count("")), (1, 1, 2));
 }
@@ -88,14 +88,14 @@ fn forward_says_what_is_wrong() {
 fn forward_that_is_stopped_says_what_is_left() {
     // Nobody listens there, and no other test's node ever will.
     let address = "127.0.0.1:1";
-    let mut forward = Running::start(&mut bucksaw(["forward", "--to", address]));
+    let mut forward = ChildProcess::start(&mut bucksaw(["forward", "--to", address]));
     let mut pipe = forward.input.take().unwrap();
     // Far more than a pipe holds: when all is written, some of it has been read.
     pipe.write_all(&b"a line that nobody takes\n".repeat(16 << 10)).unwrap();
     // It says that nobody answers, and goes on trying until it is stopped.
-    assert!(forward.said().contains("no connection to the node"));
-    forward.ask_to_stop();
-    let (status, out, said) = forward.end();
+    assert!(forward.stderr_line().contains("no connection to the node"));
+    forward.send_sigterm();
+    let (status, out, said) = forward.wait_with_output();
     assert_eq!((status.code(), &*out), (Some(1), ""), "{said}");
     assert!(said.contains(&format!("bucksaw: not everything was shipped to {address}: ")), "{said}");
 }

@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::client::call;
-use crate::node::{Node, bucksaw};
-use crate::running::Running;
+use crate::node::{TestServer, bucksaw};
+use crate::child_process::ChildProcess;
 use crate::wait::wait_until;
 
 /// How many records there are at least before the node is asked to stop.
@@ -18,14 +18,14 @@ const BEFORE: u64 = 30_000;
 const LINES: u64 = 100;
 
 /// One that sends numbered lines as a stream of its own.
-struct Sender {
+struct LoadSender {
     name: String,
     /// Lines that count: written to the socket, or acknowledged.
-    safe: Arc<AtomicU64>,
+    acknowledged: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
 
-impl Sender {
+impl LoadSender {
     fn start(name: &str, mut send: impl FnMut(&[u8]) -> bool + Send + 'static) -> Self {
         let safe = Arc::new(AtomicU64::new(0));
         let (name, counted) = (name.to_owned(), Arc::clone(&safe));
@@ -42,17 +42,17 @@ impl Sender {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        Self { name, safe, thread }
+        Self { name, acknowledged: safe, thread }
     }
 
     /// Waits for its end; how many of its lines count.
     fn end(self) -> u64 {
         self.thread.join().unwrap();
-        self.safe.load(Ordering::Acquire)
+        self.acknowledged.load(Ordering::Acquire)
     }
 
     /// Lines to a port.
-    fn tcp(node: &Node, listener: &str, number: u64) -> Self {
+    fn tcp(node: &TestServer, listener: &str, number: u64) -> Self {
         let name = format!("{listener}-{number}");
         let mut stream = node.connect(listener);
         stream.write_all(format!("#labels from={name}\n").as_bytes()).unwrap();
@@ -60,7 +60,7 @@ impl Sender {
     }
 
     /// Bodies, each of which is acknowledged.
-    fn http(node: &Node, durability: &str, number: u64) -> Self {
+    fn http(node: &TestServer, durability: &str, number: u64) -> Self {
         let name = format!("http-{durability}-{number}");
         let address = node.address("http").to_owned();
         let target = format!("/api/v1/ingest?durability={durability}&label=from={name}");
@@ -72,29 +72,29 @@ impl Sender {
 
 #[test]
 fn a_stop_under_load_loses_nothing() {
-    let mut node = Node::start(&["--segment-max-age", "300ms"]);
+    let mut node = TestServer::start(&["--segment-max-age", "300ms"]);
     let mut senders = Vec::new();
     for number in 0..2 {
-        senders.extend(["fast", "durable", "bulk"].map(|listener| Sender::tcp(&node, listener, number)));
-        senders.extend(["fast", "durable"].map(|durability| Sender::http(&node, durability, number)));
+        senders.extend(["fast", "durable", "bulk"].map(|listener| LoadSender::tcp(&node, listener, number)));
+        senders.extend(["fast", "durable"].map(|durability| LoadSender::http(&node, durability, number)));
     }
     let to = ["forward", "--to", node.address("durable"), "--label", "from=forward"];
-    let mut forward = Running::start(&mut bucksaw(to));
+    let mut forward = ChildProcess::start(&mut bucksaw(to));
     let mut pipe = forward.input.take().unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&done);
-    let piped = Sender::start("forward", move |text| !ended.load(Ordering::Acquire) && pipe.write_all(text).is_ok());
-    let all_sent = || senders.iter().all(|sender| sender.safe.load(Ordering::Acquire) > 0);
+    let piped = LoadSender::start("forward", move |text| !ended.load(Ordering::Acquire) && pipe.write_all(text).is_ok());
+    let all_sent = || senders.iter().all(|sender| sender.acknowledged.load(Ordering::Acquire) > 0);
     wait_until("the node is under load", || all_sent() && node.count("") >= BEFORE);
     // The control: what was written or acknowledged before the stop is asked for.
-    let before: Vec<u64> = senders.iter().map(|sender| sender.safe.load(Ordering::Acquire)).collect();
+    let before: Vec<u64> = senders.iter().map(|sender| sender.acknowledged.load(Ordering::Acquire)).collect();
     let durable = node.address("durable").to_owned();
     assert!(node.terminate().success(), "the node did not end well");
     // It comes back, and the forwarder goes on where it was.
     node.restart_with(&["--segment-max-age", "300ms", "--listen-durable", &durable]);
     done.store(true, Ordering::Release);
     let shipped = piped.end();
-    assert!(forward.end().0.success());
+    assert!(forward.wait_with_output().0.success());
     assert_eq!(node.count("from=forward"), shipped, "forward");
     let (streams, mut sum) = (senders.len(), 0);
     for (sender, before) in senders.into_iter().zip(before) {

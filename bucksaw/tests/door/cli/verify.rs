@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bucksaw_generate::{Config, Format};
 
 use crate::corpus::lines;
-use crate::node::{Node, bucksaw, serve};
+use crate::node::{TestServer, bucksaw, serve};
 use crate::wait::wait_until;
 
 /// The exit of `verify` and what it prints.
@@ -24,7 +24,7 @@ fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
 
 #[test]
 fn sound_directories_are_sound() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let (code, out, _) = verify(node.dir());
     assert_eq!((code, &*out), (Some(0), "0 segments, 0 records, 0 damaged\n"));
     node.post("/api/v1/ingest", &[], &b"a line\n".repeat(1_000)).expect(200);
@@ -51,7 +51,7 @@ fn sound_directories_are_sound() {
 
 #[test]
 fn a_flipped_bit_is_found_wherever_it_is() {
-    let mut node = Node::start(&["--segment-max-age", "200ms"]);
+    let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     let text = lines(Config { format: Format::Text, size: None, seed: 8 }, 20_000);
     node.post("/api/v1/ingest", &[], &text).expect(200);
     node.wait_stored();
@@ -107,7 +107,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
 
 #[test]
 fn small_files_are_checked_and_mended() {
-    let mut node = Node::start(&["--segment-max-age", "200ms"]);
+    let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     let key = [("Idempotency-Key", "a key without a time")];
     node.post("/api/v1/ingest", &key, b"a line\n").expect(200);
     wait_until("the clock is kept", || node.dir().join("shelf/clock.json").exists());
@@ -159,7 +159,7 @@ fn other_directories_are_told() {
 
 #[test]
 fn a_directory_has_one_node() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
     let output = serve(node.dir(), &[] as &[&str]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

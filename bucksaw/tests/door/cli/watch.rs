@@ -4,12 +4,12 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::node::{Node, bucksaw};
-use crate::running::Running;
+use crate::node::{TestServer, bucksaw};
+use crate::child_process::ChildProcess;
 use crate::wait::wait_until;
 
 /// Waits until so many clients follow.
-fn followed(node: &Node, clients: u64) {
+fn followed(node: &TestServer, clients: u64) {
     wait_until("the command follows", || {
         node.get("/metrics").text().contains(&format!("bucksaw_query_tails {clients}\n"))
     });
@@ -17,9 +17,9 @@ fn followed(node: &Node, clients: u64) {
 
 #[test]
 fn a_record_is_seen_as_it_is_accepted() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"wanted before\n").expect(200);
-    let mut tail = Running::start(&mut bucksaw(["tail", "--addr", &node.url(), "wanted app=web"]));
+    let mut tail = ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "wanted app=web"]));
     followed(&node, 1);
     let mut stream = node.connect("fast");
     stream.write_all(b"#labels app=web\n").unwrap();
@@ -30,18 +30,18 @@ fn a_record_is_seen_as_it_is_accepted() {
     }
     node.kill();
     // That the node is gone is trouble.
-    let (status, out, said) = tail.end();
+    let (status, out, said) = tail.wait_with_output();
     assert_eq!((status.code(), &*out), (Some(2), ""), "{said}");
     assert!(said.starts_with("bucksaw: the answer of ") && said.contains("ended early"), "{said}");
 }
 
 #[test]
 fn enough_is_enough() {
-    let node = Node::start(&[]);
-    let tail = Running::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "2", "-v", "-o", "json", "other"]));
+    let node = TestServer::start(&[]);
+    let tail = ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "2", "-v", "-o", "json", "other"]));
     followed(&node, 1);
     node.post("/api/v1/ingest", &[], b"one\nother\ntwo\nthree\n").expect(200);
-    let (status, out, said) = tail.end();
+    let (status, out, said) = tail.wait_with_output();
     assert_eq!((status.code(), &*said), (Some(0), ""));
     let objects = out.lines().map(|object| serde_json::from_str::<Value>(object).unwrap());
     assert_eq!(objects.map(|object| object["line"].clone()).collect::<Vec<_>>(), ["one", "two"]);
@@ -50,7 +50,7 @@ fn enough_is_enough() {
 
 #[test]
 fn status_shows_the_node() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let output = node.cli(&["status"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0));

@@ -8,24 +8,24 @@ use bucksaw_faults::Random;
 use serde_json::Value;
 
 use super::{start, status};
-use crate::node::{Node, bucksaw};
+use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
 
 const LINES: u64 = 500;
 
 /// The files of a node's shelf with this extension.
-fn files(node: &Node, extension: &str) -> Vec<PathBuf> {
+fn files(node: &TestServer, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(node.dir().join("shelf")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|end| end == extension)).collect()
 }
 
-fn counted(node: &Node) -> (u64, bool) {
+fn counted(node: &TestServer) -> (u64, bool) {
     let counted = node.get("/api/v1/count?from=30d&q=line").expect(200).json();
     (counted["count"].as_u64().unwrap(), counted["stats"]["partial"].as_bool().unwrap())
 }
 
-fn metric(node: &Node, name: &str) -> u64 {
+fn metric(node: &TestServer, name: &str) -> u64 {
     node.metric(name) as u64
 }
 
@@ -34,7 +34,7 @@ fn answers_are_whole_again_when_a_damaged_file_was_made_good() {
     let mut nodes = start(3);
     let lines: String = (0..LINES).map(|line| format!("line {line}\n")).collect();
     nodes[0].post("/api/v1/ingest?durability=bulk", &[], lines.as_bytes()).expect(200);
-    nodes.iter().for_each(Node::wait_stored);
+    nodes.iter().for_each(TestServer::wait_stored);
     // The first one joins no other, and may not have written yet where they are.
     let at = nodes.iter().rposition(|node| !files(node, "seg").is_empty()).unwrap();
     nodes[at].kill();
@@ -68,7 +68,7 @@ fn answers_are_whole_again_when_a_damaged_file_was_made_good() {
 }
 
 /// Spoils two pages of the first block of a file, and the record behind the block by which one could be rebuilt.
-fn spoil_two_pages(file: &Path) {
+fn corrupt_two_pages(file: &Path) {
     let mut bytes = fs::read(file).unwrap();
     let record = bytes.windows(4).position(|window| window == b"BSWR").unwrap();
     let block = 32..record;
@@ -79,7 +79,7 @@ fn spoil_two_pages(file: &Path) {
 }
 
 /// Lines that cannot be packed into a page or two.
-fn noise() -> String {
+fn incompressible_text() -> String {
     let mut random = Random::new(7);
     let line = |line| {
         let words: Vec<String> = (0..8).map(|_| format!("{:016x}", random.next_u64())).collect();
@@ -89,22 +89,22 @@ fn noise() -> String {
 }
 
 /// What a node says of itself.
-fn own(node: &Node) -> Value {
+fn node_status(node: &TestServer) -> Value {
     let cluster = node.get("/api/v1/cluster").expect(200).json();
     let nodes = cluster["nodes"].as_array().unwrap();
     nodes.iter().find(|node| node["id"] == cluster["asked"]).unwrap().clone()
 }
 
 /// Some nodes with two copies of 500 lines, of which the one at the index that is given back has a damaged block.
-fn with_a_damaged_block(size: usize) -> (Vec<Node>, usize, PathBuf) {
+fn with_a_damaged_block(size: usize) -> (Vec<TestServer>, usize, PathBuf) {
     let mut nodes = start(size);
-    nodes[0].post("/api/v1/ingest?durability=bulk", &[], noise().as_bytes()).expect(200);
-    nodes.iter().for_each(Node::wait_stored);
+    nodes[0].post("/api/v1/ingest?durability=bulk", &[], incompressible_text().as_bytes()).expect(200);
+    nodes.iter().for_each(TestServer::wait_stored);
     let at = nodes.iter().rposition(|node| !files(node, "seg").is_empty()).unwrap();
     nodes[at].kill();
     let size = |file: &PathBuf| fs::metadata(file).unwrap().len();
     let file = files(&nodes[at], "seg").into_iter().max_by_key(size).unwrap();
-    spoil_two_pages(&file);
+    corrupt_two_pages(&file);
     nodes[at].restart();
     (nodes, at, file)
 }
@@ -113,7 +113,7 @@ fn with_a_damaged_block(size: usize) -> (Vec<Node>, usize, PathBuf) {
 fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     let (mut nodes, at, file) = with_a_damaged_block(3);
     assert_eq!(counted(&nodes[at]), (LINES, true), "it is not known yet whether all was in the others");
-    assert_eq!(own(&nodes[at])["segments_with_damaged_blocks"], 1);
+    assert_eq!(node_status(&nodes[at])["segments_with_damaged_blocks"], 1);
     wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_made_good") == 1);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
     let name = format!("shelf/{}", file.file_name().unwrap().to_string_lossy());
@@ -124,7 +124,7 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     }
     // It is remembered.
     nodes[at].restart();
-    let facts = own(&nodes[at]);
+    let facts = node_status(&nodes[at]);
     assert_eq!(facts["segments_made_good"], serde_json::json!([name]));
     assert_eq!(
         (&facts["segments_with_damaged_blocks"], metric(&nodes[at], "bucksaw_store_damaged_made_good")),
@@ -144,9 +144,9 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     bucksaw(["verify".as_ref(), nodes[at].dir(), "--repair".as_ref()]).output().unwrap();
     assert!(!file.exists() && !files(&nodes[at], "damaged").is_empty());
     nodes[at].restart();
-    wait_until("the file is made good", || own(&nodes[at])["damaged_made_good"].as_array().unwrap().len() == 1);
+    wait_until("the file is made good", || node_status(&nodes[at])["damaged_made_good"].as_array().unwrap().len() == 1);
     wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
-    assert_eq!(own(&nodes[at])["segments_made_good"], serde_json::json!([]));
+    assert_eq!(node_status(&nodes[at])["segments_made_good"], serde_json::json!([]));
     nodes[at].kill();
     files(&nodes[at], "damaged").iter().for_each(|file| fs::remove_file(file).unwrap());
     nodes[at].restart();

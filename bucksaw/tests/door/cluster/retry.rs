@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bucksaw_record::{Id, Millis, Producer};
 
 use super::start;
-use crate::node::Node;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -24,7 +24,7 @@ fn ulid(at: u64, number: u64) -> String {
 }
 
 /// Sends a batch, and looks that it was taken.
-fn send(node: &Node, key: &str, body: &str) {
+fn send(node: &TestServer, key: &str, body: &str) {
     let kind = if body.starts_with('{') { "application/x-ndjson" } else { "text/plain" };
     let headers = [("Idempotency-Key", key), ("Content-Type", kind)];
     let answer = node.post("/api/v1/ingest?durability=durable&label=app=retry", &headers, body.as_bytes()).expect(200);
@@ -32,8 +32,8 @@ fn send(node: &Node, key: &str, body: &str) {
 }
 
 /// All lines of an answer, as every node that is asked gives it.
-fn found(nodes: &[Node]) -> Vec<String> {
-    let of = |node: &Node| {
+fn found(nodes: &[TestServer]) -> Vec<String> {
+    let of = |node: &TestServer| {
         let mut lines: Vec<String> = String::from_utf8(node.cli(&["query", "--since", "30d", "app=retry"]).stdout)
             .unwrap()
             .lines()
@@ -65,7 +65,7 @@ fn a_batch_sent_to_two_nodes_is_there_once() {
     ];
     let mut sent: Vec<&str> = batches.iter().flat_map(|(_, body)| body.lines()).collect();
     sent.sort_unstable();
-    let check = |nodes: &[Node], when: &str| {
+    let check = |nodes: &[TestServer], when: &str| {
         for (key, body) in &batches {
             nodes.iter().for_each(|node| send(node, key, body));
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{id, members, start, status};
-use crate::node::{Node, bucksaw};
-use crate::running::Running;
+use crate::node::{TestServer, bucksaw};
+use crate::child_process::ChildProcess;
 use crate::wait::{wait_for, wait_until};
 
-fn copies(node: &Node) -> Value {
+fn copies(node: &TestServer) -> Value {
     node.get("/api/v1/cluster").expect(200).json()["copies"].clone()
 }
 
@@ -18,26 +18,26 @@ fn copies(node: &Node) -> Value {
 fn who_follows_hears_of_nodes_that_are_lost() {
     let mut nodes = start(2);
     let [first, second] = &mut nodes[..] else { unreachable!() };
-    let follow = |node: &Node| Running::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "1"]));
-    let followed = |node: &Node, clients: f64| {
+    let follow = |node: &TestServer| ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "1"]));
+    let followed = |node: &TestServer, clients: f64| {
         wait_until("it follows", || (node.metric("bucksaw_query_tails") - clients).abs() < f64::EPSILON);
     };
     let mut tail = follow(first);
     followed(second, 1.0);
     let lost = format!("bucksaw: node {} ", second.address("cluster"));
     second.kill();
-    let said = tail.said();
+    let said = tail.stderr_line();
     assert!(said.starts_with(&lost) && said.ends_with("what it accepts is not shown until it is back"), "{said}");
     wait_until("it is down", || members(first, "down") == 1);
     // Who begins now hears of it as well.
     let mut late = follow(first);
-    let said = late.said();
+    let said = late.stderr_line();
     assert!(said.starts_with(&lost) && said.contains(" is down: "), "{said}");
     second.restart();
-    assert!(tail.said().ends_with(" is followed from now on") && late.said().ends_with(" is followed from now on"));
+    assert!(tail.stderr_line().ends_with(" is followed from now on") && late.stderr_line().ends_with(" is followed from now on"));
     second.post("/api/v1/ingest", &[], b"one\n").expect(200);
     for tail in [tail, late] {
-        let (exit, out, said) = tail.end();
+        let (exit, out, said) = tail.wait_with_output();
         assert_eq!((exit.code(), &*out, &*said), (Some(0), "one\n", ""));
     }
 }

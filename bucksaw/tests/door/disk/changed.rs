@@ -4,10 +4,10 @@
 
 use std::{env, fs};
 
-use bucksaw_faults::{Damage, damage};
+use bucksaw_faults::{DamageOptions, damage};
 
-use super::flip;
-use crate::node::{Node, bucksaw};
+use super::flip_bit;
+use crate::node::{TestServer, bucksaw};
 
 const ROUNDS: usize = 40;
 
@@ -15,20 +15,20 @@ const ROUNDS: usize = 40;
 fn what_a_change_costs_is_told() {
     let seed = env::var("BUCKSAW_DAMAGE_SEED").map_or(1, |seed| seed.parse().unwrap());
     let (bucksaw, only) = (env!("CARGO_BIN_EXE_bucksaw").into(), Vec::new());
-    let toll = damage(&Damage { bucksaw, rounds: ROUNDS, seed, only, keep: None }).unwrap();
+    let toll = damage(&DamageOptions { bucksaw, rounds: ROUNDS, seed, only, keep: None }).unwrap();
     eprintln!("{toll}");
     assert_eq!(toll.problems, Vec::<String>::new(), "BUCKSAW_DAMAGE_SEED={seed}");
     assert_eq!(toll.rounds(), ROUNDS);
     // Else nothing was damaged.
-    assert!(toll.told() > 0, "{toll}");
+    assert!(toll.losses_reported() > 0, "{toll}");
 }
 
 #[test]
 fn the_id_of_a_node_is_restored_from_its_backup() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     node.post("/api/v1/ingest?durability=durable", &[], b"a line\n").expect(200);
     let id = node.status()["id"].clone();
-    let verify = |node: &Node| {
+    let verify = |node: &TestServer| {
         let output = bucksaw(["verify".as_ref(), node.dir()]).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
@@ -36,7 +36,7 @@ fn the_id_of_a_node_is_restored_from_its_backup() {
         let path = node.dir().join(name);
         let bytes = fs::read(&path).unwrap();
         node.kill();
-        flip(&path, at);
+        flip_bit(&path, at);
         let (code, said) = verify(&node);
         assert!(code == Some(1) && said.contains("node.json") && said.contains("1 damaged"), "{name}: {said}");
         node.restart();

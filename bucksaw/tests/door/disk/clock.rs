@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use super::shelf_files;
-use crate::node::Node;
+use super::store_files;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 #[test]
 fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
-    let mut node = Node::start(&["--retention-age", "3s", "--trash-age", "1h"]);
+    let mut node = TestServer::start(&["--retention-age", "3s", "--trash-age", "1h"]);
     node.post("/api/v1/ingest?durability=bulk", &[], b"one\ntwo\n").expect(200);
     wait_until("retention takes it", || node.metric("bucksaw_store_trash_segments") == 1.0);
     // Though the file of the queue is there for seconds more.
@@ -16,7 +16,7 @@ fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
     let trash = node.status()["trash"].clone();
     assert_eq!((&trash["segments"], &trash["records"]), (&1.into(), &2.into()), "{trash}");
     assert!(trash["oldest"].is_string() && trash["newest"].is_string() && trash["bytes"].as_u64() > Some(0), "{trash}");
-    let told = |node: &Node, arguments: &[&str]| {
+    let told = |node: &TestServer, arguments: &[&str]| {
         let output = node.cli(arguments);
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
@@ -36,20 +36,20 @@ fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
         fs::rename(&path, shelf.join(path.file_name().unwrap())).unwrap();
     }
     node.restart_with(&["--retention-age", "7d"]);
-    assert_eq!((node.count("one"), node.count("two"), shelf_files(&node, "seg").len()), (1, 1, 1));
+    assert_eq!((node.count("one"), node.count("two"), store_files(&node, "seg").len()), (1, 1, 1));
     assert_eq!(node.status()["trash"]["segments"], 0);
 }
 
 #[test]
 fn what_cannot_go_to_the_trash_stays_where_it_is() {
-    let mut node = Node::start(&["--retention-age", "3s", "--trash-age", "1h"]);
+    let mut node = TestServer::start(&["--retention-age", "3s", "--trash-age", "1h"]);
     let trash = node.dir().join("shelf/trash");
     fs::remove_dir(&trash).unwrap();
     // No directory, and no want of room.
     fs::write(&trash, "").unwrap();
     node.post("/api/v1/ingest?durability=bulk", &[], b"one\n").expect(200);
     wait_until("retention tries", || node.log().contains("cannot move an expired segment to the trash"));
-    assert_eq!(shelf_files(&node, "seg").len(), 1);
+    assert_eq!(store_files(&node, "seg").len(), 1);
     assert!(node.terminate().success());
     let (_, log) = node.try_restart().unwrap_err();
     assert!(log.contains(trash.to_str().unwrap()), "it names what is in the way: {log}");

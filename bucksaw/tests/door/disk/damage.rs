@@ -3,27 +3,27 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{flip, shelf_files, spoil_block};
-use crate::node::Node;
+use super::{flip_bit, store_files, corrupt_block};
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 /// Each load is larger than a segment may be, so that segments are not merged.
 const ARGUMENTS: [&str; 4] = ["--store-segment-bytes", "64K", "--segment-max-bytes", "1M"];
 
-const LOADS: usize = 3;
+const BATCHES: usize = 3;
 const LINES: usize = 1_000;
 
 /// Some days ago, in seconds: the loads lie an hour apart.
 const START: u64 = 1_000_000;
 
 /// A node with a few segments whose spans are apart, stopped.
-fn stocked() -> Node {
-    let mut node = Node::start(&[&ARGUMENTS[..], &["--retention-age", "none"]].concat());
-    for load in 0..LOADS {
+fn node_with_data() -> TestServer {
+    let mut node = TestServer::start(&[&ARGUMENTS[..], &["--retention-age", "none"]].concat());
+    for load in 0..BATCHES {
         let json = [("Content-Type", "application/x-ndjson")];
         node.post("/api/v1/ingest?durability=bulk", &json, &objects(load)).expect(200);
     }
-    assert_eq!(shelf_files(&node, "seg").len(), LOADS);
+    assert_eq!(store_files(&node, "seg").len(), BATCHES);
     assert!(node.terminate().success());
     // What the store has is readable in the queue for ten seconds yet, and would be found there.
     let handed_over = fs::read_dir(node.dir().join("queue")).unwrap();
@@ -44,19 +44,19 @@ fn objects(load: usize) -> Vec<u8> {
 }
 
 /// What `query -c` says about the hour of a load: the count, the exit code, the lines on standard error.
-fn ask(node: &Node, load: usize) -> (String, i32, Vec<String>) {
+fn ask(node: &TestServer, load: usize) -> (String, i32, Vec<String>) {
     let (from, to) = ((second(load) - 60).to_string(), (second(load) + 60).to_string());
     let output = node.cli(&["query", "-c", "--from", &from, "--to", &to, "load"]);
     let said = String::from_utf8(output.stderr).unwrap().lines().map(str::to_owned).collect();
     (String::from_utf8(output.stdout).unwrap().trim().to_owned(), output.status.code().unwrap(), said)
 }
 
-fn assert_whole(node: &Node, load: usize) {
+fn assert_whole(node: &TestServer, load: usize) {
     assert_eq!(ask(node, load), (LINES.to_string(), 0, Vec::new()), "load {load}");
 }
 
 /// Nothing of the load is found, and that this may not be all is said once, with the name of the file.
-fn assert_partial(node: &Node, load: usize, name: &str) {
+fn assert_partial(node: &TestServer, load: usize, name: &str) {
     let (count, code, said) = ask(node, load);
     // As grep's: nothing matched.
     assert_eq!((count.as_str(), code), ("0", 1), "{said:?}");
@@ -73,7 +73,7 @@ fn assert_partial(node: &Node, load: usize, name: &str) {
     // What is found in the whole of time is still found: then the exit code is 0.
     let output = node.cli(&["query", "-c", "--from", &second(0).to_string(), "load"]);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), (LINES * (LOADS - 1)).to_string());
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), (LINES * (BATCHES - 1)).to_string());
     assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1);
 }
 
@@ -81,7 +81,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-fn assert_verify_finds_one(node: &Node) {
+fn assert_verify_finds_one(node: &TestServer) {
     let output = crate::node::bucksaw(["verify".as_ref(), node.dir()]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stdout).unwrap().contains("1 damaged"));
@@ -90,23 +90,23 @@ fn assert_verify_finds_one(node: &Node) {
 #[test]
 fn a_flipped_bit_costs_no_record_and_is_reported() {
     for at in [-1, -10, -20, -40, 0, 20, 100] {
-        let mut node = stocked();
-        let files = shelf_files(&node, "seg");
-        flip(&files[1], at);
+        let mut node = node_with_data();
+        let files = store_files(&node, "seg");
+        flip_bit(&files[1], at);
         assert_verify_finds_one(&node);
         node.restart();
-        (0..LOADS).for_each(|load| assert_whole(&node, load));
+        (0..BATCHES).for_each(|load| assert_whole(&node, load));
         // A merge may have written it anew by now, so that nothing is damaged any more.
         assert!(node.log().contains("what is damaged was rebuilt"), "{}", node.log());
-        assert!(shelf_files(&node, "damaged").is_empty(), "byte {at}");
+        assert!(store_files(&node, "damaged").is_empty(), "byte {at}");
     }
 }
 
 #[test]
 fn a_file_without_a_sound_footer_is_set_aside() {
     for keep in [None, Some(40), Some(3_000), Some(0)] {
-        let mut node = stocked();
-        let files = shelf_files(&node, "seg");
+        let mut node = node_with_data();
+        let files = store_files(&node, "seg");
         let mut damaged = fs::read(&files[1]).unwrap();
         match keep {
             Some(keep) => damaged.truncate(keep),
@@ -118,7 +118,7 @@ fn a_file_without_a_sound_footer_is_set_aside() {
         let aside = files[1].with_extension("damaged");
         for run in 0..3 {
             node.restart();
-            assert_eq!(shelf_files(&node, "damaged"), std::slice::from_ref(&aside), "byte {at}, run {run}");
+            assert_eq!(store_files(&node, "damaged"), std::slice::from_ref(&aside), "byte {at}, run {run}");
             assert_whole(&node, 0);
             assert_partial(&node, 1, &name(&aside));
             assert_whole(&node, 2);
@@ -139,9 +139,9 @@ fn a_file_without_a_sound_footer_is_set_aside() {
 
 #[test]
 fn a_damaged_block_is_left_out() {
-    let mut node = stocked();
-    let files: Vec<PathBuf> = shelf_files(&node, "seg");
-    spoil_block(&files[1]);
+    let mut node = node_with_data();
+    let files: Vec<PathBuf> = store_files(&node, "seg");
+    corrupt_block(&files[1]);
     let damaged = fs::read(&files[1]).unwrap();
     for run in 0..3 {
         node.restart();
@@ -165,17 +165,17 @@ fn a_damaged_block_is_left_out() {
 #[test]
 fn a_damaged_block_outlives_merging_and_retention() {
     // Small segments side by side, which a merge would like.
-    let bulk = |node: &Node, lines: std::ops::Range<usize>| {
+    let bulk = |node: &TestServer, lines: std::ops::Range<usize>| {
         for line in lines {
             let line = format!("line {line}\n");
             node.post("/api/v1/ingest?durability=bulk", &[], line.as_bytes()).expect(200);
         }
     };
-    let mut node = Node::start(&["--trash-age", "1s"]);
+    let mut node = TestServer::start(&["--trash-age", "1s"]);
     bulk(&node, 0..3);
     node.kill();
-    let file = shelf_files(&node, "seg").remove(0);
-    spoil_block(&file);
+    let file = store_files(&node, "seg").remove(0);
+    corrupt_block(&file);
     let damaged = fs::read(&file).unwrap();
     node.restart();
     // The merge meets the damage before any query does.
@@ -185,7 +185,7 @@ fn a_damaged_block_outlives_merging_and_retention() {
     assert_eq!(counted(&node), (11, true));
     node.kill();
 
-    let mut node = Node::start_in(node.dir(), &["--retention-bytes", "30K", "--trash-age", "1s"]);
+    let mut node = TestServer::start_in(node.dir(), &["--retention-bytes", "30K", "--trash-age", "1s"]);
     // What is known to be damaged is not trashed.
     assert_eq!(counted(&node), (11, true));
     let aside = file.with_extension("damaged");
@@ -202,7 +202,7 @@ fn a_damaged_block_outlives_merging_and_retention() {
 }
 
 /// How many lines are found, and whether that may not be all.
-fn counted(node: &Node) -> (u64, bool) {
+fn counted(node: &TestServer) -> (u64, bool) {
     let answer = node.get("/api/v1/count?q=line").expect(200).json();
     (answer["count"].as_u64().unwrap(), answer["stats"]["partial"].as_bool().unwrap())
 }

@@ -5,9 +5,9 @@ use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::mounted::Mounted;
+use super::mounted::MountedDisk;
 use super::{Random, noise};
-use crate::node::Node;
+use crate::node::TestServer;
 use crate::wait::{wait_for, wait_until};
 
 const DISK_MB: usize = 48;
@@ -23,7 +23,7 @@ const BLOCKED: Duration = Duration::from_secs(1);
 const SOCKETS_MAX: usize = 16 << 20;
 
 /// Sends batches until one is refused; returns how many were accepted in all.
-fn fill(node: &Node, durability: &str, accepted: usize, random: &mut Random) -> usize {
+fn fill(node: &TestServer, durability: &str, accepted: usize, random: &mut Random) -> usize {
     let target = format!("/api/v1/ingest?durability={durability}");
     for number in accepted..5_000 {
         let answer = node.post(&target, &[], &noise(number, random));
@@ -38,7 +38,7 @@ fn fill(node: &Node, durability: &str, accepted: usize, random: &mut Random) -> 
 }
 
 /// Fills until the store can make no more room by packing what is queued.
-fn fill_for_good(node: &Node, durability: &str, random: &mut Random) -> usize {
+fn fill_until_refused(node: &TestServer, durability: &str, random: &mut Random) -> usize {
     let mut accepted = fill(node, durability, 0, random);
     wait_until("nothing more fits, packed as it is", || {
         // What waits for the store makes it take at once all that it can.
@@ -48,13 +48,13 @@ fn fill_for_good(node: &Node, durability: &str, random: &mut Random) -> usize {
     accepted
 }
 
-fn segments_in_queue(node: &Node) -> usize {
+fn segments_in_queue(node: &TestServer) -> usize {
     let names = fs::read_dir(node.dir().join("queue")).unwrap().map(|entry| entry.unwrap().path());
     names.filter(|path| path.extension().is_some()).count()
 }
 
 /// Each accepted batch is there whole and once.
-fn assert_kept(node: &Node, batches: usize) {
+fn assert_all_found(node: &TestServer, batches: usize) {
     assert_eq!(node.count("/^batch/"), 400 * batches as u64);
     for number in [0, batches / 2, batches - 1] {
         assert_eq!(node.count(format!("\"batch{number} \"")), 400, "batch {number} of {batches}");
@@ -79,13 +79,13 @@ fn push(stream: &mut TcpStream) -> usize {
     written
 }
 
-fn full_and_well_again(durability: &str) {
-    let Some(disk) = Mounted::mount(DISK_MB) else { return };
+fn fill_and_recover(durability: &str) {
+    let Some(disk) = MountedDisk::mount(DISK_MB) else { return };
     let ballast = disk.ballast(BALLAST_MB);
     let arguments = ["--min-free-bytes", "2M", "--segment-max-bytes", "512K", "--segment-max-age", "200ms"];
-    let mut node = Node::start_in(&disk.path().join("data"), &arguments);
+    let mut node = TestServer::start_in(&disk.path().join("data"), &arguments);
     let mut stream = node.connect("fast");
-    let accepted = fill_for_good(&node, durability, &mut Random::new(24));
+    let accepted = fill_until_refused(&node, durability, &mut Random::new(24));
     assert!(accepted > 100, "only {accepted} batches fit");
 
     assert_eq!(node.status()["state"], "disk full");
@@ -93,7 +93,7 @@ fn full_and_well_again(durability: &str) {
     assert!(unready.starts_with("disk full"), "{unready}");
     node.get("/-/healthy").expect(200);
     let written = push(&mut stream);
-    assert_kept(&node, accepted);
+    assert_all_found(&node, accepted);
 
     fs::remove_file(ballast).unwrap();
     wait_until("it accepts again", || node.post("/api/v1/ingest", &[], b"there is room\n").status == 200);
@@ -104,35 +104,35 @@ fn full_and_well_again(durability: &str) {
     drop(stream);
     let pushed = (written / 100 + 1) as u64;
     wait_until("what was held back arrives", || node.count("/^p+$/") == pushed);
-    assert_kept(&node, accepted);
+    assert_all_found(&node, accepted);
     node.kill();
     node.restart();
     assert_eq!((node.count("/^p+$/"), node.count("\"there is room\"")), (pushed, 1));
-    assert_kept(&node, accepted);
+    assert_all_found(&node, accepted);
     let told = |what: &str| node.log().lines().filter(|line| line.contains(what)).count();
     assert!(told("the disk is full") >= 1 && node.log().lines().count() < 60, "{}", node.log());
 }
 
 #[test]
 fn a_full_disk_loses_nothing_and_recovers_fast() {
-    full_and_well_again("fast");
+    fill_and_recover("fast");
 }
 
 #[test]
 fn a_full_disk_loses_nothing_and_recovers_durable() {
-    full_and_well_again("durable");
+    fill_and_recover("durable");
 }
 
 #[test]
 fn the_default_reserve_lets_the_store_empty_the_queue() {
-    let Some(disk) = Mounted::mount(DISK_MB) else { return };
+    let Some(disk) = MountedDisk::mount(DISK_MB) else { return };
     let _ballast = disk.ballast(BALLAST_MB - RESERVE_MB);
-    let mut node = Node::start_in(&disk.path().join("data"), &["--segment-max-bytes", "512K"]);
+    let mut node = TestServer::start_in(&disk.path().join("data"), &["--segment-max-bytes", "512K"]);
     let accepted = fill(&node, "fast", 0, &mut Random::new(25));
     wait_until("the store takes what is queued although the disk is nearly full", || {
         node.status()["queue"]["segments"] == 0
     });
-    assert_kept(&node, accepted);
+    assert_all_found(&node, accepted);
     // What the store wrote is smaller, and the queue's files go: there is room again, by that alone.
     let more = wait_for("it accepts again", || {
         let answer = node.post("/api/v1/ingest", &[], b"there is room\n");
@@ -141,22 +141,22 @@ fn the_default_reserve_lets_the_store_empty_the_queue() {
     assert_eq!(more.json()["accepted"], 1);
     assert!(node.terminate().success());
     node.restart();
-    assert_kept(&node, accepted);
+    assert_all_found(&node, accepted);
 }
 
 #[test]
 fn a_disk_that_is_really_full_acknowledges_nothing_half_written() {
-    let Some(disk) = Mounted::mount(DISK_MB) else { return };
+    let Some(disk) = MountedDisk::mount(DISK_MB) else { return };
     let ballast = disk.ballast(BALLAST_MB);
     // No reserve at all: the operating system itself refuses to write.
-    let mut node = Node::start_in(&disk.path().join("data"), &["--min-free-bytes", "0", "--segment-max-bytes", "1M"]);
+    let mut node = TestServer::start_in(&disk.path().join("data"), &["--min-free-bytes", "0", "--segment-max-bytes", "1M"]);
     let accepted = fill(&node, "durable", 0, &mut Random::new(26));
-    assert_kept(&node, accepted);
+    assert_all_found(&node, accepted);
     node.kill();
     fs::remove_file(ballast).unwrap();
     node.restart();
-    assert_kept(&node, accepted);
+    assert_all_found(&node, accepted);
     node.post("/api/v1/ingest?durability=bulk", &[], b"there is room\n").expect(200);
     node.wait_stored();
-    assert_kept(&node, accepted);
+    assert_all_found(&node, accepted);
 }

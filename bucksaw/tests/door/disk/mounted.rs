@@ -8,11 +8,11 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// A file system of its own; gone when this is dropped. Processes that use it have to end before.
-pub(crate) struct Mounted {
+pub(crate) struct MountedDisk {
     home: TempDir,
 }
 
-impl Mounted {
+impl MountedDisk {
     /// A file system of so many megabytes; `None` where it is not permitted to mount one, which is said.
     pub(crate) fn mount(megabytes: usize) -> Option<Self> {
         let options = format!("size={megabytes}m");
@@ -77,7 +77,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedDisk {
     fn drop(&mut self) {
         // Detached, so that it goes also when something still has a file of it open.
         let status = Command::new("umount").arg("--lazy").arg(self.path()).status();

@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::mounted::Mounted;
-use super::{files, flip, shelf_files};
-use crate::node::{Node, run, serve};
+use super::mounted::MountedDisk;
+use super::{files, flip_bit, store_files};
+use crate::node::{TestServer, run, serve};
 
 /// Tries to start a node, and returns the one line that it says.
-fn refusal(dir: &Path) -> String {
+fn start_error(dir: &Path) -> String {
     let output = run(&mut serve(dir, ["--log-level", "error"]), b"");
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
@@ -23,15 +23,15 @@ fn assert_says(said: &str, wanted: &[&str]) {
 
 #[test]
 fn a_read_only_directory_is_refused() {
-    let Some(disk) = Mounted::mount(48) else { return };
+    let Some(disk) = MountedDisk::mount(48) else { return };
     let used = disk.path().join("used");
-    let mut node = Node::start_in(&used, &[]);
+    let mut node = TestServer::start_in(&used, &[]);
     node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
     assert!(node.terminate().success());
     disk.make_read_only();
-    assert_says(&refusal(&used), &["cannot write to the data directory", "used", "Read-only file system"]);
+    assert_says(&start_error(&used), &["cannot write to the data directory", "used", "Read-only file system"]);
     let fresh = disk.path().join("fresh");
-    assert_says(&refusal(&fresh), &["cannot make the data directory", "fresh", "Read-only file system"]);
+    assert_says(&start_error(&fresh), &["cannot make the data directory", "fresh", "Read-only file system"]);
 }
 
 #[test]
@@ -39,21 +39,21 @@ fn a_path_below_a_file_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     fs::write(&file, "not a directory").unwrap();
-    assert_says(&refusal(&file.join("data")), &["cannot make the data directory", "Not a directory"]);
-    assert_says(&refusal(&file), &["cannot make the data directory", "file"]);
+    assert_says(&start_error(&file.join("data")), &["cannot make the data directory", "Not a directory"]);
+    assert_says(&start_error(&file), &["cannot make the data directory", "file"]);
     assert_eq!(fs::read(&file).unwrap(), b"not a directory");
 }
 
 #[test]
 fn a_directory_in_use_is_refused() {
-    let node = Node::start(&[]);
-    assert_says(&refusal(node.dir()), &["another process uses", "--data-dir"]);
+    let node = TestServer::start(&[]);
+    assert_says(&start_error(node.dir()), &["another process uses", "--data-dir"]);
     node.get("/-/ready").expect(200);
 }
 
 #[test]
 fn a_directory_of_a_newer_version_is_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
     assert!(node.terminate().success());
     let file = node.dir().join("node.json");
@@ -63,7 +63,7 @@ fn a_directory_of_a_newer_version_is_refused() {
     fs::write(&file, &newer).unwrap();
     // The newer version has one that says the same.
     fs::remove_file(node.dir().join("node.backup")).unwrap();
-    assert_says(&refusal(node.dir()), &["newer version", "format 2", "use the newer program"]);
+    assert_says(&start_error(node.dir()), &["newer version", "format 2", "use the newer program"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), newer);
     fs::write(&file, before).unwrap();
     node.restart();
@@ -72,11 +72,11 @@ fn a_directory_of_a_newer_version_is_refused() {
 
 #[test]
 fn a_damaged_identity_without_a_backup_is_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     assert!(node.terminate().success());
-    flip(&node.dir().join("node.json"), 0);
+    flip_bit(&node.dir().join("node.json"), 0);
     fs::remove_file(node.dir().join("node.backup")).unwrap();
-    assert_says(&refusal(node.dir()), &["node.json is damaged", "put back a copy"]);
+    assert_says(&start_error(node.dir()), &["node.json is damaged", "put back a copy"]);
 }
 
 /// Files of both kinds carry their version at byte 8, and at byte 12 a checksum over what stands before it and the id.
@@ -98,14 +98,14 @@ fn lower_version(path: &Path, before: &[u8]) {
 
 #[test]
 fn segments_of_a_newer_version_are_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
     assert!(node.terminate().success());
-    let stored = shelf_files(&node, "seg").remove(0);
+    let stored = store_files(&node, "seg").remove(0);
     let before = fs::read(&stored).unwrap();
     let told = raise_version(&stored);
     let name = stored.file_name().unwrap().to_str().unwrap();
-    assert_says(&refusal(node.dir()), &[name, &told, "use the newer program"]);
+    assert_says(&start_error(node.dir()), &[name, &told, "use the newer program"]);
     lower_version(&stored, &before);
 
     node.restart();
@@ -115,7 +115,7 @@ fn segments_of_a_newer_version_are_refused() {
     let before = fs::read(&queued).unwrap();
     let told = raise_version(&queued);
     let name = queued.file_name().unwrap().to_str().unwrap();
-    assert_says(&refusal(node.dir()), &[name, &told, "use the newer program"]);
+    assert_says(&start_error(node.dir()), &[name, &told, "use the newer program"]);
     lower_version(&queued, &before);
 
     node.restart();
@@ -136,7 +136,7 @@ fn a_secret_that_everybody_may_read_is_refused() {
     assert_says(&said, &["--cluster-secret-file", "chmod 600"]);
     for mode in [0o640, 0o600] {
         chmod(mode);
-        let mut node = Node::start_in(&dir, &secret_flag[2..]);
+        let mut node = TestServer::start_in(&dir, &secret_flag[2..]);
         assert!(node.terminate().success(), "{mode:o}");
     }
 }
@@ -145,7 +145,7 @@ fn a_secret_that_everybody_may_read_is_refused() {
 fn nobody_else_reads_the_data_directory() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("data");
-    let mut node = Node::start_in(&dir, &[]);
+    let mut node = TestServer::start_in(&dir, &[]);
     node.post("/api/v1/ingest?durability=bulk", &[], b"a line\n").expect(200);
     assert!(node.terminate().success());
     let open = || {
@@ -166,7 +166,7 @@ fn nobody_else_reads_the_data_directory() {
     // As an older version left it.
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(dir.join("node.json"), fs::Permissions::from_mode(0o644)).unwrap();
-    let mut node = Node::start_in(&dir, &[]);
+    let mut node = TestServer::start_in(&dir, &[]);
     assert!(open().is_empty(), "{:?}", open());
     assert!(node.terminate().success());
 }

@@ -6,16 +6,16 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::mounted::Mounted;
+use super::mounted::MountedDisk;
 use super::{Random, noise};
-use crate::node::Node;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 /// Bytes of a line over TCP.
 const LINE: usize = 100;
 
 /// Feeds over HTTP until `stop`; returns how many batches were accepted.
-fn feed_http(node: &Node, seed: u64, from: usize, stop: &AtomicBool) -> usize {
+fn feed_http(node: &TestServer, seed: u64, from: usize, stop: &AtomicBool) -> usize {
     let mut random = Random::new(seed);
     let mut accepted = from;
     while !stop.load(Ordering::Relaxed) {
@@ -49,15 +49,15 @@ fn feed_tcp(stream: &mut TcpStream, stop: &AtomicBool) -> usize {
     written
 }
 
-fn queue_bytes(node: &Node) -> u64 {
+fn queue_bytes(node: &TestServer) -> u64 {
     let files = std::fs::read_dir(node.dir().join("queue")).unwrap();
     // A file may go meanwhile.
     files.filter_map(|file| file.unwrap().metadata().ok()).map(|file| file.len()).sum()
 }
 
-fn fed_without_end(disk: Option<Mounted>, megabytes: u64) {
+fn ingest_until_trimmed(disk: Option<MountedDisk>, megabytes: u64) {
     let Some(disk) = disk else { return };
-    let mut node = Node::start_in(&disk.path().join("data"), &[]);
+    let mut node = TestServer::start_in(&disk.path().join("data"), &[]);
     let mut stream = node.connect("fast");
     let stop = AtomicBool::new(false);
     let (accepted, written) = std::thread::scope(|scope| {
@@ -92,23 +92,23 @@ fn fed_without_end(disk: Option<Mounted>, megabytes: u64) {
 
 #[test]
 fn tmpfs_of_64_megabytes() {
-    fed_without_end(Mounted::mount(64), 64);
+    ingest_until_trimmed(MountedDisk::mount(64), 64);
 }
 
 #[test]
 fn ext4_of_64_megabytes() {
-    fed_without_end(Mounted::mount_ext4(64), 50);
+    ingest_until_trimmed(MountedDisk::mount_ext4(64), 50);
 }
 
 #[test]
 fn tmpfs_of_300_megabytes() {
-    fed_without_end(Mounted::mount(300), 300);
+    ingest_until_trimmed(MountedDisk::mount(300), 300);
 }
 
 #[test]
 fn with_a_limit_of_bytes_it_goes_on_for_ever() {
-    let Some(disk) = Mounted::mount(64) else { return };
-    let node = Node::start_in(&disk.path().join("data"), &["--retention-bytes", "16MB"]);
+    let Some(disk) = MountedDisk::mount(64) else { return };
+    let node = TestServer::start_in(&disk.path().join("data"), &["--retention-bytes", "16MB"]);
     let (stop, mut last) = (AtomicBool::new(false), 0.0);
     let accepted = std::thread::scope(|scope| {
         let http = scope.spawn(|| feed_http(&node, 6, 0, &stop));

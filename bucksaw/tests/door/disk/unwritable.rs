@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::Write as _;
 
-use crate::node::Node;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 const HALTED: &str = "bucksaw_ingest_halted{why=\"failing\"}";
 
 #[test]
 fn while_no_file_can_be_made_it_is_not_ready() {
-    let mut node = Node::start(&["--segment-max-age", "100ms"]);
+    let mut node = TestServer::start(&["--segment-max-age", "100ms"]);
     node.post("/api/v1/ingest?durability=bulk", &[], b"kept\n").expect(200);
     node.wait_stored();
     let (queue, away) = (node.dir().join("queue"), node.dir().join("queue.away"));

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::assert_well;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::node::TestServer;
 
 const BOMB_BYTES: usize = 1 << 30;
 
@@ -28,14 +28,14 @@ fn zeros(to: &mut impl std::io::Write, count: usize) {
     (0..count >> 20).for_each(|_| to.write_all(&zeros).unwrap());
 }
 
-fn post(node: &Node, encoding: &str, body: &[u8]) -> (u16, String) {
+fn post(node: &TestServer, encoding: &str, body: &[u8]) -> (u16, String) {
     let answer = node.post("/api/v1/ingest?label=from=bodies", &[("Content-Encoding", encoding)], body);
     (answer.status, answer.text())
 }
 
 #[test]
 fn bombs_are_cut_off() {
-    let mut node = Node::start(&["--retention-bytes", "1GB"]);
+    let mut node = TestServer::start(&["--retention-bytes", "1GB"]);
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     zeros(&mut gzip, BOMB_BYTES);
     let gzip = gzip.finish().unwrap();
@@ -47,13 +47,13 @@ fn bombs_are_cut_off() {
         let (status, text) = post(&node, encoding, &bomb);
         assert_eq!(status, 413, "{encoding}: {text}");
         assert!(text.contains("unpacks to more than 268435456 bytes"), "{encoding}: {text}");
-        assert_well(&mut node);
+        assert_healthy(&mut node);
     }
 }
 
 #[test]
 fn a_zstd_body_that_wants_much_memory_is_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();
     packer.window_log(27).unwrap();
     zeros(&mut packer, 200 << 20);
@@ -64,12 +64,12 @@ fn a_zstd_body_that_wants_much_memory_is_refused() {
     let ordinary = zstd::bulk::compress(b"a line\n", 19).unwrap();
     assert_eq!(post(&node, "zstd", &ordinary).0, 200);
     assert_eq!(node.count("from=bodies"), 1);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn bodies_that_break_off_are_not_taken_at_all() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let text: Vec<u8> = (0..2_000).flat_map(|line| format!("line {line} of a text\n").into_bytes()).collect();
     let snappy_block = snap::raw::Encoder::new().compress_vec(&text).unwrap();
     let bodies = [
@@ -92,12 +92,12 @@ fn bodies_that_break_off_are_not_taken_at_all() {
         assert_eq!(post(&node, encoding, body).0, 200, "{encoding}");
         assert_eq!(node.count("from=bodies"), 2_000 * times, "{encoding}");
     }
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn a_snappy_body_that_lies_about_its_length_is_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     // The length stands in front, seven bits a byte.
     let lying = |length: &[u8]| [length, b"\x0cabcd"].concat();
     let cases = [
@@ -112,5 +112,5 @@ fn a_snappy_body_that_lies_about_its_length_is_refused() {
         assert_eq!(status, want, "{name}: {text}");
         assert_eq!(node.count("from=bodies"), 0, "{name}");
     }
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }

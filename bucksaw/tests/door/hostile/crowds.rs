@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::assert_well;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 const IDLE: usize = 5_000;
 
 /// Descriptors that this process wants for other things.
-const OTHERS: usize = 500;
+const SENDERS: usize = 500;
 
 /// Files of the queue, however many clients there are.
 const FILES_MAX: usize = 20;
@@ -23,7 +23,7 @@ const FILES_MAX: usize = 20;
 /// From accepted to found.
 const LAG_MAX: Duration = Duration::from_secs(1);
 
-fn queue_files(node: &Node) -> usize {
+fn queue_files(node: &TestServer) -> usize {
     fs::read_dir(node.dir().join("queue")).unwrap().count()
 }
 
@@ -32,13 +32,13 @@ fn affordable(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let most = limit.maximum.map_or(usize::MAX, |most| most as usize);
-    wanted.min(most.saturating_sub(OTHERS) / 2)
+    wanted.min(most.saturating_sub(SENDERS) / 2)
 }
 
 #[test]
 fn five_thousand_idle_connections_cost_little() {
     let count = affordable(IDLE);
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let mut streams: Vec<TcpStream> = (0..count).map(|_| node.connect("fast")).collect();
     wait_until("all are connected", || node.metric("bucksaw_sources_connections") == count as f64);
     assert!(queue_files(&node) < FILES_MAX, "{} files for idle connections", queue_files(&node));
@@ -52,14 +52,14 @@ fn five_thousand_idle_connections_cost_little() {
     lines.sort_unstable();
     lines.dedup();
     assert_eq!(lines.len(), count, "each line is another");
-    assert_well(&mut node);
+    assert_healthy(&mut node);
     drop(streams);
     wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
 }
 
 #[test]
 fn two_hundred_slow_clients_are_seen_at_once() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let mut streams: Vec<TcpStream> = (0..200).map(|_| node.connect("fast")).collect();
     let mut worst = Duration::ZERO;
     let mut sent = 0;
@@ -75,5 +75,5 @@ fn two_hundred_slow_clients_are_seen_at_once() {
         thread::sleep(Duration::from_millis(300));
     }
     assert!(worst < LAG_MAX, "seen after {worst:?}");
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }

@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
-use super::assert_well;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 /// How long a call may take while there are too many clients.
-const PROMPT: Duration = Duration::from_secs(2);
+const RESPONSE_MAX: Duration = Duration::from_secs(2);
 
-fn limited(descriptors: usize, arguments: &[&str]) -> Node {
+fn limited(descriptors: usize, arguments: &[&str]) -> TestServer {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    Node::try_start_limited(descriptors, arguments).unwrap_or_else(|(status, log)| panic!("{status}\n{log}"))
+    TestServer::try_start_limited(descriptors, arguments).unwrap_or_else(|(status, log)| panic!("{status}\n{log}"))
 }
 
 fn promptly<T>(call: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let answer = call();
-    assert!(started.elapsed() < PROMPT, "it took {:?}", started.elapsed());
+    assert!(started.elapsed() < RESPONSE_MAX, "it took {:?}", started.elapsed());
     answer
 }
 
-fn log_lines(node: &Node) -> usize {
+fn log_lines(node: &TestServer) -> usize {
     node.log().lines().count()
 }
 
@@ -62,19 +62,19 @@ fn clients_beyond_the_descriptors_stop_nobody() {
     drop(streams);
     wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
     assert_eq!((node.count("\"by HTTP\""), node.count("\"by forward\"")), (5, 5));
-    assert_well(&mut node);
+    assert_healthy(&mut node);
     assert!(log_lines(&node) < 10, "{}", node.log());
 }
 
 #[test]
 fn a_limit_below_the_number_of_stored_segments_is_refused_in_words() {
     let home = tempfile::tempdir().unwrap();
-    let shelf = home.path().join("shelf");
-    std::fs::create_dir(&shelf).unwrap();
+    let store = home.path().join("shelf");
+    std::fs::create_dir(&store).unwrap();
     // What matters is their number: nothing is opened.
-    (0..200).for_each(|number| std::fs::write(shelf.join(format!("{number}.seg")), b"").unwrap());
+    (0..200).for_each(|number| std::fs::write(store.join(format!("{number}.seg")), b"").unwrap());
     let dir = home.path().to_str().unwrap();
-    let Err((status, log)) = Node::try_start_limited_in(home.path(), 200, &[]) else { panic!("it started") };
+    let Err((status, log)) = TestServer::try_start_limited_in(home.path(), 200, &[]) else { panic!("it started") };
     assert!(!status.success());
     let said = "the limit of open files is 200, and 200 segments are stored";
     assert!(log.contains(said) && log.contains("ulimit -n ") && log.contains(dir), "{log}");
@@ -98,7 +98,7 @@ fn idle_http_connections_delay_no_health_check() {
     assert!(reason("address") > 200.0 && reason("all") == 0.0, "{} {}", reason("address"), reason("all"));
     idle.clear();
     wait_until("there is room again", || node.get("/api/v1/cluster").status == 200);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
     assert!(log_lines(&node) < 10, "{}", node.log());
 }
 
@@ -117,7 +117,7 @@ fn all_listeners_for_lines_share_one_limit() {
     assert_eq!(open(), 106.0);
     drop(crowd);
     wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_connection_of_the_reserve_is_for_one_call() {
 #[test]
 fn too_few_descriptors_are_refused_at_the_start() {
     for descriptors in [8, 20, 127] {
-        let (status, log) = Node::try_start_limited(descriptors, &[]).err().unwrap();
+        let (status, log) = TestServer::try_start_limited(descriptors, &[]).err().unwrap();
         assert_eq!(status.code(), Some(1), "{log}");
         let lines: Vec<&str> = log.lines().collect();
         assert!(lines.len() == 1 && lines[0].contains("at least 128") && lines[0].contains("ulimit -n"), "{log}");
@@ -148,7 +148,7 @@ fn too_few_descriptors_are_refused_at_the_start() {
     node.wait_stored();
     drop(crowd);
     wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
     assert!(answer.contains("bucksaw_ingest_halted{why=\"descriptors\"} 0"), "{answer}");
     drop(stream);
     wait_until("it accepts again", || node.post("/api/v1/ingest", &[], b"again\n").status == 200);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::assert_well;
-use crate::client::{Answer, encode};
-use crate::node::Node;
+use super::assert_healthy;
+use crate::client::{Response, encode};
+use crate::node::TestServer;
 
 /// "Quickly", on a machine that does other things, too.
 const QUICK: Duration = Duration::from_secs(20);
 
-fn ask(node: &Node, expression: &str) -> Answer {
+fn ask(node: &TestServer, expression: &str) -> Response {
     let started = Instant::now();
     let form = format!("from=1h&q={}", encode(expression));
     let kind = [("Content-Type", "application/x-www-form-urlencoded")];
@@ -19,7 +19,7 @@ fn ask(node: &Node, expression: &str) -> Answer {
     answer
 }
 
-fn refuses(node: &Node, expression: &str, reason: &str) {
+fn refuses(node: &TestServer, expression: &str, reason: &str) {
     let answer = ask(node, expression).expect(400);
     let text = answer.json()["error"].as_str().unwrap().to_owned();
     assert!(text.contains(reason), "{text}");
@@ -28,7 +28,7 @@ fn refuses(node: &Node, expression: &str, reason: &str) {
 
 #[test]
 fn regexes_that_explode_are_answered_or_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     // Four lines as long as can be, and many short ones.
     let mut text: Vec<u8> = (0..4).flat_map(|_| [vec![b'a'; (1 << 20) - 1], vec![b'\n']].concat()).collect();
     text.extend(b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n".repeat(20_000));
@@ -55,12 +55,12 @@ fn regexes_that_explode_are_answered_or_refused() {
             assert_eq!(answer.expect(200).json()["count"], count, "{expression}");
         }
     }
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn deep_and_long_expressions_are_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let deep = |open: &str, close: &str, times: usize| format!("{}a{}", open.repeat(times), close.repeat(times));
     refuses(&node, &"(".repeat(10_000), "inside each other");
     refuses(&node, &deep("(", ")", 10_000), "inside each other");
@@ -77,12 +77,12 @@ fn deep_and_long_expressions_are_refused() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("too large") && said.lines().count() == 1, "{said}");
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn long_heads_are_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     for call in ["query", "count", "tail", "histogram", "fields", "context"] {
         let answer = node.get(&format!("/api/v1/{call}?q={}", "x".repeat(1 << 20)));
         assert!([400, 414, 431].contains(&answer.status), "{call}: {}", answer.status);
@@ -90,12 +90,12 @@ fn long_heads_are_refused() {
     let long = "x".repeat(1 << 20);
     let answer = node.call("GET", "/api/v1/count", &[("X-Long", &long)], b"");
     assert!([400, 431].contains(&answer.status), "a long header: {}", answer.status);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn too_many_and_too_long_labels_are_refused() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let post = |labels: &str| node.post(&format!("/api/v1/ingest?{labels}"), &[], b"a line\n");
     let many = |count: usize| (0..count).map(|number| format!("label=k{number}=v")).collect::<Vec<_>>().join("&");
     post(&many(64)).expect(200);
@@ -113,5 +113,5 @@ fn too_many_and_too_long_labels_are_refused() {
     let answer = post(&format!("label=k={}", "v".repeat(1 << 20)));
     assert!([400, 414, 431].contains(&answer.status), "{}", answer.status);
     assert_eq!(node.count(""), 3);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }

@@ -5,16 +5,16 @@ use std::net::{Shutdown, TcpStream};
 use std::time::SystemTime;
 
 use bucksaw_record::{Id, Labels, Millis, Producer};
-use bucksaw_segment::{Header, Kind};
+use bucksaw_segment::{FrameHeader, FrameKind};
 
-use super::assert_well;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::node::TestServer;
 
 const MAGIC: &[u8] = b"\x89BSW\r\n\x1a\n";
 
 /// What a node says to a client of the framed protocol.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum FramedReply {
     Welcome,
     Refused(String),
     Acked(u64),
@@ -25,39 +25,39 @@ pub(super) enum Reply {
 pub(super) fn hello(labels: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     Labels::parse(labels).unwrap().encode(&mut bytes);
-    greeting(1, bytes.len() as u32, &bytes)
+    hello_message(1, bytes.len() as u32, &bytes)
 }
 
-fn greeting(major: u16, length: u32, labels: &[u8]) -> Vec<u8> {
+fn hello_message(major: u16, length: u32, labels: &[u8]) -> Vec<u8> {
     [MAGIC, &major.to_le_bytes(), &[0, 0], &length.to_le_bytes(), labels].concat()
 }
 
 /// A sound batch, if there are so many lines in the text.
 pub(super) fn batch(text: &[u8], count: u32) -> Vec<u8> {
-    sealed(&header(text, count), text)
+    frame_bytes(&header(text, count), text)
 }
 
-fn header(body: &[u8], count: u32) -> Header {
+fn header(body: &[u8], count: u32) -> FrameHeader {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let producer = Producer::drawn(u64::from(crc32c::crc32c(body)));
-    Header {
+    let producer = Producer::random(u64::from(crc32c::crc32c(body)));
+    FrameHeader {
         body_len: body.len() as u32,
-        sides_len: 0,
-        first: Id::new(Millis(now.as_millis() as u64), producer, 0),
+        row_meta_len: 0,
+        first_id: Id::new(Millis(now.as_millis() as u64), producer, 0),
         count,
         stream: 0,
         accepted: Millis(0),
-        kind: Kind::Records,
-        flags: 0,
+        kind: FrameKind::Records,
+        layout_bits: 0,
     }
 }
 
-fn sealed(header: &Header, body: &[u8]) -> Vec<u8> {
-    [&header.seal(0, &[body])[..], body].concat()
+fn frame_bytes(header: &FrameHeader, body: &[u8]) -> Vec<u8> {
+    [&header.encode(0, &[body])[..], body].concat()
 }
 
 /// Changes a byte behind the checksum and makes the checksum fit.
-fn forged(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
+fn corrupted(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     frame[at..at + bytes.len()].copy_from_slice(bytes);
     let crc = crc32c::crc32c(&frame[8..]);
     frame[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -65,7 +65,7 @@ fn forged(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// All that the node says until it closes the connection.
-pub(super) fn replies(stream: &mut TcpStream) -> Vec<Reply> {
+pub(super) fn replies(stream: &mut TcpStream) -> Vec<FramedReply> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     let mut replies = Vec::new();
@@ -76,15 +76,15 @@ pub(super) fn replies(stream: &mut TcpStream) -> Vec<Reply> {
     };
     if let Some(answer) = rest.strip_prefix(MAGIC) {
         let (code, length) = (short(8, answer), short(10, answer));
-        replies.push(if code == 0 { Reply::Welcome } else { Reply::Refused(text(12, length, answer)) });
+        replies.push(if code == 0 { FramedReply::Welcome } else { FramedReply::Refused(text(12, length, answer)) });
         rest = &answer[12 + usize::from(length)..];
     }
     while !rest.is_empty() {
         let (kind, length) = (rest[0], short(2, rest));
         let acked = u64::from_le_bytes(rest[8..16].try_into().unwrap());
         replies.push(match kind {
-            1 => Reply::Acked(acked),
-            _ => Reply::Failed(acked, text(16, length, rest)),
+            1 => FramedReply::Acked(acked),
+            _ => FramedReply::Failed(acked, text(16, length, rest)),
         });
         rest = &rest[16 + usize::from(length)..];
     }
@@ -92,7 +92,7 @@ pub(super) fn replies(stream: &mut TcpStream) -> Vec<Reply> {
 }
 
 /// Sends this, and returns what the node says last.
-fn last_word(node: &Node, bytes: &[u8]) -> Reply {
+fn final_reply(node: &TestServer, bytes: &[u8]) -> FramedReply {
     let mut stream = node.connect("fast");
     // A node that has seen enough does not read to the end.
     let _ = stream.write_all(bytes);
@@ -101,60 +101,60 @@ fn last_word(node: &Node, bytes: &[u8]) -> Reply {
 
 #[test]
 fn a_batch_that_breaks_the_protocol_is_refused_with_a_reason() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let good = batch(b"one\ntwo\n", 2);
     let mut torn = good.clone();
     *torn.last_mut().unwrap() ^= 1;
-    let with = |change: fn(&mut Header)| {
+    let with = |change: fn(&mut FrameHeader)| {
         let mut header = header(b"one\ntwo\n", 2);
         change(&mut header);
-        sealed(&header, b"one\ntwo\n")
+        frame_bytes(&header, b"one\ntwo\n")
     };
     let cases = [
         ("a wrong checksum", torn, "checksum"),
-        ("a length beyond all bounds", forged(good.clone(), 8, &[0xff; 4]), "out of bounds"),
-        ("a length beyond this node's", forged(good.clone(), 8, &(30_u32 << 20).to_le_bytes()), "bytes"),
-        ("sides longer than the body", forged(good.clone(), 12, &9_u32.to_le_bytes()), "out of bounds"),
-        ("no records", forged(good.clone(), 32, &[0; 4]), "out of bounds"),
-        ("more records than bytes", forged(good.clone(), 32, &[0xff; 4]), "out of bounds"),
+        ("a length beyond all bounds", corrupted(good.clone(), 8, &[0xff; 4]), "out of bounds"),
+        ("a length beyond this node's", corrupted(good.clone(), 8, &(30_u32 << 20).to_le_bytes()), "bytes"),
+        ("sides longer than the body", corrupted(good.clone(), 12, &9_u32.to_le_bytes()), "out of bounds"),
+        ("no records", corrupted(good.clone(), 32, &[0; 4]), "out of bounds"),
+        ("more records than bytes", corrupted(good.clone(), 32, &[0xff; 4]), "out of bounds"),
         ("more records than lines", with(|header| header.count = 3), "not what its header says"),
         ("fewer records than lines", with(|header| header.count = 1), "not what its header says"),
         ("a last record without its LF", batch(b"one\ntwo", 2), "not what its header says"),
-        ("times that are none", with(|header| (header.flags, header.sides_len) = (1, 4)), "not what its header says"),
+        ("times that are none", with(|header| (header.layout_bits, header.row_meta_len) = (1, 4)), "not what its header says"),
         (
             "lengths that do not fit",
-            with(|header| (header.flags, header.sides_len) = (2, 2)),
+            with(|header| (header.layout_bits, header.row_meta_len) = (2, 2)),
             "not what its header says",
         ),
-        ("marks that do not fit", with(|header| (header.flags, header.sides_len) = (4, 3)), "not what its header says"),
-        ("a flag that nobody knows", with(|header| header.flags = 0x80), "not what its header says"),
+        ("marks that do not fit", with(|header| (header.layout_bits, header.row_meta_len) = (4, 3)), "not what its header says"),
+        ("a flag that nobody knows", with(|header| header.layout_bits = 0x80), "not what its header says"),
         ("a stream of its own", with(|header| header.stream = 1), "records"),
-        ("a kind that nobody knows", forged(good.clone(), 48, &[9]), "out of bounds"),
-        ("reserved bytes", forged(good.clone(), 50, &[1]), "out of bounds"),
-        ("numbers that overflow", forged(good.clone(), 16, &[0xff; 4]), "out of bounds"),
+        ("a kind that nobody knows", corrupted(good.clone(), 48, &[9]), "out of bounds"),
+        ("reserved bytes", corrupted(good.clone(), 50, &[1]), "out of bounds"),
+        ("numbers that overflow", corrupted(good.clone(), 16, &[0xff; 4]), "out of bounds"),
         ("no frame", b"GET / HTTP/1.1\r\nHost: nobody\r\nAccept: nothing at all\r\n\r\n".to_vec(), "no frame"),
     ];
     for (number, (name, bytes, reason)) in (1..).zip(&cases) {
         // A sound batch first: it is kept, and acknowledged by number.
         let first = batch(format!("before {name}\n").as_bytes(), 1);
-        match last_word(&node, &[&hello("case=bad")[..], &first, bytes].concat()) {
-            Reply::Failed(1, text) => assert!(text.contains(reason), "{name}: {text}"),
+        match final_reply(&node, &[&hello("case=bad")[..], &first, bytes].concat()) {
+            FramedReply::Failed(1, text) => assert!(text.contains(reason), "{name}: {text}"),
             other => panic!("{name}: {other:?}"),
         }
         assert_eq!(node.count("case=bad"), number, "{name}");
         assert_eq!(node.metric("bucksaw_sources_protocol_errors_total"), number as f64, "{name}");
     }
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn a_hello_that_is_none_is_refused_with_a_reason() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let cases = [
-        ("a version to come", greeting(9, 0, b""), "9.0"),
-        ("version 0", greeting(0, 0, b""), "0.0"),
-        ("labels beyond all bounds", greeting(1, u32::MAX, b""), "labels"),
-        ("labels that are none", greeting(1, 4, b"\xff\xff\xff\xff"), "label"),
+        ("a version to come", hello_message(9, 0, b""), "9.0"),
+        ("version 0", hello_message(0, 0, b""), "0.0"),
+        ("labels beyond all bounds", hello_message(1, u32::MAX, b""), "labels"),
+        ("labels that are none", hello_message(1, 4, b"\xff\xff\xff\xff"), "label"),
         ("a magic that breaks off", [&MAGIC[..6], b"xxxxxxxxxxxxxxxx"].concat(), ""),
     ];
     for (name, bytes, reason) in cases {
@@ -162,7 +162,7 @@ fn a_hello_that_is_none_is_refused_with_a_reason() {
         stream.write_all(&bytes).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         match replies(&mut stream).pop() {
-            Some(Reply::Refused(text)) => assert!(text.contains(reason), "{name}: {text}"),
+            Some(FramedReply::Refused(text)) => assert!(text.contains(reason), "{name}: {text}"),
             // Bytes that do not start with the magic are lines.
             None => assert_eq!(reason, "", "{name}"),
             other => panic!("{name}: {other:?}"),
@@ -170,5 +170,5 @@ fn a_hello_that_is_none_is_refused_with_a_reason() {
     }
     // With the line end in the magic.
     assert_eq!(node.count(""), 2, "what was lines");
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }

@@ -3,8 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 
-use super::assert_well;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::node::TestServer;
 use bucksaw_faults::Random;
 
 const BLOBS: usize = 200;
@@ -26,7 +26,7 @@ const STARTS: [&[u8]; 8] = [
 
 #[test]
 fn garbage_on_every_port_harms_nobody() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let before = node.log().lines().count();
     let mut random = Random::new(7);
     for port in ["http", "fast", "durable", "bulk"] {
@@ -43,7 +43,7 @@ fn garbage_on_every_port_harms_nobody() {
             let timed_out = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
             assert!(!read.as_ref().is_err_and(timed_out), "{port} does not close after {blob:?}");
         }
-        assert_well(&mut node);
+        assert_healthy(&mut node);
     }
     let log = node.log();
     let said = log.lines().count() - before;

@@ -3,13 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 
-use super::assert_well;
-use super::framed::{Reply, batch, hello, replies};
-use crate::node::Node;
+use super::assert_healthy;
+use super::framed::{FramedReply, batch, hello, replies};
+use crate::node::TestServer;
 
 #[test]
 fn half_closed_lines_are_taken_and_the_connection_is_closed() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     for (port, durability) in ["fast", "durable", "bulk"].into_iter().enumerate() {
         let mut stream = node.connect(durability);
         stream.write_all(format!("#labels port={durability}\none\ntwo\nthree").as_bytes()).unwrap();
@@ -21,28 +21,28 @@ fn half_closed_lines_are_taken_and_the_connection_is_closed() {
         assert_eq!(node.count(format!("port={durability}")), 3);
         assert_eq!(node.count(""), 3 * (port as u64 + 1));
     }
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn a_half_closed_client_of_the_framed_protocol_hears_its_acknowledgements() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     for durability in ["fast", "durable", "bulk"] {
         let mut stream = node.connect(durability);
         let label = format!("port={durability}");
         stream.write_all(&[hello(&label), batch(b"one\ntwo\n", 2), batch(b"three\n", 1)].concat()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let heard = replies(&mut stream);
-        assert_eq!(heard.first(), Some(&Reply::Welcome), "{durability}");
-        assert_eq!(heard.last(), Some(&Reply::Acked(2)), "{durability}");
+        assert_eq!(heard.first(), Some(&FramedReply::Welcome), "{durability}");
+        assert_eq!(heard.last(), Some(&FramedReply::Acked(2)), "{durability}");
         assert_eq!(node.count(&label), 3);
     }
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn a_half_closed_http_client_is_let_go() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let mut stream = node.connect("http");
     // Not even half of what was announced comes.
     stream
@@ -53,5 +53,5 @@ fn a_half_closed_http_client_is_let_go() {
     stream.read_to_end(&mut said).unwrap();
     assert!(!said.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&said));
     assert_eq!(node.count(""), 0, "half a body is not kept");
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }

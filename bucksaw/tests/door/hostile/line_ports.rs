@@ -3,13 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 
-use super::assert_well;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 #[test]
 fn http_at_a_line_port_is_refused_and_not_stored() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let requests = [
         "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\nContent-Length: 17\r\n\r\nwritten by a page",
         "GET /written HTTP/1.0\r\n\r\n",
@@ -35,12 +35,12 @@ fn http_at_a_line_port_is_refused_and_not_stored() {
     }
     assert_eq!(node.metric("bucksaw_sources_http_refused_total"), f64::from(sent));
     assert_eq!(node.count(""), 0);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
 fn lines_about_http_are_lines() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let lines = ["GET /x took 3 ms", "GET / HTTP/1.1 200 13", "ERROR / HTTP/1.1x", "GET", "POST / HTTP/1.1"];
     for (number, line) in lines.iter().enumerate() {
         let mut stream = node.connect("fast");

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::net::Shutdown;
 
-use super::assert_well;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 use bucksaw_faults::Random;
 
@@ -12,7 +12,7 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 
 #[test]
 fn a_line_of_100_mb_is_cut_counted_and_kept() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let bytes = without_line_ends(100_000_000);
     let records = bytes.len().div_ceil(RECORD_BYTES_MAX) as u64;
 
@@ -26,7 +26,7 @@ fn a_line_of_100_mb_is_cut_counted_and_kept() {
     let answer = node.call("GET", "/api/v1/query?from=1h", &[("Accept", "text/plain")], b"").expect(200);
     assert_eq!(answer.body.len(), bytes.len());
     assert!(answer.body == bytes, "the bytes came back changed");
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 /// Bytes of every kind but the LF.

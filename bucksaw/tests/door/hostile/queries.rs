@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use super::assert_well;
+use super::assert_healthy;
 use crate::client::encode;
-use crate::node::Node;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 /// Lines of 5,000 letters: 10 MB of them.
@@ -18,8 +18,8 @@ fn large_automata() -> [String; 3] {
 }
 
 /// A node with long lines of the letters a to y.
-fn with_long_lines(arguments: &[&str]) -> Node {
-    let node = Node::start(arguments);
+fn with_long_lines(arguments: &[&str]) -> TestServer {
+    let node = TestServer::start(arguments);
     let mut letters = (0_u32..).map(|number| b'a' + (number.wrapping_mul(2_654_435_761) >> 13) as u8 % 25);
     let text: Vec<u8> =
         (0..LINES).flat_map(|_| letters.by_ref().take(5_000).chain([b'\n']).collect::<Vec<u8>>()).collect();
@@ -57,7 +57,7 @@ fn regexes_with_large_automata_stop_no_other_query() {
         wait_until("the others are answered, too", || answered.load(Ordering::Relaxed) >= 6);
         stop.store(true, Ordering::Relaxed);
     });
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 #[test]
@@ -79,5 +79,5 @@ fn a_query_that_takes_too_long_ends_and_says_so() {
         "{answer}"
     );
     node.restart_with(&[]);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }

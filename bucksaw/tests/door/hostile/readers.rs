@@ -3,9 +3,9 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::{Duration, Instant};
 
-use super::{MEMORY_MAX, assert_well};
-use crate::client::{Open, encode};
-use crate::node::Node;
+use super::{MEMORY_MAX, assert_healthy};
+use crate::client::{StreamingResponse, encode};
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 /// An abandoned query ends within this.
@@ -34,14 +34,14 @@ fn filled(megabytes: usize) -> usize {
     megabytes * ((1 << 20) / LINE.len())
 }
 
-fn fill(node: &Node, megabytes: usize) {
+fn fill(node: &TestServer, megabytes: usize) {
     let text = LINE.repeat(filled(1));
     (0..megabytes).for_each(|_| drop(node.post("/api/v1/ingest", &[], text.as_bytes()).expect(200)));
 }
 
 #[test]
 fn an_abandoned_query_ends() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     fill(&node, 150);
     let in_flight = || node.metric("bucksaw_query_in_flight");
     for call in ["query", "count", "histogram", "fields"] {
@@ -55,18 +55,18 @@ fn an_abandoned_query_ends() {
         assert!(gone.elapsed() < ABANDON_MAX, "{call}: it ended after {:?}", gone.elapsed());
     }
     assert!(node.metric("bucksaw_query_cancelled_total") >= 4.0);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
-fn follow(node: &Node) -> Open {
-    let open = Open::call(node.address("http"), "GET", "/api/v1/tail", &[], b"").unwrap();
+fn follow(node: &TestServer) -> StreamingResponse {
+    let open = StreamingResponse::call(node.address("http"), "GET", "/api/v1/tail", &[], b"").unwrap();
     assert_eq!(open.status, 200);
     open
 }
 
 #[test]
 fn a_follower_that_stalls_holds_nobody_up() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     fill(&node, 40);
     let before = node.peak_bytes();
     let stalled = follow(&node);
@@ -88,12 +88,12 @@ fn a_follower_that_stalls_holds_nobody_up() {
     assert!(grown < FOLLOWED_MAX, "two followers made the node grow by {} MB", grown >> 20);
     drop((stalled, reader));
     wait_until("followers that are gone are forgotten", || node.metric("bucksaw_query_tails") == 0.0);
-    assert_eq!(node.ended(), None);
+    assert_eq!(node.try_wait(), None);
 }
 
 #[test]
 fn an_answer_that_nobody_reads_is_not_held_whole() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     fill(&node, 300);
     let before = node.peak_bytes();
     let mut stalled = node.connect("http");
@@ -106,12 +106,12 @@ fn an_answer_that_nobody_reads_is_not_held_whole() {
     assert!(grown < MEMORY_MAX, "it made the node grow by {} MB", grown >> 20);
     drop(stalled);
     wait_until("it is forgotten", || node.metric("bucksaw_query_in_flight") == 0.0);
-    assert_eq!(node.ended(), None);
+    assert_eq!(node.try_wait(), None);
 }
 
 #[test]
 fn answers_that_nobody_reads_hold_little_and_stop_nobody() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     fill(&node, 100);
     let before = node.peak_bytes();
     let ask = |order: &str| {
@@ -132,11 +132,11 @@ fn answers_that_nobody_reads_hold_little_and_stop_nobody() {
     assert!(grown < STALLED_MAX, "they made the node grow by {} MB", grown >> 20);
     let mut read_on = 0;
     for stream in stalled.into_iter().take(2) {
-        let mut answer = Open::read(stream).unwrap();
+        let mut answer = StreamingResponse::read(stream).unwrap();
         let lines = BufReader::new(&mut answer.body).lines().map(|line| line.unwrap());
         read_on += lines.take(filled(100)).filter(|line| line.contains("xerxes")).count();
     }
     assert_eq!(read_on, 2 * filled(100), "who reads on gets all");
     wait_until("they are forgotten", || in_flight() == 0.0);
-    assert_eq!(node.ended(), None);
+    assert_eq!(node.try_wait(), None);
 }

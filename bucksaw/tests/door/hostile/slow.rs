@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::assert_well;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::node::TestServer;
 
 /// The head of a request must have come within ten seconds.
 const HEAD_TIME: std::ops::Range<Duration> = Duration::from_secs(8)..Duration::from_secs(25);
@@ -15,7 +15,7 @@ const DRIP: Duration = Duration::from_millis(500);
 
 #[test]
 fn heads_that_drip_are_cut_off() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let started = Instant::now();
     let mut open: Vec<TcpStream> = (0..50).map(|_| node.connect("http")).collect();
     open.iter_mut()
@@ -28,7 +28,7 @@ fn heads_that_drip_are_cut_off() {
         open.retain_mut(|stream| stream.write_all(b"X-Drip: 1\r\n").is_ok() && is_open(stream));
         assert!(open.len() == before || started.elapsed() >= HEAD_TIME.start, "cut off too soon");
     }
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
 /// Whether the other side has not closed.
@@ -41,7 +41,7 @@ fn is_open(stream: &mut TcpStream) -> bool {
 
 #[test]
 fn bodies_that_drip_hold_no_thread() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let mut open: Vec<TcpStream> = (0..100).map(|_| node.connect("http")).collect();
     let head = b"POST /api/v1/ingest?label=from=drips HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n";
     open.iter_mut().for_each(|stream| stream.write_all(head).unwrap());
@@ -57,12 +57,12 @@ fn bodies_that_drip_hold_no_thread() {
     // Slow is not wrong: what comes in the end is taken.
     open.iter_mut().for_each(|stream| stream.write_all(&[b'y'; 95]).unwrap());
     for stream in open {
-        assert_eq!(crate::client::Open::read(stream).unwrap().status, 200);
+        assert_eq!(crate::client::StreamingResponse::read(stream).unwrap().status, 200);
     }
     assert_eq!(node.count("from=drips xxxxxyyy"), 100);
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }
 
-fn threads(node: &Node) -> usize {
+fn threads(node: &TestServer) -> usize {
     std::fs::read_dir(format!("/proc/{}/task", node.pid())).unwrap().count()
 }

@@ -4,9 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread;
 
-use super::assert_well;
-use crate::client::Open;
-use crate::node::Node;
+use super::assert_healthy;
+use crate::client::StreamingResponse;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 const CLIENTS: usize = 500;
@@ -23,7 +23,7 @@ const SMALL: [&str; 2] = ["--max-bodies-bytes", "1MB"];
 const MEMORY_MAX: u64 = 160 << 20;
 
 /// Opens connections that each send half a body and stall. What does not fit into the sockets is sent from threads.
-fn stall(node: &Node, headers: &str, half: &[u8]) -> Vec<TcpStream> {
+fn stall(node: &TestServer, headers: &str, half: &[u8]) -> Vec<TcpStream> {
     let head = format!(
         "POST /api/v1/ingest?label=from=stalled HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n{headers}\r\n",
         half.len() * 2
@@ -46,7 +46,7 @@ fn lines(bytes: usize) -> Vec<u8> {
 }
 
 /// Ingest goes on meanwhile, of bodies that need memory themselves.
-fn assert_others_are_served(node: &mut Node) {
+fn assert_others_are_served(node: &mut TestServer) {
     let body = lines(900_000);
     for _ in 0..20 {
         let mut refused = 0;
@@ -67,18 +67,18 @@ fn assert_others_are_served(node: &mut Node) {
     assert_eq!(node.count("from=healthy"), 20 * 30_000);
     let peak = node.peak_bytes();
     assert!(peak < MEMORY_MAX, "the node held {} MB", peak >> 20);
-    assert_well(node);
+    assert_healthy(node);
 }
 
 #[test]
 fn halves_of_bodies_are_bounded_together_and_give_way() {
-    let mut node = Node::start(&SMALL);
+    let mut node = TestServer::start(&SMALL);
     let streams =
         stall(&node, "", &b"x".repeat(99).into_iter().chain([b'\n']).collect::<Vec<u8>>().repeat(HALF_BYTES / 100));
     wait_until("bodies wait for memory", || node.metric("bucksaw_api_bodies_waiting") > 0.0);
     assert_others_are_served(&mut node);
     // Those that were given up were told so: some held memory and did not go on, some found none.
-    let mut answers: Vec<Open> = streams.into_iter().filter_map(|stream| Open::read(stream).ok()).collect();
+    let mut answers: Vec<StreamingResponse> = streams.into_iter().filter_map(|stream| StreamingResponse::read(stream).ok()).collect();
     assert!(answers.len() > CLIENTS / 2, "{} of {CLIENTS} were told", answers.len());
     let mut slow = 0;
     for answer in &mut answers {
@@ -94,7 +94,7 @@ fn halves_of_bodies_are_bounded_together_and_give_way() {
 
 #[test]
 fn snappy_blocks_count_as_what_they_unpack_to() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let text = lines(20_000_000);
     let packed = snap::raw::Encoder::new().compress_vec(&text).unwrap();
     let headers = [("Content-Encoding", "snappy")];
@@ -111,5 +111,5 @@ fn snappy_blocks_count_as_what_they_unpack_to() {
     let huge = snap::raw::Encoder::new().compress_vec(&vec![b'\n'; 100_000_000]).unwrap();
     let answer = node.post("/api/v1/ingest", &headers, &huge).expect(413);
     assert!(answer.text().contains("send it in several"), "{}", answer.text());
-    assert_well(&mut node);
+    assert_healthy(&mut node);
 }

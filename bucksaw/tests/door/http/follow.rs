@@ -4,13 +4,13 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::client::{Open, encode};
-use crate::node::Node;
+use crate::client::{StreamingResponse, encode};
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
-fn follow(node: &Node, filter: &str, accept: &str) -> Open {
+fn follow(node: &TestServer, filter: &str, accept: &str) -> StreamingResponse {
     let target = format!("/api/v1/tail?q={}", encode(filter));
-    let open = Open::call(node.address("http"), "GET", &target, &[("Accept", accept)], b"").unwrap();
+    let open = StreamingResponse::call(node.address("http"), "GET", &target, &[("Accept", accept)], b"").unwrap();
     assert_eq!(open.status, 200);
     let kind = open.headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
     assert_eq!(kind, Some(if accept == "text/plain" { "text/plain; charset=utf-8" } else { accept }));
@@ -19,7 +19,7 @@ fn follow(node: &Node, filter: &str, accept: &str) -> Open {
 
 #[test]
 fn records_are_seen_as_they_are_accepted() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"before, wanted\n").expect(200);
     let mut ndjson = follow(&node, "wanted", "application/x-ndjson");
     let mut events = follow(&node, "wanted app=web", "text/event-stream");
@@ -48,13 +48,13 @@ fn records_are_seen_as_they_are_accepted() {
 
 #[test]
 fn followers_that_leave_are_forgotten() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let tails = |want: &str| {
         wait_until(&format!("{want} clients follow"), || {
             node.get("/metrics").text().contains(&format!("bucksaw_query_tails {want}\n"))
         });
     };
-    let followers: Vec<Open> = (0..5).map(|_| follow(&node, "", "application/x-ndjson")).collect();
+    let followers: Vec<StreamingResponse> = (0..5).map(|_| follow(&node, "", "application/x-ndjson")).collect();
     tails("5");
     drop(followers);
     tails("0");
@@ -62,9 +62,9 @@ fn followers_that_leave_are_forgotten() {
 
 #[test]
 fn who_wants_less_is_told_how_much_there_was() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let target = "/api/v1/tail?q=wanted&rate=10";
-    let mut open = Open::call(node.address("http"), "GET", target, &[], b"").unwrap();
+    let mut open = StreamingResponse::call(node.address("http"), "GET", target, &[], b"").unwrap();
     assert_eq!(open.status, 200);
     let (sent, mut shown, mut skipped) = (5_000_u64, 0_u64, 0_u64);
     let text: String = (0..sent).map(|number| format!("wanted {number}\nother {number}\n")).collect();

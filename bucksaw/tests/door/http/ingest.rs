@@ -8,9 +8,9 @@ use bucksaw_record::Millis;
 use bucksaw_record::time::format_rfc3339;
 use serde_json::{Value, json};
 
-use crate::client::{Answer, encode};
+use crate::client::{Response, encode};
 use crate::corpus::lines;
-use crate::node::Node;
+use crate::node::TestServer;
 
 const NDJSON: (&str, &str) = ("Content-Type", "application/x-ndjson");
 
@@ -19,7 +19,7 @@ const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded")
 
 #[test]
 fn packed_bodies_are_unpacked() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let text = lines(Config { format: Format::Json, size: None, seed: 3 }, 10_000);
     let packings: [(&str, &str, Vec<u8>); 8] = [
         ("plain", "identity", text.clone()),
@@ -48,7 +48,7 @@ fn packed_bodies_are_unpacked() {
 
 #[test]
 fn kinds_of_bodies_are_known() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let check = |kind: Option<&str>, body: &[u8], want: u64| {
         let headers: Vec<(&str, &str)> = kind.map(|kind| ("Content-Type", kind)).into_iter().collect();
         let answer = node.post("/api/v1/ingest", &headers, body).expect(200).json();
@@ -67,7 +67,7 @@ fn kinds_of_bodies_are_known() {
 
 #[test]
 fn event_times_are_read() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let now = now_ms();
     let past = now - 600_000;
     let shown = |ms: u64| format_rfc3339(Millis(ms), 0);
@@ -81,7 +81,7 @@ fn event_times_are_read() {
         (r#"{"time":"2001-02-03T04:05:06.789012+02:00"}"#.to_owned(), Some("2001-02-03T02:05:06.789012Z".to_owned())),
         // A little ahead is a clock that is wrong; far ahead is none.
         (format!(r#"{{"time":{}}}"#, now + 60_000), Some(shown(now + 60_000))),
-        (format!(r#"{{"time":{}}}"#, now + 2 * Millis::AHEAD_MAX), None),
+        (format!(r#"{{"time":{}}}"#, now + 2 * Millis::AHEAD_MS_MAX), None),
         (r#"{"time":"yesterday"}"#.to_owned(), None),
         (r#"{"message":"no time"}"#.to_owned(), None),
     ];
@@ -107,7 +107,7 @@ fn event_times_are_read() {
 
 #[test]
 fn lines_that_are_no_records_are_told() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let body = b"{\"a\":1}\nnonsense\n\n[1]\n{\"b\":2}\n{\"c\":\"\xff\"}\n{\"d\":4";
     let answer = node.post("/api/v1/ingest", &[NDJSON], body).expect(200).json();
     assert_eq!((&answer["accepted"], &answer["rejected"]), (&json!(2), &json!(4)));
@@ -128,7 +128,7 @@ fn lines_that_are_no_records_are_told() {
 
 #[test]
 fn labels_are_those_of_every_record() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let labels = format!("label=app=web&label={}&label=none=", encode("where=a, \"b\" = ü"));
     let answer = node.post(&format!("/api/v1/ingest?{labels}"), &[], b"one\ntwo\n").expect(200);
     assert_eq!(answer.json()["accepted"], 2);
@@ -145,7 +145,7 @@ fn labels_are_those_of_every_record() {
 
 #[test]
 fn promises_outlive_a_kill() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let text = lines(Config { format: Format::Text, size: None, seed: 4 }, 3_000);
     for durability in ["fast", "durable", "bulk"] {
         let target = format!("/api/v1/ingest?durability={durability}&label=durability={durability}");
@@ -165,7 +165,7 @@ fn promises_outlive_a_kill() {
 }
 
 /// The records that match, as they came in.
-fn raw(node: &Node, filter: &str) -> Answer {
+fn raw(node: &TestServer, filter: &str) -> Response {
     node.call("GET", &format!("/api/v1/query?q={}", encode(filter)), &[("Accept", "text/plain")], b"").expect(200)
 }
 

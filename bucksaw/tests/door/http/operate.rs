@@ -5,12 +5,12 @@ use std::io::Write as _;
 
 use serde_json::json;
 
-use crate::node::Node;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 #[test]
 fn the_cluster_is_this_node() {
-    let node = Node::start(&["--segment-max-age", "200ms"]);
+    let node = TestServer::start(&["--segment-max-age", "200ms"]);
     let addresses: serde_json::Value =
         serde_json::from_slice(&std::fs::read(node.dir().join("addresses.json")).unwrap()).unwrap();
     let status = node.status();
@@ -30,7 +30,7 @@ fn the_cluster_is_this_node() {
 
 #[test]
 fn health_and_readiness() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     assert_eq!(node.get("/-/healthy").expect(200).text(), "healthy\n");
     assert_eq!(node.get("/-/ready").expect(200).text(), "ready\n");
     let calls = node.get("/api/v1").expect(200).text();
@@ -41,7 +41,7 @@ fn health_and_readiness() {
 
 #[test]
 fn the_history_is_that_of_the_metrics() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let history = || node.get("/api/v1/history").expect(200).json();
     wait_until("the metrics were looked at", || history()["times"].as_array().unwrap().len() == 1);
     let first = history();
@@ -54,7 +54,7 @@ fn the_history_is_that_of_the_metrics() {
 }
 
 /// The values of the metrics, by name with labels.
-fn metrics(node: &Node) -> BTreeMap<String, f64> {
+fn metrics(node: &TestServer) -> BTreeMap<String, f64> {
     let answer = node.get("/metrics").expect(200);
     assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
     let text = answer.text();
@@ -68,7 +68,7 @@ fn metrics(node: &Node) -> BTreeMap<String, f64> {
 
 #[test]
 fn metrics_count_what_happened() {
-    let node = Node::start(&["--segment-max-age", "200ms"]);
+    let node = TestServer::start(&["--segment-max-age", "200ms"]);
     node.post("/api/v1/ingest", &[], b"by HTTP\n").expect(200);
     node.post("/api/v1/ingest", &[("Content-Type", "application/x-ndjson")], b"{}\nno\n").expect(200);
     node.post("/api/v1/ingest?durability=durable", &[], &vec![b'x'; (1 << 20) + 1]).expect(200);

@@ -1,7 +1,7 @@
 //! The page: what browsers are given, and how long they may keep it.
 
-use crate::client::Open;
-use crate::node::Node;
+use crate::client::StreamingResponse;
+use crate::node::TestServer;
 
 /// The paths of the scripts and styles that the page names; none where it was built without npm.
 fn assets(page: &str) -> Vec<String> {
@@ -11,7 +11,7 @@ fn assets(page: &str) -> Vec<String> {
 
 #[test]
 fn the_page_is_served_with_a_strict_policy() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     for path in ["/", "/nodes", "/?q=error&from=15m"] {
         let answer = node.get(path).expect(200);
         assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
@@ -33,7 +33,7 @@ fn the_page_is_served_with_a_strict_policy() {
 
 #[test]
 fn parts_of_the_page_are_kept_for_ever() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     for path in assets(&node.get("/").expect(200).text()) {
         let answer = node.get(&path).expect(200);
         assert_eq!(answer.header("cache-control"), Some("public, max-age=31536000, immutable"), "{path}");
@@ -53,14 +53,14 @@ fn parts_of_the_page_are_kept_for_ever() {
 
 #[test]
 fn what_is_the_same_is_not_sent_again() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let first = node.get("/").expect(200);
     let tag = first.header("etag").unwrap().to_owned();
     let again = node.call("GET", "/", &[("If-None-Match", &tag)], b"").expect(304);
     assert!(again.body.is_empty());
     assert_eq!(again.header("etag"), Some(tag.as_str()));
     node.call("GET", "/", &[("If-None-Match", "\"other\"")], b"").expect(200);
-    let head = Open::call(node.address("http"), "HEAD", "/", &[], b"").unwrap();
+    let head = StreamingResponse::call(node.address("http"), "HEAD", "/", &[], b"").unwrap();
     assert_eq!(head.status, 200);
     assert!(head.headers.contains(&("etag".to_owned(), tag.clone())), "{:?}", head.headers);
     let packed = node.call("GET", "/", &[("Accept-Encoding", "br")], b"").expect(200);

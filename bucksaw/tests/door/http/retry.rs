@@ -4,9 +4,9 @@ use std::io::{Read as _, Write as _};
 
 use bucksaw_generate::{Config, Format};
 
-use crate::client::{Answer, Open};
+use crate::client::{Response, StreamingResponse};
 use crate::corpus::lines;
-use crate::node::Node;
+use crate::node::TestServer;
 use crate::wait::wait_until;
 
 /// Bytes of a line, its LF included.
@@ -15,15 +15,15 @@ const LINE_BYTES: usize = 201;
 const KEY: (&str, &str) = ("Idempotency-Key", "shipment 17");
 
 /// Bodies, each with a key and a stream of its own.
-struct Shipments {
+struct KeyedBatches {
     text: Vec<u8>,
     /// Name, durability, how many lines of the text.
     list: Vec<(String, &'static str, u64)>,
 }
 
-impl Shipments {
+impl KeyedBatches {
     /// Sends them all; each time that is the same records.
-    fn send(&self, node: &Node, when: &str) {
+    fn send(&self, node: &TestServer, when: &str) {
         for (name, durability, lines) in &self.list {
             let target = format!("/api/v1/ingest?durability={durability}&label=sent={name}");
             let answer = node.post(&target, &[("Idempotency-Key", name)], self.text(*lines)).expect(200);
@@ -34,7 +34,7 @@ impl Shipments {
     }
 
     /// Looks that each is there once.
-    fn check(&self, node: &Node, when: &str) {
+    fn check(&self, node: &TestServer, when: &str) {
         for (name, _, lines) in &self.list {
             let back = node.cli(&["query", &format!("sent={name}")]).stdout;
             assert!(back == self.text(*lines), "{name}, {when}: {} bytes came back", back.len());
@@ -54,8 +54,8 @@ fn a_retry_is_the_same_records() {
     let list = [50, 12_000].into_iter().flat_map(|lines| {
         ["fast", "durable", "bulk"].map(|durability| (format!("{lines}-{durability}"), durability, lines))
     });
-    let shipments = Shipments { text, list: list.collect() };
-    let mut node = Node::start(&["--segment-max-age", "200ms"]);
+    let shipments = KeyedBatches { text, list: list.collect() };
+    let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     shipments.send(&node, "first");
     shipments.send(&node, "at once");
     node.kill();
@@ -73,7 +73,7 @@ fn a_retry_is_the_same_records() {
 
 #[test]
 fn a_retry_completes_what_was_begun() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let text = lines(Config { format: Format::Text, size: Some(200), seed: 6 }, 12_000);
     // A connection that breaks in the middle of the body: more or less of it has been taken.
     let head = "POST /api/v1/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\n";
@@ -100,7 +100,7 @@ fn a_retry_completes_what_was_begun() {
 }
 
 /// Sends the text in chunks of these lengths, over and over.
-fn post_in_chunks(node: &Node, target: &str, headers: &[(&str, &str)], text: &[u8], lengths: &[usize]) -> Answer {
+fn post_in_chunks(node: &TestServer, target: &str, headers: &[(&str, &str)], text: &[u8], lengths: &[usize]) -> Response {
     let mut stream = node.connect("http");
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!(
@@ -117,10 +117,10 @@ fn post_in_chunks(node: &Node, target: &str, headers: &[(&str, &str)], text: &[u
             break;
         }
     }
-    let mut open = Open::read(stream).unwrap();
+    let mut open = StreamingResponse::read(stream).unwrap();
     let mut body = Vec::new();
     open.body.read_to_end(&mut body).unwrap();
-    Answer { status: open.status, headers: open.headers, body, trailers: Vec::new() }
+    Response { status: open.status, headers: open.headers, body, trailers: Vec::new() }
 }
 
 fn gzip(text: &[u8]) -> Vec<u8> {
@@ -131,7 +131,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_body_is_the_same_records_however_it_arrives() {
-    let mut node = Node::start(&["--segment-max-age", "200ms", "--max-record-bytes", "20kB"]);
+    let mut node = TestServer::start(&["--segment-max-age", "200ms", "--max-record-bytes", "20kB"]);
     let mut long = lines(Config { format: Format::Text, size: Some(200), seed: 8 }, 15_000);
     // Lines that are cut, also where a section ends, and an end without a line end.
     long.splice(1_000_000..1_000_000, vec![b'x'; 100_000]);
@@ -143,7 +143,7 @@ fn a_body_is_the_same_records_however_it_arrives() {
         let (all, target) = (node.count(""), format!("/api/v1/ingest?label=sent={key}"));
         let headers = [("Idempotency-Key", key), ("Content-Type", kind)];
         let accepted = node.post(&target, &headers, text).expect(200).json()["accepted"].as_u64().unwrap();
-        let check = |node: &Node, how: &str, answer: &Answer| {
+        let check = |node: &TestServer, how: &str, answer: &Response| {
             assert_eq!(answer.status, 200, "{key}, {how}: {}", answer.text());
             assert_eq!(answer.json()["accepted"], accepted, "{key}, {how}");
             assert_eq!(node.count(""), all + accepted, "{key}, {how}");
@@ -171,7 +171,7 @@ fn a_body_is_the_same_records_however_it_arrives() {
 /// A key stands for one body.
 #[test]
 fn another_body_with_the_same_key_is_refused_and_the_first_stays() {
-    let mut node = Node::start(&["--segment-max-age", "200ms"]);
+    let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     let target = |durability: &str| format!("/api/v1/ingest?durability={durability}&label=app={durability}");
     let first = "first 0\nfirst 1\n";
     let (json, timed) = ("{\"a\":1}\n", "01");
@@ -180,7 +180,7 @@ fn another_body_with_the_same_key_is_refused_and_the_first_stays() {
         let headers = [("Idempotency-Key", durability)];
         node.post(&target(durability), &headers, first.as_bytes()).expect(200);
     }
-    let check = |node: &Node, when: &str| {
+    let check = |node: &TestServer, when: &str| {
         for durability in all {
             let headers = [("Idempotency-Key", durability)];
             for other in ["other 0\nother 1\nother 2\n", "first 0\n", "first 0\nfirst 1\nfirst 2\n", "first 0\nfirst 1"]
@@ -220,7 +220,7 @@ fn another_body_with_the_same_key_is_refused_and_the_first_stays() {
 
 #[test]
 fn of_a_long_body_what_is_the_same_is_kept_once() {
-    let mut node = Node::start(&[]);
+    let mut node = TestServer::start(&[]);
     let text = lines(Config { format: Format::Text, size: Some(LINE_BYTES - 1), seed: 9 }, 20_000);
     node.post("/api/v1/ingest", &[KEY], &text).expect(200);
     let changed = |at: usize| {
@@ -249,7 +249,7 @@ fn of_a_long_body_what_is_the_same_is_kept_once() {
 
 #[test]
 fn of_different_bodies_at_once_one_is_taken() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let bodies: Vec<String> = (0..8).map(|body| (0..100).map(|line| format!("{body} {line}\n")).collect()).collect();
     for round in 0..10 {
         let key = format!("round {round}");

@@ -2,31 +2,31 @@
 
 use std::io::{Read as _, Write as _};
 
-use crate::client::{Answer, Open};
-use crate::node::Node;
+use crate::client::{Response, StreamingResponse};
+use crate::node::TestServer;
 
 /// Sends a request with exactly these headers.
-fn send(node: &Node, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+fn send(node: &TestServer, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Response {
     let mut stream = node.connect("http");
     let mut request = format!("{method} {target} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
     stream.write_all(format!("{request}\r\n{body}").as_bytes()).unwrap();
-    let mut open = Open::read(stream).unwrap();
+    let mut open = StreamingResponse::read(stream).unwrap();
     let mut body = Vec::new();
     open.body.read_to_end(&mut body).unwrap();
-    Answer { status: open.status, headers: open.headers, body, trailers: Vec::new() }
+    Response { status: open.status, headers: open.headers, body, trailers: Vec::new() }
 }
 
 /// The value of the metric of refusals with this reason.
-fn refused(node: &Node, reason: &str) -> f64 {
+fn refused(node: &TestServer, reason: &str) -> f64 {
     node.metric(&format!("bucksaw_api_requests_refused_total{{reason=\"{reason}\"}}"))
 }
 
 #[test]
 fn names_that_are_not_configured_are_refused() {
-    let node = Node::start(&["--http-allowed-host", "logs.example", "--http-allowed-host", "more.example"]);
+    let node = TestServer::start(&["--http-allowed-host", "logs.example", "--http-allowed-host", "more.example"]);
     let own = node.address("http").to_owned();
     let port = own.rsplit_once(':').unwrap().1;
     let targets = [
@@ -58,7 +58,7 @@ fn names_that_are_not_configured_are_refused() {
 
 #[test]
 fn pages_of_other_origins_can_neither_write_nor_read() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let host = node.address("http").to_owned();
     let own = format!("http://{host}");
     let post = |headers: &[(&str, &str)]| {
@@ -89,7 +89,7 @@ fn pages_of_other_origins_can_neither_write_nor_read() {
 
 #[test]
 fn every_call_is_guarded() {
-    let node = Node::start(&[]);
+    let node = TestServer::start(&[]);
     let host = node.address("http").to_owned();
     let calls = node.get("/api/v1").expect(200).text();
     let told = calls.split(|letter: char| letter.is_whitespace() || letter == ',' || letter == '?');

@@ -22,13 +22,13 @@ const BATCH_MAX: usize = 20;
 
 /// Ends the writers.
 #[derive(Debug, Default)]
-pub(crate) struct Stop {
+pub(crate) struct StopFlag {
     wanted: AtomicBool,
     /// The test has failed: nobody waits for anything any more.
     failed: AtomicBool,
 }
 
-impl Stop {
+impl StopFlag {
     pub(crate) fn set(&self) {
         self.wanted.store(true, Ordering::Relaxed);
     }
@@ -43,20 +43,20 @@ impl Stop {
 
     /// Ends the writers also when the test fails.
     pub(crate) fn when_dropped(&self) -> impl Drop {
-        struct Guard<'a>(&'a Stop);
-        impl Drop for Guard<'_> {
+        struct StopOnDrop<'a>(&'a StopFlag);
+        impl Drop for StopOnDrop<'_> {
             fn drop(&mut self) {
                 self.0.set();
                 self.0.failed.store(thread::panicking(), Ordering::Relaxed);
             }
         }
-        Guard(self)
+        StopOnDrop(self)
     }
 }
 
 /// How a writer brings its lines to the node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Way {
+pub(crate) enum WriterKind {
     /// `forward` with this durability, which comes back by itself when the node does.
     Forward(&'static str),
     /// A batch a request. With a key it is sent again until it is acknowledged; without, a batch that was not answered may
@@ -64,7 +64,7 @@ pub(crate) enum Way {
     Http { durability: &'static str, keyed: bool },
 }
 
-impl Way {
+impl WriterKind {
     /// The name of the listener that it wants.
     pub(crate) fn listener(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Way {
     }
 
     /// Writes until it is stopped.
-    pub(crate) fn write(self, ledger: &Ledger, address: &str, seed: u64, stop: &Stop) {
+    pub(crate) fn write(self, ledger: &Ledger, address: &str, seed: u64, stop: &StopFlag) {
         let mut random = Random::new(seed);
         match self {
             Self::Forward(durability) => forward(ledger, address, durability, &mut random, stop),
@@ -90,7 +90,7 @@ impl Way {
 }
 
 /// Sends a batch; takes it for acknowledged only after a 200.
-fn post(ledger: &Ledger, address: &str, target: &str, keyed: bool, count: usize, stop: &Stop) {
+fn post(ledger: &Ledger, address: &str, target: &str, keyed: bool, count: usize, stop: &StopFlag) {
     let numbers = ledger.next(count);
     let body = ledger.text(numbers.clone());
     let key = format!("{} {}", ledger.name(), numbers.start);
@@ -108,7 +108,7 @@ fn post(ledger: &Ledger, address: &str, target: &str, keyed: bool, count: usize,
             Err(_) => {}
         }
         if !keyed {
-            ledger.give_up(numbers);
+            ledger.abandon(numbers);
             return;
         }
         thread::sleep(PAUSE);
@@ -116,7 +116,7 @@ fn post(ledger: &Ledger, address: &str, target: &str, keyed: bool, count: usize,
 }
 
 /// Feeds a `forward` until it is stopped; it ends well when all is acknowledged.
-fn forward(ledger: &Ledger, address: &str, durability: &str, random: &mut Random, stop: &Stop) {
+fn forward(ledger: &Ledger, address: &str, durability: &str, random: &mut Random, stop: &StopFlag) {
     let label = format!("writer={}", ledger.name());
     let arguments = ["forward", "--to", address, "--durability", durability, "--label", &label];
     let log = tempfile::NamedTempFile::new().unwrap();

@@ -30,10 +30,10 @@ const ZSTD_TEXT_BYTES: usize = 128 << 10;
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
 /// Unpacks what is pushed into a pipeline.
-pub(crate) enum Unpacker {
+pub(crate) enum Decompressor {
     Plain(Sink),
     Gzip(Box<MultiGzDecoder<Sink>>),
-    Zstd(Unzstd),
+    Zstd(ZstdDecoder),
     Snappy { packed: Vec<u8>, sink: Sink },
 }
 
@@ -72,7 +72,7 @@ impl Write for Sink {
     }
 }
 
-impl Unpacker {
+impl Decompressor {
     pub(crate) fn new(encoding: &str, pipeline: Pipeline, unpacked_bytes_max: u64) -> Result<Self, ApiError> {
         let sink = |max| Sink { pipeline, left: max, max, failed: None };
         Ok(match encoding.trim().to_ascii_lowercase().as_str() {
@@ -82,7 +82,7 @@ impl Unpacker {
                 let mut decoder = DCtx::try_create().ok_or_else(ApiError::internal)?;
                 let window = DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX);
                 decoder.set_parameter(window).map_err(|_| ApiError::internal())?;
-                Self::Zstd(Unzstd { decoder, ended: false, sink: sink(unpacked_bytes_max) })
+                Self::Zstd(ZstdDecoder { decoder, ended: false, sink: sink(unpacked_bytes_max) })
             }
             "snappy" | "x-snappy-framed" => Self::Snappy { packed: Vec::new(), sink: sink(unpacked_bytes_max) },
             other => {
@@ -114,32 +114,32 @@ impl Unpacker {
     }
 
     /// Bytes that are held between two calls.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         let own = match self {
             Self::Plain(_) => 0,
             Self::Gzip(_) => GZIP_BYTES,
             Self::Zstd(decoder) => decoder.decoder.sizeof(),
             Self::Snappy { packed, .. } => packed.capacity(),
         };
-        own + self.pipeline().held()
+        own + self.pipeline().buffered_bytes()
     }
 
     /// Bytes that may be held at any time while this part of a body is taken and, where it `ends` there, finished; the
     /// part itself not counted.
-    pub(crate) fn most(&self, part: &[u8], ends: bool) -> usize {
+    pub(crate) fn peak_bytes(&self, part: &[u8], ends: bool) -> usize {
         let pipeline = self.pipeline();
         match self {
-            Self::Plain(_) => pipeline.most(part.len()),
-            Self::Gzip(_) => GZIP_BYTES + pipeline.most(usize::MAX),
-            Self::Zstd(_) => ZSTD_BYTES + pipeline.most(usize::MAX),
+            Self::Plain(_) => pipeline.peak_bytes(part.len()),
+            Self::Gzip(_) => GZIP_BYTES + pipeline.peak_bytes(usize::MAX),
+            Self::Zstd(_) => ZSTD_BYTES + pipeline.peak_bytes(usize::MAX),
             Self::Snappy { packed, sink } => {
                 let held = packed.capacity().max(snappy_capacity(packed.len() + part.len()));
                 let head: Vec<u8> = packed.iter().chain(part).take(SNAPPY_STREAM.len()).copied().collect();
                 match snap::raw::decompress_len(&head) {
                     _ if !ends => held,
-                    _ if head.starts_with(SNAPPY_STREAM) => held + SNAPPY_STREAM_BYTES + pipeline.most(usize::MAX),
+                    _ if head.starts_with(SNAPPY_STREAM) => held + SNAPPY_STREAM_BYTES + pipeline.peak_bytes(usize::MAX),
                     // What is longer is refused before it is unpacked.
-                    Ok(text) if text as u64 <= sink.left => held + text + pipeline.most(text),
+                    Ok(text) if text as u64 <= sink.left => held + text + pipeline.peak_bytes(text),
                     _ => held,
                 }
             }
@@ -147,18 +147,18 @@ impl Unpacker {
     }
 
     /// Bytes that one body may need at a time. A snappy body may need more: it is worked on as a whole.
-    pub(crate) fn most_of_one(record_bytes_max: usize) -> usize {
-        ZSTD_BYTES + Pipeline::most_of_one(record_bytes_max)
+    pub(crate) fn peak_bytes_max(record_bytes_max: usize) -> usize {
+        ZSTD_BYTES + Pipeline::peak_bytes_max(record_bytes_max)
     }
 
     /// Gives what was gathered to the queue.
     pub(crate) fn flush(&mut self) -> Result<(), ApiError> {
-        self.sink().pipeline.send()
+        self.sink().pipeline.flush()
     }
 
     /// Holds no more than is needed until there is more of the body.
-    pub(crate) fn rest(&mut self) {
-        self.sink().pipeline.rest();
+    pub(crate) fn release_buffers(&mut self) {
+        self.sink().pipeline.release_buffer();
     }
 
     /// Takes more of the body.
@@ -189,7 +189,7 @@ impl Unpacker {
             Self::Plain(_) => Ok(()),
             Self::Gzip(decoder) => decoder.try_finish(),
             Self::Zstd(decoder) => decoder.finish(),
-            Self::Snappy { packed, sink } => unpack_snappy(packed, sink),
+            Self::Snappy { packed, sink } => decompress_snappy(packed, sink),
         };
         self.checked(finished)?;
         self.sink().pipeline.finish()
@@ -198,7 +198,7 @@ impl Unpacker {
     fn checked(&mut self, done: io::Result<()>) -> Result<(), ApiError> {
         match (self.sink().failed.take(), done) {
             (Some(error), _) => Err(error),
-            (None, Err(error)) => Err(ApiError::bad(format!("the body does not unpack: {error}"))),
+            (None, Err(error)) => Err(ApiError::bad_request(format!("the body does not unpack: {error}"))),
             (None, Ok(())) => Ok(()),
         }
     }
@@ -217,14 +217,14 @@ impl Unpacker {
 }
 
 /// Unpacks zstd frames, one after the other. Not the library's own writer, which does not tell what it holds.
-pub(crate) struct Unzstd {
+pub(crate) struct ZstdDecoder {
     decoder: DCtx<'static>,
     /// Whether the last frame is at its end.
     ended: bool,
     sink: Sink,
 }
 
-impl Unzstd {
+impl ZstdDecoder {
     fn push(&mut self, packed: &[u8]) -> io::Result<()> {
         let mut input = InBuffer::around(packed);
         let mut text = vec![0; ZSTD_TEXT_BYTES];
@@ -251,7 +251,7 @@ fn snappy_capacity(bytes: usize) -> usize {
     bytes.max(bytes.saturating_mul(2).min(SNAPPY_BYTES_MAX))
 }
 
-fn unpack_snappy(packed: &[u8], sink: &mut Sink) -> io::Result<()> {
+fn decompress_snappy(packed: &[u8], sink: &mut Sink) -> io::Result<()> {
     if packed.starts_with(SNAPPY_STREAM) {
         let mut decoder = snap::read::FrameDecoder::new(packed);
         let mut window = vec![0; 64 << 10];

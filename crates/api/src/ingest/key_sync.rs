@@ -13,7 +13,7 @@ pub(crate) struct KeySync(Arc<Mutex<()>>);
 
 impl KeySync {
     /// Resolves when all keys that are remembered now are durable.
-    pub(crate) async fn upto(&self, queue: &Arc<Queue>) -> Result<(), ApiError> {
+    pub(crate) async fn wait_synced(&self, queue: &Arc<Queue>) -> Result<(), ApiError> {
         let written = queue.keys_written();
         let _turn = self.0.lock().await;
         if queue.keys_synced() >= written {

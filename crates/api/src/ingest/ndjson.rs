@@ -14,14 +14,14 @@ pub(crate) fn event_time(line: &[u8]) -> Result<Option<(Millis, u32)>, serde_jso
     // JSON is UTF-8; the parser looks at that only where it keeps the text.
     let line = str::from_utf8(line).map_err(serde_json::Error::custom)?;
     let mut json = serde_json::Deserializer::from_str(line);
-    let times = json.deserialize_map(Times)?;
+    let times = json.deserialize_map(EventTimesVisitor)?;
     json.end()?;
     Ok(times.into_iter().flatten().next())
 }
 
-struct Times;
+struct EventTimesVisitor;
 
-impl<'de> Visitor<'de> for Times {
+impl<'de> Visitor<'de> for EventTimesVisitor {
     type Value = [Option<(Millis, u32)>; KEYS.len()];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,7 +32,7 @@ impl<'de> Visitor<'de> for Times {
         let mut times = [None; KEYS.len()];
         while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             match KEYS.iter().position(|known| *known == key).and_then(|at| times.get_mut(at)) {
-                Some(place) => *place = read(map.next_value::<&RawValue>()?.get()),
+                Some(place) => *place = parse_time(map.next_value::<&RawValue>()?.get()),
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -40,7 +40,7 @@ impl<'de> Visitor<'de> for Times {
     }
 }
 
-fn read(json: &str) -> Option<(Millis, u32)> {
+fn parse_time(json: &str) -> Option<(Millis, u32)> {
     if !json.starts_with('"') {
         return time::event_time_number(json);
     }

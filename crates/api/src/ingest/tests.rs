@@ -2,10 +2,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, sim};
+use bucksaw_doors::{Env, sim};
 use bucksaw_ingest::{Metrics as QueueMetrics, Queue};
-use bucksaw_query::{Engine, Pool};
-use bucksaw_store::Shelf;
+use bucksaw_query::{Engine, ScanPool};
+use bucksaw_store::SegmentStore;
 use prometheus_client::registry::Registry;
 
 use super::*;
@@ -13,24 +13,24 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::{App, NodeInfo};
 
-fn doors(fs: &sim::Fs, seed: u64) -> Doors {
-    let clock = Arc::new(sim::Clock::at(1_700_000_000_000 + seed));
-    Doors { fs: Arc::new(fs.clone()), clock, entropy: Arc::new(sim::Entropy::seeded(seed)) }
+fn env(fs: &sim::Fs, seed: u64) -> Env {
+    let clock = Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000 + seed));
+    Env { fs: Arc::new(fs.clone()), clock, entropy: Arc::new(sim::Entropy::seeded(seed)) }
 }
 
-fn queue(doors: &Doors) -> Arc<Queue> {
+fn queue(env: &Env) -> Arc<Queue> {
     let metrics = QueueMetrics::new(&mut Registry::default());
-    Arc::new(Queue::open(doors.clone(), Path::new("/queue"), bucksaw_ingest::Config::default(), metrics).unwrap().0)
+    Arc::new(Queue::open(env.clone(), Path::new("/queue"), bucksaw_ingest::Config::default(), metrics).unwrap().0)
 }
 
 fn app(fs: &sim::Fs, seed: u64) -> App {
-    let (doors, mut registry) = (doors(fs, seed), Registry::default());
+    let (env, mut registry) = (env(fs, seed), Registry::default());
     let shelf = bucksaw_store::Metrics::new(&mut registry);
-    let shelf = Shelf::open(doors.clone(), Path::new("/shelf"), bucksaw_store::Config::default(), shelf).unwrap();
+    let shelf = SegmentStore::open(env.clone(), Path::new("/shelf"), bucksaw_store::Config::default(), shelf).unwrap();
     let (config, metrics) = (bucksaw_query::Config::default(), bucksaw_query::Metrics::new(&mut registry));
-    let engine = Engine::new(queue(&doors), Arc::new(shelf), Pool::inline(), doors.clone(), config, metrics);
+    let engine = Engine::new(queue(&env), Arc::new(shelf), ScanPool::inline(), env.clone(), config, metrics);
     let metrics = Metrics::new(&mut registry);
-    App::new(Arc::new(engine), doors, Config::default(), metrics, NodeInfo::default(), registry)
+    App::new(Arc::new(engine), env, Config::default(), metrics, NodeInfo::default(), registry)
 }
 
 /// Sends a body with a key; gives the status.
@@ -56,7 +56,7 @@ async fn the_key_of_a_batch_that_was_told_to_be_durable_survives_a_power_cut() {
     let node = app(&fs, 1);
     assert_eq!(send(&node, "durable", "one\n").await, StatusCode::OK);
     assert_eq!(node.queue().keys_written(), node.queue().keys_synced());
-    let fs = fs.cut_power(sim::Loss::All, 1);
+    let fs = fs.cut_power(sim::PowerCutLoss::All, 1);
     let node = app(&fs, 2);
     assert_eq!(send(&node, "durable", "another\n").await, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(send(&node, "fast", "one\n").await, StatusCode::OK, "the same body may come again");

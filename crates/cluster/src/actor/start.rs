@@ -5,19 +5,19 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bucksaw_doors::Repeats;
+use bucksaw_doors::LogRateLimiter;
 use bucksaw_record::Id;
 
-use super::own::after;
-use super::probe::Probes;
-use super::{Actor, Alarm, Given, now};
-use crate::awaited::Awaited;
+use super::local_facts::incarnation_after;
+use super::duplicate_probes::DuplicateProbes;
+use super::{Actor, ActorTimer, ActorContext, clock_reading};
+use crate::bootstrap::Bootstrap;
 use crate::gossip::Gossip;
 use crate::identity::Identity;
-use crate::keep::Keep;
-use crate::reach::Reach;
-use crate::strange::Strangers;
-use crate::table::{Table, Times};
+use crate::member_file::MemberFile;
+use crate::exchange_schedule::ExchangeSchedule;
+use crate::incompatible::IncompatiblePeers;
+use crate::table::{MemberTable, TableTimeouts};
 use crate::timers::Timers;
 use crate::{Facts, Version};
 
@@ -26,71 +26,71 @@ impl Actor {
     ///
     /// # Errors
     /// As [`crate::Cluster::start`].
-    pub(crate) fn new(given: Given) -> io::Result<Self> {
-        let keep = Keep::new(given.doors.fs.clone(), &given.config.data_dir);
-        let started = now(&given.doors);
+    pub(crate) fn new(given: ActorContext) -> io::Result<Self> {
+        let keep = MemberFile::new(given.env.fs.clone(), &given.config.data_dir);
+        let started = clock_reading(&given.env);
         let kept = keep.read()?;
         let last = kept.as_ref().map_or(Id::MIN, |kept| kept.incarnation);
         let me = Identity {
-            node: given.me.borrow().node,
-            incarnation: after(last, &given.doors),
-            address: plain(given.net.address()),
+            node: given.facts.borrow().node,
+            incarnation: incarnation_after(last, &given.env),
+            address: without_scope(given.net.address()),
         };
         let config = &given.config;
-        let knows = kept.as_ref().is_some_and(|kept| !kept.awaiting && !kept.members.is_empty());
-        let awaited = Awaited::new(&config.join, knows, given.awaiting.clone());
-        let grace = config.suspect_time + 2 * config.probe_period;
-        let times = Times { remember: config.remember, grace, twins: 3 * grace };
-        let mut table = Table::new(me.node, times);
+        let knows = kept.as_ref().is_some_and(|kept| !kept.is_bootstrapping && !kept.members.is_empty());
+        let awaited = Bootstrap::new(&config.join, knows, given.bootstrapping.clone());
+        let grace = config.suspect_timeout + 2 * config.probe_period;
+        let times = TableTimeouts { remember: config.remember_for, grace, duplicate_after: 3 * grace };
+        let mut table = MemberTable::new(me.node, times);
         for entry in kept.into_iter().flat_map(|kept| kept.members) {
-            table.hear(entry, started);
+            table.merge(entry, started);
         }
-        let own = Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.me.borrow().clone() };
-        let Version { major, minor } = config.speaks;
+        let own = Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.facts.borrow().clone() };
+        let Version { major, minor } = config.version;
         let own = Facts { protocol: major, protocol_minor: minor, left: false, ..own };
-        if !own.is_sound() {
+        if !own.is_valid() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "the node's address or one for its clients is none that others could use",
             ));
         }
-        let gossip = Gossip::new(me, config, given.doors.entropy.clone());
-        let reach = Reach::new(config.exchange_period);
+        let gossip = Gossip::new(me, config, given.env.entropy.clone());
+        let reach = ExchangeSchedule::new(config.exchange_period);
         let mut timers = Timers::new();
-        timers.add(started.uptime, Alarm::Tick);
+        timers.add(started.uptime, ActorTimer::Tick);
         let mut actor = Self {
-            given,
+            context: given,
             table,
             gossip,
-            reach,
-            awaited,
+            exchange_schedule: reach,
+            bootstrap: awaited,
             timers,
-            keep,
-            own: Arc::new(own),
-            refused: false,
+            member_file: keep,
+            local_facts: Arc::new(own),
+            is_invalid_facts_logged: false,
             started,
-            telling: BTreeSet::new(),
-            probes: Probes::default(),
-            told: None,
-            doubted: started.uptime,
-            succeeded: None,
-            twins: BTreeMap::new(),
-            strangers: Strangers::default(),
-            apart: BTreeMap::new(),
+            announcing: BTreeSet::new(),
+            probes: DuplicateProbes::default(),
+            facts_sent_at: None,
+            suspects_notified_at: started.uptime,
+            incarnation_raised_at: None,
+            duplicates: BTreeMap::new(),
+            incompatible_peers: IncompatiblePeers::default(),
+            version_skews: BTreeMap::new(),
             unsaved: [true, false],
             saved: None,
             saving: false,
-            save_errors: Repeats::new(),
-            goodbyes: Vec::new(),
-            left: false,
+            save_errors: LogRateLimiter::new(),
+            leave_replies: Vec::new(),
+            has_left: false,
         };
-        actor.own_up();
-        actor.settle();
+        actor.publish_local_facts();
+        actor.update_liveness();
         Ok(actor)
     }
 }
 
 /// An address without what is of this machine only.
-pub(super) fn plain(address: SocketAddr) -> SocketAddr {
+pub(super) fn without_scope(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port())
 }

@@ -4,15 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec::tests::{any_identity, any_member, any_message};
-use crate::entry::{Gone, How, Live};
-use crate::{ADDRESS_BYTES_MAX, Clients, Facts, Format, Formats, Held, Load, MADE_GOOD_MAX, Roles};
+use crate::entry::{Departure, DepartureReason, LiveIdentity};
+use crate::{ADDRESS_BYTES_MAX, Clients, Facts, Format, Formats, DataSummary, Load, RE_REPLICATED_MAX, Roles};
 
 /// The largest facts that are sound, of a node that is there: of one that is gone less is told.
 fn largest() -> Entry {
     let text = Some("/".repeat(ADDRESS_BYTES_MAX));
     let incarnation = Id::new(Millis::MAX, Producer::new(u64::MAX), 0);
     let address = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().unwrap();
-    let held = Held { bytes: u64::MAX, oldest: Some(Millis::MAX), newest: Some(Millis::MAX) };
+    let held = DataSummary { bytes: u64::MAX, oldest: Some(Millis::MAX), newest: Some(Millis::MAX) };
     let facts = Facts {
         node: Id::MAX,
         incarnation,
@@ -22,25 +22,25 @@ fn largest() -> Entry {
         roles: Roles { ingest: false, store: false },
         protocol: u32::MAX,
         protocol_minor: 999,
-        formats: Formats { queue: Format::new(99), shelf: Format::new(99) },
+        formats: Formats { queue: Format::new(99), stored: Format::new(99) },
         load: Load { bytes_per_second: u64::MAX, connections: u64::MAX, level: 3 },
         queue: held,
         shelf: held,
         opened_bytes: Some(u64::MAX),
         walked: Some(Millis::MAX),
-        made_good: vec![(1 << 48) - 1; MADE_GOOD_MAX],
+        made_good: vec![(1 << 48) - 1; RE_REPLICATED_MAX],
         free_bytes: u64::MAX,
         draining: false,
         left: false,
     };
-    Entry { facts, gone: None, live: Some(Live { incarnation: Id::MAX, address }), awaiting: false }
+    Entry { facts, gone: None, live: Some(LiveIdentity { incarnation: Id::MAX, address }), awaiting: false }
 }
 
 #[test]
 fn the_largest_facts_fit_and_come_back() {
-    let gone = Some(Gone { how: How::Forgotten, for_ms: u64::MAX });
+    let gone = Some(Departure { how: DepartureReason::Forgotten, for_ms: u64::MAX });
     for entry in [largest(), Entry { gone, live: None, ..largest() }] {
-        assert!(entry.is_sound());
+        assert!(entry.is_valid());
         let datagram = facts(&entry).unwrap();
         let Ok(Packet::Facts(found)) = Packet::parse(&datagram) else { panic!("not understood") };
         assert_eq!(*found, entry);
@@ -63,16 +63,16 @@ fn unsound_facts_are_refused() {
     let check = |change: fn(&mut Entry)| {
         let mut entry = largest();
         change(&mut entry);
-        assert!(!entry.is_sound());
+        assert!(!entry.is_valid());
         let datagram = [&[1, 2], serde_json::to_vec(&entry).unwrap().as_slice()].concat();
-        assert_eq!(Packet::parse(&datagram).err(), Some(Bad::Malformed));
+        assert_eq!(Packet::parse(&datagram).err(), Some(PacketError::Malformed));
     };
     check(|entry| entry.facts.clients.bulk = Some("a".repeat(ADDRESS_BYTES_MAX + 1)));
     check(|entry| entry.facts.clients.fast = Some("a\u{1b}[2J".to_owned()));
     check(|entry| entry.facts.load.level = 4);
     check(|entry| entry.facts.made_good.push(1));
     check(|entry| entry.facts.protocol_minor = 1_000);
-    check(|entry| entry.facts.formats.shelf.reads = 100);
+    check(|entry| entry.facts.formats.stored.reads = 100);
     check(|entry| entry.facts.address.set_port(0));
     check(|entry| entry.facts.address.set_ip([0, 0, 0, 0].into()));
     check(|entry| entry.facts.incarnation = Id::MAX);
@@ -82,16 +82,16 @@ fn unsound_facts_are_refused() {
 #[test]
 fn other_versions_are_told_apart_from_nonsense() {
     let check = |datagram: &[u8], want| assert_eq!(Packet::parse(datagram).err(), Some(want), "{datagram:?}");
-    check(&[], Bad::Malformed);
-    check(&[1], Bad::Malformed);
-    check(&[1, 3], Bad::Malformed);
-    check(&[1, 1], Bad::Malformed);
-    check(&[1, 127, 9], Bad::Malformed);
-    check(&[1, 128, 9], Bad::Newer);
-    check(&[1, 255], Bad::Newer);
-    check(&[2, 1], Bad::Version(2));
-    check(&[0, 0, 0], Bad::Version(0));
-    check(&[1; DATAGRAM_BYTES_MAX + 1], Bad::Malformed);
+    check(&[], PacketError::Malformed);
+    check(&[1], PacketError::Malformed);
+    check(&[1, 3], PacketError::Malformed);
+    check(&[1, 1], PacketError::Malformed);
+    check(&[1, 127, 9], PacketError::Malformed);
+    check(&[1, 128, 9], PacketError::UnknownKind);
+    check(&[1, 255], PacketError::UnknownKind);
+    check(&[2, 1], PacketError::Version(2));
+    check(&[0, 0, 0], PacketError::Version(0));
+    check(&[1; DATAGRAM_BYTES_MAX + 1], PacketError::Malformed);
 }
 
 proptest! {

@@ -6,14 +6,14 @@ use crate::ForgetError;
 
 const REMEMBER: Duration = Duration::from_secs(1_000);
 const GRACE: Duration = Duration::from_secs(3);
-const TWINS: Duration = Duration::from_secs(10);
+const DUPLICATE_AFTER: Duration = Duration::from_secs(10);
 
 fn id(number: u64) -> Id {
     Id::new(Millis(number), Producer::new(1), 0)
 }
 
-fn at(second: u64) -> Now {
-    Now { uptime: Duration::from_secs(second), wall: Millis(1_000_000 + second * 1_000) }
+fn at(second: u64) -> ClockReading {
+    ClockReading { uptime: Duration::from_secs(second), wall: Millis(1_000_000 + second * 1_000) }
 }
 
 fn address(node: u64) -> SocketAddr {
@@ -25,37 +25,37 @@ fn entry(node: u64, incarnation: u64, version: u64) -> Entry {
     Entry { facts, gone: None, live: None, awaiting: false }
 }
 
-fn gone(entry: Entry, how: How, seconds: u64) -> Entry {
-    Entry { gone: Some(Gone::new(how, Duration::from_secs(seconds))), ..entry }
+fn gone(entry: Entry, how: DepartureReason, seconds: u64) -> Entry {
+    Entry { gone: Some(Departure::new(how, Duration::from_secs(seconds))), ..entry }
 }
 
-fn seen(node: u64, incarnation: u64) -> Seen {
+fn seen(node: u64, incarnation: u64) -> LiveMember {
     let identity = Identity { node: id(node), incarnation: id(incarnation), address: address(node) };
-    Seen { identity, suspect: false }
+    LiveMember { identity, suspect: false }
 }
 
-fn table() -> Table {
-    Table::new(id(0), Times { remember: REMEMBER, grace: GRACE, twins: TWINS })
+fn table() -> MemberTable {
+    MemberTable::new(id(0), TableTimeouts { remember: REMEMBER, grace: GRACE, duplicate_after: DUPLICATE_AFTER })
 }
 
 /// The states of all nodes, by number.
-fn states(table: &Table, now: Now) -> Vec<(u64, State)> {
-    table.members(now).into_iter().map(|member| (member.facts.node.at().0, member.state)).collect()
+fn states(table: &MemberTable, now: ClockReading) -> Vec<(u64, MemberState)> {
+    table.members(now).into_iter().map(|member| (member.facts.node.time().0, member.state)).collect()
 }
 
 #[test]
 fn the_newest_facts_win_in_whatever_order_they_come() {
     let mut table = table();
-    let check = |table: &mut Table, incarnation, version, want, facts| {
-        assert_eq!(table.hear(entry(1, incarnation, version), at(0)), want);
-        assert_eq!(table.members(at(0))[0].facts.age(), facts);
+    let check = |table: &mut MemberTable, incarnation, version, want, facts| {
+        assert_eq!(table.merge(entry(1, incarnation, version), at(0)), want);
+        assert_eq!(table.members(at(0))[0].facts.incarnation_and_version(), facts);
     };
-    check(&mut table, 5, 2, Heard::Standing, (id(5), 2));
-    check(&mut table, 5, 1, Heard::Nothing, (id(5), 2));
-    check(&mut table, 5, 3, Heard::Facts, (id(5), 3));
-    check(&mut table, 4, 9, Heard::Nothing, (id(5), 3));
-    check(&mut table, 6, 1, Heard::Standing, (id(6), 1));
-    check(&mut table, 5, 4, Heard::Nothing, (id(6), 1));
+    check(&mut table, 5, 2, MergeOutcome::Standing, (id(5), 2));
+    check(&mut table, 5, 1, MergeOutcome::Unchanged, (id(5), 2));
+    check(&mut table, 5, 3, MergeOutcome::Facts, (id(5), 3));
+    check(&mut table, 4, 9, MergeOutcome::Unchanged, (id(5), 3));
+    check(&mut table, 6, 1, MergeOutcome::Standing, (id(6), 1));
+    check(&mut table, 5, 4, MergeOutcome::Unchanged, (id(6), 1));
 }
 
 #[test]
@@ -66,43 +66,43 @@ fn what_an_older_node_left_out_when_it_passed_facts_on_is_taken_from_the_others(
         entry.facts.protocol_minor = minor;
         entry
     };
-    let check = |table: &mut Table, minor, want, known| {
-        assert_eq!(table.hear(told(minor), at(0)), want);
+    let check = |table: &mut MemberTable, minor, want, known| {
+        assert_eq!(table.merge(told(minor), at(0)), want);
         assert_eq!(table.members(at(0))[0].facts.protocol_minor, known);
     };
-    check(&mut table, 0, Heard::Standing, 0);
-    check(&mut table, 2, Heard::Facts, 2);
-    check(&mut table, 0, Heard::Nothing, 2);
-    check(&mut table, 2, Heard::Nothing, 2);
+    check(&mut table, 0, MergeOutcome::Standing, 0);
+    check(&mut table, 2, MergeOutcome::Facts, 2);
+    check(&mut table, 0, MergeOutcome::Unchanged, 2);
+    check(&mut table, 2, MergeOutcome::Unchanged, 2);
 }
 
 #[test]
 fn hearsay_keeps_a_node_alive_for_the_grace_only() {
     let mut table = table();
-    table.hear(entry(1, 1, 1), at(0));
-    table.settle(&[], at(2));
-    assert_eq!(states(&table, at(2)), [(1, State::Suspect)]);
-    table.settle(&[], at(3));
-    assert_eq!(states(&table, at(3)), [(1, State::Down)]);
-    assert_eq!(table.missing(), [(id(1), address(1))]);
+    table.merge(entry(1, 1, 1), at(0));
+    table.update_liveness(&[], at(2));
+    assert_eq!(states(&table, at(2)), [(1, MemberState::Suspect)]);
+    table.update_liveness(&[], at(3));
+    assert_eq!(states(&table, at(3)), [(1, MemberState::Down)]);
+    assert_eq!(table.unreachable(), [(id(1), address(1))]);
 }
 
 #[test]
 fn a_node_is_down_when_foca_lost_it_and_alive_when_it_has_it_again() {
     let mut table = table();
-    table.hear(entry(1, 1, 1), at(0));
-    let change = |state| [Change { node: id(1), address: address(1), state: Some(state) }];
-    assert_eq!(table.settle(&[seen(1, 1)], at(1)), change(State::Alive));
-    assert_eq!(table.settle(&[seen(1, 1)], at(2)), []);
-    assert_eq!(table.settle(&[Seen { suspect: true, ..seen(1, 1) }], at(3)), change(State::Suspect));
-    assert_eq!(table.settle(&[], at(4)), change(State::Down));
+    table.merge(entry(1, 1, 1), at(0));
+    let change = |state| [PresenceChange { node: id(1), address: address(1), state: Some(state) }];
+    assert_eq!(table.update_liveness(&[seen(1, 1)], at(1)), change(MemberState::Alive));
+    assert_eq!(table.update_liveness(&[seen(1, 1)], at(2)), []);
+    assert_eq!(table.update_liveness(&[LiveMember { suspect: true, ..seen(1, 1) }], at(3)), change(MemberState::Suspect));
+    assert_eq!(table.update_liveness(&[], at(4)), change(MemberState::Down));
     assert_eq!(table.members(at(9))[0].since, at(4).wall);
     // What others say of its end does not count while foca has it.
-    table.settle(&[seen(1, 1)], at(5));
-    for how in [How::Down, How::Forgotten] {
-        assert_eq!(table.hear(gone(entry(1, 1, 1), how, 1), at(5)), Heard::Nothing);
+    table.update_liveness(&[seen(1, 1)], at(5));
+    for how in [DepartureReason::Down, DepartureReason::Forgotten] {
+        assert_eq!(table.merge(gone(entry(1, 1, 1), how, 1), at(5)), MergeOutcome::Unchanged);
     }
-    assert_eq!(states(&table, at(5)), [(1, State::Alive)]);
+    assert_eq!(states(&table, at(5)), [(1, MemberState::Alive)]);
 }
 
 #[test]
@@ -110,33 +110,33 @@ fn a_node_that_began_again_is_alive_before_its_facts_are_there() {
     let mut table = table();
     let mut left = entry(1, 1, 7);
     left.facts.left = true;
-    table.hear(left, at(0));
-    assert_eq!(states(&table, at(0)), [(1, State::Left)]);
-    let moved = Seen { identity: Identity { address: address(9), ..seen(1, 2).identity }, suspect: false };
-    table.settle(&[moved], at(1));
+    table.merge(left, at(0));
+    assert_eq!(states(&table, at(0)), [(1, MemberState::Left)]);
+    let moved = LiveMember { identity: Identity { address: address(9), ..seen(1, 2).identity }, suspect: false };
+    table.update_liveness(&[moved], at(1));
     let member = &table.members(at(1))[0];
-    assert_eq!((member.state, member.facts.address, member.facts.left), (State::Alive, address(9), false));
-    assert_eq!(table.wanted(&[moved]).collect::<Vec<_>>(), [moved.identity]);
-    assert_eq!(table.hear(entry(1, 2, 1), at(1)), Heard::Facts);
-    assert_eq!(table.wanted(&[moved]).count(), 0);
+    assert_eq!((member.state, member.facts.address, member.facts.left), (MemberState::Alive, address(9), false));
+    assert_eq!(table.missing_facts(&[moved]).collect::<Vec<_>>(), [moved.identity]);
+    assert_eq!(table.merge(entry(1, 2, 1), at(1)), MergeOutcome::Facts);
+    assert_eq!(table.missing_facts(&[moved]).count(), 0);
 }
 
 #[test]
 fn who_said_goodbye_has_left_at_once_and_is_not_down_afterwards() {
     let mut table = table();
-    table.hear(entry(1, 1, 1), at(0));
-    table.settle(&[seen(1, 1)], at(0));
+    table.merge(entry(1, 1, 1), at(0));
+    table.update_liveness(&[seen(1, 1)], at(0));
     let mut goodbye = entry(1, 1, 2);
     goodbye.facts.left = true;
-    assert_eq!(table.hear(goodbye, at(1)), Heard::Standing);
-    table.settle(&[seen(1, 1)], at(1));
-    assert_eq!(states(&table, at(1)), [(1, State::Left)]);
-    table.settle(&[], at(2));
-    assert_eq!(states(&table, at(2)), [(1, State::Left)]);
-    assert_eq!(table.missing(), []);
+    assert_eq!(table.merge(goodbye, at(1)), MergeOutcome::Standing);
+    table.update_liveness(&[seen(1, 1)], at(1));
+    assert_eq!(states(&table, at(1)), [(1, MemberState::Left)]);
+    table.update_liveness(&[], at(2));
+    assert_eq!(states(&table, at(2)), [(1, MemberState::Left)]);
+    assert_eq!(table.unreachable(), []);
     // Who has not heard of it says that it is down.
-    table.hear(gone(entry(1, 1, 1), How::Down, 1), at(3));
-    assert_eq!(states(&table, at(3)), [(1, State::Left)]);
+    table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 1), at(3));
+    assert_eq!(states(&table, at(3)), [(1, MemberState::Left)]);
 }
 
 #[test]
@@ -144,86 +144,86 @@ fn the_forgotten_stay_so_until_they_come_back_themselves() {
     let mut table = table();
     assert_eq!(table.forget(id(1), at(0)), Err(ForgetError::Unknown));
     assert_eq!(table.forget(id(0), at(0)), Err(ForgetError::Live));
-    table.hear(entry(1, 1, 1), at(0));
-    table.settle(&[seen(1, 1)], at(0));
+    table.merge(entry(1, 1, 1), at(0));
+    table.update_liveness(&[seen(1, 1)], at(0));
     assert_eq!(table.forget(id(1), at(0)), Err(ForgetError::Live));
-    table.settle(&[], at(1));
+    table.update_liveness(&[], at(1));
     assert_eq!(table.forget(id(1), at(1)), Ok(()));
     assert_eq!(states(&table, at(1)), []);
     assert_eq!(table.forget(id(1), at(1)), Err(ForgetError::Unknown));
     // Those who have not heard of it, also with newer facts, do not bring it back.
-    table.hear(gone(entry(1, 1, 5), How::Down, 900), at(2));
-    table.settle(&[], at(2));
+    table.merge(gone(entry(1, 1, 5), DepartureReason::Down, 900), at(2));
+    table.update_liveness(&[], at(2));
     assert_eq!(states(&table, at(2)), []);
     // It spreads.
     let tombstone = table.entry(id(1), at(2)).unwrap();
     let mut other = self::table();
-    other.hear(gone(entry(1, 1, 1), How::Down, 0), at(2));
-    assert_eq!(other.hear(tombstone, at(2)), Heard::Standing);
+    other.merge(gone(entry(1, 1, 1), DepartureReason::Down, 0), at(2));
+    assert_eq!(other.merge(tombstone, at(2)), MergeOutcome::Standing);
     assert_eq!(states(&other, at(2)), []);
-    table.settle(&[seen(1, 1)], at(3));
-    assert_eq!(states(&table, at(3)), [(1, State::Alive)]);
+    table.update_liveness(&[seen(1, 1)], at(3));
+    assert_eq!(states(&table, at(3)), [(1, MemberState::Alive)]);
 }
 
 #[test]
 fn what_is_gone_is_dropped_in_time_and_not_brought_back() {
     let mut table = table();
-    table.hear(gone(entry(1, 1, 1), How::Down, 100), at(0));
+    table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 100), at(0));
     // Somebody saw it go earlier: that counts. Later does not.
-    table.hear(gone(entry(1, 1, 1), How::Down, 200), at(0));
-    table.hear(gone(entry(1, 1, 1), How::Down, 50), at(0));
-    table.settle(&[], at(799));
-    assert_eq!(states(&table, at(799)), [(1, State::Down)]);
-    let change = Change { node: id(1), address: address(1), state: None };
-    assert_eq!(table.settle(&[], at(800)), [change]);
-    assert_eq!(table.hear(gone(entry(1, 1, 1), How::Down, 1_000), at(801)), Heard::Nothing);
+    table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 200), at(0));
+    table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 50), at(0));
+    table.update_liveness(&[], at(799));
+    assert_eq!(states(&table, at(799)), [(1, MemberState::Down)]);
+    let change = PresenceChange { node: id(1), address: address(1), state: None };
+    assert_eq!(table.update_liveness(&[], at(800)), [change]);
+    assert_eq!(table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 1_000), at(801)), MergeOutcome::Unchanged);
     assert_eq!(states(&table, at(801)), []);
 }
 
 #[test]
 fn a_copied_data_directory_is_told_from_a_move() {
     let mut table = table();
-    table.hear(entry(1, 1, 1), at(0));
-    let copy = Seen { identity: Identity { address: address(9), ..seen(1, 2).identity }, suspect: false };
+    table.merge(entry(1, 1, 1), at(0));
+    let copy = LiveMember { identity: Identity { address: address(9), ..seen(1, 2).identity }, suspect: false };
     let both = [seen(1, 1), copy];
-    table.settle(&both, at(0));
-    table.settle(&both, at(9));
-    assert_eq!(table.members(at(9))[0].twin, None);
+    table.update_liveness(&both, at(0));
+    table.update_liveness(&both, at(9));
+    assert_eq!(table.members(at(9))[0].duplicate_at, None);
     let member = table.members(at(10)).remove(0);
-    assert_eq!((member.twin, member.facts.address), (Some(address(1)), address(9)));
-    table.settle(&[copy], at(11));
-    assert_eq!(table.members(at(11))[0].twin, None);
+    assert_eq!((member.duplicate_at, member.facts.address), (Some(address(1)), address(9)));
+    table.update_liveness(&[copy], at(11));
+    assert_eq!(table.members(at(11))[0].duplicate_at, None);
     // This node's own id: claimed by another, and the claim is remembered.
-    table.settle(
-        &[seen(0, 1), Seen { identity: Identity { address: address(9), ..seen(0, 2).identity }, suspect: false }],
+    table.update_liveness(
+        &[seen(0, 1), LiveMember { identity: Identity { address: address(9), ..seen(0, 2).identity }, suspect: false }],
         at(20),
     );
-    assert!(table.has_twin());
-    table.hear(entry(0, 2, 1), at(20));
-    assert_eq!(table.claim(), id(2));
-    assert_eq!(table.twins(at(30)).get(&id(0)), Some(&Twins { older: address(0), newer: address(9) }));
+    assert!(table.is_own_id_duplicated());
+    table.merge(entry(0, 2, 1), at(20));
+    assert_eq!(table.highest_own_incarnation(), id(2));
+    assert_eq!(table.duplicates(at(30)).get(&id(0)), Some(&DuplicateId { older: address(0), newer: address(9) }));
 }
 
 #[test]
 fn there_is_an_end_to_what_strangers_can_fill() {
     let mut table = table();
-    table.hear(gone(entry(1, 1, 1), How::Left, 5), at(0));
-    table.hear(gone(entry(2, 1, 1), How::Forgotten, 9), at(0));
+    table.merge(gone(entry(1, 1, 1), DepartureReason::Left, 5), at(0));
+    table.merge(gone(entry(2, 1, 1), DepartureReason::Forgotten, 9), at(0));
     for node in 3..=MEMBERS_MAX as u64 {
-        assert_eq!(table.hear(entry(node, 1, 1), at(0)), Heard::Standing);
+        assert_eq!(table.merge(entry(node, 1, 1), at(0)), MergeOutcome::Standing);
     }
     // Nothing makes way for what is gone; the oldest tombstone does for a node that may be there.
-    assert_eq!(table.hear(gone(entry(5_000, 1, 1), How::Down, 0), at(0)), Heard::Full);
-    assert_eq!(table.hear(entry(5_001, 1, 1), at(0)), Heard::Standing);
+    assert_eq!(table.merge(gone(entry(5_000, 1, 1), DepartureReason::Down, 0), at(0)), MergeOutcome::Full);
+    assert_eq!(table.merge(entry(5_001, 1, 1), at(0)), MergeOutcome::Standing);
     assert!(table.entry(id(2), at(0)).is_none() && table.entry(id(1), at(0)).is_some());
-    assert_eq!(table.hear(entry(5_002, 1, 1), at(0)), Heard::Standing);
-    assert_eq!(table.hear(entry(5_003, 1, 1), at(0)), Heard::Full);
+    assert_eq!(table.merge(entry(5_002, 1, 1), at(0)), MergeOutcome::Standing);
+    assert_eq!(table.merge(entry(5_003, 1, 1), at(0)), MergeOutcome::Full);
     assert_eq!(table.entries(at(0)).len(), MEMBERS_MAX);
 }
 
 fn any_entry() -> impl Strategy<Value = Entry> {
-    let how = prop_oneof![Just(How::Down), Just(How::Left), Just(How::Forgotten)];
-    let gone = proptest::option::of((how, 0_u64..2_000).prop_map(|(how, s)| Gone::new(how, Duration::from_secs(s))));
+    let how = prop_oneof![Just(DepartureReason::Down), Just(DepartureReason::Left), Just(DepartureReason::Forgotten)];
+    let gone = proptest::option::of((how, 0_u64..2_000).prop_map(|(how, s)| Departure::new(how, Duration::from_secs(s))));
     (1_u64..4, 1_u64..3, 0_u64..4, gone, any::<bool>()).prop_map(|(node, incarnation, version, gone, left)| {
         let mut entry = Entry { gone, ..entry(node, incarnation, version) };
         // A node says goodbye with the last that it says.
@@ -237,27 +237,27 @@ proptest! {
     #[test]
     fn lists_converge(mut heard in proptest::collection::vec(any_entry(), 0..12), seed: u64) {
         // The same version never says different things.
-        let said: BTreeMap<_, _> = heard.iter().map(|entry| ((entry.facts.node, entry.facts.age()), entry.facts.clone())).collect();
+        let said: BTreeMap<_, _> = heard.iter().map(|entry| ((entry.facts.node, entry.facts.incarnation_and_version()), entry.facts.clone())).collect();
         for entry in &mut heard {
-            entry.facts = said[&(entry.facts.node, entry.facts.age())].clone();
+            entry.facts = said[&(entry.facts.node, entry.facts.incarnation_and_version())].clone();
         }
         let (mut one, mut other) = (table(), table());
         for entry in &heard {
-            one.hear(entry.clone(), at(0));
+            one.merge(entry.clone(), at(0));
         }
         let entropy = bucksaw_doors::sim::Entropy::seeded(seed);
         let count = heard.len();
-        for entry in crate::pick::some(&entropy, heard, count) {
-            other.hear(entry, at(0));
+        for entry in crate::sampling::sample(&entropy, heard, count) {
+            other.merge(entry, at(0));
         }
         for _ in 0..2 {
             let (told, answered) = (one.entries(at(1)), other.entries(at(1)));
-            told.into_iter().for_each(|entry| { other.hear(entry, at(1)); });
-            answered.into_iter().for_each(|entry| { one.hear(entry, at(1)); });
+            told.into_iter().for_each(|entry| { other.merge(entry, at(1)); });
+            answered.into_iter().for_each(|entry| { one.merge(entry, at(1)); });
         }
-        one.settle(&[], at(10));
-        other.settle(&[], at(10));
-        let known = |table: &Table| -> Vec<_> {
+        one.update_liveness(&[], at(10));
+        other.update_liveness(&[], at(10));
+        let known = |table: &MemberTable| -> Vec<_> {
             let entries = table.entries(at(10)).into_iter();
             entries.map(|entry| (entry.facts, entry.gone.map(|gone| gone.how))).collect()
         };

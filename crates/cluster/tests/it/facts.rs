@@ -2,29 +2,29 @@
 
 use std::io;
 
-use bucksaw_cluster::{JSON_BYTES_MAX, State, Stranger, Version};
-use bucksaw_doors::sim::Weather;
-use bucksaw_doors::{Body, Waiting};
+use bucksaw_cluster::{JSON_BYTES_MAX, MemberState, IncompatiblePeer, Version};
+use bucksaw_doors::sim::NetworkConditions;
+use bucksaw_doors::{Body, BoxFuture};
 
-use crate::town::{Town, seconds};
+use crate::test_cluster::{TestCluster, seconds};
 
 /// Whether all know the newest that each says.
-fn is_known(town: &Town) -> bool {
-    town.living().all(|other| {
+fn is_known(town: &TestCluster) -> bool {
+    town.live_nodes().all(|other| {
         let facts = town.cluster(other).facts();
-        town.living().all(|number| town.member(number, other).is_some_and(|member| *member.facts == facts))
+        town.live_nodes().all(|number| town.member(number, other).is_some_and(|member| *member.facts == facts))
     })
 }
 
 #[test]
 fn facts_are_known_everywhere_soon_and_told_at_most_once_a_second() {
-    let town = Town::settled(1, 5);
+    let town = TestCluster::settled(1, 5);
     let sent = town.metric(2, "cluster_packets_sent_total");
     for bytes in 1..=100 {
-        town.cluster(2).update(|facts| facts.queue.bytes = bytes);
+        town.cluster(2).update_facts(|facts| facts.queue.bytes = bytes);
         town.world.run_for(std::time::Duration::from_millis(20));
     }
-    assert!(town.until(2, is_known));
+    assert!(town.run_until(2, is_known));
     assert!((0..5).all(|number| town.member(number, 2).unwrap().facts.queue.bytes == 100));
     let sent = town.metric(2, "cluster_packets_sent_total") - sent;
     assert!(sent < 80, "{sent} datagrams");
@@ -33,56 +33,56 @@ fn facts_are_known_everywhere_soon_and_told_at_most_once_a_second() {
 #[test]
 fn facts_whose_datagrams_are_lost_arrive_all_the_same() {
     for seed in 0..3 {
-        let town = Town::settled(seed, 8);
+        let town = TestCluster::settled(seed, 8);
         // For long enough to lose all that is told, and too short for anyone to be taken for dead.
-        town.world.network().set_weather(Weather { loss: 1.0, ..Weather::CALM });
+        town.world.network().set_conditions(NetworkConditions { loss: 1.0, ..NetworkConditions::HEALTHY });
         for number in 0..8 {
-            town.cluster(number).update(|facts| facts.shelf.bytes = 7);
+            town.cluster(number).update_facts(|facts| facts.shelf.bytes = 7);
         }
         town.world.run_for(seconds(1));
-        town.world.network().set_weather(Weather::CALM);
+        town.world.network().set_conditions(NetworkConditions::HEALTHY);
         let told = |one: usize, other| town.member(one, other).is_some_and(|member| member.facts.shelf.bytes == 7);
         assert!((0..8).all(|one| (0..8).all(|other| one == other || !told(one, other))));
-        assert!(town.until(30, is_known), "seed {seed}");
+        assert!(town.run_until(30, is_known), "seed {seed}");
     }
 }
 
 #[test]
 fn facts_beyond_their_bounds_are_not_told() {
-    let town = Town::settled(2, 3);
-    town.cluster(1).update(|facts| facts.clients.http = Some("x".repeat(10_000)));
+    let town = TestCluster::settled(2, 3);
+    town.cluster(1).update_facts(|facts| facts.clients.http = Some("x".repeat(10_000)));
     town.world.run_for(seconds(5));
     assert!([0, 1].iter().all(|number| town.member(*number, 1).unwrap().facts.clients.http.is_none()));
-    town.cluster(1).update(|facts| facts.clients.http = Some("n1:7650".to_owned()));
-    assert!(town.until(2, is_known));
+    town.cluster(1).update_facts(|facts| facts.clients.http = Some("n1:7650".to_owned()));
+    assert!(town.run_until(2, is_known));
 }
 
 #[test]
 fn what_the_crate_keeps_cannot_be_changed_from_outside() {
-    let town = Town::settled(3, 3);
+    let town = TestCluster::settled(3, 3);
     let before = town.cluster(1).facts();
-    town.cluster(1).update(|facts| {
+    town.cluster(1).update_facts(|facts| {
         facts.left = true;
         facts.version = 0;
         facts.incarnation = bucksaw_record::Id::MAX;
         facts.draining = true;
     });
-    assert!(town.until(2, |town| town.member(0, 1).unwrap().facts.draining));
+    assert!(town.run_until(2, |town| town.member(0, 1).unwrap().facts.draining));
     let member = town.member(0, 1).unwrap();
-    assert_eq!((member.state, member.facts.left, member.facts.incarnation), (State::Alive, false, before.incarnation));
+    assert_eq!((member.state, member.facts.left, member.facts.incarnation), (MemberState::Alive, false, before.incarnation));
     assert!(member.facts.version > before.version);
 }
 
 /// One node asks another.
-fn ask(town: &Town, name: &'static str, number: u64) -> io::Result<u64> {
+fn ask(town: &TestCluster, name: &'static str, number: u64) -> io::Result<u64> {
     let (cluster, member) = (town.cluster(0).clone(), town.member(0, 1).unwrap());
     let asked = async move { cluster.call_json(&member, name, &number, seconds(2)).await };
-    town.world.block_on_node(&town.nodes[0].node, asked).unwrap()
+    town.world.block_on_host(&town.nodes[0].node, asked).unwrap()
 }
 
 #[test]
 fn calls_are_answered_by_name_and_within_bounds() {
-    let mut town = Town::settled(4, 2);
+    let mut town = TestCluster::settled(4, 2);
     let router = town.cluster(1).router();
     router.add("double", |body: Body| async move {
         let number: u64 = serde_json::from_slice(&body.read_all(100).await?)?;
@@ -91,7 +91,7 @@ fn calls_are_answered_by_name_and_within_bounds() {
     router.add("refuse", |_: Body| async { Err(io::Error::other("not today")) });
     router.add("flood", |_: Body| async { Ok(Body::whole(vec![b' '; JSON_BYTES_MAX + 1])) });
     let tasks = town.nodes[1].node.tasks();
-    router.add("sleep", move |_: Body| -> Waiting<io::Result<Body>> {
+    router.add("sleep", move |_: Body| -> BoxFuture<io::Result<Body>> {
         let sleep = tasks.sleep(seconds(60));
         Box::pin(async move {
             sleep.await;
@@ -106,7 +106,7 @@ fn calls_are_answered_by_name_and_within_bounds() {
     assert_eq!(ask(&town, "guess", 0).unwrap_err().kind(), io::ErrorKind::Unsupported);
     town.kill(1);
     town.start_with(1, |config| config.calls_max = 2);
-    assert!(town.until(5, Town::all_alive));
+    assert!(town.run_until(5, TestCluster::all_alive));
     let tasks = town.nodes[1].node.tasks();
     town.cluster(1).router().add("sleep", move |_: Body| {
         let sleep = tasks.sleep(seconds(20));
@@ -134,7 +134,7 @@ fn calls_are_answered_by_name_and_within_bounds() {
 
 #[test]
 fn members_are_picked_by_the_seed() {
-    let town = Town::settled(5, 10);
+    let town = TestCluster::settled(5, 10);
     let members = town.cluster(0).members();
     let picked = town.cluster(0).pick(members.iter(), 4);
     assert_eq!(picked.len(), 4);
@@ -147,8 +147,8 @@ fn members_are_picked_by_the_seed() {
 
 #[test]
 fn who_speaks_another_major_version_is_no_member_and_told_of() {
-    let town = Town::settled(6, 2);
-    let stranger = town.world.add_node("stranger");
+    let town = TestCluster::settled(6, 2);
+    let stranger = town.world.add_host("stranger");
     let at = town.nodes[0].node.address();
     let list = format!(r#"{{"protocol":2,"members":[{{"facts":{{"address":"{}"}}}}]}}"#, stranger.address());
     let asked = stranger.net().call(at, "cluster/facts", Body::whole(list));
@@ -156,8 +156,8 @@ fn who_speaks_another_major_version_is_no_member_and_told_of() {
     assert_eq!(error, "it speaks version 1 of what nodes say to each other, and was asked in version 2");
     stranger.net().send(town.nodes[1].node.address(), vec![2, 1, 9]);
     town.world.run_for(seconds(1));
-    let told = |number: usize| town.cluster(number).strangers();
-    let want = vec![Stranger { address: Some(stranger.address()), protocol: 2 }];
+    let told = |number: usize| town.cluster(number).incompatible_peers();
+    let want = vec![IncompatiblePeer { address: Some(stranger.address()), protocol: 2 }];
     assert_eq!((told(0), told(1)), (want.clone(), want));
     assert_eq!(town.metric(0, "cluster_exchanges_of_other_version_total"), 1);
     assert_eq!(town.metric(1, "cluster_packets_of_other_version_total"), 1);
@@ -169,37 +169,37 @@ fn who_speaks_another_major_version_is_no_member_and_told_of() {
 
 #[test]
 fn who_is_no_neighbour_is_a_member_and_told_of_while_it_is_there() {
-    let mut town = Town::new(7, 3);
+    let mut town = TestCluster::new(7, 3);
     let Version { major, minor } = Version::OWN;
-    town.start_with(0, |config| config.speaks = Version { major, minor: minor + 2 });
-    town.start_with(1, |config| config.speaks = Version { major, minor: minor + 1 });
+    town.start_with(0, |config| config.version = Version { major, minor: minor + 2 });
+    town.start_with(1, |config| config.version = Version { major, minor: minor + 1 });
     town.start(2);
-    assert!(town.until(30, Town::all_alive), "{}", town.picture());
-    let apart = |town: &Town, one: usize, other: usize| town.member(one, other).unwrap().apart.is_some();
-    assert!(town.until(10, |town| apart(town, 0, 2) && apart(town, 2, 0)));
+    assert!(town.run_until(30, TestCluster::all_alive), "{}", town.describe_views());
+    let apart = |town: &TestCluster, one: usize, other: usize| town.member(one, other).unwrap().version_skew.is_some();
+    assert!(town.run_until(10, |town| apart(town, 0, 2) && apart(town, 2, 0)));
     for (one, other) in [(0, 1), (1, 0), (1, 2), (2, 1)] {
         assert!(!apart(&town, one, other), "{one} {other}");
     }
     assert_eq!([0, 1, 2].map(|number| town.metric(number, "cluster_apart")), [1, 0, 1]);
     // It comes back as a neighbour.
     town.kill(0);
-    town.start_with(0, |config| config.speaks = Version { major, minor: minor + 1 });
-    assert!(town.until(30, |town| town.all_alive() && !apart(town, 2, 0) && town.metric(2, "cluster_apart") == 0));
+    town.start_with(0, |config| config.version = Version { major, minor: minor + 1 });
+    assert!(town.run_until(30, |town| town.all_alive() && !apart(town, 2, 0) && town.metric(2, "cluster_apart") == 0));
 }
 
 #[test]
 fn a_goodbye_tells_what_changed_a_moment_ago() {
-    let town = Town::settled(8, 3);
-    town.cluster(1).update(|facts| facts.queue.bytes = 5);
-    assert!(town.until(5, is_known));
-    town.cluster(1).update(|facts| facts.queue.bytes = 6);
-    assert!(town.until(5, is_known));
-    town.cluster(1).update(|facts| facts.queue.bytes = 0);
+    let town = TestCluster::settled(8, 3);
+    town.cluster(1).update_facts(|facts| facts.queue.bytes = 5);
+    assert!(town.run_until(5, is_known));
+    town.cluster(1).update_facts(|facts| facts.queue.bytes = 6);
+    assert!(town.run_until(5, is_known));
+    town.cluster(1).update_facts(|facts| facts.queue.bytes = 0);
     let leaving = town.cluster(1).clone();
-    town.world.block_on_node(&town.nodes[1].node, async move { leaving.leave().await }).unwrap();
+    town.world.block_on_host(&town.nodes[1].node, async move { leaving.leave().await }).unwrap();
     town.world.run_for(seconds(2));
     for number in [0, 2] {
         let member = town.member(number, 1).unwrap();
-        assert_eq!((member.state, member.facts.queue.bytes), (State::Left, 0));
+        assert_eq!((member.state, member.facts.queue.bytes), (MemberState::Left, 0));
     }
 }

@@ -2,64 +2,64 @@
 
 use std::time::Duration;
 
-use bucksaw_cluster::State;
-use bucksaw_doors::sim::{Loss, Weather};
+use bucksaw_cluster::MemberState;
+use bucksaw_doors::sim::{PowerCutLoss, NetworkConditions};
 
-use crate::town::{Town, seconds};
+use crate::test_cluster::{TestCluster, seconds};
 
 #[test]
 fn a_crash_is_seen_by_all_within_five_seconds_and_a_restart_within_two() {
     for seed in 0..12 {
         let count = 3 + seed as usize % 5;
-        let mut town = Town::settled(seed, count);
+        let mut town = TestCluster::settled(seed, count);
         for round in 0..3 {
             let victim = 1 + (seed as usize + round) % (count - 1);
             if round == 0 {
-                town.nodes[victim].node.cut_power(Loss::Torn);
+                town.nodes[victim].node.cut_power(PowerCutLoss::Torn);
             } else {
                 town.kill(victim);
             }
             town.nodes[victim].cluster = None;
-            assert!(town.until(5, |town| town.all_say(victim, Some(State::Down))), "seed {seed}: {}", town.picture());
+            assert!(town.run_until(5, |town| town.all_see(victim, Some(MemberState::Down))), "seed {seed}: {}", town.describe_views());
             town.world.run_for(seconds(seed));
             town.start(victim);
-            assert!(town.until(2, Town::all_alive), "seed {seed}: {}", town.picture());
+            assert!(town.run_until(2, TestCluster::all_alive), "seed {seed}: {}", town.describe_views());
         }
     }
 }
 
 #[test]
 fn the_dead_stay_dead() {
-    let mut town = Town::settled(1, 6);
+    let mut town = TestCluster::settled(1, 6);
     town.kill(4);
-    assert!(town.until(5, |town| town.all_say(4, Some(State::Down))), "{}", town.picture());
+    assert!(town.run_until(5, |town| town.all_see(4, Some(MemberState::Down))), "{}", town.describe_views());
     for _ in 0..1_200 {
         town.world.run_for(seconds(1));
-        assert!(town.all_say(4, Some(State::Down)), "at {:?}: {}", town.world.now(), town.picture());
+        assert!(town.all_see(4, Some(MemberState::Down)), "at {:?}: {}", town.world.now(), town.describe_views());
     }
 }
 
 #[test]
 fn halves_that_take_each_other_for_dead_find_each_other_within_seconds() {
     for seed in 0..6 {
-        let town = Town::settled(seed, 7);
+        let town = TestCluster::settled(seed, 7);
         let (some, others): (Vec<usize>, Vec<usize>) = (0..7).partition(|number| *number < 1 + seed as usize % 3);
-        town.world.network().part(&town.nodes(&some), &town.nodes(&others));
-        let is_parted = |town: &Town| {
+        town.world.network().partition(&town.nodes(&some), &town.nodes(&others));
+        let is_parted = |town: &TestCluster| {
             let see = |mine: &[usize], theirs: &[usize]| {
-                mine.iter().all(|one| theirs.iter().all(|other| town.state(*one, *other) == Some(State::Down)))
+                mine.iter().all(|one| theirs.iter().all(|other| town.state(*one, *other) == Some(MemberState::Down)))
             };
             see(&some, &others) && see(&others, &some)
         };
-        assert!(town.until(15, is_parted), "seed {seed}: {}", town.picture());
+        assert!(town.run_until(15, is_parted), "seed {seed}: {}", town.describe_views());
         town.world.run_for(seconds(60 * seed));
-        assert!(is_parted(&town), "seed {seed}: {}", town.picture());
+        assert!(is_parted(&town), "seed {seed}: {}", town.describe_views());
         town.world.network().heal_all();
-        assert!(town.until(8, Town::all_alive), "seed {seed}: {}", town.picture());
+        assert!(town.run_until(8, TestCluster::all_alive), "seed {seed}: {}", town.describe_views());
         town.world.run_for(seconds(10));
         for _ in 0..20 {
             town.world.run_for(seconds(1));
-            assert!(town.all_alive(), "seed {seed}: {}", town.picture());
+            assert!(town.all_alive(), "seed {seed}: {}", town.describe_views());
         }
     }
 }
@@ -70,15 +70,15 @@ fn halves_that_take_each_other_for_dead_find_each_other_within_seconds() {
 fn no_suspicion_stays_when_all_is_well_again() {
     for seed in 0..4 {
         for count in [2, 3] {
-            let town = Town::settled(seed, count);
+            let town = TestCluster::settled(seed, count);
             for tenths in 5..40 {
                 let step = Duration::from_millis(100);
                 let (one, others) = (town.nodes(&[0]), town.nodes(if count == 2 { &[1] } else { &[1, 2] }));
-                town.world.network().part(&one, &others);
+                town.world.network().partition(&one, &others);
                 town.world.run_for(step * tenths);
                 town.world.network().heal_all();
                 let round = format!("seed {seed}, {count} nodes, {tenths} tenths of a second");
-                assert!(town.until(8, Town::all_alive), "{round}: {}", town.picture());
+                assert!(town.run_until(8, TestCluster::all_alive), "{round}: {}", town.describe_views());
                 town.world.run_for(step * ((seed as u32 + tenths) % 7));
             }
         }
@@ -87,35 +87,35 @@ fn no_suspicion_stays_when_all_is_well_again() {
 
 #[test]
 fn a_way_that_is_cut_in_one_direction_only_makes_nobody_dead() {
-    let town = Town::settled(2, 5);
+    let town = TestCluster::settled(2, 5);
     town.world.network().cut(&town.nodes(&[1]), &town.nodes(&[2]));
     for _ in 0..60 {
         town.world.run_for(seconds(1));
-        let says = |one: usize| (0..5).all(|other| town.state(one, other) != Some(State::Down));
-        assert!((0..5).all(says), "{}", town.picture());
+        let says = |one: usize| (0..5).all(|other| town.state(one, other) != Some(MemberState::Down));
+        assert!((0..5).all(says), "{}", town.describe_views());
     }
 }
 
 #[test]
 fn a_paused_node_is_down_and_comes_back_without_calling_others_dead() {
     for seed in 0..4 {
-        let town = Town::settled(seed, 5);
+        let town = TestCluster::settled(seed, 5);
         town.nodes[3].node.pause();
-        let others = |town: &Town, state| [0, 1, 2, 4].iter().all(|number| town.state(*number, 3) == Some(state));
-        assert!(town.until(5, |town| others(town, State::Down)), "seed {seed}: {}", town.picture());
+        let others = |town: &TestCluster, state| [0, 1, 2, 4].iter().all(|number| town.state(*number, 3) == Some(state));
+        assert!(town.run_until(5, |town| others(town, MemberState::Down)), "seed {seed}: {}", town.describe_views());
         town.world.run_for(seconds(60));
         town.nodes[3].node.resume();
-        let back = |town: &Town| {
+        let back = |town: &TestCluster| {
             for other in [0, 1, 2, 4] {
                 assert!(
                     [0, 1, 2, 4]
                         .iter()
-                        .all(|number| *number == other || town.state(*number, other) != Some(State::Down))
+                        .all(|number| *number == other || town.state(*number, other) != Some(MemberState::Down))
                 );
             }
             town.all_alive()
         };
-        assert!(town.until(6, back), "seed {seed}: {}", town.picture());
+        assert!(town.run_until(6, back), "seed {seed}: {}", town.describe_views());
     }
 }
 
@@ -123,15 +123,15 @@ fn a_paused_node_is_down_and_comes_back_without_calling_others_dead() {
 #[test]
 fn loss_makes_no_living_node_down_for_long() {
     for seed in 0..3 {
-        let town = Town::settled(seed, 10);
-        town.world.network().set_weather(Weather { loss: 0.2, twice: 0.02, ..Weather::CALM });
+        let town = TestCluster::settled(seed, 10);
+        town.world.network().set_conditions(NetworkConditions { loss: 0.2, duplication: 0.02, ..NetworkConditions::HEALTHY });
         let (mut down, mut longest) = (0, [0; 100]);
         let step = Duration::from_millis(100);
         for _ in 0..1_200 {
             town.world.run_for(step);
             for (pair, longest) in longest.iter_mut().enumerate() {
                 let (one, other) = (pair / 10, pair % 10);
-                if town.state(one, other) == Some(State::Down) {
+                if town.state(one, other) == Some(MemberState::Down) {
                     down += 1;
                     *longest += 1;
                 } else {
@@ -148,8 +148,8 @@ fn loss_makes_no_living_node_down_for_long() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
-        let mut town = Town::settled(seed, 5);
-        town.world.network().set_weather(Weather { loss: 0.1, ..Weather::CALM });
+        let mut town = TestCluster::settled(seed, 5);
+        town.world.network().set_conditions(NetworkConditions { loss: 0.1, ..NetworkConditions::HEALTHY });
         town.kill(2);
         town.world.run_for(seconds(8));
         town.start(2);

@@ -3,20 +3,20 @@
 use bucksaw_doors::{Body, Entropy as _, sim};
 use proptest::prelude::*;
 
-use crate::town::{Town, seconds};
+use crate::test_cluster::{TestCluster, seconds};
 
 /// A stranger in the network of a settled cluster sends these; nothing changes.
-fn throw(town: &Town, datagrams: &[Vec<u8>]) {
-    let before: Vec<_> = town.living().map(|number| town.cluster(number).members()).collect();
-    let stranger = town.world.add_node("stranger");
+fn send_datagrams(town: &TestCluster, datagrams: &[Vec<u8>]) {
+    let before: Vec<_> = town.live_nodes().map(|number| town.cluster(number).members()).collect();
+    let stranger = town.world.add_host("stranger");
     let net = stranger.net();
     for datagram in datagrams {
-        for number in town.living() {
+        for number in town.live_nodes() {
             net.send(town.nodes[number].node.address(), datagram.clone());
         }
     }
     town.world.run_for(seconds(8));
-    let after: Vec<_> = town.living().map(|number| town.cluster(number).members()).collect();
+    let after: Vec<_> = town.live_nodes().map(|number| town.cluster(number).members()).collect();
     assert_eq!(before, after);
 }
 
@@ -27,11 +27,11 @@ proptest! {
     fn nonsense_changes_nothing(
         datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..50), kind in 0_u8..4, seed in 0_u64..3,
     ) {
-        let town = Town::settled(seed, 3);
+        let town = TestCluster::settled(seed, 3);
         let count = datagrams.len() as u64;
         let like_ours: Vec<Vec<u8>> = datagrams.iter().map(|rest| [&[1, kind], rest.as_slice()].concat()).collect();
-        throw(&town, &datagrams);
-        throw(&town, &like_ours);
+        send_datagrams(&town, &datagrams);
+        send_datagrams(&town, &like_ours);
         for number in 0..3 {
             let counted = town.metric(number, "cluster_packets_bad_total")
                 + town.metric(number, "cluster_packets_of_later_kinds_total")
@@ -43,8 +43,8 @@ proptest! {
 
 #[test]
 fn calls_with_nonsense_are_refused() {
-    let town = Town::settled(4, 2);
-    let stranger = town.world.add_node("stranger");
+    let town = TestCluster::settled(4, 2);
+    let stranger = town.world.add_host("stranger");
     let entropy = sim::Entropy::seeded(9);
     for length in 0..200_u64 {
         let bytes: Vec<u8> = (0..length).map(|_| entropy.next_u64() as u8).collect();
@@ -61,15 +61,15 @@ fn calls_with_nonsense_are_refused() {
         assert_eq!(town.world.block_on(asked).is_ok(), ok, "{question}");
     }
     town.world.run_for(seconds(5));
-    assert!(town.all_alive(), "{}", town.picture());
+    assert!(town.all_alive(), "{}", town.describe_views());
     assert_eq!(town.cluster(0).members().len(), 2);
 }
 
 /// Who can send packets at all (only nodes that share the secret) can still not fill a node's memory.
 #[test]
 fn a_flood_of_invented_nodes_has_an_end() {
-    let town = Town::settled(5, 3);
-    let stranger = town.world.add_node("stranger");
+    let town = TestCluster::settled(5, 3);
+    let stranger = town.world.add_host("stranger");
     let id = |number: u64| bucksaw_record::Id::from_bits(u128::from(number) << 40);
     for batch in 0..10 {
         let members: Vec<String> = (0..500)

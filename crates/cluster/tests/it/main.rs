@@ -5,4 +5,4 @@ mod facts;
 mod faults;
 mod hostile;
 mod join;
-mod town;
+mod test_cluster;

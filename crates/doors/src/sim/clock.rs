@@ -11,18 +11,18 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Clock {
     /// Nanoseconds that have passed, by a clock that others may share.
-    passed: Passed,
+    elapsed: ElapsedNanos,
     /// What had passed when this one began.
-    begun: u64,
+    started: u64,
     /// What the wall clock shows beyond what has passed, in nanoseconds since 1970.
-    ahead: AtomicI64,
+    wall_offset: AtomicI64,
 }
 
 /// How much time has passed, in nanoseconds. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Passed(Arc<AtomicU64>);
+pub(super) struct ElapsedNanos(Arc<AtomicU64>);
 
-impl Passed {
+impl ElapsedNanos {
     pub(super) fn set(&self, now: Duration) {
         self.0.store(nanos(now), Ordering::Relaxed);
     }
@@ -35,28 +35,28 @@ impl Passed {
 impl Clock {
     /// A clock whose wall shows `unix_ms` milliseconds since 1970, and whose uptime is zero.
     #[must_use]
-    pub fn at(unix_ms: u64) -> Self {
-        Self::following(Passed::default(), unix_ms)
+    pub fn at_unix_ms(unix_ms: u64) -> Self {
+        Self::driven_by(ElapsedNanos::default(), unix_ms)
     }
 
     /// The same, moved on by what passes there.
-    pub(super) fn following(passed: Passed, unix_ms: u64) -> Self {
+    pub(super) fn driven_by(passed: ElapsedNanos, unix_ms: u64) -> Self {
         let begun = passed.get();
         let wall = signed(nanos(Duration::from_millis(unix_ms)));
-        Self { passed, begun, ahead: AtomicI64::new(wall.saturating_sub(signed(begun))) }
+        Self { elapsed: passed, started: begun, wall_offset: AtomicI64::new(wall.saturating_sub(signed(begun))) }
     }
 
     /// Lets time pass: moves the wall clock and the uptime on.
     pub fn advance(&self, by: Duration) {
-        self.passed.0.fetch_add(nanos(by), Ordering::Relaxed);
+        self.elapsed.0.fetch_add(nanos(by), Ordering::Relaxed);
     }
 
     /// Sets the wall clock on or back by `ms` milliseconds, but not to before 1970. The uptime does not notice.
     pub fn jump(&self, ms: i64) {
-        let passed = signed(self.passed.get());
-        let wall = self.ahead.load(Ordering::Relaxed).saturating_add(passed);
+        let passed = signed(self.elapsed.get());
+        let wall = self.wall_offset.load(Ordering::Relaxed).saturating_add(passed);
         let wall = wall.saturating_add(ms.saturating_mul(1_000_000)).max(0);
-        self.ahead.store(wall.saturating_sub(passed), Ordering::Relaxed);
+        self.wall_offset.store(wall.saturating_sub(passed), Ordering::Relaxed);
     }
 }
 
@@ -71,12 +71,12 @@ fn signed(nanos: u64) -> i64 {
 
 impl crate::Clock for Clock {
     fn unix_ms(&self) -> u64 {
-        let wall = self.ahead.load(Ordering::Relaxed).saturating_add(signed(self.passed.get()));
+        let wall = self.wall_offset.load(Ordering::Relaxed).saturating_add(signed(self.elapsed.get()));
         u64::try_from(wall / 1_000_000).unwrap_or_default()
     }
 
     fn uptime(&self) -> Duration {
-        Duration::from_nanos(self.passed.get().saturating_sub(self.begun))
+        Duration::from_nanos(self.elapsed.get().saturating_sub(self.started))
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn wall_and_uptime_move_apart() {
-        let clock = Clock::at(1_000);
+        let clock = Clock::at_unix_ms(1_000);
         check(&clock, 1_000, 0);
         clock.advance(Duration::from_micros(600));
         check(&clock, 1_000, 600);
@@ -106,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_later_follows_from_then_on() {
-        let passed = Passed::default();
+    fn a_later_clock_starts_at_zero_uptime() {
+        let passed = ElapsedNanos::default();
         passed.set(Duration::from_secs(5));
-        let clock = Clock::following(passed.clone(), 1_000);
+        let clock = Clock::driven_by(passed.clone(), 1_000);
         check(&clock, 1_000, 0);
         passed.set(Duration::from_secs(6));
         check(&clock, 2_000, 1_000_000);

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::names::{Names, NodeId};
-use super::node::Node;
-use super::{Entropy, Loss};
+use super::names::{Names, InodeNumber};
+use super::inode::Inode;
+use super::{Entropy, PowerCutLoss};
 use crate::Space;
 
 /// The size that a disk reports when no capacity was set.
@@ -22,12 +22,12 @@ const TOTAL_BYTES: u64 = 1 << 40;
 pub(super) struct Disk {
     names: Names,
     dirs: BTreeSet<PathBuf>,
-    nodes: BTreeMap<NodeId, Node>,
-    next: NodeId,
-    locked: BTreeSet<NodeId>,
+    inodes: BTreeMap<InodeNumber, Inode>,
+    next_inode: InodeNumber,
+    locked_inodes: BTreeSet<InodeNumber>,
     /// [`Self::used_bytes`], if nothing has changed since they were counted: they are asked for far more often.
-    used: Cell<Option<u64>>,
-    pub(super) faults: Faults,
+    used_bytes_cache: Cell<Option<u64>>,
+    pub(super) faults: DiskFaults,
     /// Handles that are open.
     pub(super) handles: usize,
     /// How often the power came back.
@@ -36,7 +36,7 @@ pub(super) struct Disk {
 
 /// What a test ordered to go wrong, and the count that it orders by.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
+pub(super) struct DiskFaults {
     pub(super) syncs: u64,
     pub(super) halt_at: Option<u64>,
     pub(super) halted: bool,
@@ -47,21 +47,21 @@ pub(super) struct Faults {
     pub(super) unwritable: BTreeSet<String>,
     pub(super) handles_max: Option<usize>,
     /// Whether directories have no room for another name.
-    pub(super) names_full: bool,
+    pub(super) are_directories_full: bool,
     /// Whether the file system is read-only.
     pub(super) read_only: bool,
     /// Bytes that may still be written before writes fail, whatever room there is.
     pub(super) quota: Option<u64>,
 }
 
-impl Faults {
+impl DiskFaults {
     /// To be asked before anything is changed.
     fn check_power(&self) -> io::Result<()> {
         if self.halted { Err(io::Error::other("power is cut")) } else { Ok(()) }
     }
 
     /// To be asked before anything is changed that a read-only file system does not change.
-    fn check_change(&self) -> io::Result<()> {
+    fn check_writable(&self) -> io::Result<()> {
         self.check_power()?;
         if self.read_only { Err(Errno::ROFS.into()) } else { Ok(()) }
     }
@@ -75,8 +75,8 @@ impl Faults {
     }
 
     /// Whether a sync fails that is none of those that were counted off.
-    fn fails_by_share(&self) -> bool {
-        self.failing_share.as_ref().is_some_and(|(share, dice)| dice.chance(*share))
+    fn fails_at_random(&self) -> bool {
+        self.failing_share.as_ref().is_some_and(|(share, dice)| dice.with_probability(*share))
     }
 }
 
@@ -85,34 +85,34 @@ impl Disk {
         Self {
             names: Names::default(),
             dirs: ["", "/"].map(PathBuf::from).into(),
-            nodes: BTreeMap::new(),
-            next: NodeId(0),
-            locked: BTreeSet::new(),
-            used: Cell::default(),
-            faults: Faults::default(),
+            inodes: BTreeMap::new(),
+            next_inode: InodeNumber(0),
+            locked_inodes: BTreeSet::new(),
+            used_bytes_cache: Cell::default(),
+            faults: DiskFaults::default(),
             handles: 0,
             boots: 0,
         }
     }
 
     /// The disk that is found after a power cut. It is of the same size, but no fault is ordered and nothing is open.
-    pub(super) fn after(&self, how: Loss, seed: u64) -> Self {
-        let dice = Entropy::seeded(seed);
-        let names = self.names.after(how, &dice);
+    pub(super) fn after_power_cut(&self, how: PowerCutLoss, seed: u64) -> Self {
+        let rng = Entropy::seeded(seed);
+        let names = self.names.after_power_cut(how, &rng);
         let mut nodes = BTreeMap::new();
         for id in names.reachable() {
-            if let Some(node) = self.nodes.get(&id) {
-                nodes.insert(id, Node::found(node.after(how, &dice)));
+            if let Some(node) = self.inodes.get(&id) {
+                nodes.insert(id, Inode::durable(node.after_power_cut(how, &rng)));
             }
         }
-        let faults = Faults { capacity: self.faults.capacity, ..Faults::default() };
+        let faults = DiskFaults { capacity: self.faults.capacity, ..DiskFaults::default() };
         Self {
             names,
             dirs: self.dirs.clone(),
-            nodes,
-            next: self.next,
-            locked: BTreeSet::new(),
-            used: Cell::default(),
+            inodes: nodes,
+            next_inode: self.next_inode,
+            locked_inodes: BTreeSet::new(),
+            used_bytes_cache: Cell::default(),
             faults,
             handles: 0,
             boots: self.boots + 1,
@@ -120,16 +120,16 @@ impl Disk {
     }
 
     /// The disk as another process finds it when the one is gone that used it.
-    pub(super) fn killed(&self) -> Self {
+    pub(super) fn after_kill(&self) -> Self {
         let reachable = self.names.reachable();
-        let left = self.nodes.iter().filter(|(id, _)| reachable.contains(id));
+        let left = self.inodes.iter().filter(|(id, _)| reachable.contains(id));
         Self {
             names: self.names.clone(),
             dirs: self.dirs.clone(),
-            nodes: left.map(|(id, node)| (*id, node.closed())).collect(),
-            next: self.next,
-            locked: BTreeSet::new(),
-            used: Cell::default(),
+            inodes: left.map(|(id, node)| (*id, node.without_handles())).collect(),
+            next_inode: self.next_inode,
+            locked_inodes: BTreeSet::new(),
+            used_bytes_cache: Cell::default(),
             faults: self.faults.clone(),
             handles: 0,
             boots: self.boots,
@@ -140,7 +140,7 @@ impl Disk {
         self.names.iter().map(|(path, _)| path.to_owned()).collect()
     }
 
-    pub(super) fn find(&self, path: &Path) -> io::Result<NodeId> {
+    pub(super) fn find(&self, path: &Path) -> io::Result<InodeNumber> {
         match self.names.get(path) {
             Some(node) => Ok(node),
             None if self.dirs.contains(path) => Err(io::ErrorKind::IsADirectory.into()),
@@ -148,32 +148,32 @@ impl Disk {
         }
     }
 
-    pub(super) fn node(&self, id: NodeId) -> io::Result<&Node> {
-        self.nodes.get(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    pub(super) fn inode(&self, id: InodeNumber) -> io::Result<&Inode> {
+        self.inodes.get(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    pub(super) fn node_mut(&mut self, id: NodeId) -> io::Result<&mut Node> {
-        self.used.set(None);
-        self.nodes.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    pub(super) fn inode_mut(&mut self, id: InodeNumber) -> io::Result<&mut Inode> {
+        self.used_bytes_cache.set(None);
+        self.inodes.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    pub(super) fn create(&mut self, path: &Path) -> io::Result<NodeId> {
-        self.faults.check_change()?;
+    pub(super) fn create(&mut self, path: &Path) -> io::Result<InodeNumber> {
+        self.faults.check_writable()?;
         if self.names.get(path).is_some() || self.dirs.contains(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.check_dir(path.parent())?;
-        self.check_names()?;
-        let id = self.next;
-        self.next = NodeId(id.0 + 1);
-        self.nodes.insert(id, Node::default());
+        self.check_directory_space()?;
+        let id = self.next_inode;
+        self.next_inode = InodeNumber(id.0 + 1);
+        self.inodes.insert(id, Inode::default());
         self.names.create(path, id);
         Ok(id)
     }
 
     pub(super) fn is_half_synced(&self, path_contains: &str) -> bool {
         let mut named = self.names.iter().filter(|(path, _)| path.to_string_lossy().contains(path_contains));
-        named.any(|(_, id)| self.nodes.get(&id).is_some_and(Node::is_half_synced))
+        named.any(|(_, id)| self.inodes.get(&id).is_some_and(Inode::is_half_synced))
     }
 
     /// Whether one more handle may be opened.
@@ -182,18 +182,18 @@ impl Disk {
     }
 
     /// Whether a directory can take one more name.
-    fn check_names(&self) -> io::Result<()> {
-        if self.faults.names_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    fn check_directory_space(&self) -> io::Result<()> {
+        if self.faults.are_directories_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        self.faults.check_change()?;
-        self.used.set(None);
+        self.faults.check_writable()?;
+        self.used_bytes_cache.set(None);
         let node = self.find(from)?;
         self.check_dir(to.parent())?;
         // Within a directory the new name takes the place of the old one.
         if from.parent() != to.parent() {
-            self.check_names()?;
+            self.check_directory_space()?;
         }
         if self.dirs.contains(to) {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -203,8 +203,8 @@ impl Disk {
     }
 
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
-        self.faults.check_change()?;
-        self.used.set(None);
+        self.faults.check_writable()?;
+        self.used_bytes_cache.set(None);
         let node = self.find(path)?;
         self.names.remove(path, node);
         Ok(())
@@ -217,12 +217,12 @@ impl Disk {
     }
 
     pub(super) fn create_dir_all(&mut self, dir: &Path) -> io::Result<()> {
-        self.faults.check_change()?;
+        self.faults.check_writable()?;
         if dir.ancestors().any(|dir| self.names.get(dir).is_some()) {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         if !self.dirs.contains(dir) {
-            self.check_names()?;
+            self.check_directory_space()?;
         }
         self.dirs.extend(dir.ancestors().map(Path::to_owned));
         Ok(())
@@ -231,19 +231,19 @@ impl Disk {
     pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         self.faults.count_sync()?;
         self.check_dir(Some(dir))?;
-        if self.faults.fails_by_share() {
+        if self.faults.fails_at_random() {
             return Err(Errno::IO.into());
         }
         // Only here can a file become one that no power cut brings back.
         if self.names.sync_dir(dir) {
             let reachable = self.names.reachable();
-            self.nodes.retain(|id, node| node.opened > 0 || reachable.contains(id));
+            self.inodes.retain(|id, node| node.open_handles > 0 || reachable.contains(id));
         }
         Ok(())
     }
 
-    pub(super) fn append(&mut self, id: NodeId, bytes: &[u8]) -> io::Result<()> {
-        self.faults.check_change()?;
+    pub(super) fn append(&mut self, id: InodeNumber, bytes: &[u8]) -> io::Result<()> {
+        self.faults.check_writable()?;
         if self.is_among(id, &self.faults.unwritable) {
             return Err(Errno::IO.into());
         }
@@ -252,31 +252,31 @@ impl Disk {
             *left = left.checked_sub(bytes.len() as u64).ok_or(Errno::DQUOT)?;
         }
         let fits = usize::try_from(free).ok().and_then(|free| bytes.get(..free));
-        self.node_mut(id)?.append(fits.unwrap_or(bytes));
+        self.inode_mut(id)?.append(fits.unwrap_or(bytes));
         if fits.is_some_and(|fits| fits.len() < bytes.len()) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    pub(super) fn read(&self, id: NodeId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read(&self, id: InodeNumber, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         if self.is_among(id, &self.faults.unreadable) {
             return Err(Errno::IO.into());
         }
-        let live = self.node(id)?.live();
+        let live = self.inode(id)?.live();
         let mut rest = usize::try_from(offset).ok().and_then(|offset| live.get(offset..)).unwrap_or_default();
         rest.read(buffer)
     }
 
-    pub(super) fn truncate(&mut self, id: NodeId, size: u64) -> io::Result<()> {
-        self.faults.check_change()?;
+    pub(super) fn truncate(&mut self, id: InodeNumber, size: u64) -> io::Result<()> {
+        self.faults.check_writable()?;
         let size = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        self.node_mut(id)?.resize(size);
+        self.inode_mut(id)?.resize(size);
         Ok(())
     }
 
-    pub(super) fn sync(&mut self, id: NodeId) -> io::Result<()> {
+    pub(super) fn sync(&mut self, id: InodeNumber) -> io::Result<()> {
         self.faults.count_sync()?;
         let counted = self.faults.failing_syncs > 0;
-        let fails = counted || self.faults.fails_by_share();
-        let node = self.node_mut(id)?;
+        let fails = counted || self.faults.fails_at_random();
+        let node = self.inode_mut(id)?;
         if !fails {
             node.sync();
             return Ok(());
@@ -286,17 +286,17 @@ impl Disk {
         Err(Errno::IO.into())
     }
 
-    pub(super) fn lock(&mut self, path: &Path) -> io::Result<NodeId> {
+    pub(super) fn lock(&mut self, path: &Path) -> io::Result<InodeNumber> {
         self.faults.check_power()?;
         let node = match self.find(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
             found => found?,
         };
-        if self.locked.insert(node) { Ok(node) } else { Err(io::ErrorKind::WouldBlock.into()) }
+        if self.locked_inodes.insert(node) { Ok(node) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
 
-    pub(super) fn unlock(&mut self, node: NodeId) {
-        self.locked.remove(&node);
+    pub(super) fn unlock(&mut self, node: InodeNumber) {
+        self.locked_inodes.remove(&node);
     }
 
     pub(super) fn space(&self) -> Space {
@@ -305,13 +305,13 @@ impl Disk {
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
-        if let Some(used) = self.used.get() {
+        if let Some(used) = self.used_bytes_cache.get() {
             return used;
         }
-        let named: BTreeSet<NodeId> = self.names.iter().map(|(_, node)| node).collect();
-        let present = self.nodes.iter().filter(|(id, node)| node.opened > 0 || named.contains(id));
+        let named: BTreeSet<InodeNumber> = self.names.iter().map(|(_, node)| node).collect();
+        let present = self.inodes.iter().filter(|(id, node)| node.open_handles > 0 || named.contains(id));
         let used = present.map(|(_, node)| node.live().len() as u64).sum();
-        self.used.set(Some(used));
+        self.used_bytes_cache.set(Some(used));
         used
     }
 
@@ -324,7 +324,7 @@ impl Disk {
     }
 
     /// Whether the file's path contains one of these texts.
-    fn is_among(&self, id: NodeId, parts: &BTreeSet<String>) -> bool {
+    fn is_among(&self, id: InodeNumber, parts: &BTreeSet<String>) -> bool {
         let bad = |path: &str| parts.iter().any(|part| path.contains(part));
         !parts.is_empty() && self.names.iter().any(|(path, node)| node == id && bad(&path.to_string_lossy()))
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::Entropy as _;
 
 /// The odd number nearest to 2^64 divided by the golden ratio.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Numbers that look random and are the same for the same seed.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Clone for Entropy {
 
 impl crate::Entropy for Entropy {
     fn next_u64(&self) -> u64 {
-        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let state = self.0.fetch_add(INCREMENT, Ordering::Relaxed).wrapping_add(INCREMENT);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)

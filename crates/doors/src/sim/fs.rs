@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::disk::Disk;
-use super::handle::{self, Held, Shared};
-use super::{Entropy, Loss};
-use crate::{File, Lock, Space};
+use super::handle::{self, SimFileLock, SharedDisk};
+use super::{Entropy, PowerCutLoss};
+use crate::{File, FileLock, Space};
 
 /// A file system in memory. A clone is another handle to the same disk. The directories `/` and the empty path (where
 /// relative paths start) are always there. The module says how it loses what was not synced.
 #[derive(Clone, Debug)]
-pub struct Fs(Shared);
+pub struct Fs(SharedDisk);
 
 impl Fs {
     /// An empty disk without faults.
     #[must_use]
     pub fn new() -> Self {
-        Self(Shared::new(Disk::new()))
+        Self(SharedDisk::new(Disk::new()))
     }
 
     /// The disk as it is found when the power is back, on which nothing is open and no lock is held. Its capacity is
     /// the same; all other knobs and the count of syncs start anew. It shares nothing with this disk, which goes on as
     /// if nothing had happened, so one moment can be cut in many ways.
     #[must_use]
-    pub fn cut_power(&self, how: Loss, seed: u64) -> Self {
-        Self(Shared::new(self.0.disk().after(how, seed)))
+    pub fn cut_power(&self, how: PowerCutLoss, seed: u64) -> Self {
+        Self(SharedDisk::new(self.0.disk().after_power_cut(how, seed)))
     }
 
     /// The disk as the next process finds it after this one was killed: all is as it was, also what is still to be
@@ -36,9 +36,9 @@ impl Fs {
     /// changed, so that what outlives the process by mistake does no harm.
     #[must_use]
     pub fn kill(&self) -> Self {
-        let left = self.0.disk().killed();
+        let left = self.0.disk().after_kill();
         self.halt();
-        Self(Shared::new(left))
+        Self(SharedDisk::new(left))
     }
 
     /// Cuts the power now, as [`Self::halt_at_sync`] does later.
@@ -62,7 +62,7 @@ impl Fs {
 
     /// Whether the sync was reached at which the power goes.
     #[must_use]
-    pub fn halted(&self) -> bool {
+    pub fn is_halted(&self) -> bool {
         self.0.disk().faults.halted
     }
 
@@ -101,7 +101,7 @@ impl Fs {
     /// Makes directories full, or no longer: a new file, a new directory, and a rename into another directory fail with
     /// `StorageFull`, as where a directory needs another block and there is none, or where all inodes are used.
     pub fn fill_directories(&self, full: bool) {
-        self.0.disk().faults.names_full = full;
+        self.0.disk().faults.are_directories_full = full;
     }
 
     /// Makes the file system read-only, as a kernel does after an error of the disk, or writable again: files and names
@@ -118,12 +118,12 @@ impl Fs {
 
     /// Makes reads fail with `EIO`, or no longer, where the file's present path contains this text.
     pub fn fail_reads_of(&self, path_contains: &str, on: bool) {
-        set(&mut self.0.disk().faults.unreadable, path_contains, on);
+        set_membership(&mut self.0.disk().faults.unreadable, path_contains, on);
     }
 
     /// Makes appends fail with `EIO`, or no longer, where the file's present path contains this text.
     pub fn fail_writes_of(&self, path_contains: &str, on: bool) {
-        set(&mut self.0.disk().faults.unwritable, path_contains, on);
+        set_membership(&mut self.0.disk().faults.unwritable, path_contains, on);
     }
 
     /// Flips a bit of a file, as a medium does that goes bad: in what is read now and in what is found after a power
@@ -131,31 +131,31 @@ impl Fs {
     pub fn flip_bit(&self, path: impl AsRef<Path>, bit_offset: u64) -> bool {
         let mut disk = self.0.disk();
         let Ok(byte) = usize::try_from(bit_offset / 8) else { return false };
-        let node = disk.find(path.as_ref()).and_then(|id| disk.node_mut(id));
-        node.is_ok_and(|node| node.flip(byte, 1 << (bit_offset % 8)))
+        let node = disk.find(path.as_ref()).and_then(|id| disk.inode_mut(id));
+        node.is_ok_and(|node| node.flip_bit(byte, 1 << (bit_offset % 8)))
     }
 
     /// Flips a bit in each of these bytes, as a medium does that lost a sector. False when the file ends before.
-    pub fn spoil(&self, path: impl AsRef<Path>, bytes: std::ops::Range<u64>) -> bool {
+    pub fn corrupt(&self, path: impl AsRef<Path>, bytes: std::ops::Range<u64>) -> bool {
         bytes.into_iter().all(|byte| self.flip_bit(&path, byte * 8))
     }
 
     /// Truncates a file to `size` bytes at rest: both what is read now and what is found after a power cut.
     /// False when there is no such file or it is not longer.
-    pub fn cut_file(&self, path: impl AsRef<Path>, size: u64) -> bool {
+    pub fn truncate_file(&self, path: impl AsRef<Path>, size: u64) -> bool {
         let mut disk = self.0.disk();
         let Ok(size) = usize::try_from(size) else { return false };
-        let node = disk.find(path.as_ref()).and_then(|id| disk.node_mut(id));
-        node.is_ok_and(|node| node.cut(size))
+        let node = disk.find(path.as_ref()).and_then(|id| disk.inode_mut(id));
+        node.is_ok_and(|node| node.truncate_all(size))
     }
 
     /// Fills a range of a file with zeros, as a medium does that loses a page. False when there is no such file or nothing but
     /// zeros was there.
-    pub fn zero(&self, path: impl AsRef<Path>, range: Range<u64>) -> bool {
+    pub fn zero_range(&self, path: impl AsRef<Path>, range: Range<u64>) -> bool {
         let mut disk = self.0.disk();
         let (Ok(start), Ok(end)) = (usize::try_from(range.start), usize::try_from(range.end)) else { return false };
-        let node = disk.find(path.as_ref()).and_then(|id| disk.node_mut(id));
-        node.is_ok_and(|node| node.zero(start..end))
+        let node = disk.find(path.as_ref()).and_then(|id| disk.inode_mut(id));
+        node.is_ok_and(|node| node.zero_range(start..end))
     }
 
     /// Whether a power cut now could tear a file whose path contains this text: some of its bytes are durable, and something was
@@ -181,12 +181,12 @@ impl Fs {
     #[must_use]
     pub fn live_bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let disk = self.0.disk();
-        let node = disk.find(path.as_ref()).and_then(|id| disk.node(id)).ok()?;
+        let node = disk.find(path.as_ref()).and_then(|id| disk.inode(id)).ok()?;
         Some(node.live().to_vec())
     }
 }
 
-fn set(parts: &mut BTreeSet<String>, part: &str, on: bool) {
+fn set_membership(parts: &mut BTreeSet<String>, part: &str, on: bool) {
     if on {
         parts.insert(part.to_owned());
     } else {
@@ -245,8 +245,8 @@ impl crate::Fs for Fs {
         Some(self.0.disk().boots)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         let node = self.0.disk().lock(path)?;
-        Ok(Box::new(Held { shared: self.0.clone(), node }))
+        Ok(Box::new(SimFileLock { disk: self.0.clone(), inode: node }))
     }
 }

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 
 use super::disk::Disk;
-use super::names::NodeId;
-use crate::{File, Lock};
+use super::names::InodeNumber;
+use crate::{File, FileLock};
 
 /// A disk that several handles share.
 #[derive(Clone)]
-pub(super) struct Shared(Arc<Mutex<Disk>>);
+pub(super) struct SharedDisk(Arc<Mutex<Disk>>);
 
-impl Shared {
+impl SharedDisk {
     pub(super) fn new(disk: Disk) -> Self {
         Self(Arc::new(Mutex::new(disk)))
     }
@@ -26,7 +26,7 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedDisk {
     /// Says nothing of the contents, which would be all bytes of all files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Disk")
@@ -35,54 +35,54 @@ impl fmt::Debug for Shared {
 
 /// An open file. It follows the file, not the name.
 #[derive(Debug)]
-struct Open {
-    shared: Shared,
-    node: NodeId,
-    writable: bool,
+struct SimFile {
+    disk: SharedDisk,
+    inode: InodeNumber,
+    is_writable: bool,
 }
 
 /// Opens a file of `disk`, which is the disk behind `shared`.
-pub(super) fn open(shared: &Shared, disk: &mut Disk, node: NodeId, writable: bool) -> io::Result<Arc<dyn File>> {
-    disk.node_mut(node)?.opened += 1;
+pub(super) fn open(shared: &SharedDisk, disk: &mut Disk, node: InodeNumber, writable: bool) -> io::Result<Arc<dyn File>> {
+    disk.inode_mut(node)?.open_handles += 1;
     disk.handles += 1;
-    Ok(Arc::new(Open { shared: shared.clone(), node, writable }))
+    Ok(Arc::new(SimFile { disk: shared.clone(), inode: node, is_writable: writable }))
 }
 
-impl Open {
+impl SimFile {
     fn check_writable(&self) -> io::Result<()> {
-        if self.writable { Ok(()) } else { Err(Errno::BADF.into()) }
+        if self.is_writable { Ok(()) } else { Err(Errno::BADF.into()) }
     }
 }
 
-impl File for Open {
+impl File for SimFile {
     fn append(&self, parts: &[&[u8]]) -> io::Result<()> {
         self.check_writable()?;
-        self.shared.disk().append(self.node, &parts.concat())
+        self.disk.disk().append(self.inode, &parts.concat())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.shared.disk().read(self.node, offset, buffer)
+        self.disk.disk().read(self.inode, offset, buffer)
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.shared.disk().node(self.node)?.live().len() as u64)
+        Ok(self.disk.disk().inode(self.inode)?.live().len() as u64)
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {
         self.check_writable()?;
-        self.shared.disk().truncate(self.node, size)
+        self.disk.disk().truncate(self.inode, size)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.shared.disk().sync(self.node)
+        self.disk.disk().sync(self.inode)
     }
 }
 
-impl Drop for Open {
+impl Drop for SimFile {
     fn drop(&mut self) {
-        let mut disk = self.shared.disk();
-        if let Ok(node) = disk.node_mut(self.node) {
-            node.opened -= 1;
+        let mut disk = self.disk.disk();
+        if let Ok(node) = disk.inode_mut(self.inode) {
+            node.open_handles -= 1;
             disk.handles -= 1;
         }
     }
@@ -90,15 +90,15 @@ impl Drop for Open {
 
 /// A lock file that is held.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) shared: Shared,
-    pub(super) node: NodeId,
+pub(super) struct SimFileLock {
+    pub(super) disk: SharedDisk,
+    pub(super) inode: InodeNumber,
 }
 
-impl Lock for Held {}
+impl FileLock for SimFileLock {}
 
-impl Drop for Held {
+impl Drop for SimFileLock {
     fn drop(&mut self) {
-        self.shared.disk().unlock(self.node);
+        self.disk.disk().unlock(self.inode);
     }
 }

@@ -8,86 +8,86 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Entropy, Loss};
+use super::{Entropy, PowerCutLoss};
 
 /// Which file a name stands for; never given twice on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NodeId(pub(super) u64);
+pub(super) struct InodeNumber(pub(super) u64);
 
 /// A full path, compared by its bytes: part by part takes many times as long.
-type Name = OsString;
+type PathKey = OsString;
 
 /// All names of a disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    live: BTreeMap<Name, NodeId>,
-    durable: BTreeMap<Name, NodeId>,
-    pending: Vec<Change>,
+    live: BTreeMap<PathKey, InodeNumber>,
+    durable: BTreeMap<PathKey, InodeNumber>,
+    pending: Vec<NameChange>,
 }
 
 /// A name that came, a name that went, or (a rename) both in one step.
 #[derive(Clone, Debug)]
-struct Change {
-    node: NodeId,
-    gone: Option<Name>,
-    new: Option<Name>,
+struct NameChange {
+    inode: InodeNumber,
+    removed: Option<PathKey>,
+    added: Option<PathKey>,
 }
 
 impl Names {
-    pub(super) fn get(&self, path: &Path) -> Option<NodeId> {
+    pub(super) fn get(&self, path: &Path) -> Option<InodeNumber> {
         self.live.get(path.as_os_str()).copied()
     }
 
     /// The live paths with their files.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, NodeId)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, InodeNumber)> {
         self.live.iter().map(|(path, node)| (Path::new(path), *node))
     }
 
-    pub(super) fn create(&mut self, path: &Path, node: NodeId) {
-        self.change(Change { node, gone: None, new: Some(path.into()) });
+    pub(super) fn create(&mut self, path: &Path, node: InodeNumber) {
+        self.apply_change(NameChange { inode: node, removed: None, added: Some(path.into()) });
     }
 
-    pub(super) fn remove(&mut self, path: &Path, node: NodeId) {
-        self.change(Change { node, gone: Some(path.into()), new: None });
+    pub(super) fn remove(&mut self, path: &Path, node: InodeNumber) {
+        self.apply_change(NameChange { inode: node, removed: Some(path.into()), added: None });
     }
 
-    pub(super) fn rename(&mut self, from: &Path, to: &Path, node: NodeId) {
-        self.change(Change { node, gone: Some(from.into()), new: Some(to.into()) });
+    pub(super) fn rename(&mut self, from: &Path, to: &Path, node: InodeNumber) {
+        self.apply_change(NameChange { inode: node, removed: Some(from.into()), added: Some(to.into()) });
     }
 
     /// Makes the changes in a directory durable; says whether a file may have lost its last name by that.
     pub(super) fn sync_dir(&mut self, dir: &Path) -> bool {
-        self.settle(|change| change.paths().any(|path| Path::new(path).parent() == Some(dir)))
+        self.make_durable(|change| change.paths().any(|path| Path::new(path).parent() == Some(dir)))
     }
 
     /// Every file that has a live name, or may have one after a power cut.
-    pub(super) fn reachable(&self) -> BTreeSet<NodeId> {
+    pub(super) fn reachable(&self) -> BTreeSet<InodeNumber> {
         let named = self.live.values().chain(self.durable.values()).copied();
-        named.chain(self.pending.iter().map(|change| change.node)).collect()
+        named.chain(self.pending.iter().map(|change| change.inode)).collect()
     }
 
     /// The names that are found after a power cut.
-    pub(super) fn after(&self, how: Loss, dice: &Entropy) -> Self {
+    pub(super) fn after_power_cut(&self, how: PowerCutLoss, rng: &Entropy) -> Self {
         let mut found = Self { live: BTreeMap::new(), durable: self.durable.clone(), pending: self.pending.clone() };
-        found.settle(|_| match how {
-            Loss::All => false,
-            Loss::None => true,
-            Loss::Torn => dice.one_in(2),
+        found.make_durable(|_| match how {
+            PowerCutLoss::All => false,
+            PowerCutLoss::None => true,
+            PowerCutLoss::Torn => rng.one_in(2),
         });
         found.pending.clear();
         found.live.clone_from(&found.durable);
         found
     }
 
-    fn change(&mut self, change: Change) {
+    fn apply_change(&mut self, change: NameChange) {
         change.apply(&mut self.live);
         self.pending.push(change);
     }
 
     /// Makes the wanted changes durable, and the earlier ones that they rest upon; says whether one of them took a name away
     /// from a file.
-    fn settle(&mut self, wanted: impl Fn(&Change) -> bool) -> bool {
-        let mut touched: BTreeSet<Name> = BTreeSet::new();
+    fn make_durable(&mut self, wanted: impl Fn(&NameChange) -> bool) -> bool {
+        let mut touched: BTreeSet<PathKey> = BTreeSet::new();
         let (mut settled, mut left) = (Vec::new(), Vec::new());
         // From the last to the first, so that one pass finds all that a wanted change rests upon.
         for change in self.pending.drain(..).rev() {
@@ -108,18 +108,18 @@ impl Names {
     }
 }
 
-impl Change {
-    fn paths(&self) -> impl Iterator<Item = &Name> {
-        self.gone.iter().chain(&self.new)
+impl NameChange {
+    fn paths(&self) -> impl Iterator<Item = &PathKey> {
+        self.removed.iter().chain(&self.added)
     }
 
     /// Says whether a file has one name fewer.
-    fn apply(&self, names: &mut BTreeMap<Name, NodeId>) -> bool {
-        if let Some(path) = &self.gone {
+    fn apply(&self, names: &mut BTreeMap<PathKey, InodeNumber>) -> bool {
+        if let Some(path) = &self.removed {
             names.remove(path);
         }
-        match &self.new {
-            Some(path) => names.insert(path.clone(), self.node).is_some(),
+        match &self.added {
+            Some(path) => names.insert(path.clone(), self.inode).is_some(),
             None => true,
         }
     }
@@ -129,17 +129,17 @@ impl Change {
 mod tests {
     use super::*;
 
-    const ONE: NodeId = NodeId(1);
-    const TWO: NodeId = NodeId(2);
+    const ONE: InodeNumber = InodeNumber(1);
+    const TWO: InodeNumber = InodeNumber(2);
 
-    fn found(names: &Names, how: Loss, seed: u64) -> Vec<(String, u64)> {
-        let after = names.after(how, &Entropy::seeded(seed));
+    fn names_after(names: &Names, how: PowerCutLoss, seed: u64) -> Vec<(String, u64)> {
+        let after = names.after_power_cut(how, &Entropy::seeded(seed));
         after.iter().map(|(path, node)| (path.display().to_string(), node.0)).collect()
     }
 
     /// Each outcome once, over many seeds.
-    fn torn(names: &Names) -> BTreeSet<Vec<(String, u64)>> {
-        (0..500).map(|seed| found(names, Loss::Torn, seed)).collect()
+    fn torn_outcomes(names: &Names) -> BTreeSet<Vec<(String, u64)>> {
+        (0..500).map(|seed| names_after(names, PowerCutLoss::Torn, seed)).collect()
     }
 
     fn outcome(names: &[(&str, u64)]) -> Vec<(String, u64)> {
@@ -154,7 +154,7 @@ mod tests {
         names.create(Path::new("d/tmp"), TWO);
         names.rename(Path::new("d/tmp"), Path::new("d/a"), TWO);
         let want = [outcome(&[("d/a", 1)]), outcome(&[("d/a", 1), ("d/tmp", 2)]), outcome(&[("d/a", 2)])];
-        assert_eq!(torn(&names), want.into());
+        assert_eq!(torn_outcomes(&names), want.into());
     }
 
     #[test]
@@ -163,19 +163,19 @@ mod tests {
         names.create(Path::new("a"), ONE);
         names.create(Path::new("b"), TWO);
         let want = [outcome(&[]), outcome(&[("a", 1)]), outcome(&[("b", 2)]), outcome(&[("a", 1), ("b", 2)])];
-        assert_eq!(torn(&names), want.into());
+        assert_eq!(torn_outcomes(&names), want.into());
     }
 
     #[test]
-    fn syncing_one_end_of_a_rename_makes_what_it_rests_upon_durable() {
+    fn syncing_one_end_of_a_rename_makes_earlier_changes_durable() {
         let mut names = Names::default();
         names.create(Path::new("from/a"), ONE);
         names.create(Path::new("from/b"), TWO);
         names.rename(Path::new("from/a"), Path::new("to/a"), ONE);
         names.sync_dir(Path::new("to"));
-        assert_eq!(found(&names, Loss::All, 0), outcome(&[("to/a", 1)]));
+        assert_eq!(names_after(&names, PowerCutLoss::All, 0), outcome(&[("to/a", 1)]));
         names.sync_dir(Path::new("from"));
-        assert_eq!(found(&names, Loss::All, 0), outcome(&[("from/b", 2), ("to/a", 1)]));
+        assert_eq!(names_after(&names, PowerCutLoss::All, 0), outcome(&[("from/b", 2), ("to/a", 1)]));
     }
 
     #[test]

@@ -31,19 +31,19 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod changes;
+mod change_notifier;
 mod executor;
-mod flaw;
-mod host;
+mod call_fault;
+mod host_state;
 mod net;
 mod network;
-mod node;
-mod ready;
+mod host;
+mod ready_queue;
 mod tasks;
 mod timers;
-mod trace;
-mod weather;
-mod wire;
+mod run_hash;
+mod network_conditions;
+mod connection;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -54,20 +54,20 @@ use tokio::sync::oneshot;
 
 use crate::Entropy as _;
 use crate::sim::Clock;
-use executor::Shared;
-use host::Host;
+use executor::Executor;
+use host_state::HostState;
 pub use network::Network;
-pub use node::Node;
-pub use weather::{Delay, Weather};
+pub use host::Host;
+pub use network_conditions::{Delay, NetworkConditions};
 
 /// What wall clocks show when a world begins: the beginning of 2026.
-const BEGIN_UNIX_MS: u64 = 1_767_225_600_000;
+const START_UNIX_MS: u64 = 1_767_225_600_000;
 
 /// The port of all nodes.
 const PORT: u16 = 7659;
 
 /// How long [`World::block_on`] waits, in the world's time.
-const BLOCK_ON: Duration = Duration::from_secs(3_600);
+const BLOCK_ON_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// A simulated world. When it is dropped, so is all that is in it.
 ///
@@ -75,58 +75,58 @@ const BLOCK_ON: Duration = Duration::from_secs(3_600);
 /// Whatever lets time pass panics with the seed in its message when a task or work of a node does.
 #[derive(Debug)]
 pub struct World {
-    shared: Arc<Shared>,
+    executor: Arc<Executor>,
 }
 
 impl World {
     /// A world without nodes, in which this number decides everything.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { shared: Shared::new(seed) }
+        Self { executor: Executor::new(seed) }
     }
 
     /// A new node, which runs nothing yet, has an empty disk, and is reached at `name:7659`.
     #[must_use]
-    pub fn add_node(&self, name: &str) -> Node {
-        let mut state = self.shared.state();
-        let (index, seed) = (state.hosts.len(), state.dice.next_u64());
+    pub fn add_host(&self, name: &str) -> Host {
+        let mut state = self.executor.state();
+        let (index, seed) = (state.hosts.len(), state.rng.next_u64());
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let ip = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + number);
         let address = SocketAddr::from((ip, PORT));
         let passed = u64::try_from(state.now.as_millis()).unwrap_or(u64::MAX);
-        let clock = Clock::following(state.passed.clone(), BEGIN_UNIX_MS.saturating_add(passed));
-        state.hosts.push(Host::new(name, address, clock, seed));
-        state.links.name(name, vec![address]);
-        Node { shared: Arc::clone(&self.shared), index }
+        let clock = Clock::driven_by(state.elapsed.clone(), START_UNIX_MS.saturating_add(passed));
+        state.hosts.push(HostState::new(name, address, clock, seed));
+        state.links.register_host_name(name, vec![address]);
+        Host { executor: Arc::clone(&self.executor), index }
     }
 
     /// What lies between the nodes.
     #[must_use]
     pub fn network(&self) -> Network {
-        Network { shared: Arc::clone(&self.shared) }
+        Network { executor: Arc::clone(&self.executor) }
     }
 
     /// The tasks of nobody, which no fault ends: for checkers and clients.
     #[must_use]
     pub fn tasks(&self) -> Arc<dyn crate::Tasks> {
-        Arc::new(tasks::Tasks { shared: Arc::clone(&self.shared), owner: None })
+        Arc::new(tasks::Tasks { executor: Arc::clone(&self.executor), owner: None })
     }
 
     /// Runs a task of nobody.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.shared.spawn(None, Box::pin(task));
+        self.executor.spawn(None, Box::pin(task));
     }
 
     /// The time since the world began.
     #[must_use]
     pub fn now(&self) -> Duration {
-        self.shared.state().now
+        self.executor.state().now
     }
 
     /// Lets so much time pass.
     pub fn run_for(&self, time: Duration) {
         let until = self.now().saturating_add(time);
-        while self.shared.step(until) {}
+        while self.executor.step(until) {}
     }
 
     /// Lets time pass until something is so, which is asked after each event, or so much has passed; says which.
@@ -136,7 +136,7 @@ impl World {
             if is_so() {
                 return true;
             }
-            if !self.shared.step(until) {
+            if !self.executor.step(until) {
                 return is_so();
             }
         }
@@ -147,18 +147,18 @@ impl World {
     /// # Panics
     /// When it is not within an hour of the world's time.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        let until = self.now().saturating_add(BLOCK_ON);
-        let done = self.shared.run(pin!(future), until);
-        done.unwrap_or_else(|| self.shared.fail("what was waited for did not happen within an hour"))
+        let until = self.now().saturating_add(BLOCK_ON_TIMEOUT);
+        let done = self.executor.run(pin!(future), until);
+        done.unwrap_or_else(|| self.executor.fail("what was waited for did not happen within an hour"))
     }
 
     /// The same as a task of a node; `None` when that died meanwhile.
     ///
     /// # Panics
     /// As [`Self::block_on`].
-    pub fn block_on_node<T: Send + 'static>(
+    pub fn block_on_host<T: Send + 'static>(
         &self,
-        node: &Node,
+        node: &Host,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
         let (tell, told) = oneshot::channel();
@@ -171,25 +171,25 @@ impl World {
 
     /// One who can be asked what goes on at this moment, also from within: for those who write down what nodes say.
     #[must_use]
-    pub fn witness(&self) -> Witness {
-        Witness(Arc::downgrade(&self.shared))
+    pub fn observer(&self) -> Observer {
+        Observer(Arc::downgrade(&self.executor))
     }
 
     /// A number that two runs have in common when every event of theirs was the same.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
-        self.shared.state().trace.value()
+        self.executor.state().trace.value()
     }
 }
 
 /// Knows what goes on in a world at this moment, for as long as there is that world.
 #[derive(Clone, Debug)]
-pub struct Witness(Weak<Shared>);
+pub struct Observer(Weak<Executor>);
 
-impl Witness {
+impl Observer {
     /// The time since the world began, and the name of the node whose code runs; none where it is nobody's.
     #[must_use]
-    pub fn moment(&self) -> Option<(Duration, Option<String>)> {
+    pub fn time_and_running_host(&self) -> Option<(Duration, Option<String>)> {
         let shared = self.0.upgrade()?;
         let state = shared.state();
         let name = state.running.and_then(|life| state.hosts.get(life.host)).map(|host| host.name.clone());
@@ -199,6 +199,6 @@ impl Witness {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.shared.end();
+        self.executor.end();
     }
 }

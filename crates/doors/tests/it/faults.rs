@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use bucksaw_doors::sim::Loss;
+use bucksaw_doors::sim::PowerCutLoss;
 use bucksaw_doors::{Fs as _, Space, sim};
 
 const A: &str = "/a";
@@ -30,16 +30,16 @@ fn power_goes_at_the_sync_that_was_named() -> io::Result<()> {
     let whole = sim::Fs::new();
     script(&whole)?;
     assert_eq!(whole.sync_count(), 3);
-    assert!(!whole.halted());
+    assert!(!whole.is_halted());
 
     let check = |n: u64, lost: Option<&[u8]>, live: &[u8]| {
         let fs = sim::Fs::new();
         fs.halt_at_sync(n);
         let stopped = script(&fs);
         assert_eq!(stopped.is_err(), n < 3, "at {n}");
-        assert_eq!(fs.halted(), n < 3, "at {n}");
-        assert_eq!(fs.cut_power(Loss::All, 0).live_bytes(A).as_deref(), lost, "at {n}");
-        assert_eq!(fs.cut_power(Loss::None, 0).live_bytes(A).as_deref(), Some(live), "at {n}");
+        assert_eq!(fs.is_halted(), n < 3, "at {n}");
+        assert_eq!(fs.cut_power(PowerCutLoss::All, 0).live_bytes(A).as_deref(), lost, "at {n}");
+        assert_eq!(fs.cut_power(PowerCutLoss::None, 0).live_bytes(A).as_deref(), Some(live), "at {n}");
     };
     check(0, None, b"1");
     check(1, None, b"1");
@@ -75,13 +75,13 @@ fn without_power_nothing_changes() -> io::Result<()> {
 
     assert_eq!((fs.sync_count(), fs.list(path("/"))?), (2, vec!["a".to_owned()]));
     file.read_exact_at(0, &mut [0; 2])?;
-    assert_eq!(fs.cut_power(Loss::None, 0).live_bytes(A), Some(b"12".to_vec()));
-    assert_eq!(fs.cut_power(Loss::All, 0).live_bytes(A), None);
+    assert_eq!(fs.cut_power(PowerCutLoss::None, 0).live_bytes(A), Some(b"12".to_vec()));
+    assert_eq!(fs.cut_power(PowerCutLoss::All, 0).live_bytes(A), None);
     Ok(())
 }
 
 #[test]
-fn only_so_many_syncs_fail() -> io::Result<()> {
+fn the_requested_number_of_syncs_fails() -> io::Result<()> {
     let fs = sim::Fs::new();
     let file = fs.create(path(A))?;
     fs.fail_next_syncs(2);
@@ -92,7 +92,7 @@ fn only_so_many_syncs_fail() -> io::Result<()> {
     file.sync()?;
     assert_eq!(fs.sync_count(), 4);
     assert_eq!(fs.live_bytes(A), Some(b"12".to_vec()));
-    assert_eq!(fs.cut_power(Loss::None, 0).live_bytes(A), Some(Vec::new()));
+    assert_eq!(fs.cut_power(PowerCutLoss::None, 0).live_bytes(A), Some(Vec::new()));
     Ok(())
 }
 
@@ -192,7 +192,7 @@ fn bits_flip_for_good() -> io::Result<()> {
     file.sync()?;
     assert!(fs.flip_bit(A, 9));
     assert_eq!(fs.live_bytes(A), Some(b"ac".to_vec()));
-    assert_eq!(fs.cut_power(Loss::All, 0).live_bytes(A), Some(b"ac".to_vec()));
+    assert_eq!(fs.cut_power(PowerCutLoss::All, 0).live_bytes(A), Some(b"ac".to_vec()));
     assert!(!fs.flip_bit(A, 16) && !fs.flip_bit(B, 0));
     Ok(())
 }
@@ -214,16 +214,16 @@ fn a_share_of_the_syncs_fails() -> io::Result<()> {
     fs.create(path(B))?;
     assert!(file.sync().is_err() && fs.sync_dir(path("/")).is_err());
     fs.fail_some_syncs(0.0, 7);
-    assert_eq!(fs.cut_power(Loss::All, 0).live_bytes(B), None);
+    assert_eq!(fs.cut_power(PowerCutLoss::All, 0).live_bytes(B), None);
     file.sync()?;
     fs.sync_dir(path("/"))?;
-    let found = fs.cut_power(Loss::All, 0);
+    let found = fs.cut_power(PowerCutLoss::All, 0);
     assert_eq!((found.live_bytes(A), found.live_bytes(B)), (Some(vec![]), Some(vec![])));
     Ok(())
 }
 
 #[test]
-fn a_disk_becomes_full_but_for_a_rest() -> io::Result<()> {
+fn a_disk_becomes_full_except_for_some_bytes() -> io::Result<()> {
     let fs = sim::Fs::new();
     let file = fs.create(path(A))?;
     file.append(&[b"1234"])?;
@@ -247,7 +247,7 @@ fn paths_are_those_that_have_a_name_now() -> io::Result<()> {
 }
 
 #[test]
-fn the_killed_leave_all_but_their_handles() -> io::Result<()> {
+fn a_kill_leaves_everything_except_open_handles() -> io::Result<()> {
     let fs = sim::Fs::new();
     fs.set_capacity(Some(10));
     fs.fail_some_syncs(1.0, 7);
@@ -263,7 +263,7 @@ fn the_killed_leave_all_but_their_handles() -> io::Result<()> {
     assert_eq!(left.space(path("/"))?, Space { free_bytes: 4, total_bytes: 10 });
     assert!(left.lock(path("/lock")).is_ok());
     assert!(left.open(path(A))?.sync().is_err(), "it is well again");
-    assert_eq!(left.cut_power(Loss::All, 0).live_bytes(A), None);
+    assert_eq!(left.cut_power(PowerCutLoss::All, 0).live_bytes(A), None);
     // The dead have no hand in it any more.
     assert!(file.append(&[b"7"]).is_err() && fs.create(path("/new")).is_err() && file.sync().is_err());
     drop((file, removed, lock));
@@ -272,12 +272,12 @@ fn the_killed_leave_all_but_their_handles() -> io::Result<()> {
 }
 
 #[test]
-fn a_cut_or_zeroed_file_is_so_for_all_readers() -> io::Result<()> {
+fn a_truncated_or_zeroed_file_changes_for_all_readers() -> io::Result<()> {
     let fs = sim::Fs::new();
     let file = fs.create(path(A))?;
     file.append(&[b"abcdef"])?;
-    assert!(fs.zero(A, 1..3) && !fs.zero(A, 1..3) && !fs.zero(B, 0..1));
-    assert!(fs.cut_file(A, 4) && !fs.cut_file(A, 4) && !fs.cut_file(B, 0));
+    assert!(fs.zero_range(A, 1..3) && !fs.zero_range(A, 1..3) && !fs.zero_range(B, 0..1));
+    assert!(fs.truncate_file(A, 4) && !fs.truncate_file(A, 4) && !fs.truncate_file(B, 0));
     assert_eq!((fs.live_bytes(A).as_deref(), file.size()?), (Some(&b"a\0\0d"[..]), 4));
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::sim::{Delay, Loss, Node, Weather, World};
-use bucksaw_doors::{Body, BodyWriter, Incoming, Net, run, within};
+use bucksaw_doors::sim::{Delay, PowerCutLoss, Host, NetworkConditions, World};
+use bucksaw_doors::{Body, BodyWriter, IncomingCall, Net, run_blocking, with_timeout};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -18,14 +18,14 @@ fn ms(ms: u64) -> Duration {
 
 type Log<T> = Arc<Mutex<Vec<T>>>;
 
-fn two(seed: u64) -> (World, Node, Node) {
+fn two(seed: u64) -> (World, Host, Host) {
     let world = World::new(seed);
-    let (one, other) = (world.add_node("one"), world.add_node("other"));
+    let (one, other) = (world.add_host("one"), world.add_host("other"));
     (world, one, other)
 }
 
 /// Notes all datagrams that a node receives, as text.
-fn listen(node: &Node) -> Log<String> {
+fn listen(node: &Host) -> Log<String> {
     let (log, net) = (Log::default(), node.net());
     let inner = Arc::clone(&log);
     node.spawn(async move {
@@ -39,7 +39,7 @@ fn listen(node: &Node) -> Log<String> {
 }
 
 /// Answers each call by what `answer` does with it, each in a task of its own.
-fn serve<F: Future<Output = ()> + Send + 'static>(node: &Node, mut answer: impl FnMut(Incoming) -> F + Send + 'static) {
+fn serve<F: Future<Output = ()> + Send + 'static>(node: &Host, mut answer: impl FnMut(IncomingCall) -> F + Send + 'static) {
     let (net, tasks) = (node.net(), node.tasks());
     node.spawn(async move {
         loop {
@@ -50,7 +50,7 @@ fn serve<F: Future<Output = ()> + Send + 'static>(node: &Node, mut answer: impl 
 }
 
 /// Notes the body of each call and then answers with it; what was cut off is noted as such and not answered.
-fn echo(node: &Node) -> Log<String> {
+fn echo(node: &Host) -> Log<String> {
     let log: Log<String> = Log::default();
     let inner = Arc::clone(&log);
     serve(node, move |call| {
@@ -74,7 +74,7 @@ async fn ask(net: &Arc<dyn Net>, to: SocketAddr, body: &str) -> Result<String, E
 }
 
 /// Writes bytes for ever, and counts the pieces that were taken.
-async fn pour(writer: BodyWriter, taken: Arc<Mutex<u64>>) {
+async fn write_endlessly(writer: BodyWriter, taken: Arc<Mutex<u64>>) {
     while writer.send(vec![7; 1_000]).await.is_ok() {
         *taken.lock().unwrap() += 1;
     }
@@ -84,28 +84,28 @@ async fn pour(writer: BodyWriter, taken: Arc<Mutex<u64>>) {
 fn equal_seeds_give_equal_runs() {
     let run = |seed: u64| {
         let world = World::new(seed);
-        let nodes: Vec<Node> = (0..4).map(|n| world.add_node(&format!("n{n}"))).collect();
-        let late = Delay { late: 0.05, late_most: ms(5_000), ..Weather::CALM.delay };
-        let weather = Weather { delay: late, loss: 0.1, twice: 0.1, breaks: 0.1, stalls: 0.05, ..Weather::CALM };
-        world.network().set_weather(weather);
+        let nodes: Vec<Host> = (0..4).map(|n| world.add_host(&format!("n{n}"))).collect();
+        let late = Delay { tail_share: 0.05, tail_max: ms(5_000), ..NetworkConditions::HEALTHY.delay };
+        let weather = NetworkConditions { delay: late, loss: 0.1, duplication: 0.1, break_share: 0.1, stall_share: 0.05, ..NetworkConditions::HEALTHY };
+        world.network().set_conditions(weather);
         let mut logs = Vec::new();
         for (n, node) in nodes.iter().enumerate() {
             logs.extend([listen(node), echo(node)]);
-            let (net, tasks, entropy) = (node.net(), node.tasks(), node.doors().entropy);
-            let peers: Vec<SocketAddr> = nodes.iter().map(Node::address).collect();
+            let (net, tasks, entropy) = (node.net(), node.tasks(), node.env().entropy);
+            let peers: Vec<SocketAddr> = nodes.iter().map(Host::address).collect();
             node.spawn(async move {
                 for round in 0..50 {
                     let peer = peers[(entropy.next_u64() % 4) as usize];
                     net.send(peer, format!("{n} {round}").into_bytes());
-                    let _ = within(&tasks, ms(2_000), ask(&net, peer, &format!("{n} {round}"))).await;
-                    run(&tasks, || ()).await;
+                    let _ = with_timeout(&tasks, ms(2_000), ask(&net, peer, &format!("{n} {round}"))).await;
+                    run_blocking(&tasks, || ()).await;
                 }
             });
         }
         world.run_for(ms(500));
         nodes[1].kill();
         nodes[2].pause();
-        world.network().part(&[&nodes[0]], &[&nodes[3]]);
+        world.network().partition(&[&nodes[0]], &[&nodes[3]]);
         world.run_for(ms(2_000));
         nodes[1].restart();
         nodes[2].resume();
@@ -115,7 +115,7 @@ fn equal_seeds_give_equal_runs() {
         assert!(logs.iter().map(Vec::len).sum::<usize>() > 100);
         (world.fingerprint(), logs)
     };
-    let runs: Vec<_> = (0..20).map(run).collect();
+    let runs: Vec<_> = (0..20).map(run_blocking).collect();
     for (seed, first) in runs.iter().enumerate() {
         assert_eq!(*first, run(seed as u64), "seed {seed}");
     }
@@ -123,10 +123,10 @@ fn equal_seeds_give_equal_runs() {
 }
 
 #[test]
-fn datagrams_are_lost_doubled_and_reordered_as_often_as_the_weather_says() {
-    let count = |weather: Weather| {
+fn datagrams_are_lost_duplicated_and_reordered_at_the_configured_rates() {
+    let count = |weather: NetworkConditions| {
         let (world, one, other) = two(3);
-        world.network().set_weather_between(&one, &other, weather);
+        world.network().set_conditions_between(&one, &other, weather);
         let log = listen(&other);
         let net = one.net();
         for n in 0..2_000 {
@@ -143,13 +143,13 @@ fn datagrams_are_lost_doubled_and_reordered_as_often_as_the_weather_says() {
         assert!(counts.values().all(|count| *count <= 2));
         (counts.len(), doubled, log.is_sorted())
     };
-    assert_eq!(count(Weather { delay: Delay::between(ms(1), ms(1)), ..Weather::CALM }), (2_000, 0, true));
-    let (arrived, doubled, _) = count(Weather { loss: 0.25, ..Weather::CALM });
+    assert_eq!(count(NetworkConditions { delay: Delay::uniform(ms(1), ms(1)), ..NetworkConditions::HEALTHY }), (2_000, 0, true));
+    let (arrived, doubled, _) = count(NetworkConditions { loss: 0.25, ..NetworkConditions::HEALTHY });
     assert!((1_420..1_580).contains(&arrived) && doubled == 0, "{arrived}");
-    let (arrived, doubled, _) = count(Weather { twice: 0.25, ..Weather::CALM });
+    let (arrived, doubled, _) = count(NetworkConditions { duplication: 0.25, ..NetworkConditions::HEALTHY });
     assert!(arrived == 2_000 && (420..580).contains(&doubled), "{doubled}");
-    assert_eq!(count(Weather { delay: Delay::between(ms(1), ms(9)), ..Weather::CALM }), (2_000, 0, false));
-    assert_eq!(count(Weather { loss: 1.0, ..Weather::CALM }).0, 0);
+    assert_eq!(count(NetworkConditions { delay: Delay::uniform(ms(1), ms(9)), ..NetworkConditions::HEALTHY }), (2_000, 0, false));
+    assert_eq!(count(NetworkConditions { loss: 1.0, ..NetworkConditions::HEALTHY }).0, 0);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_cut_is_one_way() {
     world.network().heal(&[&one], &[&other]);
     talk("b");
     assert_eq!(logs(), ("10.0.0.2:a 10.0.0.2:b".into(), "10.0.0.1:b".into()));
-    world.network().part(&[&one], &[&other]);
+    world.network().partition(&[&one], &[&other]);
     talk("c");
     world.network().heal_all();
     talk("d");
@@ -186,14 +186,14 @@ fn a_cut_is_one_way() {
     world.run_for(HOUR);
     assert!(!logs().1.contains('e'));
     // A node always reaches itself.
-    world.network().part(&[&one, &other], &[&one, &other]);
+    world.network().partition(&[&one, &other], &[&one, &other]);
     one.net().send(one.address(), "f".into());
     world.run_for(ms(10));
     assert!(logs().0.ends_with("10.0.0.1:f"));
 }
 
 #[test]
-fn a_clogged_way_delays_and_loses_nothing() {
+fn a_clogged_link_delays_and_loses_nothing() {
     let (world, one, other) = two(1);
     let (log, served) = (listen(&other), echo(&other));
     world.network().clog(&[&one], &[&other], HOUR);
@@ -206,7 +206,7 @@ fn a_clogged_way_delays_and_loses_nothing() {
 }
 
 #[test]
-fn a_paused_node_keeps_what_comes_as_far_as_there_is_room() {
+fn a_paused_host_buffers_input_up_to_its_limits() {
     let (world, one, other) = two(1);
     let (log, served) = (listen(&other), echo(&other));
     other.pause();
@@ -214,7 +214,7 @@ fn a_paused_node_keeps_what_comes_as_far_as_there_is_room() {
         one.net().send(other.address(), format!("{n}").into_bytes());
     }
     let (net, tasks) = (one.net(), one.tasks());
-    let asked = within(&tasks, ms(5_000), ask(&net, other.address(), "given up"));
+    let asked = with_timeout(&tasks, ms(5_000), ask(&net, other.address(), "given up"));
     assert_eq!(world.block_on(asked), None);
     let asked = net.call(other.address(), "echo", Body::whole("waits"));
     world.run_for(ms(5_000));
@@ -231,7 +231,7 @@ fn a_paused_node_keeps_what_comes_as_far_as_there_is_room() {
 #[test]
 fn host_names_stand_for_nodes() {
     let (world, one, other) = two(1);
-    world.network().name("all", &[&one, &other]);
+    world.network().register_host_name("all", &[&one, &other]);
     let resolve = |host: &str| world.block_on(one.net().resolve(host));
     assert_eq!(resolve("other:7659").unwrap(), [other.address()]);
     assert_eq!(resolve("all:7659").unwrap(), [one.address(), other.address()]);
@@ -246,8 +246,8 @@ fn bodies_arrive_whole_and_in_order_in_other_pieces() {
     let mut counts = BTreeSet::new();
     for seed in 0..50 {
         let (world, one, other) = two(seed);
-        let late = Delay { late: 0.2, late_most: ms(1_000), ..Weather::CALM.delay };
-        world.network().set_weather(Weather { delay: late, loss: 0.2, ..Weather::CALM });
+        let late = Delay { tail_share: 0.2, tail_max: ms(1_000), ..NetworkConditions::HEALTHY.delay };
+        world.network().set_conditions(NetworkConditions { delay: late, loss: 0.2, ..NetworkConditions::HEALTHY });
         echo(&other);
         let (writer, body) = Body::channel();
         let sent: Vec<String> = (0..200).map(|n| format!("{n:>9}")).collect();
@@ -276,8 +276,8 @@ fn bodies_arrive_whole_and_in_order_in_other_pieces() {
 fn a_call_takes_the_time_that_its_bytes_take() {
     for bytes in [1_000_000, 5_000_000] {
         let (world, one, other) = two(1);
-        let slow = Weather { bytes_per_second: 1_000_000, ..Weather::CALM };
-        world.network().set_weather_between(&one, &other, slow);
+        let slow = NetworkConditions { bytes_per_second: 1_000_000, ..NetworkConditions::HEALTHY };
+        world.network().set_conditions_between(&one, &other, slow);
         let served = echo(&other);
         let net = one.net();
         assert!(world.block_on(ask(&net, other.address(), &"x".repeat(bytes))).is_ok());
@@ -288,9 +288,9 @@ fn a_call_takes_the_time_that_its_bytes_take() {
 }
 
 #[test]
-fn errors_are_told_in_words() {
+fn errors_carry_their_message() {
     let (world, one, other) = two(1);
-    serve(&other, async |call: Incoming| match call.name.as_str() {
+    serve(&other, async |call: IncomingCall| match call.name.as_str() {
         "unknown" => call.reply.send(Err(ErrorKind::Unsupported.into())),
         "refused" => call.reply.send(Err(std::io::Error::new(ErrorKind::StorageFull, "no room for it"))),
         _ => drop(call.reply),
@@ -305,7 +305,7 @@ fn errors_are_told_in_words() {
     other.kill();
     check("unknown", ErrorKind::ConnectionRefused, "");
     other.restart();
-    other.cut_power(Loss::All);
+    other.cut_power(PowerCutLoss::All);
     check("unknown", ErrorKind::HostUnreachable, "");
     let nowhere = one.net().call("10.9.9.9:7659".parse().unwrap(), "a", Body::empty());
     assert_eq!(world.block_on(nowhere).unwrap_err().kind(), ErrorKind::HostUnreachable);
@@ -321,9 +321,9 @@ fn calls_break_at_every_stage() {
     let mut seen: BTreeSet<(&str, Result<String, ErrorKind>)> = BTreeSet::new();
     for seed in 0..500 {
         let (world, one, other) = two(seed);
-        let weather = Weather { breaks: 1.0, ..Weather::CALM };
+        let weather = NetworkConditions { break_share: 1.0, ..NetworkConditions::HEALTHY };
         let way = if seed % 2 == 0 { (&one, &other) } else { (&other, &one) };
-        world.network().set_weather_between(way.0, way.1, weather);
+        world.network().set_conditions_between(way.0, way.1, weather);
         let served = echo(&other);
         let net = one.net();
         let asked = world.block_on(ask(&net, other.address(), "x"));
@@ -351,8 +351,8 @@ fn calls_stall_and_go_on() {
     let (mut slow, mut done) = (0, 0);
     for seed in 0..100 {
         let (world, one, other) = two(seed);
-        let stall = Delay::between(ms(10_000), ms(20_000));
-        world.network().set_weather_between(&one, &other, Weather { stalls: 0.5, stall, ..Weather::CALM });
+        let stall = Delay::uniform(ms(10_000), ms(20_000));
+        world.network().set_conditions_between(&one, &other, NetworkConditions { stall_share: 0.5, stall_time: stall, ..NetworkConditions::HEALTHY });
         echo(&other);
         let net = one.net();
         assert_eq!(world.block_on(ask(&net, other.address(), "x")), Ok("x".into()));
@@ -363,7 +363,7 @@ fn calls_stall_and_go_on() {
 }
 
 #[test]
-fn nobody_runs_ahead_of_who_reads() {
+fn a_writer_waits_for_the_reader() {
     let (world, one, other) = two(1);
     // The callee takes the call and its body and does not read; the answer is not read either.
     let (held, answered): (Log<Body>, Arc<Mutex<u64>>) = Default::default();
@@ -372,12 +372,12 @@ fn nobody_runs_ahead_of_who_reads() {
         holding.lock().unwrap().push(call.body);
         let (writer, body) = Body::channel();
         call.reply.send(Ok(body));
-        pour(writer, Arc::clone(&answering))
+        write_endlessly(writer, Arc::clone(&answering))
     });
     let (writer, body) = Body::channel();
     let called = one.net().call(other.address(), "pour", body);
     let asked = Arc::new(Mutex::new(0));
-    one.spawn(pour(writer, Arc::clone(&asked)));
+    one.spawn(write_endlessly(writer, Arc::clone(&asked)));
     let mut answer = world.block_on(called).unwrap();
     world.run_for(HOUR);
     let counts = || (*asked.lock().unwrap(), *answered.lock().unwrap());
@@ -401,45 +401,45 @@ fn nobody_runs_ahead_of_who_reads() {
 }
 
 #[test]
-fn who_gives_up_is_noticed() {
+fn a_cancelled_call_is_noticed() {
     let (world, one, other) = two(1);
     let ended: Log<Duration> = Log::default();
     let inner = Arc::clone(&ended);
-    let clock = other.doors().clock;
+    let clock = other.env().clock;
     serve(&other, move |call| {
         let (ended, clock) = (Arc::clone(&inner), Arc::clone(&clock));
         async move {
-            let Incoming { mut body, reply: _reply, .. } = call;
+            let IncomingCall { mut body, reply: _reply, .. } = call;
             while let Some(Ok(_)) = body.next().await {}
             ended.lock().unwrap().push(clock.uptime());
         }
     });
     let (_writer, body) = Body::channel();
     let (net, tasks, to) = (one.net(), one.tasks(), other.address());
-    let asked = within(&tasks, ms(100), async move { net.call(to, "wait", body).await.map(drop) });
+    let asked = with_timeout(&tasks, ms(100), async move { net.call(to, "wait", body).await.map(drop) });
     assert!(world.block_on(asked).is_none());
     world.run_for(ms(10));
     assert_eq!(ended.lock().unwrap().len(), 1);
 }
 
 #[test]
-fn a_death_is_noticed_by_the_other_side() {
+fn a_crash_is_noticed_by_the_peer() {
     // How long it takes until the one side knows that the other died.
-    let noticed = |caller_dies: bool, die: &dyn Fn(&Node), then: &dyn Fn(&World, &Node)| {
+    let noticed = |caller_dies: bool, die: &dyn Fn(&Host), then: &dyn Fn(&World, &Host)| {
         let (world, one, other) = two(1);
         let ended: Log<Duration> = Log::default();
-        let (at_callee, callee_clock) = (Arc::clone(&ended), other.doors().clock);
+        let (at_callee, callee_clock) = (Arc::clone(&ended), other.env().clock);
         serve(&other, move |call| {
             let (ended, clock) = (Arc::clone(&at_callee), Arc::clone(&callee_clock));
             async move {
-                let Incoming { mut body, reply: _reply, .. } = call;
+                let IncomingCall { mut body, reply: _reply, .. } = call;
                 while let Some(Ok(_)) = body.next().await {}
                 ended.lock().unwrap().push(clock.uptime());
             }
         });
         let (writer, body) = Body::channel();
         let (net, to) = (one.net(), other.address());
-        let (at_caller, clock) = (Arc::clone(&ended), one.doors().clock);
+        let (at_caller, clock) = (Arc::clone(&ended), one.env().clock);
         one.spawn(async move {
             let answer = net.call(to, "wait", body).await;
             assert_eq!(answer.unwrap_err().kind(), ErrorKind::ConnectionReset);
@@ -456,12 +456,12 @@ fn a_death_is_noticed_by_the_other_side() {
         ended[0] - ms(1_000)
     };
     for caller_dies in [false, true] {
-        let took = noticed(caller_dies, &Node::kill, &|_, _| ());
+        let took = noticed(caller_dies, &Host::kill, &|_, _| ());
         assert!(took < ms(5), "{took:?}");
-        let power = |node: &Node| node.cut_power(Loss::All);
+        let power = |node: &Host| node.cut_power(PowerCutLoss::All);
         let took = noticed(caller_dies, &power, &|_, _| ());
         assert!((ms(60_000)..ms(60_005)).contains(&took), "{took:?}");
-        let back = |world: &World, node: &Node| {
+        let back = |world: &World, node: &Host| {
             world.run_for(ms(10_000));
             node.restart();
         };
@@ -471,7 +471,7 @@ fn a_death_is_noticed_by_the_other_side() {
 }
 
 #[test]
-fn a_call_that_was_cut_off_goes_on_when_the_way_is_healed() {
+fn a_cut_call_continues_when_the_link_is_healed() {
     let (world, one, other) = two(1);
     let (writer, body) = Body::channel();
     let served = echo(&other);
@@ -493,7 +493,7 @@ fn a_call_that_was_cut_off_goes_on_when_the_way_is_healed() {
 }
 
 #[test]
-fn no_more_calls_wait_than_there_is_room_for() {
+fn waiting_calls_are_bounded() {
     let (world, one, other) = two(1);
     let net = one.net();
     let mut calls: Vec<_> = (0..200).map(|_| net.call(other.address(), "x", Body::empty())).collect();
@@ -502,7 +502,7 @@ fn no_more_calls_wait_than_there_is_room_for() {
     let accepted = async {
         let tasks = other.tasks();
         let mut accepted = Vec::new();
-        while let Some(call) = within(&tasks, ms(1), accepting.accept()).await {
+        while let Some(call) = with_timeout(&tasks, ms(1), accepting.accept()).await {
             accepted.push(call);
         }
         accepted
@@ -511,7 +511,7 @@ fn no_more_calls_wait_than_there_is_room_for() {
     assert_eq!(accepted.len(), 128);
     drop(accepted);
     let last = calls.pop().unwrap();
-    serve(&other, async |call: Incoming| call.reply.send(Ok(Body::empty())));
+    serve(&other, async |call: IncomingCall| call.reply.send(Ok(Body::empty())));
     drop(calls);
     // Those that found no room knock again.
     let _ = world.block_on(last);

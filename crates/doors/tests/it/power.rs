@@ -5,13 +5,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::sim::Loss;
+use bucksaw_doors::sim::PowerCutLoss;
 use bucksaw_doors::{File, Fs as _, sim};
 use proptest::prelude::*;
 
 /// One step of a script. All files are in `/d` or `/e`.
 #[derive(Clone, Copy)]
-enum Step {
+enum DiskStep {
     Create(&'static str),
     Append(&'static str, &'static str),
     Truncate(&'static str, u64),
@@ -21,7 +21,7 @@ enum Step {
     Rename(&'static str, &'static str),
     Remove(&'static str),
 }
-use Step::{Append, Create, Remove, Rename, Sync, SyncDir, SyncFails, Truncate};
+use DiskStep::{Append, Create, Remove, Rename, Sync, SyncDir, SyncFails, Truncate};
 
 fn new_disk() -> io::Result<sim::Fs> {
     let fs = sim::Fs::new();
@@ -31,7 +31,7 @@ fn new_disk() -> io::Result<sim::Fs> {
 }
 
 /// Runs the steps; the handles go by the name that the file was created with.
-fn run(fs: &sim::Fs, steps: &[Step]) -> io::Result<()> {
+fn run(fs: &sim::Fs, steps: &[DiskStep]) -> io::Result<()> {
     let mut handles: BTreeMap<&str, Arc<dyn File>> = BTreeMap::new();
     for step in steps {
         match *step {
@@ -68,9 +68,9 @@ fn contents(fs: &sim::Fs) -> io::Result<BTreeMap<String, String>> {
 }
 
 /// `a` stands for a file with synced bytes and name, on which the scenario then goes on.
-const OLD: [Step; 4] = [Create("/d/a"), Append("/d/a", "old"), Sync("/d/a"), SyncDir("/d")];
+const OLD: [DiskStep; 4] = [Create("/d/a"), Append("/d/a", "old"), Sync("/d/a"), SyncDir("/d")];
 
-fn check(how: Loss, after_old: &[Step], want: &[(&str, &str)]) -> io::Result<()> {
+fn check(how: PowerCutLoss, after_old: &[DiskStep], want: &[(&str, &str)]) -> io::Result<()> {
     let fs = new_disk()?;
     run(&fs, &[&OLD, after_old].concat())?;
     let want = want.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
@@ -79,14 +79,14 @@ fn check(how: Loss, after_old: &[Step], want: &[(&str, &str)]) -> io::Result<()>
 }
 
 #[test]
-fn what_was_not_synced_is_gone() -> io::Result<()> {
-    let lost = |steps: &[Step], want: &[(&str, &str)]| {
+fn unsynced_changes_are_lost() -> io::Result<()> {
+    let lost = |steps: &[DiskStep], want: &[(&str, &str)]| {
         // All that was found is durable: a second cut loses nothing more.
         let fs = new_disk()?;
         run(&fs, &[&OLD, steps].concat())?;
-        let once = fs.cut_power(Loss::All, 0);
-        assert_eq!(contents(&once.cut_power(Loss::All, 0))?, contents(&once)?);
-        check(Loss::All, steps, want)
+        let once = fs.cut_power(PowerCutLoss::All, 0);
+        assert_eq!(contents(&once.cut_power(PowerCutLoss::All, 0))?, contents(&once)?);
+        check(PowerCutLoss::All, steps, want)
     };
     // Bytes.
     lost(&[], &[("/d/a", "old")])?;
@@ -123,8 +123,8 @@ fn what_was_not_synced_is_gone() -> io::Result<()> {
 }
 
 #[test]
-fn nothing_is_gone_when_nothing_is_lost() -> io::Result<()> {
-    let kept = |steps: &[Step], want: &[(&str, &str)]| check(Loss::None, steps, want);
+fn loss_none_keeps_unsynced_changes() -> io::Result<()> {
+    let kept = |steps: &[DiskStep], want: &[(&str, &str)]| check(PowerCutLoss::None, steps, want);
     kept(&[Append("/d/a", " new")], &[("/d/a", "old new")])?;
     kept(&[Truncate("/d/a", 1), Append("/d/a", "x")], &[("/d/a", "ox")])?;
     kept(&[Create("/d/b"), Append("/d/b", "x")], &[("/d/a", "old"), ("/d/b", "x")])?;
@@ -134,8 +134,8 @@ fn nothing_is_gone_when_nothing_is_lost() -> io::Result<()> {
 
 #[test]
 fn what_a_failed_sync_dropped_is_never_durable() -> io::Result<()> {
-    for how in [Loss::All, Loss::None, Loss::Torn] {
-        let dropped = |steps: &[Step], want: &str| check(how, steps, &[("/d/a", want)]);
+    for how in [PowerCutLoss::All, PowerCutLoss::None, PowerCutLoss::Torn] {
+        let dropped = |steps: &[DiskStep], want: &str| check(how, steps, &[("/d/a", want)]);
         dropped(&[Append("/d/a", "x"), SyncFails("/d/a")], "old")?;
         dropped(&[Append("/d/a", "x"), SyncFails("/d/a"), Sync("/d/a")], "old")?;
         dropped(&[Append("/d/a", "x"), SyncFails("/d/a"), Append("/d/a", "y"), Sync("/d/a")], "old\\x00y")?;
@@ -153,8 +153,8 @@ fn torn_disks_differ_by_seed_only() -> io::Result<()> {
     )?;
     let mut seen = BTreeSet::new();
     for seed in 0..500 {
-        let found = contents(&fs.cut_power(Loss::Torn, seed))?;
-        assert_eq!(found, contents(&fs.cut_power(Loss::Torn, seed))?);
+        let found = contents(&fs.cut_power(PowerCutLoss::Torn, seed))?;
+        assert_eq!(found, contents(&fs.cut_power(PowerCutLoss::Torn, seed))?);
         let old = [found.get("/d/a"), found.get("/e/a")].into_iter().flatten().collect::<Vec<_>>();
         assert!(old.len() == 1 && old[0].starts_with("old"), "one name and the synced bytes: {found:?}");
         seen.insert(found);
@@ -172,7 +172,7 @@ fn torn_disks_differ_by_seed_only() -> io::Result<()> {
 }
 
 #[test]
-fn the_found_disk_is_another_one() -> io::Result<()> {
+fn the_disk_after_a_power_cut_is_a_copy() -> io::Result<()> {
     let fs = new_disk()?;
     let held = fs.lock(Path::new("/d/lock"))?;
     let file = fs.create(Path::new("/d/a"))?;
@@ -182,7 +182,7 @@ fn the_found_disk_is_another_one() -> io::Result<()> {
     fs.set_capacity(Some(10));
     fs.fail_next_syncs(9);
     fs.fail_reads_of("a", true);
-    let found = fs.cut_power(Loss::All, 0);
+    let found = fs.cut_power(PowerCutLoss::All, 0);
     let again = found.lock(Path::new("/d/lock"))?;
 
     file.append(&[b"y"])?;
@@ -200,16 +200,16 @@ fn the_found_disk_is_another_one() -> io::Result<()> {
 }
 
 #[derive(Clone, Debug)]
-enum Write {
+enum SyncedWrite {
     Append(Vec<u8>),
     Sync,
     /// Cuts away what was appended since the last sync, as a writer does after an append that failed.
     CutBack,
 }
 
-fn writes() -> impl Strategy<Value = Vec<Write>> {
+fn writes() -> impl Strategy<Value = Vec<SyncedWrite>> {
     let bytes = prop::collection::vec(any::<u8>(), 0..20);
-    let write = prop_oneof![6 => bytes.prop_map(Write::Append), 2 => Just(Write::Sync), 1 => Just(Write::CutBack)];
+    let write = prop_oneof![6 => bytes.prop_map(SyncedWrite::Append), 2 => Just(SyncedWrite::Sync), 1 => Just(SyncedWrite::CutBack)];
     prop::collection::vec(write, 0..30)
 }
 
@@ -222,24 +222,24 @@ proptest! {
         let (mut live, mut synced) = (Vec::new(), Vec::new());
         for write in writes {
             match write {
-                Write::Append(bytes) => {
+                SyncedWrite::Append(bytes) => {
                     let (head, tail) = bytes.split_at(bytes.len() / 2);
                     file.append(&[head, tail])?;
                     live.extend(bytes);
                 }
-                Write::Sync => {
+                SyncedWrite::Sync => {
                     file.sync()?;
                     synced.clone_from(&live);
                 }
-                Write::CutBack => {
+                SyncedWrite::CutBack => {
                     file.truncate(synced.len() as u64)?;
                     live.clone_from(&synced);
                 }
             }
             let found = |how| fs.cut_power(how, seed).live_bytes("/d/a").unwrap_or_default();
-            prop_assert_eq!(&found(Loss::All), &synced);
-            prop_assert_eq!(&found(Loss::None), &live);
-            prop_assert!(found(Loss::Torn).starts_with(&synced));
+            prop_assert_eq!(&found(PowerCutLoss::All), &synced);
+            prop_assert_eq!(&found(PowerCutLoss::None), &live);
+            prop_assert!(found(PowerCutLoss::Torn).starts_with(&synced));
             prop_assert_eq!(fs.live_bytes("/d/a").unwrap_or_default(), &live[..]);
         }
     }
@@ -266,7 +266,7 @@ proptest! {
             if sync {
                 fs.sync_dir(Path::new(if step % 3 == 0 { "/d" } else { "/e" }))?;
             }
-            for how in [Loss::All, Loss::None, Loss::Torn] {
+            for how in [PowerCutLoss::All, PowerCutLoss::None, PowerCutLoss::Torn] {
                 let mut found: Vec<String> = contents(&fs.cut_power(how, seed))?.into_values().collect();
                 found.sort();
                 prop_assert_eq!(found, ["0", "1", "2"], "{:?}", how);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bucksaw_doors::real::{self, NetConfig, Secret};
-use bucksaw_doors::{Body, Incoming, Net as _};
+use bucksaw_doors::{Body, IncomingCall, Net as _};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,13 +18,13 @@ use tokio::time::timeout;
 const HELLO: &[u8; 6] = b"BKSW\x01\x00";
 
 /// Longer than anything here takes on a busy machine.
-const LONG: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// So long nothing moves any more where something would move at once.
 const STALLED: Duration = Duration::from_millis(500);
 
 /// More than kernels and connections hold on the way.
-const MUCH: usize = 64 << 20;
+const LARGE_BODY_BYTES: usize = 64 << 20;
 
 fn config(secret: Option<&str>) -> NetConfig {
     let listen = "127.0.0.1:0".parse().unwrap();
@@ -40,16 +40,16 @@ async fn plain() -> Arc<real::Net> {
     bind(config(None)).await
 }
 
-const OURS: &str = "the secret of our cluster";
+const SECRET: &str = "the secret of our cluster";
 
 async fn sealed() -> Arc<real::Net> {
-    bind(config(Some(OURS))).await
+    bind(config(Some(SECRET))).await
 }
 
 /// Answers all calls.
 fn serve<F: Future<Output = ()> + Send + 'static>(
     net: &Arc<real::Net>,
-    answer: impl Fn(Incoming) -> F + Send + Sync + 'static,
+    answer: impl Fn(IncomingCall) -> F + Send + Sync + 'static,
 ) {
     let net = Arc::clone(net);
     tokio::spawn(async move {
@@ -60,7 +60,7 @@ fn serve<F: Future<Output = ()> + Send + 'static>(
 }
 
 /// Gives back what comes.
-async fn echo(mut call: Incoming) {
+async fn echo(mut call: IncomingCall) {
     let (writer, body) = Body::channel();
     call.reply.send(Ok(body));
     while let Some(piece) = call.body.next().await {
@@ -76,12 +76,12 @@ async fn echo(mut call: Incoming) {
     let _ = writer.end().await;
 }
 
-async fn soon<T>(what: impl Future<Output = T>) -> T {
-    timeout(LONG, what).await.expect("nothing happens")
+async fn with_test_timeout<T>(what: impl Future<Output = T>) -> T {
+    timeout(TEST_TIMEOUT, what).await.expect("nothing happens")
 }
 
 async fn call(from: &real::Net, to: &real::Net, name: &str, body: Body) -> io::Result<Vec<u8>> {
-    soon(async { from.call(to.address(), name, body).await?.read_all(MUCH).await }).await
+    with_test_timeout(async { from.call(to.address(), name, body).await?.read_all(LARGE_BODY_BYTES).await }).await
 }
 
 /// Waits until so many connections were refused: they are counted when they are closed already.
@@ -91,7 +91,7 @@ async fn refused(net: &real::Net, count: u64) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    soon(until).await;
+    with_test_timeout(until).await;
     assert_eq!(net.counters().refused(), count);
 }
 
@@ -102,7 +102,7 @@ async fn open_at_most(net: &real::Net, count: u64) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    soon(until).await;
+    with_test_timeout(until).await;
 }
 
 fn kind<T: std::fmt::Debug>(result: io::Result<T>) -> io::ErrorKind {
@@ -142,45 +142,45 @@ async fn streams_go_both_ways_at_once() {
         serve(&far, echo);
         let (writer, body) = Body::channel();
         let write = async {
-            for piece in pieces(MUCH) {
+            for piece in pieces(LARGE_BODY_BYTES) {
                 writer.send(piece).await.unwrap();
             }
             writer.end().await.unwrap();
         };
-        let read = async { near.call(far.address(), "echo", body).await?.read_all(MUCH).await };
-        let ((), read) = soon(async { tokio::join!(write, read) }).await;
-        assert!(read.unwrap() == pieces(MUCH).collect::<Vec<_>>().concat());
+        let read = async { near.call(far.address(), "echo", body).await?.read_all(LARGE_BODY_BYTES).await };
+        let ((), read) = with_test_timeout(async { tokio::join!(write, read) }).await;
+        assert!(read.unwrap() == pieces(LARGE_BODY_BYTES).collect::<Vec<_>>().concat());
         assert_eq!(call(&near, &far, "echo", Body::whole("again")).await.unwrap(), b"again");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_writes_waits_for_who_reads() {
+async fn a_writer_waits_for_the_reader() {
     for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
         // The caller writes, and nobody reads.
         let (writer, body) = Body::channel();
         let written = Arc::new(AtomicUsize::new(0));
-        let writing = tokio::spawn(write_much(writer, Arc::clone(&written)));
+        let writing = tokio::spawn(write_large_body(writer, Arc::clone(&written)));
         let answered = tokio::spawn(near.call(far.address(), "take", body));
-        let taken = soon(far.accept()).await;
+        let taken = with_test_timeout(far.accept()).await;
         stalls(&written).await;
-        assert_eq!(soon(taken.body.read_all(MUCH)).await.unwrap().len(), MUCH);
-        soon(writing).await.unwrap();
+        assert_eq!(with_test_timeout(taken.body.read_all(LARGE_BODY_BYTES)).await.unwrap().len(), LARGE_BODY_BYTES);
+        with_test_timeout(writing).await.unwrap();
 
         // The callee writes, and nobody reads.
         let (writer, body) = Body::channel();
         let written = Arc::new(AtomicUsize::new(0));
-        let writing = tokio::spawn(write_much(writer, Arc::clone(&written)));
+        let writing = tokio::spawn(write_large_body(writer, Arc::clone(&written)));
         taken.reply.send(Ok(body));
-        let answer = soon(answered).await.unwrap().unwrap();
+        let answer = with_test_timeout(answered).await.unwrap().unwrap();
         stalls(&written).await;
-        assert_eq!(soon(answer.read_all(MUCH)).await.unwrap().len(), MUCH);
-        soon(writing).await.unwrap();
+        assert_eq!(with_test_timeout(answer.read_all(LARGE_BODY_BYTES)).await.unwrap().len(), LARGE_BODY_BYTES);
+        with_test_timeout(writing).await.unwrap();
     }
 }
 
-async fn write_much(writer: bucksaw_doors::BodyWriter, written: Arc<AtomicUsize>) {
-    for piece in pieces(MUCH) {
+async fn write_large_body(writer: bucksaw_doors::BodyWriter, written: Arc<AtomicUsize>) {
+    for piece in pieces(LARGE_BODY_BYTES) {
         let bytes = piece.len();
         writer.send(piece).await.unwrap();
         written.fetch_add(bytes, Ordering::SeqCst);
@@ -195,27 +195,27 @@ async fn stalls(written: &AtomicUsize) {
         before = written.load(Ordering::SeqCst);
         tokio::time::sleep(STALLED).await;
     }
-    assert!((1..MUCH / 2).contains(&before), "{before} bytes written and not read");
+    assert!((1..LARGE_BODY_BYTES / 2).contains(&before), "{before} bytes written and not read");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_cut_off_is_told_on_the_other_side() {
+async fn a_truncated_body_is_an_error_for_the_peer() {
     for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
         // The answer fails, in words or by being forgotten.
         for fail in [true, false] {
             let answered = tokio::spawn(near.call(far.address(), "give", Body::empty()));
-            let given = soon(far.accept()).await;
+            let given = with_test_timeout(far.accept()).await;
             let (writer, body) = Body::channel();
             given.reply.send(Ok(body));
             writer.send("some").await.unwrap();
-            let mut answer = soon(answered).await.unwrap().unwrap();
-            assert_eq!(soon(answer.next()).await.unwrap().unwrap(), "some");
+            let mut answer = with_test_timeout(answered).await.unwrap().unwrap();
+            assert_eq!(with_test_timeout(answer.next()).await.unwrap().unwrap(), "some");
             if fail {
                 writer.fail(io::ErrorKind::StorageFull.into()).await;
             } else {
                 drop(writer);
             }
-            assert_eq!(kind(soon(answer.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
+            assert_eq!(kind(with_test_timeout(answer.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
             assert!(answer.next().await.is_none());
         }
         // What is called with fails.
@@ -223,16 +223,16 @@ async fn what_is_cut_off_is_told_on_the_other_side() {
             let (writer, body) = Body::channel();
             let answered = tokio::spawn(near.call(far.address(), "take", body));
             writer.send("some").await.unwrap();
-            let mut taken = soon(far.accept()).await;
-            assert_eq!(soon(taken.body.next()).await.unwrap().unwrap(), "some");
+            let mut taken = with_test_timeout(far.accept()).await;
+            assert_eq!(with_test_timeout(taken.body.next()).await.unwrap().unwrap(), "some");
             if fail {
                 writer.fail(io::ErrorKind::StorageFull.into()).await;
             } else {
                 drop(writer);
             }
-            assert_eq!(kind(soon(taken.body.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
+            assert_eq!(kind(with_test_timeout(taken.body.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
             let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::StorageFull];
-            assert_eq!(kind(soon(answered).await.unwrap()), kinds[usize::from(fail)]);
+            assert_eq!(kind(with_test_timeout(answered).await.unwrap()), kinds[usize::from(fail)]);
         }
     }
 }
@@ -279,7 +279,7 @@ async fn an_answer_that_breaks_off_is_an_error() {
         (b"BKSW\x01\x00nonsense\r\n\r\n", io::ErrorKind::InvalidData, ""),
     ] {
         let to = answers_with(answer).await;
-        let answered = soon(async { near.call(to, "a", Body::whole("b")).await?.read_all(100).await }).await;
+        let answered = with_test_timeout(async { near.call(to, "a", Body::whole("b")).await?.read_all(100).await }).await;
         let error = answered.unwrap_err();
         assert_eq!(error.kind(), kind_wanted, "{error}, after {}", answer.escape_ascii());
         assert!(error.to_string().contains(words), "{error}");
@@ -287,7 +287,7 @@ async fn an_answer_that_breaks_off_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_are_told_in_words() {
+async fn errors_carry_their_message() {
     let (near, far) = (sealed().await, sealed().await);
     serve(&far, |call| async move {
         match call.name.as_str() {
@@ -309,7 +309,7 @@ async fn errors_are_told_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_reach_who_is_still_sending() {
+async fn an_error_message_reaches_a_caller_that_is_still_sending() {
     let (near, far) = (plain().await, plain().await);
     serve(&far, |call| async move { call.reply.send(Err(io::Error::other("not today"))) });
     for _ in 0..20 {
@@ -320,19 +320,19 @@ async fn words_reach_who_is_still_sending() {
         });
         let error = call(&near, &far, "take", body).await.unwrap_err();
         assert_eq!(error.to_string(), "not today");
-        soon(writing).await.unwrap();
+        with_test_timeout(writing).await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_there_is_told_as_such() {
+async fn a_closed_port_is_connection_refused() {
     let near = plain().await;
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert_eq!(kind(soon(near.call(free, "a", Body::empty())).await), io::ErrorKind::ConnectionRefused);
+    assert_eq!(kind(with_test_timeout(near.call(free, "a", Body::empty())).await), io::ErrorKind::ConnectionRefused);
     // Who takes connections and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let near = bind(NetConfig { handshake_timeout: Duration::from_millis(50), ..config(None) }).await;
-    let error = soon(near.call(silent.local_addr().unwrap(), "a", Body::empty())).await.unwrap_err();
+    let error = with_test_timeout(near.call(silent.local_addr().unwrap(), "a", Body::empty())).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
 }
 
@@ -354,7 +354,7 @@ async fn a_node_that_was_restarted_is_reached_again() {
     let _ = serving.await;
     drop(far);
     // The connection that was kept dies when the other end does.
-    let far = soon(async {
+    let far = with_test_timeout(async {
         loop {
             match real::Net::bind(NetConfig { listen: address, ..config(None) }).await {
                 Ok(net) => break Arc::new(net),
@@ -365,7 +365,7 @@ async fn a_node_that_was_restarted_is_reached_again() {
     .await;
     serve(&far, echo);
     // A call on a connection that died unnoticed may fail.
-    let answer = soon(async {
+    let answer = with_test_timeout(async {
         loop {
             match call(&near, &far, "a", Body::whole("c")).await {
                 Ok(answer) => break answer,
@@ -377,11 +377,11 @@ async fn a_node_that_was_restarted_is_reached_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_have_the_secret_is_refused() {
+async fn a_peer_without_the_secret_is_refused() {
     for (ours, theirs, words) in [
-        (Some(OURS), Some("the secret of another"), "another cluster secret"),
-        (Some(OURS), None, "no cluster secret"),
-        (None, Some(OURS), "that node has a cluster secret, this one has none"),
+        (Some(SECRET), Some("the secret of another"), "another cluster secret"),
+        (Some(SECRET), None, "no cluster secret"),
+        (None, Some(SECRET), "that node has a cluster secret, this one has none"),
     ] {
         let (near, far) = (bind(config(ours)).await, bind(config(theirs)).await);
         serve(&far, echo);
@@ -396,30 +396,30 @@ async fn who_does_not_have_the_secret_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_recorded_cannot_be_played_again() {
+async fn a_recorded_connection_cannot_be_replayed() {
     let near = sealed().await;
     let recorder = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let calling = tokio::spawn(near.call(recorder.local_addr().unwrap(), "a", Body::empty()));
     let mut recorded = [0; 54];
-    soon(recorder.accept()).await.unwrap().0.read_exact(&mut recorded).await.unwrap();
+    with_test_timeout(recorder.accept()).await.unwrap().0.read_exact(&mut recorded).await.unwrap();
     calling.abort();
 
-    let far = bind(NetConfig { handshake_timeout: Duration::from_millis(500), ..config(Some(OURS)) }).await;
+    let far = bind(NetConfig { handshake_timeout: Duration::from_millis(500), ..config(Some(SECRET)) }).await;
     for (count, then) in [(1, &b""[..]), (2, &[&[17, 0][..], &[1; 17]].concat())] {
         let mut stream = TcpStream::connect(far.address()).await.unwrap();
         stream.write_all(&recorded).await.unwrap();
         let mut answer = [0; 60];
-        soon(stream.read_exact(&mut answer)).await.unwrap();
+        with_test_timeout(stream.read_exact(&mut answer)).await.unwrap();
         assert_eq!(answer[..6], *HELLO, "the first message is as good as it was");
         stream.write_all(then).await.unwrap();
-        let _ = soon(stream.read_to_end(&mut Vec::new())).await;
+        let _ = with_test_timeout(stream.read_to_end(&mut Vec::new())).await;
         refused(&far, count).await;
         assert_eq!(far.counters().connections(), 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nonsense_at_the_port_is_cut_off_and_does_no_harm() {
+async fn invalid_bytes_are_refused_and_harmless() {
     for far in [plain().await, sealed().await] {
         serve(&far, echo);
         for (n, nonsense) in [
@@ -436,7 +436,7 @@ async fn nonsense_at_the_port_is_cut_off_and_does_no_harm() {
             let mut stream = TcpStream::connect(far.address()).await.unwrap();
             stream.write_all(nonsense).await.unwrap();
             let mut answer = Vec::new();
-            let _ = soon(stream.read_to_end(&mut answer)).await;
+            let _ = with_test_timeout(stream.read_to_end(&mut answer)).await;
             assert!(!answer.windows(4).any(|bytes| bytes == b"HTTP"), "{}", answer.escape_ascii());
             refused(&far, n as u64 + 1).await;
         }
@@ -458,13 +458,13 @@ async fn nonsense_at_the_port_is_cut_off_and_does_no_harm() {
         let _ = stream.write_all(nonsense.as_bytes()).await;
         stream.shutdown().await.unwrap_or_default();
         let mut answer = Vec::new();
-        let _ = soon(stream.read_to_end(&mut answer)).await;
+        let _ = with_test_timeout(stream.read_to_end(&mut answer)).await;
         assert!(!answer.windows(6).any(|bytes| bytes == b"200 OK"), "{}", answer.escape_ascii());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_slow_is_cut_off() {
+async fn a_slow_handshake_times_out() {
     let short =
         NetConfig { handshake_timeout: Duration::from_millis(50), idle_max: Duration::from_millis(50), ..config(None) };
     let far = bind(short).await;
@@ -479,25 +479,25 @@ async fn who_is_slow_is_cut_off() {
             }
         };
         let mut answer = Vec::new();
-        let _ = soon(async { tokio::join!(dripping, read.read_to_end(&mut answer)) }).await;
+        let _ = with_test_timeout(async { tokio::join!(dripping, read.read_to_end(&mut answer)) }).await;
     }
     refused(&far, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_are_only_so_many_connections() {
+async fn connections_are_limited() {
     let near = plain().await;
     let far = bind(NetConfig { connections_max: 2, ..config(None) }).await;
     let calls: Vec<_> = (0..2).map(|_| tokio::spawn(near.call(far.address(), "wait", Body::empty()))).collect();
-    let waiting = [soon(far.accept()).await, soon(far.accept()).await];
-    let error = soon(near.call(far.address(), "wait", Body::empty())).await.unwrap_err();
+    let waiting = [with_test_timeout(far.accept()).await, with_test_timeout(far.accept()).await];
+    let error = with_test_timeout(near.call(far.address(), "wait", Body::empty())).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
     assert!(error.to_string().contains("too many connections"), "{error}");
     for call in waiting {
         call.reply.send(Ok(Body::empty()));
     }
     for call in calls {
-        soon(call).await.unwrap().unwrap();
+        with_test_timeout(call).await.unwrap().unwrap();
     }
     serve(&far, echo);
     assert_eq!(call(&near, &far, "a", Body::whole("b")).await.unwrap(), b"b");
@@ -509,24 +509,24 @@ async fn dropping_a_call_ends_it_on_both_sides() {
         // Before it is answered.
         let (writer, body) = Body::channel();
         let answered = tokio::spawn(near.call(far.address(), "a", body));
-        let mut taken = soon(far.accept()).await;
+        let mut taken = with_test_timeout(far.accept()).await;
         answered.abort();
-        soon(writer.gone()).await;
-        assert!(soon(taken.body.next()).await.unwrap().is_err());
+        with_test_timeout(writer.closed()).await;
+        assert!(with_test_timeout(taken.body.next()).await.unwrap().is_err());
         drop(taken);
 
         // While it is answered: the answer's writer is told, whether it writes or waits.
         for write in [true, false] {
             let answered = tokio::spawn(near.call(far.address(), "a", Body::empty()));
-            let taken = soon(far.accept()).await;
+            let taken = with_test_timeout(far.accept()).await;
             let (writer, body) = Body::channel();
             taken.reply.send(Ok(body));
             writer.send("some").await.unwrap();
-            drop(soon(answered).await.unwrap().unwrap());
+            drop(with_test_timeout(answered).await.unwrap().unwrap());
             if write {
-                soon(async { while writer.send(vec![0; 65_536]).await.is_ok() {} }).await;
+                with_test_timeout(async { while writer.send(vec![0; 65_536]).await.is_ok() {} }).await;
             }
-            soon(writer.gone()).await;
+            with_test_timeout(writer.closed()).await;
         }
         open_at_most(&far, 0).await;
     }
@@ -537,15 +537,15 @@ async fn a_callee_that_goes_ends_what_is_written_to_it() {
     let (near, far) = (plain().await, plain().await);
     let (writer, body) = Body::channel();
     let answered = tokio::spawn(near.call(far.address(), "a", body));
-    let mut taken = soon(far.accept()).await;
+    let mut taken = with_test_timeout(far.accept()).await;
     drop(far);
-    soon(writer.gone()).await;
-    assert!(soon(taken.body.next()).await.unwrap().is_err());
-    assert!(soon(answered).await.unwrap().is_err());
+    with_test_timeout(writer.closed()).await;
+    assert!(with_test_timeout(taken.body.next()).await.unwrap().is_err());
+    assert!(with_test_timeout(answered).await.unwrap().is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_call_at_once() {
+async fn concurrent_calls_are_answered() {
     let (near, far) = (sealed().await, sealed().await);
     serve(&far, echo);
     let calls: Vec<_> = (0..200_u32)
@@ -560,14 +560,14 @@ async fn many_call_at_once() {
         })
         .collect();
     for call in calls {
-        soon(call).await.unwrap();
+        with_test_timeout(call).await.unwrap();
     }
     // What is kept of them is bounded.
     open_at_most(&far, NetConfig::default().idle_connections_max as u64).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn much_goes_through_sealed() {
+async fn a_large_body_passes_encrypted() {
     const BYTES: usize = 100 << 20;
     let (near, far) = (sealed().await, sealed().await);
     serve(&far, |call| async move {
@@ -579,19 +579,19 @@ async fn much_goes_through_sealed() {
         writer.end().await.unwrap();
     });
     let started = tokio::time::Instant::now();
-    let read = soon(async { near.call(far.address(), "much", Body::empty()).await?.read_all(BYTES).await });
+    let read = with_test_timeout(async { near.call(far.address(), "much", Body::empty()).await?.read_all(BYTES).await });
     assert_eq!(read.await.unwrap().len(), BYTES);
     let seconds = started.elapsed().as_secs_f64();
     println!("{:.0} MB/s sealed", BYTES as f64 / 1e6 / seconds);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn datagrams_come_from_those_with_the_secret() {
-    for secret in [None, Some(OURS)] {
+async fn only_datagrams_with_the_secret_are_received() {
+    for secret in [None, Some(SECRET)] {
         let (near, far) = (bind(config(secret)).await, bind(config(secret)).await);
         let others = [plain().await, sealed().await, bind(config(Some("the secret of another"))).await];
         let mut bad = 0;
-        for other in others.iter().zip([None, Some(OURS), Some("")]).filter(|(_, theirs)| *theirs != secret) {
+        for other in others.iter().zip([None, Some(SECRET), Some("")]).filter(|(_, theirs)| *theirs != secret) {
             other.0.send(far.address(), b"let me in".to_vec());
             bad += 1;
         }
@@ -605,16 +605,16 @@ async fn datagrams_come_from_those_with_the_secret() {
         near.send(far.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX]);
         near.send(far.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX + 1]);
         near.send(far.address(), Vec::new());
-        assert_eq!(soon(far.receive()).await, (near.address(), b"hello".to_vec()));
-        assert_eq!(soon(far.receive()).await, (near.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX]));
-        assert_eq!(soon(far.receive()).await, (near.address(), Vec::new()));
+        assert_eq!(with_test_timeout(far.receive()).await, (near.address(), b"hello".to_vec()));
+        assert_eq!(with_test_timeout(far.receive()).await, (near.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX]));
+        assert_eq!(with_test_timeout(far.receive()).await, (near.address(), Vec::new()));
         assert_eq!(far.counters().bad_datagrams(), bad);
         assert_eq!(near.counters().unsent_datagrams(), 1);
     }
 }
 
 #[tokio::test]
-async fn an_address_that_leads_nowhere_is_not_told() {
+async fn an_unspecified_address_is_not_advertised() {
     let listen: SocketAddr = "0.0.0.0:0".parse().unwrap();
     let error = real::Net::bind(NetConfig { listen, ..config(None) }).await.unwrap_err();
     assert!(error.to_string().contains("advertise it"), "{error}");
@@ -626,11 +626,11 @@ async fn an_address_that_leads_nowhere_is_not_told() {
     serve(&net, echo);
     assert_eq!(call(&net, &net, "a", Body::whole("b")).await.unwrap(), b"b");
     net.send(net.address(), b"me".to_vec());
-    assert_eq!(soon(net.receive()).await.1, b"me");
+    assert_eq!(with_test_timeout(net.receive()).await.1, b"me");
 }
 
 #[tokio::test]
-async fn names_lead_to_addresses_that_can_be_reached() {
+async fn names_resolve_to_reachable_addresses() {
     let net = plain().await;
     assert_eq!(net.resolve("127.0.0.1:80").await.unwrap(), ["127.0.0.1:80".parse().unwrap()]);
     assert!(net.resolve("localhost:80").await.unwrap().iter().all(SocketAddr::is_ipv4));

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::sim::{Delay, Loss, World};
-use bucksaw_doors::{Tasks, run, within};
+use bucksaw_doors::sim::{Delay, PowerCutLoss, World};
+use bucksaw_doors::{Tasks, run_blocking, with_timeout};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -19,9 +19,9 @@ fn ms(ms: u64) -> Duration {
 
 /// A count that tasks share with the test.
 #[derive(Clone, Default)]
-struct Count(Arc<AtomicU64>);
+struct SharedCount(Arc<AtomicU64>);
 
-impl Count {
+impl SharedCount {
     fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -32,18 +32,18 @@ impl Count {
 }
 
 /// Adds its number when it is dropped.
-struct Dropped(Count, u64);
+struct AddOnDrop(SharedCount, u64);
 
-impl Drop for Dropped {
+impl Drop for AddOnDrop {
     fn drop(&mut self) {
         self.0.add(self.1);
     }
 }
 
 /// Spawns a task when it is dropped.
-struct Haunting(Arc<dyn Tasks>, Option<Dropped>);
+struct SpawnOnDrop(Arc<dyn Tasks>, Option<AddOnDrop>);
 
-impl Drop for Haunting {
+impl Drop for SpawnOnDrop {
     fn drop(&mut self) {
         let guard = self.1.take();
         self.0.spawn(Box::pin(async move { drop(guard) }));
@@ -53,16 +53,16 @@ impl Drop for Haunting {
 #[test]
 fn time_jumps_from_event_to_event() {
     let world = World::new(1);
-    let node = world.add_node("a");
-    let (doors, tasks) = (node.doors(), node.tasks());
-    let begin = doors.clock.unix_ms();
+    let node = world.add_host("a");
+    let (env, tasks) = (node.env(), node.tasks());
+    let begin = env.clock.unix_ms();
     world.block_on(tasks.sleep(ms(1_500)));
-    assert_eq!((world.now(), doors.clock.uptime(), doors.clock.unix_ms()), (ms(1_500), ms(1_500), begin + 1_500));
+    assert_eq!((world.now(), env.clock.uptime(), env.clock.unix_ms()), (ms(1_500), ms(1_500), begin + 1_500));
     world.run_for(HOUR * 24 * 365);
     assert_eq!(world.now(), ms(1_500) + HOUR * 24 * 365);
     node.jump_clock(-500);
-    assert_eq!((doors.clock.uptime(), doors.clock.unix_ms()), (world.now(), begin + 1_000 + 365 * 86_400_000));
-    assert_eq!(world.add_node("b").doors().clock.unix_ms(), doors.clock.unix_ms() + 500);
+    assert_eq!((env.clock.uptime(), env.clock.unix_ms()), (world.now(), begin + 1_000 + 365 * 86_400_000));
+    assert_eq!(world.add_host("b").env().clock.unix_ms(), env.clock.unix_ms() + 500);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn sleepers_wake_in_order_of_time() {
 }
 
 #[test]
-fn the_seed_draws_among_the_ready() {
+fn the_seed_chooses_among_ready_tasks() {
     let order = |seed: u64| {
         let world = World::new(seed);
         let ran = Arc::new(Mutex::new(Vec::new()));
@@ -102,7 +102,7 @@ fn the_seed_draws_among_the_ready() {
 }
 
 #[test]
-fn sync_primitives_work_and_the_order_in_which_they_wake_does_not_show() {
+fn sync_primitives_work_and_wake_order_has_no_effect() {
     // A watch wakes its readers in an order that the thread's own dice decide.
     let order = || {
         let world = World::new(5);
@@ -134,12 +134,12 @@ fn sync_primitives_work_and_the_order_in_which_they_wake_does_not_show() {
 }
 
 #[test]
-fn limits_of_time_hold_and_leave_nothing_behind() {
+fn timeouts_fire_and_leave_no_timer() {
     let world = World::new(1);
     let tasks = world.tasks();
-    let never = within(&tasks, ms(10), std::future::pending::<()>());
+    let never = with_timeout(&tasks, ms(10), std::future::pending::<()>());
     assert_eq!((world.block_on(never), world.now()), (None, ms(10)));
-    assert_eq!(world.block_on(within(&tasks, HOUR, async { 7 })), Some(7));
+    assert_eq!(world.block_on(with_timeout(&tasks, HOUR, async { 7 })), Some(7));
     let fingerprint = world.fingerprint();
     world.run_for(HOUR * 2);
     assert_eq!(world.fingerprint(), fingerprint, "the limit came, though nobody waited for it");
@@ -148,7 +148,7 @@ fn limits_of_time_hold_and_leave_nothing_behind() {
 #[test]
 fn run_until_stops_when_it_is_so() {
     let world = World::new(1);
-    let (count, tasks) = (Count::default(), world.tasks());
+    let (count, tasks) = (SharedCount::default(), world.tasks());
     let counting = count.clone();
     world.tasks().spawn(Box::pin(async move {
         loop {
@@ -165,12 +165,12 @@ fn run_until_stops_when_it_is_so() {
 #[test]
 fn work_takes_time_and_is_done_once() {
     let world = World::new(1);
-    let node = world.add_node("a");
-    node.set_work(Delay::between(ms(100), ms(200)));
-    let (count, counting) = (Count::default(), Count::default());
+    let node = world.add_host("a");
+    node.set_blocking_delay(Delay::uniform(ms(100), ms(200)));
+    let (count, counting) = (SharedCount::default(), SharedCount::default());
     let inner = count.clone();
     let tasks = node.tasks();
-    let done = world.block_on(run(&tasks, move || {
+    let done = world.block_on(run_blocking(&tasks, move || {
         inner.add(1);
         7
     }));
@@ -178,23 +178,23 @@ fn work_takes_time_and_is_done_once() {
     assert!((ms(100)..=ms(200)).contains(&world.now()), "{:?}", world.now());
     // It goes on when nobody waits.
     let inner = counting.clone();
-    drop(tasks.block(Box::new(move || inner.add(1))));
+    drop(tasks.spawn_blocking(Box::new(move || inner.add(1))));
     assert_eq!(counting.get(), 0);
     world.run_for(ms(200));
     assert_eq!(counting.get(), 1);
 }
 
 #[test]
-fn death_comes_before_work_is_done_or_after_and_it_is_never_told_of() {
+fn a_kill_comes_before_or_after_blocking_work_and_hides_its_result() {
     let mut done = 0;
     for seed in 0..200 {
         let world = World::new(seed);
-        let node = world.add_node("a");
-        node.set_work(Delay::between(ms(100), ms(100)));
-        let (worked, told) = (Count::default(), Count::default());
+        let node = world.add_host("a");
+        node.set_blocking_delay(Delay::uniform(ms(100), ms(100)));
+        let (worked, told) = (SharedCount::default(), SharedCount::default());
         let (tasks, inner, telling) = (node.tasks(), worked.clone(), told.clone());
         node.spawn(async move {
-            run(&tasks, move || inner.add(1)).await;
+            run_blocking(&tasks, move || inner.add(1)).await;
             telling.add(1);
         });
         world.run_for(ms(50));
@@ -207,41 +207,41 @@ fn death_comes_before_work_is_done_or_after_and_it_is_never_told_of() {
 }
 
 #[test]
-fn death_drops_all_tasks_at_once_and_those_of_no_other() {
+fn a_kill_drops_all_tasks_of_its_host_only() {
     let world = World::new(1);
-    let (one, other) = (world.add_node("one"), world.add_node("other"));
-    let dropped = Count::default();
+    let (one, other) = (world.add_host("one"), world.add_host("other"));
+    let dropped = SharedCount::default();
     for (node, n) in [(&one, 1), (&one, 10), (&other, 100)] {
-        let (guard, tasks) = (Dropped(dropped.clone(), n), node.tasks());
+        let (guard, tasks) = (AddOnDrop(dropped.clone(), n), node.tasks());
         node.spawn(async move {
             tasks.sleep(HOUR).await;
             drop(guard);
         });
     }
     // One that never ran, and one that comes to life by being dropped.
-    let (unborn, tasks) = (Dropped(dropped.clone(), 1_000), one.tasks());
+    let (unborn, tasks) = (AddOnDrop(dropped.clone(), 1_000), one.tasks());
     world.run_for(ms(1));
-    let haunting = Haunting(tasks, Some(unborn));
+    let haunting = SpawnOnDrop(tasks, Some(unborn));
     one.spawn(async move { drop(haunting) });
     one.kill();
     assert_eq!(dropped.get(), 1_011);
     assert!(!one.is_up() && other.is_up());
     // What belongs to the old life has no effect, also in the new one.
-    let (tasks, late) = (one.tasks(), Dropped(dropped.clone(), 10_000));
+    let (tasks, late) = (one.tasks(), AddOnDrop(dropped.clone(), 10_000));
     one.restart();
     tasks.spawn(Box::pin(async move { drop(late) }));
     assert_eq!(dropped.get(), 11_011);
-    assert_eq!(world.block_on_node(&one, async { 7 }), Some(7));
+    assert_eq!(world.block_on_host(&one, async { 7 }), Some(7));
     drop(world);
     assert_eq!(dropped.get(), 11_111);
 }
 
 #[test]
-fn a_task_may_end_its_own_node() {
+fn a_task_may_kill_its_own_host() {
     let world = World::new(1);
-    let node = world.add_node("a");
+    let node = world.add_host("a");
     let (myself, tasks) = (node.clone(), node.tasks());
-    let done = world.block_on_node(&node, async move {
+    let done = world.block_on_host(&node, async move {
         myself.kill();
         tasks.sleep(ms(1)).await;
     });
@@ -249,11 +249,11 @@ fn a_task_may_end_its_own_node() {
 }
 
 #[test]
-fn a_killed_process_leaves_what_power_may_still_take() {
+fn a_killed_process_leaves_unsynced_bytes() {
     let world = World::new(1);
-    let node = world.add_node("a");
+    let node = world.add_host("a");
     let path = Path::new("/f");
-    let old = node.doors().fs;
+    let old = node.env().fs;
     let file = old.create(path).unwrap();
     old.sync_dir(Path::new("/")).unwrap();
     file.append(&[b"kept"]).unwrap();
@@ -263,26 +263,26 @@ fn a_killed_process_leaves_what_power_may_still_take() {
     node.kill();
     assert!(file.append(&[b" by the dead"]).is_err() && old.remove(path).is_err());
     node.restart();
-    let fs = node.doors().fs;
+    let fs = node.env().fs;
     assert!(fs.lock(Path::new("/lock")).is_ok(), "the dead process still has the lock");
     drop(lock);
     assert_eq!(node.fs().live_bytes(path).as_deref(), Some(&b"kept, written"[..]));
-    node.cut_power(Loss::All);
+    node.cut_power(PowerCutLoss::All);
     assert_eq!(node.fs().live_bytes(path).as_deref(), Some(&b"kept"[..]));
 }
 
 #[test]
-fn each_life_has_its_own_uptime_and_randomness() {
+fn each_process_has_its_own_uptime_and_randomness() {
     let world = World::new(1);
-    let node = world.add_node("a");
+    let node = world.add_host("a");
     world.run_for(HOUR);
-    let before = node.doors();
+    let before = node.env();
     let died_at_ms = before.clock.unix_ms();
-    node.cut_power(Loss::Torn);
+    node.cut_power(PowerCutLoss::Torn);
     world.run_for(HOUR);
     node.restart();
     world.run_for(ms(5));
-    let after = node.doors();
+    let after = node.env();
     assert_eq!(after.clock.uptime(), ms(5));
     assert_eq!(after.clock.unix_ms(), died_at_ms + 3_600_005);
     assert_ne!(after.entropy.next_u64(), before.entropy.next_u64());
@@ -291,9 +291,9 @@ fn each_life_has_its_own_uptime_and_randomness() {
 #[test]
 fn a_pause_stops_tasks_and_work_but_not_the_time() {
     let world = World::new(1);
-    let node = world.add_node("a");
-    node.set_work(Delay::between(ms(10), ms(10)));
-    let (ticks, work) = (Count::default(), Count::default());
+    let node = world.add_host("a");
+    node.set_blocking_delay(Delay::uniform(ms(10), ms(10)));
+    let (ticks, work) = (SharedCount::default(), SharedCount::default());
     let (tasks, counting) = (node.tasks(), ticks.clone());
     node.spawn(async move {
         loop {
@@ -305,30 +305,30 @@ fn a_pause_stops_tasks_and_work_but_not_the_time() {
     assert_eq!(ticks.get(), 5);
     node.pause();
     let inner = work.clone();
-    drop(node.tasks().block(Box::new(move || inner.add(1))));
+    drop(node.tasks().spawn_blocking(Box::new(move || inner.add(1))));
     world.run_for(HOUR);
     assert_eq!((ticks.get(), work.get()), (5, 0));
     node.resume();
     world.run_for(ms(50));
     assert_eq!((ticks.get(), work.get()), (6, 1));
-    assert_eq!(node.doors().clock.uptime(), world.now());
+    assert_eq!(node.env().clock.uptime(), world.now());
     // A paused node can die, and is not paused in its next life.
     node.pause();
     node.kill();
     node.restart();
     assert!(!node.is_paused());
-    assert_eq!(world.block_on_node(&node, async { 7 }), Some(7));
+    assert_eq!(world.block_on_host(&node, async { 7 }), Some(7));
 }
 
 #[test]
 fn panics_name_the_seed() {
     let message = |run: &dyn Fn(&World)| {
         let world = World::new(4_711);
-        let panic = catch_unwind(AssertUnwindSafe(|| run(&world))).unwrap_err();
+        let panic = catch_unwind(AssertUnwindSafe(|| run_blocking(&world))).unwrap_err();
         panic.downcast_ref::<String>().cloned().unwrap()
     };
     let check = |run: &dyn Fn(&World), what: &str| {
-        let message = message(run);
+        let message = message(run_blocking);
         assert!(message.contains("4711") && message.contains("1ms") && message.contains(what), "{message}");
     };
     let in_task = |world: &World| {
@@ -341,9 +341,9 @@ fn panics_name_the_seed() {
     };
     check(&in_task, "in task 7");
     let in_work = |world: &World| {
-        let node = world.add_node("a");
-        node.set_work(Delay::between(ms(2), ms(2)));
-        drop(node.tasks().block(Box::new(|| panic!("in work"))));
+        let node = world.add_host("a");
+        node.set_blocking_delay(Delay::uniform(ms(2), ms(2)));
+        drop(node.tasks().spawn_blocking(Box::new(|| panic!("in work"))));
         world.run_for(HOUR);
     };
     assert!(message(&in_work).contains("4711"));

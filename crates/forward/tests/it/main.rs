@@ -1,7 +1,7 @@
 //! The agent by its public door: real sockets, to real listeners, mostly.
 #![cfg(test)]
 
-mod elsewhere;
+mod redirects;
 mod node;
 mod ship;
-mod trouble;
+mod faulty_nodes;

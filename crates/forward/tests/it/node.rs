@@ -6,47 +6,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, sim};
+use bucksaw_doors::{Env, sim};
 use bucksaw_forward::Config;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Intake, Metrics, Slots, serve};
+use bucksaw_sources::{Intake, Metrics, ConnectionSlots, serve};
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-pub(crate) struct Node {
+pub(crate) struct IngestNode {
     pub(crate) queue: Arc<Queue>,
     pub(crate) address: SocketAddr,
     _stop: watch::Sender<bool>,
 }
 
-pub(crate) struct Record {
+pub(crate) struct ReceivedRecord {
     pub(crate) id: Id,
     pub(crate) text: Vec<u8>,
-    pub(crate) marks: u8,
+    pub(crate) flags: u8,
     pub(crate) labels: Labels,
 }
 
-impl Node {
+impl IngestNode {
     /// A node that syncs, and whose store takes a segment as soon as a client waits for that.
     pub(crate) async fn start(durability: Durability) -> Self {
         Self::start_with(durability, bucksaw_sources::Config::default()).await
     }
 
     /// One that may let its clients go as soon as they have come.
-    pub(crate) async fn start_letting_go(durability: Durability) -> Self {
+    pub(crate) async fn start_redirecting(durability: Durability) -> Self {
         let stay_min = Duration::from_millis(1);
-        Self::start_with(durability, bucksaw_sources::Config { stay_min, ..bucksaw_sources::Config::default() }).await
+        Self::start_with(durability, bucksaw_sources::Config { redirect_interval_min: stay_min, ..bucksaw_sources::Config::default() }).await
     }
 
     async fn start_with(durability: Durability, config: bucksaw_sources::Config) -> Self {
-        let doors = Doors { fs: Arc::new(sim::Fs::new()), ..Doors::real() };
+        let env = Env { fs: Arc::new(sim::Fs::new()), ..Env::real() };
         let mut registry = Registry::default();
         let metrics = bucksaw_ingest::Metrics::new(&mut registry);
-        let queue = Queue::open(doors.clone(), Path::new("/q"), bucksaw_ingest::Config::default(), metrics);
+        let queue = Queue::open(env.clone(), Path::new("/q"), bucksaw_ingest::Config::default(), metrics);
         let queue = Arc::new(queue.unwrap().0);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -54,16 +54,16 @@ impl Node {
         let intake = Intake {
             queue: Arc::clone(&queue),
             config,
-            doors,
+            env,
             metrics: Metrics::new(&mut registry),
-            slots: Slots::new(10_000),
+            slots: ConnectionSlots::new(10_000),
         };
         tokio::spawn(serve(listener, durability, intake, stopped));
         let keeper = Arc::clone(&queue);
         tokio::spawn(async move {
             loop {
                 keeper.commit_group();
-                if keeper.backlog().awaited {
+                if keeper.backlog().has_waiting_client {
                     // Only the bulk port has clients that wait for this; what it holds stays readable for the tests.
                     let ids: Vec<Id> = keeper.reserve(u64::MAX).iter().map(|view| view.id).collect();
                     keeper.commit(&ids);
@@ -75,15 +75,15 @@ impl Node {
     }
 
     /// The records in the order in which they were taken, repeats too.
-    pub(crate) fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<ReceivedRecord> {
         let mut records = Vec::new();
-        for segment in self.queue.readable() {
+        for segment in self.queue.readable_segments() {
             let view = segment.view();
             let mut frames = view.frames(HEADER_LEN as u64);
             while let Some(chunk) = frames.next_chunk().unwrap() {
                 for (row, text) in (0..).zip(chunk.records()) {
-                    let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.marks.of(row));
-                    records.push(Record { id, text: text.to_vec(), marks, labels: chunk.labels.clone() });
+                    let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.flags.get(row));
+                    records.push(ReceivedRecord { id, text: text.to_vec(), flags: marks, labels: chunk.labels.clone() });
                 }
             }
         }
@@ -94,8 +94,8 @@ impl Node {
 /// Settings that lose no time; addresses are tried in the order in which they are given.
 pub(crate) fn config(to: &[SocketAddr]) -> Config {
     Config {
-        spread: false,
-        to: to.iter().map(SocketAddr::to_string).collect(),
+        shuffle: false,
+        addresses: to.iter().map(SocketAddr::to_string).collect(),
         backoff_min: Duration::from_millis(1),
         backoff_max: Duration::from_millis(20),
         linger: Duration::from_millis(5),

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bucksaw_doors::Doors;
+use bucksaw_doors::Env;
 use bucksaw_forward::{Config, Summary, run};
 use bucksaw_ingest::Durability;
-use bucksaw_record::{Labels, Marks};
+use bucksaw_record::{Labels, Flags};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::node::{Node, config, cutting_proxy};
+use crate::node::{IngestNode, config, cutting_proxy};
 
 async fn ship(input: &[u8], config: Config) -> Summary {
     let (_stop, stopped) = watch::channel(false);
-    let shipping = run(input, config, Doors::real(), stopped);
+    let shipping = run(input, config, Env::real(), stopped);
     tokio::time::timeout(Duration::from_secs(60), shipping).await.expect("does not end").unwrap()
 }
 
@@ -28,7 +28,7 @@ fn numbered(count: usize) -> String {
 #[tokio::test]
 async fn every_byte_arrives_with_every_durability() {
     for durability in [Durability::Fast, Durability::Durable, Durability::Bulk] {
-        let node = Node::start(durability).await;
+        let node = IngestNode::start(durability).await;
         let mut input = b"crlf\r\n\0\n\xff\xfe\n\n/a%20b 50% done\n".to_vec();
         input.resize(input.len() + 70_000, b'y');
         input.push(b'\n');
@@ -42,22 +42,22 @@ async fn every_byte_arrives_with_every_durability() {
         let mut stream = Vec::new();
         for record in &records {
             stream.extend_from_slice(&record.text);
-            if record.marks == 0 {
+            if record.flags == 0 {
                 stream.push(b'\n');
             }
         }
         assert!(stream == input, "{durability}");
-        let marks: Vec<u8> = records.iter().map(|record| record.marks).collect();
-        assert_eq!(marks, [0, 0, 0, 0, 0, 0, Marks::CUT, 0, Marks::OPEN]);
+        let marks: Vec<u8> = records.iter().map(|record| record.flags).collect();
+        assert_eq!(marks, [0, 0, 0, 0, 0, 0, Flags::CUT, 0, Flags::UNTERMINATED]);
         assert!(records.iter().all(|record| record.labels == labels));
         assert_eq!(summary, Summary { records: 9, bytes: input.len() as u64 + 2, reconnects: 0 });
     }
 }
 
 #[tokio::test]
-async fn fifty_cut_connections_lose_and_double_nothing() {
+async fn fifty_dropped_connections_lose_and_duplicate_nothing() {
     for (seed, durability) in [(1, Durability::Fast), (2, Durability::Durable), (3, Durability::Bulk)] {
-        let node = Node::start(durability).await;
+        let node = IngestNode::start(durability).await;
         let (proxy, cuts) = cutting_proxy(node.address, 50, 60_000, seed).await;
         let lines = 40_000;
         let input = numbered(lines);
@@ -82,7 +82,7 @@ async fn fifty_cut_connections_lose_and_double_nothing() {
 #[tokio::test]
 async fn a_dead_node_is_passed_over() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let node = Node::start(Durability::Fast).await;
+    let node = IngestNode::start(Durability::Fast).await;
     let summary = ship(b"a\nb\n", config(&[gone, node.address])).await;
     assert_eq!((summary.records, node.records().len()), (2, 2));
 }
@@ -95,10 +95,10 @@ async fn nothing_to_ship_needs_no_node() {
 
 #[tokio::test]
 async fn a_few_lines_are_sent_without_waiting_for_more() {
-    let node = Node::start(Durability::Fast).await;
+    let node = IngestNode::start(Durability::Fast).await;
     let (mut pipe, input) = tokio::io::duplex(1_000);
     let (stop, stopped) = watch::channel(false);
-    let shipping = tokio::spawn(run(input, config(&[node.address]), Doors::real(), stopped));
+    let shipping = tokio::spawn(run(input, config(&[node.address]), Env::real(), stopped));
     for count in 1..4 {
         pipe.write_all(b"line\nha").await.unwrap();
         while node.records().len() < count {
@@ -111,6 +111,6 @@ async fn a_few_lines_are_sent_without_waiting_for_more() {
     let records = node.records();
     let texts: Vec<&[u8]> = records.iter().map(|record| record.text.as_slice()).collect();
     assert_eq!(texts, [&b"line"[..], b"haline", b"haline", b"ha"]);
-    assert_eq!(records[3].marks, Marks::OPEN);
+    assert_eq!(records[3].flags, Flags::UNTERMINATED);
     assert!(records.is_sorted_by_key(|record| record.id));
 }

@@ -1,10 +1,10 @@
 //! Lines of services that write logfmt.
 
-use super::Table;
-use crate::mood::Level::{Debug, Error, Info, Warn};
+use super::LineTable;
+use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
-pub(super) static TABLE: Table = Table {
-    frame: ("ts=<time> level=<level> ", " service=<service> trace_id=<trace> duration_ms=<ms.fraction>"),
+pub(super) static TABLE: LineTable = LineTable {
+    affixes: ("ts=<time> level=<level> ", " service=<service> trace_id=<trace> duration_ms=<ms.fraction>"),
     rows: &[
         (
             Info,

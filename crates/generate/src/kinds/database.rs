@@ -1,10 +1,10 @@
 //! Lines of a relational database: connections, checkpoints, slow statements, conflicts.
 
-use super::Table;
-use crate::mood::Level::{Debug, Error, Info, Warn};
+use super::LineTable;
+use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
-pub(super) static TABLE: Table = Table {
-    frame: ("<spaced-time> UTC [<pid>] ", ""),
+pub(super) static TABLE: LineTable = LineTable {
+    affixes: ("<spaced-time> UTC [<pid>] ", ""),
     rows: &[
         (
             Info,

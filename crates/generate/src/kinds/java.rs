@@ -1,10 +1,10 @@
 //! Lines of services that log in the Java manner. A stack is one line here, as shippers that join lines make it.
 
-use super::Table;
-use crate::mood::Level::{Debug, Error, Info, Warn};
+use super::LineTable;
+use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
-pub(super) static TABLE: Table = Table {
-    frame: ("<comma-time> <LEVEL> [<thread><few>] ", ""),
+pub(super) static TABLE: LineTable = LineTable {
+    affixes: ("<comma-time> <LEVEL> [<thread><few>] ", ""),
     rows: &[
         (Info, 12, "<class> - Handled <method> <url> with <status> in <ms> ms"),
         (Info, 9, "<class> - Order <id> for customer <user-id>: <state>"),

@@ -1,11 +1,11 @@
 //! One JSON object a line. The rows begin with the message; commas between fields of the outermost object are written
 //! `<,>`, so that a line can be cut there.
 
-use super::Table;
-use crate::mood::Level::{Debug, Error, Info, Warn};
+use super::LineTable;
+use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
-pub(super) static TABLE: Table = Table {
-    frame: (
+pub(super) static TABLE: LineTable = LineTable {
+    affixes: (
         r#"{"time":"<time>"<,>"level":"<level>"<,>"service":"<service>"<,>"msg":"#,
         r#"<,>"host":"<host>"<,>"trace_id":"<trace>"<,>"span_id":"<span>"}"#,
     ),

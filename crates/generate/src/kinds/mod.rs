@@ -11,95 +11,95 @@ mod json;
 mod system;
 mod web;
 
-use crate::deck::Deck;
-use crate::mood::Level;
+use crate::weighted_choice::WeightedChoice;
+use crate::incidents::LogLevel;
 use crate::rng::Rng;
 use crate::template::Template;
 
 /// One kind of lines.
-pub(crate) struct Table {
+pub(crate) struct LineTable {
     /// What stands before and after what the rows say.
-    frame: (&'static str, &'static str),
-    rows: &'static [Row],
+    affixes: (&'static str, &'static str),
+    rows: &'static [TemplateRow],
 }
 
 /// A level, a weight and a line.
-type Row = (Level, u16, &'static str);
+type TemplateRow = (LogLevel, u16, &'static str);
 
 /// The kinds that are mixed, taken apart and ready to draw from.
 #[derive(Clone, Debug)]
-pub(crate) struct Kinds(Deck<Kind>);
+pub(crate) struct LineKinds(WeightedChoice<LineKind>);
 
 /// The lines of a kind for each level.
 #[derive(Clone, Debug)]
-struct Kind {
-    debug: Deck<Template>,
-    info: Deck<Template>,
-    warn: Deck<Template>,
-    error: Deck<Template>,
+struct LineKind {
+    debug: WeightedChoice<Template>,
+    info: WeightedChoice<Template>,
+    warn: WeightedChoice<Template>,
+    error: WeightedChoice<Template>,
 }
 
-impl Kinds {
+impl LineKinds {
     /// The mixed output of a fleet.
     pub(crate) fn text() -> Self {
         let weighted =
             [(40, &web::TABLE), (32, &app::TABLE), (14, &java::TABLE), (7, &database::TABLE), (7, &system::TABLE)];
-        Self(Deck::new(weighted.map(|(weight, table)| (weight, Kind::new(table)))))
+        Self(WeightedChoice::new(weighted.map(|(weight, table)| (weight, LineKind::new(table)))))
     }
 
     /// JSON objects.
     pub(crate) fn json() -> Self {
-        Self(Deck::new([(1, Kind::new(&json::TABLE))]))
+        Self(WeightedChoice::new([(1, LineKind::new(&json::TABLE))]))
     }
 
     /// A line of some kind for a level.
-    pub(crate) fn draw(&self, level: Level, rng: &mut Rng) -> Option<&Template> {
-        let kind = self.0.draw(rng)?;
+    pub(crate) fn draw(&self, level: LogLevel, rng: &mut Rng) -> Option<&Template> {
+        let kind = self.0.sample(rng)?;
         let deck = match level {
-            Level::Debug => &kind.debug,
-            Level::Info => &kind.info,
-            Level::Warn => &kind.warn,
-            Level::Error => &kind.error,
+            LogLevel::Debug => &kind.debug,
+            LogLevel::Info => &kind.info,
+            LogLevel::Warn => &kind.warn,
+            LogLevel::Error => &kind.error,
         };
-        deck.draw(rng)
+        deck.sample(rng)
     }
 }
 
-impl Kind {
-    fn new(table: &Table) -> Self {
-        let (head, tail) = table.frame;
+impl LineKind {
+    fn new(table: &LineTable) -> Self {
+        let (head, tail) = table.affixes;
         let deck = |wanted| {
             let rows = table.rows.iter().filter(|(level, ..)| *level == wanted);
-            Deck::new(rows.map(|&(_, weight, line)| (weight, Template::new(&[head, line, tail]))))
+            WeightedChoice::new(rows.map(|&(_, weight, line)| (weight, Template::new(&[head, line, tail]))))
         };
-        Self { debug: deck(Level::Debug), info: deck(Level::Info), warn: deck(Level::Warn), error: deck(Level::Error) }
+        Self { debug: deck(LogLevel::Debug), info: deck(LogLevel::Info), warn: deck(LogLevel::Warn), error: deck(LogLevel::Error) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::template::Part;
+    use crate::template::TemplatePart;
 
-    static TABLES: [&Table; 6] =
+    static TABLES: [&LineTable; 6] =
         [&web::TABLE, &app::TABLE, &java::TABLE, &database::TABLE, &system::TABLE, &json::TABLE];
 
     #[test]
     fn every_kind_has_lines_for_every_level() {
         for table in TABLES {
-            for wanted in [Level::Debug, Level::Info, Level::Warn, Level::Error] {
+            for wanted in [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error] {
                 let rows = table.rows.iter().filter(|(level, weight, _)| *level == wanted && *weight > 0);
-                assert!(rows.count() > 0, "{wanted:?} of {:?}", table.frame);
+                assert!(rows.count() > 0, "{wanted:?} of {:?}", table.affixes);
             }
         }
     }
 
     #[test]
-    fn every_blank_is_known() {
+    fn every_placeholder_is_known() {
         for table in TABLES {
             for (_, _, line) in table.rows {
-                for part in Template::new(&[table.frame.0, line, table.frame.1]).parts() {
-                    assert!(!matches!(part, Part::Text(text) if text.contains(['<', '>', '\n'])), "{line}: {part:?}");
+                for part in Template::new(&[table.affixes.0, line, table.affixes.1]).parts() {
+                    assert!(!matches!(part, TemplatePart::Text(text) if text.contains(['<', '>', '\n'])), "{line}: {part:?}");
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! Lines of the machines themselves: kernel, service manager, scheduled jobs, and strangers who knock at SSH.
 
-use super::Table;
-use crate::mood::Level::{Debug, Error, Info, Warn};
+use super::LineTable;
+use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
-pub(super) static TABLE: Table = Table {
-    frame: ("<syslog-time> <host> ", ""),
+pub(super) static TABLE: LineTable = LineTable {
+    affixes: ("<syslog-time> <host> ", ""),
     rows: &[
         (
             Info,

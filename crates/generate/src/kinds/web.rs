@@ -1,14 +1,14 @@
 //! Access lines of a web server: the combined format, with the seconds that the answer took at its end.
 
-use super::Table;
-use crate::mood::Level::{Debug, Error, Info, Warn};
+use super::LineTable;
+use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
 const REQUEST: &str = r#""<method> <url> HTTP/1.1" <status> <bytes> "<referer>" "<agent>" <seconds>"#;
 const REQUEST_TWO: &str = r#""<method> <url> HTTP/2.0" <status> <bytes> "<referer>" "<agent>" <seconds>"#;
 
 /// The level shows in the status: 2xx and 3xx, 4xx, 5xx.
-pub(super) static TABLE: Table = Table {
-    frame: ("<address> - <visitor> [<access-time>] ", ""),
+pub(super) static TABLE: LineTable = LineTable {
+    affixes: ("<address> - <visitor> [<access-time>] ", ""),
     rows: &[
         (Info, 6, REQUEST),
         (Info, 4, REQUEST_TWO),

@@ -21,16 +21,16 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_doors::{Doors, File, Shortage};
+use bucksaw_doors::{Env, File, Shortage};
 use bucksaw_record::{Id, Millis, Producer};
 use tracing::warn;
 
-use super::Memory;
-use super::scan::scan;
+use super::KeyTable;
+use super::scan::scan_key_file;
 
 pub(super) const MAGIC: [u8; 8] = *b"BSWKEYS1";
 pub(super) const ENTRY_LEN: usize = 40;
-const LAST: u64 = 1 << 63;
+const LAST_SECTION_BIT: u64 = 1 << 63;
 
 /// The least number of entries at which a file is written anew; it may have twice as many as are remembered.
 const ENTRIES_MIN: usize = 1 << 16;
@@ -40,28 +40,28 @@ const ENTRIES_AT_ONCE: usize = 4 << 10;
 
 /// A section of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct KeyEntry {
     pub(super) key: u64,
     pub(super) number: u32,
-    pub(super) base: Millis,
+    pub(super) base_time: Millis,
     pub(super) producer: Producer,
     pub(super) is_last: bool,
-    pub(super) seen: Millis,
+    pub(super) first_seen: Millis,
 }
 
 #[derive(Debug)]
-pub(super) struct Log {
-    doors: Doors,
+pub(super) struct KeyLog {
+    env: Env,
     dir: PathBuf,
-    open: Option<Open>,
+    file: Option<KeyLogFile>,
     /// Files whose entries are to be written again, and then to be removed.
-    old: Vec<PathBuf>,
+    retired_files: Vec<PathBuf>,
     written: u64,
     synced: u64,
 }
 
 #[derive(Debug)]
-struct Open {
+struct KeyLogFile {
     file: Arc<dyn File>,
     path: PathBuf,
     id: Id,
@@ -71,17 +71,17 @@ struct Open {
 
 /// A sync that is under way without the lock.
 #[derive(Debug)]
-pub(super) struct Sync {
-    doors: Doors,
+pub(super) struct KeyLogSync {
+    env: Env,
     dir: PathBuf,
     /// `None` when nothing has to be synced.
     of: Option<(Arc<dyn File>, Id, bool)>,
     written: u64,
 }
 
-impl Log {
-    pub(super) fn new(doors: Doors, dir: PathBuf) -> Self {
-        Self { doors, dir, open: None, old: Vec::new(), written: 0, synced: 0 }
+impl KeyLog {
+    pub(super) fn new(env: Env, dir: PathBuf) -> Self {
+        Self { env, dir, file: None, retired_files: Vec::new(), written: 0, synced: 0 }
     }
 
     pub(super) fn written(&self) -> u64 {
@@ -94,19 +94,19 @@ impl Log {
 
     /// Reads what earlier runs wrote; to be called once, at the start. Gives how many notes cannot be read; a file of which
     /// nothing can be read counts as one.
-    pub(super) fn read(&mut self, names: &[String], may_have_lost_writes: bool, each: &mut dyn FnMut(&Entry)) -> u64 {
+    pub(super) fn read(&mut self, names: &[String], may_have_lost_writes: bool, each: &mut dyn FnMut(&KeyEntry)) -> u64 {
         let mut damaged = 0;
         for name in names {
             let Some(id) = name.strip_suffix(".keys").and_then(|id| id.parse::<Id>().ok()) else { continue };
             let path = self.dir.join(name);
-            let found = self.doors.fs.open(&path).and_then(|file| scan(&*file, id, may_have_lost_writes, each));
+            let found = self.env.fs.open(&path).and_then(|file| scan_key_file(&*file, id, may_have_lost_writes, each));
             match found {
                 Ok(found) => {
                     if let Some(at) = found.damaged_at {
                         warn!(path = %path.display(), at, unreadable = found.damaged, "a file of batch keys is damaged: a retry of a batch whose note cannot be read may be stored as new records");
                     }
                     damaged += found.damaged;
-                    self.old.push(path);
+                    self.retired_files.push(path);
                     // It may not be synced.
                     self.written = 1;
                 }
@@ -121,19 +121,19 @@ impl Log {
     }
 
     /// Writes one more entry, beside all that is remembered already.
-    pub(super) fn append(&mut self, entry: &Entry, known: &Memory) -> io::Result<()> {
-        let is_long = |open: &Open| open.entries >= ENTRIES_MIN.max(2 * known.entries_len());
-        if self.open.as_ref().is_some_and(is_long) {
-            self.give_up();
+    pub(super) fn append(&mut self, entry: &KeyEntry, known: &KeyTable) -> io::Result<()> {
+        let is_long = |open: &KeyLogFile| open.entries >= ENTRIES_MIN.max(2 * known.entries_len());
+        if self.file.as_ref().is_some_and(is_long) {
+            self.retire_file();
         }
-        if self.open.is_none() {
-            self.begin(known)?;
+        if self.file.is_none() {
+            self.start_file(known)?;
         }
-        let Some(open) = &mut self.open else { return Err(io::ErrorKind::Other.into()) };
+        let Some(open) = &mut self.file else { return Err(io::ErrorKind::Other.into()) };
         if let Err(error) = open.file.append(&[&entry.encode(open.id)]) {
             // A part of it may be there, and entries have their places. The place on the disk may be what fails.
-            if open.file.truncate(open.end()).is_err() || Shortage::of(&error).is_none() {
-                self.give_up();
+            if open.file.truncate(open.end()).is_err() || Shortage::from_error(&error).is_none() {
+                self.retire_file();
             }
             return Err(error);
         }
@@ -143,51 +143,51 @@ impl Log {
     }
 
     /// Begins a sync of all that was written.
-    pub(super) fn begin_sync(&mut self, known: &Memory) -> io::Result<Sync> {
-        let (doors, dir, written) = (self.doors.clone(), self.dir.clone(), self.written);
-        if self.open.is_none() && written > self.synced {
-            self.begin(known)?;
+    pub(super) fn begin_sync(&mut self, known: &KeyTable) -> io::Result<KeyLogSync> {
+        let (env, dir, written) = (self.env.clone(), self.dir.clone(), self.written);
+        if self.file.is_none() && written > self.synced {
+            self.start_file(known)?;
         }
-        let of = self.open.as_ref().filter(|_| written > self.synced);
-        Ok(Sync { doors, dir, of: of.map(|open| (Arc::clone(&open.file), open.id, open.name_synced)), written })
+        let of = self.file.as_ref().filter(|_| written > self.synced);
+        Ok(KeyLogSync { env, dir, of: of.map(|open| (Arc::clone(&open.file), open.id, open.name_synced)), written })
     }
 
-    pub(super) fn end_sync(&mut self, sync: &Sync, is_synced: bool) {
+    pub(super) fn end_sync(&mut self, sync: &KeyLogSync, is_synced: bool) {
         let Some((_, id, _)) = &sync.of else { return };
         // It may have been given up meanwhile: then all was written again, or will be.
-        let Some(open) = self.open.as_mut().filter(|open| open.id == *id) else { return };
+        let Some(open) = self.file.as_mut().filter(|open| open.id == *id) else { return };
         if is_synced {
             open.name_synced = true;
             self.synced = self.synced.max(sync.written);
         } else {
-            self.give_up();
+            self.retire_file();
         }
     }
 
-    fn give_up(&mut self) {
-        self.old.extend(self.open.take().map(|open| open.path));
+    fn retire_file(&mut self) {
+        self.retired_files.extend(self.file.take().map(|open| open.path));
     }
 
     /// Begins a file with all that is remembered, in place of those before.
-    fn begin(&mut self, known: &Memory) -> io::Result<()> {
-        let id = Id::new(Millis(self.doors.clock.unix_ms()), Producer::drawn(self.doors.entropy.next_u64()), 0);
+    fn start_file(&mut self, known: &KeyTable) -> io::Result<()> {
+        let id = Id::new(Millis(self.env.clock.unix_ms()), Producer::random(self.env.entropy.next_u64()), 0);
         let path = self.dir.join(format!("{id}.keys"));
-        let file = self.doors.fs.create(&path)?;
-        let mut open = Open { file, path, id, entries: 0, name_synced: false };
-        let written = self.fill(&mut open, known);
+        let file = self.env.fs.create(&path)?;
+        let mut open = KeyLogFile { file, path, id, entries: 0, name_synced: false };
+        let written = self.write_entries(&mut open, known);
         if let Err(error) = written {
-            let _ = self.doors.fs.remove(&open.path);
+            let _ = self.env.fs.remove(&open.path);
             return Err(error);
         }
         if open.name_synced {
             // What was given up is here.
             self.synced = self.written;
         }
-        self.open = Some(open);
+        self.file = Some(open);
         Ok(())
     }
 
-    fn fill(&mut self, open: &mut Open, known: &Memory) -> io::Result<()> {
+    fn write_entries(&mut self, open: &mut KeyLogFile, known: &KeyTable) -> io::Result<()> {
         open.file.append(&[&MAGIC])?;
         let mut bytes = Vec::new();
         for entry in known.entries() {
@@ -199,12 +199,12 @@ impl Log {
             }
         }
         open.file.append(&[&bytes])?;
-        if !self.old.is_empty() {
+        if !self.retired_files.is_empty() {
             open.file.sync()?;
-            self.doors.fs.sync_dir(&self.dir)?;
+            self.env.fs.sync_dir(&self.dir)?;
             open.name_synced = true;
-            for path in self.old.drain(..) {
-                if let Err(error) = self.doors.fs.remove(&path) {
+            for path in self.retired_files.drain(..) {
+                if let Err(error) = self.env.fs.remove(&path) {
                     warn!(path = %path.display(), %error, "cannot remove a file of batch keys that is not needed any more");
                 }
             }
@@ -213,27 +213,27 @@ impl Log {
     }
 }
 
-impl Open {
+impl KeyLogFile {
     fn end(&self) -> u64 {
         (MAGIC.len() + self.entries * ENTRY_LEN) as u64
     }
 }
 
-impl Sync {
+impl KeyLogSync {
     pub(super) fn run(&self) -> io::Result<()> {
         let Some((file, _, name_synced)) = &self.of else { return Ok(()) };
         file.sync()?;
-        if *name_synced { Ok(()) } else { self.doors.fs.sync_dir(&self.dir) }
+        if *name_synced { Ok(()) } else { self.env.fs.sync_dir(&self.dir) }
     }
 }
 
-impl Entry {
+impl KeyEntry {
     pub(super) fn encode(&self, id: Id) -> [u8; ENTRY_LEN] {
         let mut bytes = [0; ENTRY_LEN];
-        let producer = self.producer.bits() | if self.is_last { LAST } else { 0 };
-        let parts = [self.key, self.base.0, producer, self.seen.0].map(u64::to_le_bytes).concat();
+        let producer = self.producer.bits() | if self.is_last { LAST_SECTION_BIT } else { 0 };
+        let parts = [self.key, self.base_time.0, producer, self.first_seen.0].map(u64::to_le_bytes).concat();
         let rest = [&self.number.to_le_bytes()[..], &parts].concat();
-        let crc = crc32c::crc32c_append(bucksaw_segment::queue::seed(id), &rest);
+        let crc = crc32c::crc32c_append(bucksaw_segment::queue::checksum_seed(id), &rest);
         for (to, from) in bytes.iter_mut().zip(crc.to_le_bytes().iter().chain(&rest)) {
             *to = *from;
         }
@@ -242,7 +242,7 @@ impl Entry {
 
     pub(super) fn decode(bytes: &[u8], id: Id) -> Option<Self> {
         let (crc, rest) = bytes.split_first_chunk()?;
-        if u32::from_le_bytes(*crc) != crc32c::crc32c_append(bucksaw_segment::queue::seed(id), rest) {
+        if u32::from_le_bytes(*crc) != crc32c::crc32c_append(bucksaw_segment::queue::checksum_seed(id), rest) {
             return None;
         }
         let (number, rest) = rest.split_first_chunk()?;
@@ -254,10 +254,10 @@ impl Entry {
         Some(Self {
             key: u64::from_le_bytes(*key),
             number: u32::from_le_bytes(*number),
-            base: Millis(u64::from_le_bytes(*base)),
+            base_time: Millis(u64::from_le_bytes(*base)),
             producer: Producer::new(producer),
-            is_last: producer & LAST != 0,
-            seen: Millis(u64::from_le_bytes(*seen)),
+            is_last: producer & LAST_SECTION_BIT != 0,
+            first_seen: Millis(u64::from_le_bytes(*seen)),
         })
     }
 }

@@ -5,14 +5,14 @@ use std::io;
 use bucksaw_doors::File;
 use bucksaw_record::Id;
 
-use super::log::{ENTRY_LEN, Entry, MAGIC};
+use super::log::{ENTRY_LEN, KeyEntry, MAGIC};
 
 /// Entries that are read at a time.
 const ENTRIES_AT_ONCE: usize = 4 << 10;
 
 /// What a file of keys holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyNotes {
+pub struct KeyFileReport {
     /// Notes that can be read.
     pub sound: u64,
     /// Notes that cannot: their batches are forgotten.
@@ -22,29 +22,29 @@ pub struct KeyNotes {
 }
 
 /// Reads a file. What a crash may leave at its end is no damage: a part of an entry, and `may_have_lost_writes` any bytes.
-pub(super) fn scan(
+pub(super) fn scan_key_file(
     file: &dyn File,
     id: Id,
     may_have_lost_writes: bool,
-    each: &mut dyn FnMut(&Entry),
-) -> io::Result<KeyNotes> {
+    each: &mut dyn FnMut(&KeyEntry),
+) -> io::Result<KeyFileReport> {
     let mut header = [0; MAGIC.len()];
     let mut at = file.read_at(0, &mut header)? as u64;
     if at < header.len() as u64 {
-        return Ok(KeyNotes::default());
+        return Ok(KeyFileReport::default());
     }
-    let mut found = KeyNotes { damaged_at: (header != MAGIC).then_some(0), ..KeyNotes::default() };
+    let mut found = KeyFileReport { damaged_at: (header != MAGIC).then_some(0), ..KeyFileReport::default() };
     // Entries behind the last sound one, and where they begin.
     let mut tail: Option<(u64, u64)> = None;
     let mut bytes = vec![0; ENTRIES_AT_ONCE * ENTRY_LEN];
     loop {
         let got = file.read_at(at, &mut bytes)?;
         for bytes in bytes.get(..got).unwrap_or_default().chunks_exact(ENTRY_LEN) {
-            match Entry::decode(bytes, id) {
+            match KeyEntry::decode(bytes, id) {
                 Some(entry) => {
                     each(&entry);
                     found.sound += 1;
-                    found.add(tail.take());
+                    found.count_damaged(tail.take());
                 }
                 None => tail = Some(tail.map_or((1, at), |(count, first)| (count + 1, first))),
             }
@@ -55,13 +55,13 @@ pub(super) fn scan(
         }
     }
     if !may_have_lost_writes {
-        found.add(tail);
+        found.count_damaged(tail);
     }
     Ok(found)
 }
 
-impl KeyNotes {
-    fn add(&mut self, damaged: Option<(u64, u64)>) {
+impl KeyFileReport {
+    fn count_damaged(&mut self, damaged: Option<(u64, u64)>) {
         let Some((count, first)) = damaged else { return };
         self.damaged += count;
         self.damaged_at = self.damaged_at.or(Some(first));

@@ -3,4 +3,4 @@
 
 mod crowded;
 mod losses;
-mod town;
+mod test_cluster;

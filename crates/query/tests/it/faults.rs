@@ -1,11 +1,11 @@
 //! Whole answers, and what is said of those that are not.
 
 use bucksaw_cluster::Member;
-use bucksaw_doors::sim::Weather;
-use bucksaw_query::{Followed, Stretch};
+use bucksaw_doors::sim::NetworkConditions;
+use bucksaw_query::{TailEvent, BatchSlice};
 use bucksaw_record::{Expr, Id};
 
-use crate::town::{Town, everything, id, seconds};
+use crate::test_cluster::{TestCluster, request_all, id, seconds};
 
 fn ids(numbers: std::ops::Range<u64>) -> Vec<Id> {
     numbers.map(id).collect()
@@ -14,13 +14,13 @@ fn ids(numbers: std::ops::Range<u64>) -> Vec<Id> {
 #[test]
 fn whichever_node_is_asked_the_answer_is_whole_and_comes_again_with_the_seed() {
     let run = |seed| {
-        let town = Town::settled(seed, 3);
+        let town = TestCluster::joined(seed, 3);
         town.fill(0..300, 100);
         for node in 0..3 {
-            let (found, stats) = town.ask(node, &everything());
+            let (found, stats) = town.search_all(node, &request_all());
             assert!(found == ids(0..300) && !stats.is_partial(), "{stats:?}");
             assert_eq!((stats.nodes.asked, stats.nodes.answered), (3, 3));
-            let (count, stats) = town.count(node, &everything());
+            let (count, stats) = town.count(node, &request_all());
             assert_eq!((count, stats.is_partial()), (300, false));
         }
         town.world.fingerprint()
@@ -31,29 +31,29 @@ fn whichever_node_is_asked_the_answer_is_whole_and_comes_again_with_the_seed() {
 
 #[test]
 fn a_node_that_has_heard_of_nobody_yet_says_that_records_may_be_missing() {
-    let mut town = Town::settled(4, 2);
+    let mut town = TestCluster::joined(4, 2);
     town.fill(0..10, 100);
     town.start();
-    let (found, stats) = town.ask(2, &everything());
+    let (found, stats) = town.search_all(2, &request_all());
     assert!(found.is_empty() && stats.is_partial(), "{stats:?}");
     assert_eq!(stats.partial_reasons(), ["there are nodes that the one that was asked has not heard of yet"]);
-    assert!(!town.nodes[2].scatter.is_alone());
-    assert!(!town.ask(0, &everything()).1.is_partial(), "the first has nobody to join");
+    assert!(!town.nodes[2].scatter.is_single_node());
+    assert!(!town.search_all(0, &request_all()).1.is_partial(), "the first has nobody to join");
     town.world.run_for(seconds(5));
-    let (found, stats) = town.ask(2, &everything());
+    let (found, stats) = town.search_all(2, &request_all());
     assert!(found == ids(0..10) && !stats.is_partial(), "{stats:?}");
 }
 
 #[test]
 fn a_node_that_dies_in_the_middle_is_told_of_and_what_it_gave_stays() {
-    let town = Town::settled(3, 3);
+    let town = TestCluster::joined(3, 3);
     town.fill(0..1_000, 3_000);
     // Only this one has them.
     (1_000..1_100).for_each(|number| town.put(&[2], number, "the last"));
-    let mut answer = town.nodes[0].scatter.search(&everything()).unwrap();
+    let mut answer = town.nodes[0].scatter.search(&request_all()).unwrap();
     let mut found: Vec<Id> = Vec::new();
     let mut collect =
-        |records: &[Stretch]| found.extend(records.iter().flat_map(Stretch::records).map(|record| record.id));
+        |records: &[BatchSlice]| found.extend(records.iter().flat_map(BatchSlice::records).map(|record| record.id));
     let first = town.world.block_on(answer.next());
     assert!(!first.is_empty());
     collect(&first);
@@ -70,17 +70,17 @@ fn a_node_that_dies_in_the_middle_is_told_of_and_what_it_gave_stays() {
     assert_eq!(found, ids(0..1_000), "the others have copies of these");
     assert!(stats.is_partial() && stats.nodes.missing.len() == 1, "{stats:?}");
     assert!(town.world.run_until(|| !town.nodes[0].cluster.members().iter().all(Member::is_live), seconds(20)));
-    let (found, stats) = town.ask(0, &everything());
-    assert_eq!((found, stats.nodes.missing[0].why.word()), (ids(0..1_000), "down"));
+    let (found, stats) = town.search_all(0, &request_all());
+    assert_eq!((found, stats.nodes.missing[0].reason.label()), (ids(0..1_000), "down"));
 }
 
 #[test]
 fn nodes_that_cannot_be_reached_or_are_paused_hold_up_an_answer_for_a_bounded_time() {
-    let town = Town::settled(4, 4);
+    let town = TestCluster::joined(4, 4);
     town.fill(0..100, 50);
     town.nodes[3].node.pause();
     let begun = town.world.now();
-    let (found, stats) = town.ask(0, &everything());
+    let (found, stats) = town.search_all(0, &request_all());
     assert_eq!(found, ids(0..100));
     assert!(stats.is_partial() && stats.nodes.answered == 3, "{stats:?}");
     assert!(town.world.now() - begun <= seconds(11));
@@ -88,25 +88,25 @@ fn nodes_that_cannot_be_reached_or_are_paused_hold_up_an_answer_for_a_bounded_ti
     town.world.run_for(seconds(20));
     let both = [&town.nodes[0].node, &town.nodes[1].node].map(Clone::clone);
     let others = [&town.nodes[2].node, &town.nodes[3].node].map(Clone::clone);
-    town.world.network().part(&both.iter().collect::<Vec<_>>(), &others.iter().collect::<Vec<_>>());
+    town.world.network().partition(&both.iter().collect::<Vec<_>>(), &others.iter().collect::<Vec<_>>());
     let begun = town.world.now();
-    let (found, stats) = town.ask(0, &everything());
+    let (found, stats) = town.search_all(0, &request_all());
     assert!(!found.is_empty() && stats.is_partial() && stats.nodes.answered == 2, "{stats:?}");
     assert!(town.world.now() - begun <= seconds(11));
     town.world.network().heal_all();
     town.world.run_for(seconds(30));
-    let (found, stats) = town.ask(0, &everything());
+    let (found, stats) = town.search_all(0, &request_all());
     assert!(found == ids(0..100) && !stats.is_partial(), "{stats:?}");
 }
 
 #[test]
 fn bad_weather_makes_answers_slower_and_not_wrong() {
     for seed in 10..16 {
-        let town = Town::settled(seed, 3);
+        let town = TestCluster::joined(seed, 3);
         town.fill(0..300, 1_000);
-        town.world.network().set_weather(Weather { loss: 0.05, breaks: 0.1, stalls: 0.1, ..Weather::CALM });
-        let (found, stats) = town.ask(1, &everything());
-        let (count, counted) = town.count(2, &everything());
+        town.world.network().set_conditions(NetworkConditions { loss: 0.05, break_share: 0.1, stall_share: 0.1, ..NetworkConditions::HEALTHY });
+        let (found, stats) = town.search_all(1, &request_all());
+        let (count, counted) = town.count(2, &request_all());
         // Whatever is missing is told of.
         assert!(found == ids(0..300) || stats.is_partial(), "seed {seed}: {stats:?}");
         assert!(count == 300 || counted.is_partial(), "seed {seed}: {counted:?}");
@@ -115,18 +115,18 @@ fn bad_weather_makes_answers_slower_and_not_wrong() {
 
 #[test]
 fn followers_see_all_nodes() {
-    let town = Town::settled(5, 3);
+    let town = TestCluster::joined(5, 3);
     let mut follow = town.nodes[0].scatter.tail(&Expr::All).unwrap();
-    let mut next = |town: &Town| {
+    let mut next = |town: &TestCluster| {
         let tasks = town.world.tasks();
-        town.world.block_on(async { bucksaw_doors::within(&tasks, seconds(8), follow.next()).await })
+        town.world.block_on(async { bucksaw_doors::with_timeout(&tasks, seconds(8), follow.next()).await })
     };
     assert!(next(&town).is_none());
     town.put(&[1, 2], 1, "seen once");
-    let Some(Followed::Records(records)) = next(&town) else { panic!("nothing came") };
-    assert_eq!(records.iter().map(Stretch::len).sum::<usize>(), 1);
+    let Some(TailEvent::Records(records)) = next(&town) else { panic!("nothing came") };
+    assert_eq!(records.iter().map(BatchSlice::len).sum::<usize>(), 1);
     assert!(next(&town).is_none());
     town.nodes[2].node.kill();
-    let Some(Followed::Lost { .. }) = next(&town) else { panic!("the loss was not told of") };
+    let Some(TailEvent::Lost { .. }) = next(&town) else { panic!("the loss was not told of") };
     assert!(next(&town).is_none());
 }

@@ -3,4 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod faults;
-mod town;
+mod test_cluster;

@@ -7,33 +7,33 @@
 use std::fmt::{self, Formatter, Write};
 
 use super::lexer::is_name;
-use super::{Expr, Field, Pattern, Test, Text};
+use super::{Expr, Field, Pattern, Test, Literal};
 
 /// How tightly the place binds that an expression is printed into; what binds less tightly goes in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    Any,
-    All,
-    One,
+enum Precedence {
+    Or,
+    And,
+    Unary,
 }
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => Ok(()),
-            expr => write_expr(f, expr, Place::Any),
+            expr => write_expr(f, expr, Precedence::Or),
         }
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for Literal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let starts_as_word = !matches!(self.bytes.as_slice(), [b'-' | b'/', ..] | b"AND" | b"OR" | b"NOT");
-        if starts_as_word && !self.any_case && is_plain(&self.bytes) {
+        if starts_as_word && !self.case_insensitive && is_plain(&self.bytes) {
             return write_plain(f, &self.bytes);
         }
         write_quoted(f, &self.bytes)?;
-        if self.any_case { f.write_char('i') } else { Ok(()) }
+        if self.case_insensitive { f.write_char('i') } else { Ok(()) }
     }
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Pattern {
             escaped = char == '\\' && !escaped;
             f.write_char(char)?;
         }
-        f.write_str(if self.any_case { "/i" } else { "/" })
+        f.write_str(if self.case_insensitive { "/i" } else { "/" })
     }
 }
 
@@ -72,25 +72,25 @@ impl fmt::Display for Field {
     }
 }
 
-fn write_expr(f: &mut Formatter<'_>, expr: &Expr, place: Place) -> fmt::Result {
+fn write_expr(f: &mut Formatter<'_>, expr: &Expr, outer: Precedence) -> fmt::Result {
     match expr {
         // Inside another expression nothing cannot be printed as nothing; the empty text matches everything too.
         Expr::All => f.write_str("\"\""),
-        Expr::Text(text) => write!(f, "{text}"),
+        Expr::Literal(text) => write!(f, "{text}"),
         Expr::Regex(pattern) => write!(f, "{pattern}"),
         Expr::Field(field) => write!(f, "{field}"),
-        Expr::And(members) => write_members(f, members, " ", Place::All, place),
-        Expr::Or(members) => write_members(f, members, " OR ", Place::Any, place),
+        Expr::And(members) => write_members(f, members, " ", Precedence::And, outer),
+        Expr::Or(members) => write_members(f, members, " OR ", Precedence::Or, outer),
         Expr::Not(inner) => {
             f.write_str("NOT ")?;
-            write_expr(f, inner, Place::One)
+            write_expr(f, inner, Precedence::Unary)
         }
     }
 }
 
 /// Prints `members`, which may stand bare in the place `own`, into the place `outer`.
-fn write_members(f: &mut Formatter<'_>, members: &[Expr], between: &str, own: Place, outer: Place) -> fmt::Result {
-    let inner = if own == Place::Any { Place::All } else { Place::One };
+fn write_members(f: &mut Formatter<'_>, members: &[Expr], between: &str, own: Precedence, outer: Precedence) -> fmt::Result {
+    let inner = if own == Precedence::Or { Precedence::And } else { Precedence::Unary };
     if outer > own {
         f.write_char('(')?;
     }

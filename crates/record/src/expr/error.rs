@@ -11,7 +11,7 @@ pub struct SyntaxError {
 }
 
 /// Input is quoted up to this many characters, so that an error stays one readable line.
-const SHOWN_CHARS_MAX: usize = 40;
+const QUOTED_CHARS_MAX: usize = 40;
 
 /// The column of the byte at `offset`.
 pub(super) fn column(input: &[u8], offset: usize) -> usize {
@@ -19,13 +19,13 @@ pub(super) fn column(input: &[u8], offset: usize) -> usize {
 }
 
 /// `bytes` as they may stand in a message.
-pub(super) fn shown(bytes: &[u8]) -> String {
+pub(super) fn escape_input(bytes: &[u8]) -> String {
     // A character has at most four bytes; cutting there first keeps a long input from being decoded whole.
-    let head = bytes.get(..4 * (SHOWN_CHARS_MAX + 1)).unwrap_or(bytes);
+    let head = bytes.get(..4 * (QUOTED_CHARS_MAX + 1)).unwrap_or(bytes);
     let mut text = String::new();
     for (count, char) in String::from_utf8_lossy(head).chars().enumerate() {
         match char {
-            _ if count == SHOWN_CHARS_MAX => {
+            _ if count == QUOTED_CHARS_MAX => {
                 text.push('…');
                 break;
             }

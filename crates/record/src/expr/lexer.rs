@@ -1,9 +1,9 @@
 //! Cuts an expression into tokens. A term (text, regex or field with its test) is one token, because no space may stand
 //! inside it. Tokens are made one at a time, so that the error that is told is the leftmost.
 
-use super::error::{column, shown};
-use super::fold::any_case_test;
-use super::{Expr, Field, Pattern, SyntaxError, Test, Text};
+use super::error::{column, escape_input};
+use super::case_fold::case_insensitive_test;
+use super::{Expr, Field, Pattern, SyntaxError, Test, Literal};
 
 /// What to do when something was taken for syntax that was meant as text.
 pub(super) const HINT: &str = "put text in quotes to search for it as it is";
@@ -11,8 +11,8 @@ pub(super) const HINT: &str = "put text in quotes to search for it as it is";
 /// A piece of an expression.
 #[derive(Debug)]
 pub(super) enum Token {
-    Open,
-    Close,
+    OpenParen,
+    CloseParen,
     And,
     Or,
     /// `NOT` or the `-` that means it, as it was written.
@@ -61,12 +61,12 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         let token = match self.rest() {
             [] => Token::End,
-            [b'(', ..] => self.skip(1, Token::Open),
-            [b')', ..] => self.skip(1, Token::Close),
+            [b'(', ..] => self.skip(1, Token::OpenParen),
+            [b')', ..] => self.skip(1, Token::CloseParen),
             [b'-', next, ..] if !is_space(*next) && *next != b')' => self.skip(1, Token::Not("-")),
             [b'"', ..] => self.quoted_term()?,
             [b'/', ..] => {
-                let quoted = shown(Expr::literal(bare(self.rest())).to_string().as_bytes());
+                let quoted = escape_input(Expr::literal(bare_word(self.rest())).to_string().as_bytes());
                 let advice =
                     format!(r"a regex writes a slash as `\/`, text with a slash in front goes in quotes: {quoted}");
                 Token::Term(Expr::Regex(self.regex(&advice)?))
@@ -83,12 +83,12 @@ impl<'a> Lexer<'a> {
 
     /// An error that names what was found at `offset`.
     pub(super) fn expected(&self, what: &str, offset: usize) -> SyntaxError {
-        self.error(offset, format!("expected {what}, found {}", self.found(offset)))
+        self.error(offset, format!("expected {what}, found {}", self.describe_found(offset)))
     }
 
     /// The same, with advice.
-    pub(super) fn expected_or(&self, what: &str, offset: usize, advice: &str) -> SyntaxError {
-        self.error(offset, format!("expected {what}, found {}; {advice}", self.found(offset)))
+    pub(super) fn expected_with_advice(&self, what: &str, offset: usize, advice: &str) -> SyntaxError {
+        self.error(offset, format!("expected {what}, found {}; {advice}", self.describe_found(offset)))
     }
 
     /// The column of `offset`.
@@ -96,22 +96,22 @@ impl<'a> Lexer<'a> {
         column(self.input, offset)
     }
 
-    fn found(&self, offset: usize) -> String {
-        match self.from(offset) {
+    fn describe_found(&self, offset: usize) -> String {
+        match self.input_from(offset) {
             [] => "the end of the expression".to_owned(),
             [b'(', ..] => "`(`".to_owned(),
             [b')', ..] => "`)`".to_owned(),
             [byte, ..] if is_space(*byte) => "a space".to_owned(),
-            rest => format!("`{}`", shown(bare(rest))),
+            rest => format!("`{}`", escape_input(bare_word(rest))),
         }
     }
 
-    fn from(&self, offset: usize) -> &'a [u8] {
+    fn input_from(&self, offset: usize) -> &'a [u8] {
         self.input.get(offset..).unwrap_or_default()
     }
 
     fn rest(&self) -> &'a [u8] {
-        self.from(self.at)
+        self.input_from(self.at)
     }
 
     fn skip(&mut self, bytes: usize, token: Token) -> Token {
@@ -122,7 +122,7 @@ impl<'a> Lexer<'a> {
     /// A keyword, a field with a bare name, or text.
     fn word(&mut self) -> Result<Token, SyntaxError> {
         let start = self.at;
-        let word = bare(self.rest());
+        let word = bare_word(self.rest());
         let (name, behind) = word.split_at(name_length(word));
         if !name.is_empty()
             && let Some(operator) = operator(behind)
@@ -149,14 +149,14 @@ impl<'a> Lexer<'a> {
             return self.field(start, name, operator);
         }
         let any_case = self.quote_suffix()?;
-        Ok(Token::Term(Expr::Text(Text { bytes, any_case })))
+        Ok(Token::Term(Expr::Literal(Literal { bytes, case_insensitive: any_case })))
     }
 
     /// The rest of a field that began at `start`, from its operator on.
     fn field(&mut self, start: usize, name: String, operator: (usize, Operator)) -> Result<Token, SyntaxError> {
         let (length, operator) = operator;
         self.at += length;
-        let before = shown(self.input.get(start..self.at).unwrap_or_default());
+        let before = escape_input(self.input.get(start..self.at).unwrap_or_default());
         let test = match operator {
             Operator::Equal => self.value(&before, Test::Equal)?,
             Operator::NotEqual => self.value(&before, Test::NotEqual)?,
@@ -171,9 +171,9 @@ impl<'a> Lexer<'a> {
     fn value(&mut self, before: &str, test: fn(Vec<u8>) -> Test) -> Result<Test, SyntaxError> {
         if self.rest().starts_with(b"\"") {
             let test = test(self.quoted()?);
-            return Ok(if self.quote_suffix()? { any_case_test(test) } else { test });
+            return Ok(if self.quote_suffix()? { case_insensitive_test(test) } else { test });
         }
-        let value = bare(self.rest());
+        let value = bare_word(self.rest());
         if value.is_empty() {
             return Err(self.expected(&format!("a value after `{before}`"), self.at));
         }
@@ -185,13 +185,13 @@ impl<'a> Lexer<'a> {
         if self.rest().starts_with(b"/") {
             return self.regex(r"a regex writes a slash as `\/`");
         }
-        Err(self.expected_or(&format!("a regex such as `/…/` after `{before}`"), self.at, HINT))
+        Err(self.expected_with_advice(&format!("a regex such as `/…/` after `{before}`"), self.at, HINT))
     }
 
     fn number(&mut self, before: &str) -> Result<f64, SyntaxError> {
-        let text = bare(self.rest());
+        let text = bare_word(self.rest());
         let Some(number) = number(text) else {
-            return Err(self.expected_or(&format!("a number after `{before}`"), self.at, HINT));
+            return Err(self.expected_with_advice(&format!("a number after `{before}`"), self.at, HINT));
         };
         self.at += text.len();
         Ok(number)
@@ -231,9 +231,9 @@ impl<'a> Lexer<'a> {
     }
 
     fn unknown_escape(&self) -> SyntaxError {
-        let next = String::from_utf8_lossy(self.from(self.at + 1)).chars().next().unwrap_or_default();
+        let next = String::from_utf8_lossy(self.input_from(self.at + 1)).chars().next().unwrap_or_default();
         let mut buffer = [0; 4];
-        let next = shown(next.encode_utf8(&mut buffer).as_bytes());
+        let next = escape_input(next.encode_utf8(&mut buffer).as_bytes());
         let known = r#"`\"`, `\\`, `\n`, `\r`, `\t`, `\0` or `\xHH`"#;
         self.error(self.at, format!(r"expected {known}, found `\{next}`; a backslash in quotes is written `\\`"))
     }
@@ -242,17 +242,17 @@ impl<'a> Lexer<'a> {
     fn quote_suffix(&mut self) -> Result<bool, SyntaxError> {
         self.suffix().map_err(|at| {
             let advice = "inside quotes a `\"` is written `\\\"`";
-            self.expected_or("a space or `i` after the closing quote", at, advice)
+            self.expected_with_advice("a space or `i` after the closing quote", at, advice)
         })
     }
 
     /// A regex, from its first slash to behind its suffix. `advice` is for when its last slash is not where it seems.
     fn regex(&mut self, advice: &str) -> Result<Pattern, SyntaxError> {
         let start = self.at;
-        let body = self.from(start + 1);
+        let body = self.input_from(start + 1);
         let Some(length) = regex_length(body) else {
             let what = format!("`/` to close the regex in column {}", self.column(start));
-            return Err(self.expected_or(&what, self.input.len(), advice));
+            return Err(self.expected_with_advice(&what, self.input.len(), advice));
         };
         let body = body.get(..length).unwrap_or_default();
         let source = std::str::from_utf8(body).map_err(|error| {
@@ -264,15 +264,15 @@ impl<'a> Lexer<'a> {
         })?;
         self.at = start + length + 2;
         let any_case = self.suffix().map_err(|at| {
-            let what = format!("a space or `i` after the regex `/{}/`", shown(body));
-            self.expected_or(&what, at, advice)
+            let what = format!("a space or `i` after the regex `/{}/`", escape_input(body));
+            self.expected_with_advice(&what, at, advice)
         })?;
-        Ok(Pattern { source: bare_slashes(source), any_case })
+        Ok(Pattern { source: unescape_slashes(source), case_insensitive: any_case })
     }
 
     /// Takes an `i` that is there, and makes sure that the token ends.
     fn suffix(&mut self) -> Result<bool, usize> {
-        let behind = bare(self.rest());
+        let behind = bare_word(self.rest());
         match behind {
             [] => Ok(false),
             b"i" => {
@@ -285,7 +285,7 @@ impl<'a> Lexer<'a> {
 }
 
 /// A regex's source with `\/` as the slash that it stands for; all other backslashes stay with what follows them.
-pub(super) fn bare_slashes(escaped: &str) -> String {
+pub(super) fn unescape_slashes(escaped: &str) -> String {
     let mut source = String::with_capacity(escaped.len());
     let mut chars = escaped.chars();
     while let Some(char) = chars.next() {
@@ -334,7 +334,7 @@ fn operator(text: &[u8]) -> Option<(usize, Operator)> {
 }
 
 /// The bytes up to the next space or parenthesis.
-fn bare(text: &[u8]) -> &[u8] {
+fn bare_word(text: &[u8]) -> &[u8] {
     let end = text.iter().position(|byte| is_space(*byte) || matches!(byte, b'(' | b')'));
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }

@@ -42,7 +42,7 @@
 
 mod display;
 mod error;
-mod fold;
+mod case_fold;
 mod lexer;
 mod parser;
 #[cfg(test)]
@@ -66,7 +66,7 @@ pub enum Expr {
     /// Every record.
     All,
     /// The record contains these bytes.
-    Text(Text),
+    Literal(Literal),
     /// The regex matches somewhere in the record.
     Regex(Pattern),
     /// A field passes a test.
@@ -81,11 +81,11 @@ pub enum Expr {
 
 /// Bytes to find.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text {
+pub struct Literal {
     /// What to find; may be empty, which every record contains, and need not be UTF-8.
     pub bytes: Vec<u8>,
     /// Whether ASCII letters match in either case. Letters beyond ASCII always match as they are.
-    pub any_case: bool,
+    pub case_insensitive: bool,
 }
 
 /// A regex, not compiled and not checked.
@@ -95,7 +95,7 @@ pub struct Pattern {
     pub source: String,
     /// Whether letters match in either case, as by the regex flag `i`: ASCII letters, and others only where the source
     /// turns Unicode on with `(?u)`.
-    pub any_case: bool,
+    pub case_insensitive: bool,
 }
 
 /// A test of one field: a label of the stream, else a key of the record.
@@ -146,7 +146,7 @@ impl Expr {
     /// ```
     #[must_use]
     pub fn literal(bytes: impl Into<Vec<u8>>) -> Self {
-        Self::Text(Text { bytes: bytes.into(), any_case: false })
+        Self::Literal(Literal { bytes: bytes.into(), case_insensitive: false })
     }
 
     /// Records in which the regex `source`, without slashes around it, matches.
@@ -158,7 +158,7 @@ impl Expr {
     #[must_use]
     pub fn regex(source: &str) -> Self {
         // `\/` and `/` are the same to a regex. One spelling in the tree makes printing and parsing agree.
-        Self::Regex(Pattern { source: lexer::bare_slashes(source), any_case: false })
+        Self::Regex(Pattern { source: lexer::unescape_slashes(source), case_insensitive: false })
     }
 
     /// The same with letters in any case: in texts, in regexes, and in the values (not the names) of fields.
@@ -172,8 +172,8 @@ impl Expr {
     /// assert_eq!(expr.to_string(), r#""timeout"i host=~/^a\.example$/i"#);
     /// ```
     #[must_use]
-    pub fn any_case(self) -> Self {
-        fold::any_case(self)
+    pub fn into_case_insensitive(self) -> Self {
+        case_fold::case_insensitive(self)
     }
 
     /// The records that this does not match. A negation loses its `NOT` rather than gaining a second one.

@@ -17,7 +17,7 @@ pub(super) fn parse(input: &[u8]) -> Result<Expr, SyntaxError> {
     }
     let mut parser = Parser { lexer, token: Token::End, at: 0, terms: 0 };
     parser.advance()?;
-    let expr = parser.any(0, "")?;
+    let expr = parser.parse_or(0, "")?;
     match parser.token {
         Token::End => Ok(expr),
         // A group ends only at `)` or the end, so this is a `)`.
@@ -43,16 +43,16 @@ impl Parser<'_> {
     }
 
     /// Alternatives between `OR`. `after` is what stands before, for an error to name.
-    fn any(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
+    fn parse_or(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
         let mut members = Vec::new();
         let mut after = after;
         loop {
-            match self.all(depth, after)? {
+            match self.parse_and(depth, after)? {
                 Expr::Or(inner) => members.extend(inner),
                 other => members.push(other),
             }
             if !matches!(self.token, Token::Or) {
-                return Ok(one_or(members, Expr::Or));
+                return Ok(join_members(members, Expr::Or));
             }
             self.advance()?;
             after = "OR";
@@ -60,53 +60,53 @@ impl Parser<'_> {
     }
 
     /// Expressions that follow each other, with or without `AND` between them.
-    fn all(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
+    fn parse_and(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
         let mut members = Vec::new();
         let mut after = after;
         loop {
-            match self.one(depth, after)? {
+            match self.parse_unary(depth, after)? {
                 Expr::And(inner) => members.extend(inner),
                 other => members.push(other),
             }
             match self.token {
-                Token::Or | Token::Close | Token::End => return Ok(one_or(members, Expr::And)),
+                Token::Or | Token::CloseParen | Token::End => return Ok(join_members(members, Expr::And)),
                 Token::And => {
                     self.advance()?;
                     after = "AND";
                 }
-                Token::Not(_) | Token::Open | Token::Term(_) => {}
+                Token::Not(_) | Token::OpenParen | Token::Term(_) => {}
             }
         }
     }
 
-    fn one(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
+    fn parse_unary(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
         let start = self.at;
         match self.token {
-            Token::Not(_) | Token::Open if depth == DEPTH_MAX => {
+            Token::Not(_) | Token::OpenParen if depth == DEPTH_MAX => {
                 let message = format!("expected at most {DEPTH_MAX} parentheses and negations inside each other");
                 Err(self.lexer.error(start, message))
             }
             Token::Not(written) => {
                 self.advance()?;
-                Ok(Expr::Not(Box::new(self.one(depth + 1, written)?)))
+                Ok(Expr::Not(Box::new(self.parse_unary(depth + 1, written)?)))
             }
-            Token::Open => {
+            Token::OpenParen => {
                 self.advance()?;
-                let expr = self.any(depth + 1, "(")?;
-                if !matches!(self.token, Token::Close) {
+                let expr = self.parse_or(depth + 1, "(")?;
+                if !matches!(self.token, Token::CloseParen) {
                     let what = format!("`)` to close the `(` in column {}", self.lexer.column(start));
                     return Err(self.lexer.expected(&what, self.at));
                 }
                 self.advance()?;
                 Ok(expr)
             }
-            Token::Term(_) => self.term(),
-            Token::End => Err(self.lexer.expected(&something(after), start)),
-            Token::And | Token::Or | Token::Close => Err(self.lexer.expected_or(&something(after), start, HINT)),
+            Token::Term(_) => self.parse_term(),
+            Token::End => Err(self.lexer.expected(&expected_operand(after), start)),
+            Token::And | Token::Or | Token::CloseParen => Err(self.lexer.expected_with_advice(&expected_operand(after), start, HINT)),
         }
     }
 
-    fn term(&mut self) -> Result<Expr, SyntaxError> {
+    fn parse_term(&mut self) -> Result<Expr, SyntaxError> {
         self.terms += 1;
         if self.terms > TERMS_MAX {
             let message = format!("expected at most {TERMS_MAX} texts, regexes and fields");
@@ -120,12 +120,12 @@ impl Parser<'_> {
     }
 }
 
-fn something(after: &str) -> String {
+fn expected_operand(after: &str) -> String {
     if after.is_empty() { "something to match".to_owned() } else { format!("something to match after `{after}`") }
 }
 
 /// The only member itself, else all of them joined.
-fn one_or(mut members: Vec<Expr>, join: fn(Vec<Expr>) -> Expr) -> Expr {
+fn join_members(mut members: Vec<Expr>, join: fn(Vec<Expr>) -> Expr) -> Expr {
     match members.pop() {
         Some(only) if members.is_empty() => only,
         Some(last) => {

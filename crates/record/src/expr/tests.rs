@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> Expr {
 }
 
 fn pattern(source: &str, any_case: bool) -> Pattern {
-    Pattern { source: source.to_owned(), any_case }
+    Pattern { source: source.to_owned(), case_insensitive: any_case }
 }
 
 fn field(name: &str, test: Test) -> Expr {
@@ -41,7 +41,7 @@ fn single_terms() {
     check(b"\"AND\"", text(b"AND"));
     check(br#""\"\\\n\r\t\0\x00\xfF/""#, text(b"\"\\\n\r\t\0\0\xff/"));
     check(b"\"two\nlines\xff\"", text(b"two\nlines\xff"));
-    check(b"\"foo\"i", Expr::Text(Text { bytes: b"foo".to_vec(), any_case: true }));
+    check(b"\"foo\"i", Expr::Literal(Literal { bytes: b"foo".to_vec(), case_insensitive: true }));
     check(b"/time(d)? ?out/", Expr::Regex(pattern("time(d)? ?out", false)));
     check(b"/a/i", Expr::Regex(pattern("a", true)));
     check(b"//", Expr::Regex(pattern("", false)));
@@ -216,7 +216,7 @@ fn limits() {
 
 #[test]
 fn any_case_reaches_everything_with_letters() {
-    let check = |input: &str, want: &str| assert_eq!(parse(input).any_case().to_string(), want);
+    let check = |input: &str, want: &str| assert_eq!(parse(input).into_case_insensitive().to_string(), want);
     check("", "");
     check("a OR /b/ NOT \"c d\"", "\"a\"i OR /b/i NOT \"c d\"i");
     check("a=x.y/z b!=\"(\" c=~/x/ d!~/y/ e>5", r"a=~/^x\.y\/z$/i b!~/^\($/i c=~/x/i d!~/y/i e>5");
@@ -278,7 +278,7 @@ fn any_test() -> impl Strategy<Value = Test> {
 fn any_expr() -> impl Strategy<Value = Expr> {
     let name = "[a-zA-Z_@][a-zA-Z0-9_.@-]{0,6}|\\PC{0,6}|AND";
     let term = prop_oneof![
-        (any_bytes(), any::<bool>()).prop_map(|(bytes, any_case)| Expr::Text(Text { bytes, any_case })),
+        (any_bytes(), any::<bool>()).prop_map(|(bytes, any_case)| Expr::Literal(Literal { bytes, case_insensitive })),
         any_pattern().prop_map(Expr::Regex),
         (name, any_test()).prop_map(|(name, test)| field(&name, test)),
     ];
@@ -323,7 +323,7 @@ fn check_input(input: &[u8]) -> Result<(), TestCaseError> {
 
 /// Whether the regex matches, in the byte mode that records are searched in.
 fn is_match(pattern: &Pattern, value: &[u8]) -> bool {
-    let syntax = syntax::Config::new().utf8(false).case_insensitive(pattern.any_case);
+    let syntax = syntax::Config::new().utf8(false).case_insensitive(pattern.case_insensitive);
     let regex = Regex::builder().syntax(syntax).configure(Regex::config().utf8_empty(false)).build(&pattern.source);
     regex.unwrap().is_match(value)
 }
@@ -347,7 +347,7 @@ proptest! {
 
     #[test]
     fn any_case_equality_is_of_the_whole_value(value in any_bytes(), around in any_bytes()) {
-        let Test::Match(pattern) = fold::any_case_test(Test::Equal(value.clone())) else { panic!("not a match") };
+        let Test::Match(pattern) = case_fold::case_insensitive_test(Test::Equal(value.clone())) else { panic!("not a match") };
         prop_assert!(is_match(&pattern, &value));
         prop_assert!(is_match(&pattern, &value.to_ascii_uppercase()));
         prop_assert!(is_match(&pattern, &value.to_ascii_lowercase()));

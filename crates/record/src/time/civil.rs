@@ -11,7 +11,7 @@ const DAYS_TO_1970: u64 = 719_468;
 const DAYS_IN_400_YEARS: u64 = 146_097;
 
 /// The year, month (1..=12) and day (1..=31) that are `days` after 1970-01-01.
-pub(super) fn date(days: u64) -> (u64, u64, u64) {
+pub(super) fn date_from_days(days: u64) -> (u64, u64, u64) {
     let days = days + DAYS_TO_1970;
     let (cycle, day) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
     // Taking out the leap days that came before makes all years 365 days long.
@@ -24,7 +24,7 @@ pub(super) fn date(days: u64) -> (u64, u64, u64) {
 }
 
 /// Days from 1970-01-01 to a date, negative before; `None` when there is no such date.
-pub(super) fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+pub(super) fn days_from_date(year: i64, month: i64, day: i64) -> Option<i64> {
     let month_days = match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
         2 => 28,

@@ -11,15 +11,15 @@ use crate::Millis;
 
 /// Why a text is not a moment that an id can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum EventTimeError {
     /// It is not written as one.
-    Form,
+    Syntax,
     /// It is one, but before 1970 or after [`Millis::MAX`].
-    Range,
+    OutOfRange,
 }
 
 /// A moment, and the nanoseconds below its millisecond.
-type Stated = (Millis, u32);
+type EventTime = (Millis, u32);
 
 /// The moment that a record states as RFC 3339 text, and the nanoseconds below its millisecond (0..=999_999; what is
 /// smaller is cut off).
@@ -32,7 +32,7 @@ type Stated = (Millis, u32);
 pub fn event_time_text(text: &[u8]) -> Option<(Millis, u32)> {
     let mut reader = Reader(text);
     let days = reader.date()?;
-    stated(i128::from(days) * DAY + reader.time()?).ok()
+    from_nanos(i128::from(days) * NANOS_PER_DAY + reader.time()?).ok()
 }
 
 /// The moment that a record states as a number in JSON's spelling, and the nanoseconds below its millisecond.
@@ -42,22 +42,22 @@ pub fn event_time_text(text: &[u8]) -> Option<(Millis, u32)> {
 /// down to the nanosecond. `None` for what is not a number, below 0 or after [`Millis::MAX`].
 #[must_use]
 pub fn event_time_number(text: &str) -> Option<(Millis, u32)> {
-    number(text).ok()
+    parse_number(text).ok()
 }
 
 /// See [`event_time_text`]; a date alone is its midnight.
-pub(super) fn text_or_date(text: &[u8]) -> Result<Stated, Fault> {
+pub(super) fn parse_text(text: &[u8]) -> Result<EventTime, EventTimeError> {
     let mut reader = Reader(text);
-    let days = reader.date().ok_or(Fault::Form)?;
-    let time = if reader.0.is_empty() { 0 } else { reader.time().ok_or(Fault::Form)? };
-    stated(i128::from(days) * DAY + time)
+    let days = reader.date().ok_or(EventTimeError::Syntax)?;
+    let time = if reader.0.is_empty() { 0 } else { reader.time().ok_or(EventTimeError::Syntax)? };
+    from_nanos(i128::from(days) * NANOS_PER_DAY + time)
 }
 
 /// See [`event_time_number`].
-pub(super) fn number(text: &str) -> Result<Stated, Fault> {
+pub(super) fn parse_number(text: &str) -> Result<EventTime, EventTimeError> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
-    let mut decimal = Decimal::read(text.as_bytes()).ok_or(Fault::Form)?;
-    let whole = decimal.trunc().filter(|_| !negative).ok_or(Fault::Range)?;
+    let mut decimal = Decimal::parse(text.as_bytes()).ok_or(EventTimeError::Syntax)?;
+    let whole = decimal.trunc().filter(|_| !negative).ok_or(EventTimeError::OutOfRange)?;
     // By how many digits the point moves to make it nanoseconds.
     let places = match whole {
         0..100_000_000_000 => 9,
@@ -66,20 +66,20 @@ pub(super) fn number(text: &str) -> Result<Stated, Fault> {
         _ => 0,
     };
     decimal.point += places;
-    stated(decimal.trunc().ok_or(Fault::Range)?)
+    from_nanos(decimal.trunc().ok_or(EventTimeError::OutOfRange)?)
 }
 
 /// Nanoseconds in a second.
-const NANOS: i128 = 1_000_000_000;
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 /// Nanoseconds in a day.
-const DAY: i128 = 86_400 * NANOS;
+const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 
 /// The moment that many nanoseconds after 1970.
-fn stated(nanos: i128) -> Result<Stated, Fault> {
+fn from_nanos(nanos: i128) -> Result<EventTime, EventTimeError> {
     let millis = u64::try_from(nanos / 1_000_000).ok().filter(|millis| *millis <= Millis::MAX.0);
     let below = u32::try_from(nanos % 1_000_000).ok();
-    millis.map(Millis).zip(below).ok_or(Fault::Range)
+    millis.map(Millis).zip(below).ok_or(EventTimeError::OutOfRange)
 }
 
 /// A decimal number, as its digits and the place of its point.
@@ -91,7 +91,7 @@ struct Decimal<'a> {
 }
 
 impl<'a> Decimal<'a> {
-    fn read(text: &'a [u8]) -> Option<Self> {
+    fn parse(text: &'a [u8]) -> Option<Self> {
         let mut reader = Reader(text);
         let whole = reader.digits(1..=usize::MAX)?;
         let fraction = if reader.eat(b".").is_some() { reader.digits(1..=usize::MAX)? } else { &[] };
@@ -99,7 +99,7 @@ impl<'a> Decimal<'a> {
         if reader.eat(b"eE").is_some() {
             let sign = reader.eat(b"+-").unwrap_or(b'+');
             // An exponent beyond four digits could only move the point out of every moment, and bounds `trunc`.
-            let exponent = value(reader.digits(1..=4)?);
+            let exponent = digits_value(reader.digits(1..=4)?);
             point += if sign == b'-' { -exponent } else { exponent };
         }
         reader.0.is_empty().then_some(Self { whole, fraction, point })
@@ -134,36 +134,36 @@ impl<'a> Reader<'a> {
     }
 
     /// A number of two digits below `end`.
-    fn pair(&mut self, end: i64) -> Option<i64> {
-        self.digits(2..=2).map(value).filter(|pair| *pair < end)
+    fn two_digits(&mut self, end: i64) -> Option<i64> {
+        self.digits(2..=2).map(digits_value).filter(|pair| *pair < end)
     }
 
     /// A date, as days since 1970.
     fn date(&mut self) -> Option<i64> {
-        let year = value(self.digits(4..=5)?);
+        let year = digits_value(self.digits(4..=5)?);
         self.eat(b"-")?;
-        let month = self.pair(100)?;
+        let month = self.two_digits(100)?;
         self.eat(b"-")?;
-        let day = self.pair(100)?;
-        civil::days(year, month, day)
+        let day = self.two_digits(100)?;
+        civil::days_from_date(year, month, day)
     }
 
     /// Time of day and offset up to the end of the text, as nanoseconds since the day began in UTC.
     fn time(&mut self) -> Option<i128> {
         self.eat(b"Tt ")?;
-        let hour = self.pair(24)?;
+        let hour = self.two_digits(24)?;
         self.eat(b":")?;
-        let minute = self.pair(60)?;
+        let minute = self.two_digits(60)?;
         let (mut second, mut nanos) = (0, 0);
         if self.eat(b":").is_some() {
-            second = self.pair(61)?;
+            second = self.two_digits(61)?;
             if self.eat(b".,").is_some() {
                 nanos = self.fraction()?;
             }
         }
         let offset = self.offset()?;
         let seconds = hour * 3_600 + minute * 60 + second - offset;
-        self.0.is_empty().then_some(i128::from(seconds) * NANOS + nanos)
+        self.0.is_empty().then_some(i128::from(seconds) * NANOS_PER_SECOND + nanos)
     }
 
     /// The digits behind a point, as billionths.
@@ -178,14 +178,14 @@ impl<'a> Reader<'a> {
             self.eat(b"Zz");
             return Some(0);
         };
-        let hours = self.pair(24)?;
-        let minutes = if self.eat(b":").is_some() || !self.0.is_empty() { self.pair(60)? } else { 0 };
+        let hours = self.two_digits(24)?;
+        let minutes = if self.eat(b":").is_some() || !self.0.is_empty() { self.two_digits(60)? } else { 0 };
         let seconds = hours * 3_600 + minutes * 60;
         Some(if sign == b'-' { -seconds } else { seconds })
     }
 }
 
 /// The number that a few digits spell.
-fn value(digits: &[u8]) -> i64 {
+fn digits_value(digits: &[u8]) -> i64 {
     digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
 }

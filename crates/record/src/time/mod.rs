@@ -16,11 +16,11 @@
 
 mod civil;
 mod event;
-mod moment;
-mod print;
+mod parse;
+mod format;
 #[cfg(test)]
 mod tests;
 
 pub use event::{event_time_number, event_time_text};
-pub use moment::{InvalidTime, parse_duration, parse_moment};
-pub use print::{format_rfc3339, write_rfc3339};
+pub use parse::{InvalidTime, parse_duration, parse_timestamp};
+pub use format::{format_rfc3339, write_rfc3339};

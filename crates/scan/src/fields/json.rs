@@ -16,72 +16,72 @@ pub(super) fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> 
     let mut found = None;
     // Where the record breaks off, what was found before still counts.
     let _ = find(&mut Reader { rest: record }, name.as_bytes(), 0, &mut found);
-    found.map(value)
+    found.map(decoded_value)
 }
 
 /// See [`super::each`].
-pub(super) fn each(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
-    let mut walk = Walk { name: String::new(), left: limit, take };
-    let _ = walk.value(&mut Reader { rest: record }, 0);
+pub(super) fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
+    let mut walk = FieldVisitor { name: String::new(), left: limit, take };
+    let _ = walk.visit_members(&mut Reader { rest: record }, 0);
 }
 
 /// Goes through the value that comes next, and keeps the last that stands at `path`, which is not empty.
 fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Option<&'a [u8]>) -> Option<()> {
-    let mut members = reader.open()?;
-    while let Some(key) = reader.member(&mut members)? {
+    let mut members = reader.enter()?;
+    while let Some(key) = reader.next_member(&mut members)? {
         let index;
         let key: &[u8] = match &key {
-            Key::Name(name) => name,
-            Key::Index(number) => {
+            MemberKey::Name(name) => name,
+            MemberKey::Index(number) => {
                 index = number.to_string();
                 index.as_bytes()
             }
         };
         match path.strip_prefix(key) {
-            Some([]) => *found = Some(reader.skip()?),
+            Some([]) => *found = Some(reader.skip_value()?),
             Some([b'.', rest @ ..]) if reader.is_container() && depth < DEPTH_MAX => {
                 find(reader, rest, depth + 1, found)?;
             }
             _ => {
-                reader.skip()?;
+                reader.skip_value()?;
             }
         }
     }
     Some(())
 }
 
-struct Walk<'w> {
+struct FieldVisitor<'w> {
     /// Of the value that comes next.
     name: String,
     left: usize,
     take: &'w mut dyn FnMut(&str, Cow<'_, [u8]>),
 }
 
-impl Walk<'_> {
+impl FieldVisitor<'_> {
     /// Reports what is in the object or array that comes next. `None` ends the whole walk.
-    fn value(&mut self, reader: &mut Reader<'_>, depth: usize) -> Option<()> {
-        let mut members = reader.open()?;
+    fn visit_members(&mut self, reader: &mut Reader<'_>, depth: usize) -> Option<()> {
+        let mut members = reader.enter()?;
         let length = self.name.len();
-        while let Some(key) = reader.member(&mut members)? {
+        while let Some(key) = reader.next_member(&mut members)? {
             if self.left == 0 {
                 return None;
             }
             let dot = if depth == 0 { "" } else { "." };
             match key {
-                Key::Name(name) => match str::from_utf8(&name) {
+                MemberKey::Name(name) => match str::from_utf8(&name) {
                     Ok(name) => self.name.extend([dot, name]),
                     Err(_) => {
-                        reader.skip()?;
+                        reader.skip_value()?;
                         continue;
                     }
                 },
-                Key::Index(index) => self.name.extend([dot, &index.to_string()]),
+                MemberKey::Index(index) => self.name.extend([dot, &index.to_string()]),
             }
             if reader.is_container() && depth < DEPTH_MAX {
-                self.value(reader, depth + 1)?;
+                self.visit_members(reader, depth + 1)?;
             } else {
-                let text = reader.skip()?;
-                (self.take)(&self.name, value(text));
+                let text = reader.skip_value()?;
+                (self.take)(&self.name, decoded_value(text));
                 self.left -= 1;
             }
             self.name.truncate(length);
@@ -91,7 +91,7 @@ impl Walk<'_> {
 }
 
 /// What a value's text stands for.
-fn value(text: &[u8]) -> Cow<'_, [u8]> {
+fn decoded_value(text: &[u8]) -> Cow<'_, [u8]> {
     match text {
         [b'"', inner @ .., b'"'] => unescape(inner),
         [b'{' | b'[', ..] => compact(text),
@@ -119,13 +119,13 @@ fn compact(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Where in an object or array a reader is.
-struct Members {
+struct ContainerPosition {
     /// The next element of an array; `None` in an object.
     index: Option<usize>,
     first: bool,
 }
 
-enum Key<'a> {
+enum MemberKey<'a> {
     Name(Cow<'a, [u8]>),
     Index(usize),
 }
@@ -136,11 +136,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    fn take(&mut self, byte: u8) -> Option<()> {
+    fn expect_byte(&mut self, byte: u8) -> Option<()> {
         self.rest = self.rest.strip_prefix(&[byte])?;
         Some(())
     }
@@ -150,46 +150,46 @@ impl<'a> Reader<'a> {
     }
 
     /// Enters the object or array that comes next.
-    fn open(&mut self) -> Option<Members> {
-        self.space();
+    fn enter(&mut self) -> Option<ContainerPosition> {
+        self.skip_space();
         let (bracket, rest) = self.rest.split_first()?;
         self.rest = rest;
         match bracket {
-            b'{' => Some(Members { index: None, first: true }),
-            b'[' => Some(Members { index: Some(0), first: true }),
+            b'{' => Some(ContainerPosition { index: None, first: true }),
+            b'[' => Some(ContainerPosition { index: Some(0), first: true }),
             _ => None,
         }
     }
 
     /// Goes to the next member's value; `Some(None)` when the object or array has ended.
-    fn member(&mut self, members: &mut Members) -> Option<Option<Key<'a>>> {
-        self.space();
+    fn next_member(&mut self, members: &mut ContainerPosition) -> Option<Option<MemberKey<'a>>> {
+        self.skip_space();
         let close = if members.index.is_some() { b']' } else { b'}' };
         if self.rest.first() == Some(&close) {
-            self.take(close)?;
+            self.expect_byte(close)?;
             return Some(None);
         }
         if !members.first {
-            self.take(b',')?;
-            self.space();
+            self.expect_byte(b',')?;
+            self.skip_space();
         }
         members.first = false;
         if let Some(index) = &mut members.index {
             *index += 1;
-            return Some(Some(Key::Index(*index - 1)));
+            return Some(Some(MemberKey::Index(*index - 1)));
         }
-        self.take(b'"')?;
+        self.expect_byte(b'"')?;
         let (name, behind) = self.rest.split_at_checked(quoted_length(self.rest)?)?;
         self.rest = behind;
-        self.take(b'"')?;
-        self.space();
-        self.take(b':')?;
-        self.space();
-        Some(Some(Key::Name(unescape(name))))
+        self.expect_byte(b'"')?;
+        self.skip_space();
+        self.expect_byte(b':')?;
+        self.skip_space();
+        Some(Some(MemberKey::Name(unescape(name))))
     }
 
     /// Goes behind the value that comes next, and returns its text.
-    fn skip(&mut self) -> Option<&'a [u8]> {
+    fn skip_value(&mut self) -> Option<&'a [u8]> {
         let length = match self.rest {
             [b'"', inner @ ..] => quoted_length(inner)? + 2,
             [b'{' | b'[', ..] => container_length(self.rest)?,

@@ -19,14 +19,14 @@ use super::quoted::quoted_length;
 
 /// The keys and values of `record`, in order.
 pub(super) fn pairs(record: &[u8]) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
-    Pairs { rest: record }
+    LogfmtPairs { rest: record }
 }
 
-struct Pairs<'a> {
+struct LogfmtPairs<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Pairs<'a> {
+impl<'a> Iterator for LogfmtPairs<'a> {
     type Item = (&'a [u8], Cow<'a, [u8]>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -44,19 +44,19 @@ impl<'a> Iterator for Pairs<'a> {
                         return None;
                     };
                     let (value, behind) = quoted.split_at(length);
-                    self.rest = behind_token(behind);
+                    self.rest = after_token(behind);
                     if !key.is_empty() {
                         return Some((key, unquote(value)));
                     }
                 }
                 [b'=', value @ ..] => {
-                    self.rest = behind_token(value);
+                    self.rest = after_token(value);
                     let value = value.get(..value.len() - self.rest.len()).unwrap_or_default();
                     if !key.is_empty() {
                         return Some((key, Cow::Borrowed(value)));
                     }
                 }
-                _ => self.rest = behind_token(behind),
+                _ => self.rest = after_token(behind),
             }
         }
     }
@@ -67,7 +67,7 @@ fn is_key_end(byte: u8) -> bool {
 }
 
 /// What follows the token that `text` is in.
-fn behind_token(text: &[u8]) -> &[u8] {
+fn after_token(text: &[u8]) -> &[u8] {
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     text.get(end..).unwrap_or_default()
 }

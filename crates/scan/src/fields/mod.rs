@@ -37,9 +37,9 @@ pub fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
 
 /// Calls `take` with the name and value of up to `limit` fields of `record`, in their order. Objects and arrays are
 /// not listed by themselves, what is in them is. Names that are not UTF-8 are left out.
-pub fn each(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
+pub fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
     if is_json(record) {
-        return json::each(record, limit, take);
+        return json::visit(record, limit, take);
     }
     let named = logfmt::pairs(record).filter_map(|(key, value)| Some((str::from_utf8(key).ok()?, value)));
     named.take(limit).for_each(|(name, value)| take(name, value));

@@ -40,7 +40,7 @@ pub(super) fn unescape(inner: &[u8]) -> Cow<'_, [u8]> {
             Some(b'n') => plain.push(b'\n'),
             Some(b'r') => plain.push(b'\r'),
             Some(b't') => plain.push(b'\t'),
-            Some(b'u') if unit(rest).is_some() => rest = unescape_unit(rest, &mut plain),
+            Some(b'u') if hex_code_unit(rest).is_some() => rest = unescape_code_unit(rest, &mut plain),
             other => {
                 plain.push(b'\\');
                 plain.extend(other);
@@ -51,11 +51,11 @@ pub(super) fn unescape(inner: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Appends the character whose `\u` was read, and returns what is behind it.
-fn unescape_unit<'a>(digits: &'a [u8], plain: &mut Vec<u8>) -> &'a [u8] {
+fn unescape_code_unit<'a>(digits: &'a [u8], plain: &mut Vec<u8>) -> &'a [u8] {
     let mut rest = digits.get(4..).unwrap_or_default();
-    let mut code = unit(digits).unwrap_or_default();
+    let mut code = hex_code_unit(digits).unwrap_or_default();
     if (0xd800..0xdc00).contains(&code)
-        && let Some(low) = rest.strip_prefix(b"\\u").and_then(unit).filter(|low| (0xdc00..0xe000).contains(low))
+        && let Some(low) = rest.strip_prefix(b"\\u").and_then(hex_code_unit).filter(|low| (0xdc00..0xe000).contains(low))
     {
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         rest = rest.get(6..).unwrap_or_default();
@@ -66,7 +66,7 @@ fn unescape_unit<'a>(digits: &'a [u8], plain: &mut Vec<u8>) -> &'a [u8] {
 }
 
 /// The number that four hex digits stand for.
-fn unit(digits: &[u8]) -> Option<u32> {
+fn hex_code_unit(digits: &[u8]) -> Option<u32> {
     let four = digits.get(..4).filter(|four| four.iter().all(u8::is_ascii_hexdigit))?;
     u32::from_str_radix(str::from_utf8(four).ok()?, 16).ok()
 }

@@ -9,7 +9,7 @@ fn text(value: Option<Cow<'_, [u8]>>) -> String {
 
 fn listed(record: &[u8], limit: usize) -> Vec<(String, Vec<u8>)> {
     let mut list = Vec::new();
-    each(record, limit, &mut |name, value| list.push((name.to_owned(), value.into_owned())));
+    visit(record, limit, &mut |name, value| list.push((name.to_owned(), value.into_owned())));
     list
 }
 

@@ -23,7 +23,7 @@
 use bucksaw_record::Labels;
 
 /// Bytes of a text that are looked at.
-const LOOK_BYTES: usize = 512;
+const PREFIX_BYTES_MAX: usize = 512;
 
 /// The keys that name a level, in any case of letters. Of a key with dots, such as `log.level`, the last part counts.
 pub const KEYS: [&str; 8] =
@@ -73,13 +73,13 @@ impl Level {
     #[must_use]
     pub fn of_labels(labels: &Labels) -> Option<Self> {
         let mut named = labels.iter().filter(|(name, _)| is_key(name.as_bytes()));
-        named.find_map(|(_, value)| Self::named(value.as_bytes()))
+        named.find_map(|(_, value)| Self::from_name(value.as_bytes()))
     }
 
     /// The level that stands in a text.
     #[must_use]
     pub fn of_text(text: &[u8]) -> Option<Self> {
-        let head = text.get(..LOOK_BYTES).unwrap_or(text);
+        let head = text.get(..PREFIX_BYTES_MAX).unwrap_or(text);
         let (mut found, mut at) = (None, 0);
         while let Some(rest) = head.get(at..)
             && let Some(first) = rest.first()
@@ -91,24 +91,24 @@ impl Level {
             let length = rest.iter().take_while(|byte| is_word(**byte)).count();
             let (word, behind) = rest.split_at(length);
             if is_key(word)
-                && let Some(level) = value(behind)
+                && let Some(level) = level_after_key(behind)
             {
                 return Some(level);
             }
             if found.is_none() && length > 2 {
                 let before = head.get(at.wrapping_sub(1)).copied();
-                found = Self::named(word).filter(|_| stands_as_level(before, word, behind.first().copied()));
+                found = Self::from_name(word).filter(|_| is_level_token(before, word, behind.first().copied()));
                 if found.is_none() && word == b"LOG" && behind.first() == Some(&b':') {
                     found = Some(Self::Info);
                 }
             }
             at += length.max(1);
         }
-        found.or_else(|| glog(head))
+        found.or_else(|| glog_level(head))
     }
 
     /// The level of this name, in any case of letters.
-    fn named(word: &[u8]) -> Option<Self> {
+    fn from_name(word: &[u8]) -> Option<Self> {
         const NAMES: [(Level, &[&str]); 6] = [
             (Level::Info, &["info", "inf", "information", "informational", "notice"]),
             (Level::Error, &["error", "err", "severe"]),
@@ -134,7 +134,7 @@ fn is_key(word: &[u8]) -> bool {
 }
 
 /// The level in what follows a key: `":"info"`, `=info`, `: 30`.
-fn value(behind: &[u8]) -> Option<Level> {
+fn level_after_key(behind: &[u8]) -> Option<Level> {
     let rest = behind.strip_prefix(b"\"").unwrap_or(behind).trim_ascii_start();
     let rest = match rest {
         [b':' | b'=', rest @ ..] => rest.trim_ascii_start(),
@@ -149,11 +149,11 @@ fn value(behind: &[u8]) -> Option<Level> {
         b"40" => Some(Level::Warn),
         b"50" => Some(Level::Error),
         b"60" => Some(Level::Fatal),
-        word => Level::named(word),
+        word => Level::from_name(word),
     }
 }
 
-fn stands_as_level(before: Option<u8>, word: &[u8], behind: Option<u8>) -> bool {
+fn is_level_token(before: Option<u8>, word: &[u8], behind: Option<u8>) -> bool {
     let bracketed = matches!((before, behind), (Some(b'['), Some(b']')) | (Some(b'<'), Some(b'>')));
     // `a-error:` and `/error:` are parts of other names.
     let starts = before.is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'm' | b']' | b'['));
@@ -171,7 +171,7 @@ fn escape_length(rest: &[u8]) -> usize {
     }
 }
 
-fn glog(head: &[u8]) -> Option<Level> {
+fn glog_level(head: &[u8]) -> Option<Level> {
     let [letter, date @ ..] = head.get(..6)? else { return None };
     let dated = matches!(date.split_last(), Some((b' ', digits)) if digits.iter().all(u8::is_ascii_digit));
     match (dated, letter) {
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(Level::of(&labels("app=web,severity=Warning"), b"level=error"), Some(Level::Warn));
         assert_eq!(Level::of(&labels("level=7"), b"level=error"), Some(Level::Error));
         let far = |before: usize| [&b" ".repeat(before)[..], b"ERROR"].concat();
-        assert_eq!(Level::of_text(&far(LOOK_BYTES - 5)), Some(Level::Error));
-        assert_eq!(Level::of_text(&far(LOOK_BYTES - 4)), None);
+        assert_eq!(Level::of_text(&far(PREFIX_BYTES_MAX - 5)), Some(Level::Error));
+        assert_eq!(Level::of_text(&far(PREFIX_BYTES_MAX - 4)), None);
     }
 }

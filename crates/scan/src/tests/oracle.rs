@@ -1,6 +1,6 @@
 //! Random expressions over random records, against a matcher that looks at each record alone and does nothing clever.
 
-use bucksaw_record::expr::{Field, Pattern, Test, Text};
+use bucksaw_record::expr::{Field, Pattern, Test, Literal};
 use proptest::prelude::*;
 use regex_automata::{meta, util::syntax};
 
@@ -10,10 +10,10 @@ use super::*;
 fn matches(expr: &Expr, labels: &Labels, record: &[u8]) -> bool {
     match expr {
         Expr::All => true,
-        Expr::Text(Text { bytes, any_case: false }) => {
+        Expr::Literal(Literal { bytes, case_insensitive: false }) => {
             bytes.is_empty() || record.windows(bytes.len()).any(|window| window == bytes)
         }
-        Expr::Text(Text { bytes, .. }) => {
+        Expr::Literal(Literal { bytes, .. }) => {
             bytes.is_empty() || record.windows(bytes.len()).any(|window| window.eq_ignore_ascii_case(bytes))
         }
         Expr::Regex(pattern) => regex(pattern, true).is_match(record),
@@ -44,7 +44,7 @@ fn matches(expr: &Expr, labels: &Labels, record: &[u8]) -> bool {
 fn regex(pattern: &Pattern, multi_line: bool) -> meta::Regex {
     let flags = syntax::Config::new().unicode(false).utf8(false).multi_line(multi_line);
     meta::Builder::new()
-        .syntax(flags.case_insensitive(pattern.any_case))
+        .syntax(flags.case_insensitive(pattern.case_insensitive))
         .configure(meta::Config::new().utf8_empty(false))
         .build(&pattern.source)
         .unwrap()
@@ -125,7 +125,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
         "" => branches,
         head => format!("{head}(?:{branches})"),
     });
-    (source, any::<bool>()).prop_map(|(source, any_case)| Pattern { source, any_case })
+    (source, any::<bool>()).prop_map(|(source, any_case)| Pattern { source, case_insensitive: any_case })
 }
 
 fn any_test() -> impl Strategy<Value = Test> {
@@ -150,7 +150,7 @@ fn any_expr() -> impl Strategy<Value = Expr> {
     let names = prop::sample::select(&["a", "b", "a.b", "a.0", "a.1", "b.0.a", "x", ""][..]);
     let term = prop_oneof![
         1 => Just(Expr::All),
-        4 => (bytes, any::<bool>()).prop_map(|(bytes, any_case)| Expr::Text(Text { bytes, any_case })),
+        4 => (bytes, any::<bool>()).prop_map(|(bytes, any_case)| Expr::Literal(Literal { bytes, case_insensitive })),
         4 => any_pattern().prop_map(Expr::Regex),
         4 => (names, any_test()).prop_map(|(name, test)| Expr::Field(Field { name: name.to_owned(), test })),
     ];

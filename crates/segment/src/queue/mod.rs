@@ -16,10 +16,10 @@
 //! there is no writer to ask.
 //! Invariant: nothing follows the seal, so a closed file that does not end in one has lost something.
 
-mod frames;
+mod frame_reader;
 mod rewrite;
 mod seal;
-mod survey;
+mod segment_scan;
 
 use std::path::Path;
 
@@ -29,10 +29,10 @@ use bucksaw_record::Id;
 use crate::ReadError;
 use crate::varint::Reader;
 
-pub use frames::Frames;
+pub use frame_reader::FrameReader;
 pub use rewrite::rewrite;
 pub use seal::Seal;
-pub use survey::{Place, Survey, Tail, examine, index, survey};
+pub use segment_scan::{FramePosition, SegmentScan, SegmentTail, scan_frames, index_frames, scan_segment};
 
 /// Bytes before the first frame.
 pub const HEADER_LEN: usize = 32;
@@ -44,9 +44,9 @@ const MAGIC: [u8; 8] = *b"BSWQUEUE";
 
 /// The bytes that a queue segment starts with.
 #[must_use]
-pub fn header(id: Id) -> [u8; HEADER_LEN] {
+pub fn encode_header(id: Id) -> [u8; HEADER_LEN] {
     let (magic, version, id) = (MAGIC, VERSION.to_le_bytes(), id.bits().to_le_bytes());
-    let crc = checksum(&magic, &version, &id).to_le_bytes();
+    let crc = header_checksum(&magic, &version, &id).to_le_bytes();
     let mut bytes = [0; HEADER_LEN];
     for (place, byte) in bytes.iter_mut().zip(magic.iter().chain(&version).chain(&crc).chain(&id)) {
         *place = *byte;
@@ -56,7 +56,7 @@ pub fn header(id: Id) -> [u8; HEADER_LEN] {
 
 /// The seed of the checksums of a file's frames.
 #[must_use]
-pub fn seed(id: Id) -> u32 {
+pub fn checksum_seed(id: Id) -> u32 {
     crc32c::crc32c(&id.bits().to_le_bytes())
 }
 
@@ -77,7 +77,7 @@ pub fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
     if magic != MAGIC {
         return Err(ReadError::damaged(path, 0, "this is no queue segment"));
     }
-    if checksum(magic, version, id) != crc {
+    if header_checksum(magic, version, id) != crc {
         return Err(ReadError::damaged(path, 12, "the checksum of the header does not fit"));
     }
     let (version, id) = (Reader(version).u32().unwrap_or_default(), Reader(id).u128().unwrap_or_default());
@@ -87,7 +87,7 @@ pub fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
     Ok(Id::from_bits(id))
 }
 
-fn checksum(magic: &[u8], version: &[u8], id: &[u8]) -> u32 {
+fn header_checksum(magic: &[u8], version: &[u8], id: &[u8]) -> u32 {
     [magic, version, id].iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part))
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels};
 
-use super::{Frames, HEADER_LEN, Seal, Survey, header, seed};
-use crate::{Header, Kind, ReadError};
+use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, encode_header, checksum_seed};
+use crate::{FrameHeader, FrameKind, ReadError};
 
 /// What is written at once.
 const WRITE_BYTES: usize = 1 << 20;
@@ -22,74 +22,74 @@ pub fn rewrite(
     from: &Arc<dyn File>,
     path: &Path,
     id: Id,
-    survey: &Survey,
+    survey: &SegmentScan,
     to: &dyn File,
     new: Id,
 ) -> Result<(), ReadError> {
-    let mut frames = Frames::new(Arc::clone(from), path.to_owned(), id, HEADER_LEN as u64, survey.end, Vec::new());
-    let mut out = Output { to, path, seed: seed(new), at: 0, bytes: Vec::new() };
-    out.put(&[&header(new)])?;
+    let mut frames = FrameReader::new(Arc::clone(from), path.to_owned(), id, HEADER_LEN as u64, survey.end, Vec::new());
+    let mut out = SegmentOutput { to, path, seed: checksum_seed(new), offset: 0, bytes: Vec::new() };
+    out.write(&[&encode_header(new)])?;
     // Streams are declared anew where they are first used, in the order of their numbers.
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     let mut streams: Vec<Labels> = Vec::new();
-    for place in &survey.places {
-        frames.seek(place.at);
+    for place in &survey.positions {
+        frames.seek(place.offset);
         let Some(frame) = frames.next_frame()? else {
-            return Err(ReadError::damaged(path, place.at, "the frame is gone"));
+            return Err(ReadError::damaged(path, place.offset, "the frame is gone"));
         };
         let stream = match numbers.get(&place.stream) {
             Some(stream) => *stream,
             None => {
                 let stream = streams.len() as u32;
                 let labels = survey.streams.get(place.stream as usize).cloned().unwrap_or_default();
-                out.declare(stream, &labels, &frame.header)?;
+                out.write_stream_frame(stream, &labels, &frame.header)?;
                 numbers.insert(place.stream, stream);
                 streams.push(labels);
                 stream
             }
         };
-        out.frame(&Header { stream, ..frame.header }, &[frame.sides(), frame.text()])?;
+        out.write_frame(&FrameHeader { stream, ..frame.header }, &[frame.row_meta(), frame.text()])?;
     }
-    let seal = Seal::new(out.at, &survey.reach, &streams);
-    out.put(&[&seal.encode(new)])?;
+    let seal = Seal::new(out.offset, &survey.summary, &streams);
+    out.write(&[&seal.encode(new)])?;
     out.flush()?;
     to.sync().map_err(ReadError::io(path))
 }
 
-struct Output<'a> {
+struct SegmentOutput<'a> {
     to: &'a dyn File,
     path: &'a Path,
     seed: u32,
-    at: u64,
+    offset: u64,
     bytes: Vec<u8>,
 }
 
-impl Output<'_> {
-    fn declare(&mut self, stream: u32, labels: &Labels, before: &Header) -> Result<(), ReadError> {
+impl SegmentOutput<'_> {
+    fn write_stream_frame(&mut self, stream: u32, labels: &Labels, before: &FrameHeader) -> Result<(), ReadError> {
         let mut body = Vec::new();
         labels.encode(&mut body);
-        let header = Header {
+        let header = FrameHeader {
             body_len: body.len() as u32,
-            sides_len: 0,
-            first: Id::MIN,
+            row_meta_len: 0,
+            first_id: Id::MIN,
             count: 0,
             stream,
             accepted: before.accepted,
-            kind: Kind::Stream,
-            flags: 0,
+            kind: FrameKind::Stream,
+            layout_bits: 0,
         };
-        self.frame(&header, &[&body])
+        self.write_frame(&encode_header, &[&body])
     }
 
-    fn frame(&mut self, header: &Header, body: &[&[u8]]) -> Result<(), ReadError> {
-        self.put(&[&header.seal(self.seed, body)])?;
-        self.put(body)
+    fn write_frame(&mut self, header: &FrameHeader, body: &[&[u8]]) -> Result<(), ReadError> {
+        self.write(&[&encode_header.encode(self.seed, body)])?;
+        self.write(body)
     }
 
-    fn put(&mut self, parts: &[&[u8]]) -> Result<(), ReadError> {
+    fn write(&mut self, parts: &[&[u8]]) -> Result<(), ReadError> {
         for part in parts {
             self.bytes.extend_from_slice(part);
-            self.at += part.len() as u64;
+            self.offset += part.len() as u64;
         }
         if self.bytes.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
     }
@@ -108,12 +108,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::queue::survey;
+    use crate::queue::segment_scan;
 
     const ID: Id = Id::from_bits(99);
     const NEW: Id = Id::from_bits(100);
 
-    type Record = (Labels, Id, Vec<u8>);
+    type FrameRecord = (Labels, Id, Vec<u8>);
 
     fn create(bytes: &[u8]) -> Arc<dyn File> {
         let file = sim::Fs::new().create(Path::new("q")).unwrap();
@@ -123,34 +123,34 @@ mod tests {
 
     /// A closed segment of two streams and a third that no record has.
     fn segment() -> Vec<u8> {
-        let mut out = header(ID).to_vec();
+        let mut out = encode_header(ID).to_vec();
         let frame = |kind, stream, first: Id, count, body: &[u8]| {
             let (body_len, accepted) = (body.len() as u32, Millis(70));
-            let header = Header { body_len, sides_len: 0, first, count, stream, accepted, kind, flags: 0 };
-            [&header.seal(seed(ID), &[body])[..], body].concat()
+            let header = FrameHeader { body_len, row_meta_len: 0, first_id: first, count, stream, accepted, kind, layout_bits: 0 };
+            [&encode_header.encode(checksum_seed(ID), &[body])[..], body].concat()
         };
         for (stream, app) in (0..).zip(["app=web", "app=db", "app=unused"]) {
             let mut body = Vec::new();
             Labels::parse(app).unwrap().encode(&mut body);
-            out.extend(frame(Kind::Stream, stream, Id::MIN, 0, &body));
+            out.extend(frame(FrameKind::Stream, stream, Id::MIN, 0, &body));
         }
         for number in 0..12_u32 {
             let text: String = (0..20).map(|line| format!("line {line} of frame {number}\n")).collect();
             let first = Id::new(Millis(60 + u64::from(number)), Producer::new(5), number * 100);
-            out.extend(frame(Kind::Records, number % 2, first, 20, text.as_bytes()));
+            out.extend(frame(FrameKind::Records, number % 2, first, 20, text.as_bytes()));
         }
         let file = create(&out);
-        let found = survey(&file, Path::new("q"), ID).unwrap();
-        out.extend(Seal::new(found.end, &found.reach, &found.streams).encode(ID));
+        let found = scan_segment(&file, Path::new("q"), ID).unwrap();
+        out.extend(Seal::new(found.end, &found.summary, &found.streams).encode(ID));
         out
     }
 
-    fn records(file: &Arc<dyn File>, id: Id, found: &Survey) -> Vec<Record> {
+    fn records(file: &Arc<dyn File>, id: Id, found: &SegmentScan) -> Vec<FrameRecord> {
         let mut frames =
-            Frames::new(Arc::clone(file), "q".into(), id, HEADER_LEN as u64, found.end, found.streams.clone());
+            FrameReader::new(Arc::clone(file), "q".into(), id, HEADER_LEN as u64, found.end, found.streams.clone());
         let mut all = Vec::new();
-        for place in &found.places {
-            frames.seek(place.at);
+        for place in &found.positions {
+            frames.seek(place.offset);
             let chunk = frames.next_chunk().unwrap().unwrap();
             let rows = (0..).zip(chunk.records());
             all.extend(rows.map(|(row, text)| (chunk.labels.clone(), chunk.rows.id(row).unwrap(), text.to_vec())));
@@ -159,33 +159,33 @@ mod tests {
     }
 
     /// The records of a damaged segment before and after it was written anew.
-    fn anew(damaged: &[u8], new: Id) -> Option<[Vec<Record>; 2]> {
+    fn rewritten(damaged: &[u8], new: Id) -> Option<[Vec<FrameRecord>; 2]> {
         let file = create(damaged);
-        let found = survey(&file, Path::new("q"), ID).ok()?;
+        let found = scan_segment(&file, Path::new("q"), ID).ok()?;
         let to = create(b"");
         rewrite(&file, Path::new("q"), ID, &found, &*to, new).unwrap();
-        let again = survey(&to, Path::new("q"), new).unwrap();
+        let again = scan_segment(&to, Path::new("q"), new).unwrap();
         assert!(again.seal.is_some() && again.damage.is_empty() && again.harmless.is_empty(), "{again:?}");
-        assert_eq!(again.reach, found.reach);
+        assert_eq!(again.summary, found.summary);
         Some([records(&file, ID, &found), records(&to, new, &again)])
     }
 
     #[test]
-    fn a_sound_segment_stays_what_it_is() {
-        let [before, after] = anew(&segment(), ID).unwrap();
+    fn an_intact_segment_is_unchanged() {
+        let [before, after] = rewritten(&segment(), ID).unwrap();
         assert_eq!((before.len(), &before), (240, &after));
         // Also without declarations: the seal repeats the labels.
         let mut damaged = segment();
         damaged[HEADER_LEN + 5] ^= 1;
         damaged[3] ^= 1;
-        assert_eq!(anew(&damaged, ID).unwrap(), [before, after]);
+        assert_eq!(rewritten(&damaged, ID).unwrap(), [before, after]);
     }
 
     proptest! {
         #[test]
         fn all_whole_frames_are_kept(flips in prop::collection::vec((any::<usize>(), 0..8_u8), 0..6), cut in any::<usize>(), cuts in any::<bool>()) {
             let bytes = segment();
-            let stored = anew(&bytes, NEW).unwrap()[0].clone();
+            let stored = rewritten(&bytes, NEW).unwrap()[0].clone();
             let mut damaged = bytes;
             if cuts {
                 damaged.truncate(cut % damaged.len());
@@ -194,7 +194,7 @@ mod tests {
             for (at, bit) in flips {
                 damaged.iter_mut().skip(at % length).take(1).for_each(|byte| *byte ^= 1 << bit);
             }
-            if let Some([before, after]) = anew(&damaged, NEW) {
+            if let Some([before, after]) = rewritten(&damaged, NEW) {
                 prop_assert_eq!(&before, &after);
                 prop_assert!(after.iter().all(|record| stored.contains(record)));
             }
@@ -205,26 +205,26 @@ mod tests {
     fn frames_are_written_that_are_larger_than_what_is_written_at_once() {
         let text = vec![b'x'; WRITE_BYTES + 9];
         let text = [text, b"\n".to_vec()].concat();
-        let header = Header {
+        let header = FrameHeader {
             body_len: text.len() as u32,
-            sides_len: 0,
-            first: Id::new(Millis(60), Producer::new(5), 0),
+            row_meta_len: 0,
+            first_id: Id::new(Millis(60), Producer::new(5), 0),
             count: 1,
             stream: 0,
             accepted: Millis(70),
-            kind: Kind::Records,
-            flags: 0,
+            kind: FrameKind::Records,
+            layout_bits: 0,
         };
-        let mut bytes = super::header(ID).to_vec();
+        let mut bytes = super::encode_header(ID).to_vec();
         let mut body = Vec::new();
         Labels::default().encode(&mut body);
         let body_len = body.len() as u32;
-        let declared = Header { body_len, first: Id::MIN, count: 0, kind: Kind::Stream, ..header };
-        bytes.extend_from_slice(&declared.seal(seed(ID), &[&body]));
+        let declared = FrameHeader { body_len, first_id: Id::MIN, count: 0, kind: FrameKind::Stream, ..encode_header };
+        bytes.extend_from_slice(&declared.encode(checksum_seed(ID), &[&body]));
         bytes.extend_from_slice(&body);
-        bytes.extend_from_slice(&header.seal(seed(ID), &[&text]));
+        bytes.extend_from_slice(&encode_header.encode(checksum_seed(ID), &[&text]));
         bytes.extend_from_slice(&text);
-        let [before, after] = anew(&bytes, NEW).unwrap();
+        let [before, after] = rewritten(&bytes, NEW).unwrap();
         assert_eq!((before.len(), &before), (1, &after));
     }
 }

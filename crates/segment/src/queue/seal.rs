@@ -27,7 +27,7 @@ use bucksaw_doors::File;
 use bucksaw_record::{Id, Labels};
 
 use crate::varint::Reader;
-use crate::{Reach, ReadError};
+use crate::{RecordSummary, ReadError};
 
 const MARKER: [u8; 4] = *b"BSWS";
 const MAGIC: [u8; 8] = *b"BSWQSEAL";
@@ -42,7 +42,7 @@ const TAIL_LEN: usize = 12;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Where the seal lies, and so where the last frame ends.
-    pub at: u64,
+    pub offset: u64,
     /// Number of records.
     pub records: u64,
     /// Bytes of their text.
@@ -57,16 +57,16 @@ pub struct Seal {
 
 impl Seal {
     /// Bytes before the labels.
-    pub const LABELS_AT: usize = FIXED_LEN - TAIL_LEN;
+    pub const LABELS_OFFSET: usize = FIXED_LEN - TAIL_LEN;
 
     /// The greatest seal, in bytes. Labels that do not fit are left out: the stream frames still have them.
     pub const LEN_MAX: usize = 32 << 20;
 
     /// The seal of a file whose frames end at `at` and hold what `reach` and `streams` say.
     #[must_use]
-    pub fn new(at: u64, reach: &Reach, streams: &[Labels]) -> Self {
-        let Reach { low, high, records, text_bytes, .. } = *reach;
-        Self { at, records, text_bytes, low, high, streams: streams.to_vec() }
+    pub fn new(offset: u64, reach: &RecordSummary, streams: &[Labels]) -> Self {
+        let RecordSummary { low, high, records, text_bytes, .. } = *reach;
+        Self { offset, records, text_bytes, low, high, streams: streams.to_vec() }
     }
 
     /// The bytes of the seal in the segment `id`.
@@ -87,7 +87,7 @@ impl Seal {
         let length = ((FIXED_LEN + labels.len()) as u32).to_le_bytes();
         let mut rest = Vec::with_capacity(FIXED_LEN + labels.len());
         rest.extend_from_slice(&length);
-        rest.extend_from_slice(&self.at.to_le_bytes());
+        rest.extend_from_slice(&self.offset.to_le_bytes());
         rest.extend_from_slice(&self.records.to_le_bytes());
         rest.extend_from_slice(&self.text_bytes.to_le_bytes());
         rest.extend_from_slice(&self.low.bits().to_le_bytes());
@@ -96,7 +96,7 @@ impl Seal {
         rest.append(&mut labels);
         rest.extend_from_slice(&length);
         rest.extend_from_slice(&MAGIC);
-        let crc = crc32c::crc32c_append(super::seed(id), &rest);
+        let crc = crc32c::crc32c_append(super::checksum_seed(id), &rest);
         [&MARKER[..], &crc.to_le_bytes(), &rest].concat()
     }
 
@@ -116,14 +116,14 @@ impl Seal {
         };
         let mut bytes = vec![0; length as usize];
         file.read_exact_at(at, &mut bytes).map_err(ReadError::io(path))?;
-        Ok(Self::decode(&bytes, id).filter(|seal| seal.at == at))
+        Ok(Self::decode(&bytes, id).filter(|seal| seal.offset == at))
     }
 
     /// Reads the bytes that [`Self::encode`] made; `None` when they are not a whole seal of the segment `id`.
     #[must_use]
     pub fn decode(bytes: &[u8], id: Id) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
-        let crc = crc32c::crc32c_append(super::seed(id), rest);
+        let crc = crc32c::crc32c_append(super::checksum_seed(id), rest);
         if head.get(..4)? != MARKER || head.get(4..)? != crc.to_le_bytes() {
             return None;
         }
@@ -131,14 +131,14 @@ impl Seal {
         if reader.u32()? as usize != bytes.len() {
             return None;
         }
-        let (at, records, text_bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (offset, records, text_bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let (low, high) = (Id::from_bits(reader.u128()?), Id::from_bits(reader.u128()?));
         let mut streams = Vec::new();
         for _ in 0..reader.u32()? {
             let length = reader.u32()? as usize;
             streams.push(Labels::decode(reader.bytes(length)?).ok()?);
         }
-        reader.is_empty().then_some(Self { at, records, text_bytes, low, high, streams })
+        reader.is_empty().then_some(Self { offset, records, text_bytes, low, high, streams })
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
     fn seal() -> Seal {
         let streams = ["app=web,host=a", "app=db"].map(|text| Labels::parse(text).unwrap()).to_vec();
         let id = |ms| Id::new(Millis(ms), Producer::new(4), 1);
-        Seal { at: 40, records: 7, text_bytes: 300, low: id(5), high: id(9), streams }
+        Seal { offset: 40, records: 7, text_bytes: 300, low: id(5), high: id(9), streams }
     }
 
     fn file(bytes: &[u8]) -> Arc<dyn File> {
@@ -208,7 +208,7 @@ mod tests {
         fn any_bytes_are_a_seal_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
             let _ = Seal::decode(&bytes, ID);
-            let crc = bytes.get(8..).map(|rest| crc32c::crc32c_append(super::super::seed(ID), rest));
+            let crc = bytes.get(8..).map(|rest| crc32c::crc32c_append(super::super::checksum_seed(ID), rest));
             if let (Some(crc), Some(head)) = (crc, bytes.get_mut(..8)) {
                 head[..4].copy_from_slice(&MARKER);
                 head[4..].copy_from_slice(&crc.to_le_bytes());

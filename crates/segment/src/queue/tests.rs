@@ -5,60 +5,60 @@ use bucksaw_doors::{File, Fs, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
 use super::*;
-use crate::{Header, Kind};
+use crate::{FrameHeader, FrameKind};
 
 const ID: Id = Id::from_bits(0x1234_5678_9abc_def0_1234);
 
-fn frame(kind: Kind, stream: u32, first: Id, count: u32, text: &[u8]) -> Vec<u8> {
-    let header = Header {
+fn frame(kind: FrameKind, stream: u32, first: Id, count: u32, text: &[u8]) -> Vec<u8> {
+    let header = FrameHeader {
         body_len: text.len() as u32,
-        sides_len: 0,
-        first,
+        row_meta_len: 0,
+        first_id: first,
         count,
         stream,
         accepted: Millis(70),
         kind,
-        flags: 0,
+        layout_bits: 0,
     };
-    let mut bytes = header.seal(seed(ID), &[text]).to_vec();
+    let mut bytes = encode_header.encode(checksum_seed(ID), &[text]).to_vec();
     bytes.extend_from_slice(text);
     bytes
 }
 
 fn records(sequence: u32, text: &[u8]) -> Vec<u8> {
     let count = text.iter().filter(|byte| **byte == b'\n').count() as u32;
-    frame(Kind::Records, 0, Id::new(Millis(60), Producer::new(5), sequence), count, text)
+    frame(FrameKind::Records, 0, Id::new(Millis(60), Producer::new(5), sequence), count, text)
 }
 
 fn stream(number: u32) -> Vec<u8> {
     let mut body = Vec::new();
     Labels::parse("app=web").unwrap().encode(&mut body);
-    frame(Kind::Stream, number, Id::MIN, 0, &body)
+    frame(FrameKind::Stream, number, Id::MIN, 0, &body)
 }
 
 fn file(parts: &[Vec<u8>]) -> Arc<dyn File> {
     let file = sim::Fs::new().create(Path::new("q")).unwrap();
-    file.append(&[&header(ID)]).unwrap();
+    file.append(&[&encode_header(ID)]).unwrap();
     parts.iter().for_each(|part| file.append(&[part]).unwrap());
     file
 }
 
 fn found(parts: &[Vec<u8>]) -> (u64, u64, Vec<&'static str>) {
-    let survey = survey(&file(parts), Path::new("q"), ID).unwrap();
-    (survey.reach.records, survey.torn_bytes, survey.damage.iter().map(|damage| damage.what).collect())
+    let survey = scan_segment(&file(parts), Path::new("q"), ID).unwrap();
+    (survey.summary.records, survey.tail_bytes, survey.damage.iter().map(|damage| damage.what).collect())
 }
 
 #[test]
 fn header_bytes_are_the_documented_ones() {
-    let bytes = header(ID);
+    let bytes = encode_header(ID);
     assert_eq!((&bytes[..8], bytes[8]), (&b"BSWQUEUE"[..], 1));
     assert_eq!(bytes[16..], ID.bits().to_le_bytes());
 }
 
 #[test]
-fn newer_and_damaged_headers_are_told_apart() {
+fn newer_and_damaged_headers_are_distinguished() {
     let make = |change: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = header(ID).to_vec();
+        let mut bytes = encode_header(ID).to_vec();
         change(&mut bytes);
         let file = sim::Fs::new().create(Path::new("q")).unwrap();
         file.append(&[&bytes]).unwrap();
@@ -70,14 +70,14 @@ fn newer_and_damaged_headers_are_told_apart() {
     assert!(matches!(make(&|bytes| bytes[20] ^= 1), Err(ReadError::Damaged { .. })));
     let newer = make(&|bytes| {
         bytes[8] = 2;
-        let crc = checksum(&bytes[..8], &bytes[8..12], &bytes[16..]);
+        let crc = header_checksum(&bytes[..8], &bytes[8..12], &bytes[16..]);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     });
     assert!(matches!(newer, Err(ReadError::Version { found: 2, known: 1, .. })));
 }
 
 #[test]
-fn surveys_find_every_whole_frame() {
+fn a_scan_finds_every_whole_frame() {
     let (one, two, three) = (records(0, b"a\nb\n"), records(2, b"c\n"), records(3, b"d\ne\nf\n"));
     let torn = |frame: &[u8], keep: usize| frame[..keep].to_vec();
     let broken = |frame: &[u8]| {
@@ -100,9 +100,9 @@ fn surveys_find_every_whole_frame() {
 
 /// The frames, and the seal that a writer puts behind them.
 fn sealed(parts: &[Vec<u8>]) -> Vec<u8> {
-    let parts = [vec![header(ID).to_vec()], parts.to_vec()].concat().concat();
-    let found = survey(&raw(&parts), Path::new("q"), ID).unwrap();
-    let seal = Seal::new(parts.len() as u64, &found.reach, &found.streams).encode(ID);
+    let parts = [vec![encode_header(ID).to_vec()], parts.to_vec()].concat().concat();
+    let found = scan_segment(&raw(&parts), Path::new("q"), ID).unwrap();
+    let seal = Seal::new(parts.len() as u64, &found.summary, &found.streams).encode(ID);
     [parts, seal].concat()
 }
 
@@ -112,29 +112,29 @@ fn raw(bytes: &[u8]) -> Arc<dyn File> {
     file
 }
 
-fn texts(file: &Arc<dyn File>, survey: &Survey) -> Vec<(Labels, Vec<u8>)> {
-    let read = |place: &Place| {
+fn texts(file: &Arc<dyn File>, survey: &SegmentScan) -> Vec<(Labels, Vec<u8>)> {
+    let read = |place: &FramePosition| {
         let streams = survey.streams.clone();
-        let mut frames = Frames::new(Arc::clone(file), "q".into(), ID, place.at, survey.end, streams);
+        let mut frames = FrameReader::new(Arc::clone(file), "q".into(), ID, place.offset, survey.end, streams);
         let chunk = frames.next_chunk().unwrap().unwrap();
         (chunk.labels.clone(), chunk.text.to_vec())
     };
-    survey.places.iter().map(read).collect()
+    survey.positions.iter().map(read).collect()
 }
 
 #[test]
-fn a_flipped_bit_in_a_sealed_file_costs_one_frame_at_most_and_is_reported() {
-    let other = frame(Kind::Records, 1, Id::new(Millis(61), Producer::new(5), 3), 1, b"z\n");
+fn a_flipped_bit_in_a_sealed_file_loses_at_most_one_frame_and_is_reported() {
+    let other = frame(FrameKind::Records, 1, Id::new(Millis(61), Producer::new(5), 3), 1, b"z\n");
     let bytes = sealed(&[stream(0), records(0, b"a\nb\n"), stream(1), other, records(7, b"c\n")]);
-    let whole = survey(&raw(&bytes), Path::new("q"), ID).unwrap();
+    let whole = scan_segment(&raw(&bytes), Path::new("q"), ID).unwrap();
     let want = texts(&raw(&bytes), &whole);
-    assert_eq!((want.len(), whole.missing_records(), &whole.tail), (3, Some(0), &Tail::Clean));
+    assert_eq!((want.len(), whole.missing_records(), &whole.tail), (3, Some(0), &SegmentTail::Clean));
     assert!(whole.damage.is_empty() && whole.harmless.is_empty());
     for bit in 0..bytes.len() * 8 {
         let mut damaged = bytes.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         let file = raw(&damaged);
-        let found = survey(&file, Path::new("q"), ID).unwrap();
+        let found = scan_segment(&file, Path::new("q"), ID).unwrap();
         let texts = texts(&file, &found);
         assert!(texts.iter().all(|text| want.contains(text)) && texts.len() >= 2, "bit {bit}");
         let told = !found.damage.is_empty() || !found.harmless.is_empty() || found.seal.is_none();
@@ -144,31 +144,31 @@ fn a_flipped_bit_in_a_sealed_file_costs_one_frame_at_most_and_is_reported() {
 }
 
 #[test]
-fn a_cut_in_a_sealed_file_takes_the_seal_with_it() {
+fn a_truncated_sealed_file_has_no_seal() {
     let bytes = sealed(&[stream(0), records(0, b"a\nb\n"), records(7, b"c\n")]);
     for keep in HEADER_LEN..bytes.len() {
-        let found = survey(&raw(&bytes[..keep]), Path::new("q"), ID).unwrap();
+        let found = scan_segment(&raw(&bytes[..keep]), Path::new("q"), ID).unwrap();
         assert!(found.seal.is_none() && found.damage.is_empty(), "{keep}");
     }
-    assert!(survey(&raw(&bytes[..HEADER_LEN - 1]), Path::new("q"), ID).is_err());
+    assert!(scan_segment(&raw(&bytes[..HEADER_LEN - 1]), Path::new("q"), ID).is_err());
 }
 
 #[test]
-fn a_seal_that_tells_of_more_records_than_there_are_is_damage() {
+fn a_seal_with_more_records_than_the_file_is_damage() {
     let bytes = sealed(&[stream(0), records(0, b"a\nb\n")]);
     let at = Seal::find(&*raw(&bytes), Path::new("q"), ID, bytes.len() as u64).unwrap().unwrap();
     let more = Seal { records: at.records + 3, ..at.clone() };
-    let bytes = [&bytes[..at.at as usize], &more.encode(ID)].concat();
-    let found = survey(&raw(&bytes), Path::new("q"), ID).unwrap();
-    assert_eq!((found.damage.len(), found.missing_records(), found.reach.records), (1, Some(3), 2), "{found:?}");
+    let bytes = [&bytes[..at.offset as usize], &more.encode(ID)].concat();
+    let found = scan_segment(&raw(&bytes), Path::new("q"), ID).unwrap();
+    assert_eq!((found.damage.len(), found.missing_records(), found.summary.records), (1, Some(3), 2), "{found:?}");
 }
 
 #[test]
-fn a_tail_that_no_killed_process_leaves_is_broken() {
+fn a_tail_that_no_killed_process_leaves_is_damaged() {
     let check = |tail: &[u8], torn: bool| {
-        let found = survey(&file(&[stream(0), records(0, b"a\n"), tail.to_vec()]), Path::new("q"), ID).unwrap();
-        let want = if tail.is_empty() { found.tail == Tail::Clean } else { (found.tail == Tail::Torn) == torn };
-        assert!(want && found.reach.records == 1 && found.damage.is_empty(), "{tail:?} {:?}", found.tail);
+        let found = scan_segment(&file(&[stream(0), records(0, b"a\n"), tail.to_vec()]), Path::new("q"), ID).unwrap();
+        let want = if tail.is_empty() { found.tail == SegmentTail::Clean } else { (found.tail == SegmentTail::Torn) == torn };
+        assert!(want && found.summary.records == 1 && found.damage.is_empty(), "{tail:?} {:?}", found.tail);
     };
     let last = records(2, b"bcdef\n");
     (0..last.len()).for_each(|keep| check(&last[..keep], true));
@@ -182,49 +182,49 @@ fn a_tail_that_no_killed_process_leaves_is_broken() {
 }
 
 #[test]
-fn a_log_line_that_looks_like_a_frame_is_none() {
+fn a_log_line_that_looks_like_a_frame_is_ignored() {
     let mut forged = records(9, b"forged\n");
     let other_seed = {
         let text = b"forged\n";
         let id = Id::new(Millis(60), Producer::new(5), 9);
-        let header = Header {
+        let header = FrameHeader {
             body_len: text.len() as u32,
-            sides_len: 0,
-            first: id,
+            row_meta_len: 0,
+            first_id: id,
             count: 1,
             stream: 0,
             accepted: Millis(70),
-            kind: Kind::Records,
-            flags: 0,
+            kind: FrameKind::Records,
+            layout_bits: 0,
         };
-        header.seal(seed(Id::MIN), &[text])
+        encode_header.encode(checksum_seed(Id::MIN), &[text])
     };
-    forged[..Header::LEN].copy_from_slice(&other_seed);
+    forged[..FrameHeader::LEN].copy_from_slice(&other_seed);
     forged.push(b'\n');
     let lines = forged.iter().filter(|byte| **byte == b'\n').count() as u32;
-    let mut carrier = frame(Kind::Records, 0, Id::new(Millis(60), Producer::new(5), 0), lines, &forged);
+    let mut carrier = frame(FrameKind::Records, 0, Id::new(Millis(60), Producer::new(5), 0), lines, &forged);
     carrier[20] ^= 1;
     assert_eq!(found(&[stream(0), carrier, records(50, b"x\n")]).0, 1);
 }
 
 #[test]
 fn a_search_for_frames_is_bounded() {
-    let mut header = records(0, b"a\n")[..Header::LEN].to_vec();
-    header[8..12].copy_from_slice(&(1_u32 << 20).to_le_bytes());
+    let mut header = records(0, b"a\n")[..FrameHeader::LEN].to_vec();
+    encode_header[8..12].copy_from_slice(&(1_u32 << 20).to_le_bytes());
     let parts = vec![header.repeat(20_000), vec![0; 1 << 20]];
-    let survey = survey(&file(&parts), Path::new("q"), ID).unwrap();
-    assert_eq!(survey.reach.records, 0);
+    let survey = scan_segment(&file(&parts), Path::new("q"), ID).unwrap();
+    assert_eq!(survey.summary.records, 0);
     assert!(!survey.damage.is_empty());
 }
 
 #[test]
-fn chunks_and_places_agree() {
+fn chunks_and_positions_agree() {
     let file = file(&[stream(0), records(4, b"a\nb\n"), records(0, b"c\n")]);
     let size = file.size().unwrap();
-    let (places, streams) = index(&file, Path::new("q"), ID, size, Vec::new()).unwrap();
-    let survey = survey(&file, Path::new("q"), ID).unwrap();
-    assert_eq!((places.clone(), streams.clone()), (survey.places, survey.streams));
-    let mut frames = Frames::new(file, "q".into(), ID, places[1].at, size, streams);
+    let (places, streams) = index_frames(&file, Path::new("q"), ID, size, Vec::new()).unwrap();
+    let survey = scan_segment(&file, Path::new("q"), ID).unwrap();
+    assert_eq!((places.clone(), streams.clone()), (survey.positions, survey.streams));
+    let mut frames = FrameReader::new(file, "q".into(), ID, places[1].offset, size, streams);
     let chunk = frames.next_chunk().unwrap().unwrap();
     assert_eq!(
         (chunk.text, chunk.rows.id(0), chunk.labels.get("app")),

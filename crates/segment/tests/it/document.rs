@@ -1,6 +1,6 @@
 //! `docs/format.md` against the code.
 
-use bucksaw_segment::{Header, queue, shelf};
+use bucksaw_segment::{FrameHeader, queue, stored};
 
 fn document() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md")).unwrap()
@@ -37,9 +37,9 @@ fn adds_up(heading: &str, header_len: usize) {
 #[test]
 fn tables_add_up_to_the_headers() {
     adds_up("## Queue segment", queue::HEADER_LEN);
-    adds_up("### Frame", Header::LEN);
-    adds_up("### Seal", queue::Seal::LABELS_AT);
-    adds_up("## Shelf segment", shelf::HEADER_LEN);
+    adds_up("### Frame", FrameHeader::LEN);
+    adds_up("### Seal", queue::Seal::LABELS_OFFSET);
+    adds_up("## Shelf segment", stored::HEADER_LEN);
     adds_up("### Recovery record", 60);
     adds_up("### Backup", 52);
 }
@@ -48,14 +48,14 @@ fn tables_add_up_to_the_headers() {
 fn numbers_are_those_of_the_code() {
     let text = document();
     for number in [
-        format!("at most {}", Header::BODY_BYTES_MAX),
-        format!("at most {} bytes", shelf::COLUMN_BYTES_MAX),
-        format!("| end − {} | 8 | footer_at |", shelf::TRAILER_LEN),
+        format!("at most {}", FrameHeader::BODY_BYTES_MAX),
+        format!("at most {} bytes", stored::COLUMN_BYTES_MAX),
+        format!("| end − {} | 8 | footer_at |", stored::TRAILER_LEN),
         format!("at most {} |", queue::Seal::LEN_MAX),
         format!("## Queue segment, version {}", queue::VERSION),
-        format!("## Shelf segment, version {}", shelf::VERSION),
+        format!("## Shelf segment, version {}", stored::VERSION),
         format!("| queue segment | {} |", queue::VERSION),
-        format!("| shelf segment | {} |", shelf::VERSION),
+        format!("| shelf segment | {} |", stored::VERSION),
     ] {
         assert!(text.contains(&number), "docs/format.md does not say `{number}`");
     }

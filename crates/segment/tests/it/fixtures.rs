@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bucksaw_columns::{Filter, Needle};
 use bucksaw_doors::{File, Fs as _, real, sim};
-use bucksaw_record::{Id, Labels, Marks, Millis, Producer};
-use bucksaw_segment::queue::{Frames, HEADER_LEN, header, seed, survey};
-use bucksaw_segment::shelf::{Merge, Origin, Reader, SearchForm, Writer};
-use bucksaw_segment::{BlockBuilder, Chunk, Codec, Header, Kind, Rows, Sides};
+use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
+use bucksaw_segment::queue::{FrameReader, HEADER_LEN, encode_header, checksum_seed, scan_segment};
+use bucksaw_segment::stored::{MergeInfo, SegmentOrigin, Reader, SearchableBlock, Writer};
+use bucksaw_segment::{BlockBuilder, Chunk, Codec, FrameHeader, FrameKind, Rows, RowMeta};
 
 const SEGMENT: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
 const BASE: u64 = 1_763_680_200_000;
@@ -21,52 +21,52 @@ fn labels() -> [Labels; 2] {
     ["app=web,host=a1", "app=\"db, main\""].map(|text| Labels::parse(text).unwrap())
 }
 
-fn frame(kind: Kind, stream: u32, sequence: u32, count: u32, sides: &Sides, text: &[u8]) -> Vec<u8> {
+fn frame(kind: FrameKind, stream: u32, sequence: u32, count: u32, row_meta: &RowMeta, text: &[u8]) -> Vec<u8> {
     let first = Id::new(Millis(BASE), Producer::new(7), sequence);
     let mut body = Vec::new();
-    let flags = sides.encode(first.at(), &mut body);
+    let flags = row_meta.encode(first.time(), &mut body);
     let sides_len = body.len() as u32;
     body.extend_from_slice(text);
     let accepted = Millis(BASE + 5);
     let body_len = body.len() as u32;
-    let header = Header { body_len, sides_len, first, count, stream, accepted, kind, flags };
-    [header.seal(seed(SEGMENT), &[&body]).to_vec(), body].concat()
+    let header = FrameHeader { body_len, row_meta_len: sides_len, first_id: first, count, stream, accepted, kind, layout_bits: flags };
+    [encode_header.encode(checksum_seed(SEGMENT), &[&body]).to_vec(), body].concat()
 }
 
-fn sides() -> Sides {
-    let mut marks = Marks::none();
-    marks.push(1, Marks::OPEN);
-    Sides { times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]), lengths: Some(vec![3, 0]), marks }
+fn row_meta() -> RowMeta {
+    let mut marks = Flags::empty();
+    marks.push(1, Flags::UNTERMINATED);
+    RowMeta { times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]), lengths: Some(vec![3, 0]), flags: marks }
 }
 
 fn queue_bytes() -> Vec<u8> {
-    let mut out = header(SEGMENT).to_vec();
+    let mut out = encode_header(SEGMENT).to_vec();
     for (number, labels) in (0..).zip(labels()) {
         let mut body = Vec::new();
         labels.encode(&mut body);
-        out.extend(frame(Kind::Stream, number, 0, 0, &Sides::default(), &body));
+        out.extend(frame(FrameKind::Stream, number, 0, 0, &RowMeta::default(), &body));
     }
-    out.extend(frame(Kind::Records, 0, 0, 3, &Sides::default(), b"one\n\xff\x00 two\r\n\n"));
-    out.extend(frame(Kind::Records, 1, 3, 2, &sides(), b"a\nb\n\n"));
+    out.extend(frame(FrameKind::Records, 0, 0, 3, &RowMeta::default(), b"one\n\xff\x00 two\r\n\n"));
+    out.extend(frame(FrameKind::Records, 1, 3, 2, &row_meta(), b"a\nb\n\n"));
     out
 }
 
-fn shelf_bytes() -> Vec<u8> {
+fn stored_bytes() -> Vec<u8> {
     let file = sim::Fs::new().create(Path::new("s")).unwrap();
     let mut writer = Writer::start(Arc::clone(&file), SEGMENT).unwrap();
     for (number, codec) in (0..).zip([Codec::Plain, Codec::Lz4, Codec::Zstd(1)]) {
         let mut builder = BlockBuilder::default();
         let mut rows = Rows { accepted: Millis(BASE + 9), ..Rows::default() };
-        rows.push_run(Id::new(Millis(BASE + number), Producer::keyed(b"k"), number as u32 * 10), 2);
+        rows.push_run(Id::new(Millis(BASE + number), Producer::from_key(b"k"), number as u32 * 10), 2);
         rows.nanos.push((1, 999_999));
         builder.push(&labels()[0], &rows, 0..2, b"the same again and the same again\nx\n");
         let rows =
-            sides().into_rows(Id::new(Millis(BASE), Producer::new(9), number as u32 * 2), 2, Millis(BASE)).unwrap();
+            row_meta().into_rows(Id::new(Millis(BASE), Producer::new(9), number as u32 * 2), 2, Millis(BASE)).unwrap();
         builder.push(&labels()[1], &rows, 0..2, b"a\nb\n\n");
         writer.append(&mut builder, codec).unwrap();
     }
-    let merge = Some(Merge { id: Id::from_bits(3), parts: 1, inputs: vec![Id::from_bits(4), Id::from_bits(5)] });
-    writer.seal(Origin { sources: vec![Id::from_bits(6)], merge }).unwrap();
+    let merge = Some(MergeInfo { id: Id::from_bits(3), output_count: 1, inputs: vec![Id::from_bits(4), Id::from_bits(5)] });
+    writer.seal(SegmentOrigin { sources: vec![Id::from_bits(6)], merge }).unwrap();
     let mut bytes = vec![0; file.size().unwrap() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();
     bytes
@@ -103,7 +103,7 @@ fn columns_bytes() -> Vec<u8> {
     rows.push_run(Id::new(Millis(BASE), Producer::new(9), 0), 400);
     builder.push(&labels()[0], &rows, 0..400, &lines());
     writer.append(&mut builder, Codec::Columns(3)).unwrap();
-    writer.seal(Origin::default()).unwrap();
+    writer.seal(SegmentOrigin::default()).unwrap();
     let mut bytes = vec![0; file.size().unwrap() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();
     bytes
@@ -119,25 +119,25 @@ fn open(name: &str, make: fn() -> Vec<u8>) -> Arc<dyn File> {
 fn records(chunk: &Chunk<'_>) -> Vec<(u64, u32, u8, Vec<u8>)> {
     let rows = &chunk.rows;
     let record = |(row, text): (u32, &[u8])| {
-        (rows.id(row).unwrap().at().0 + 9 - BASE, rows.nanos(row), rows.marks.of(row), text.to_vec())
+        (rows.id(row).unwrap().time().0 + 9 - BASE, rows.nanos(row), rows.flags.get(row), text.to_vec())
     };
     (0..).zip(chunk.records()).map(record).collect()
 }
 
 fn second_stream() -> Vec<(u64, u32, u8, Vec<u8>)> {
-    vec![(0, 250_000, 0, b"a\nb".to_vec()), (10, 0, Marks::OPEN, Vec::new())]
+    vec![(0, 250_000, 0, b"a\nb".to_vec()), (10, 0, Flags::UNTERMINATED, Vec::new())]
 }
 
 #[test]
 fn queue_segment_version_1() {
     let name = "queue-1.pending";
     let file = open(name, queue_bytes);
-    let found = survey(&file, &path(name), SEGMENT).unwrap();
-    assert_eq!((found.reach.records, found.torn_bytes, found.damage.len()), (5, 0, 0));
+    let found = scan_segment(&file, &path(name), SEGMENT).unwrap();
+    assert_eq!((found.summary.records, found.tail_bytes, found.damage.len()), (5, 0, 0));
     assert_eq!(found.streams, labels());
     let written = std::fs::read(path(name)).unwrap();
     assert!(written == queue_bytes(), "what is written has changed: give it another version, and a file of its own");
-    let mut frames = Frames::new(file, path(name), SEGMENT, HEADER_LEN as u64, found.end, Vec::new());
+    let mut frames = FrameReader::new(file, path(name), SEGMENT, HEADER_LEN as u64, found.end, Vec::new());
     let chunk = frames.next_chunk().unwrap().unwrap();
     let plain = |text: &[u8]| (9, 0, 0, text.to_vec());
     assert_eq!(records(&chunk), [plain(b"one"), plain(b"\xff\x00 two\r"), plain(b"")]);
@@ -147,10 +147,10 @@ fn queue_segment_version_1() {
 }
 
 #[test]
-fn shelf_segment_version_1() {
+fn stored_segment_version_1() {
     let name = "shelf-1.seg";
-    let reader = Reader::open(open(name, shelf_bytes), &path(name)).unwrap();
-    assert_eq!((reader.id(), reader.footer().reach().records), (SEGMENT, 12));
+    let reader = Reader::open(open(name, stored_bytes), &path(name)).unwrap();
+    assert_eq!((reader.id(), reader.footer().summary().records), (SEGMENT, 12));
     let footer = reader.footer();
     assert_eq!(footer.sources, [Id::from_bits(6)]);
     assert_eq!(footer.merge.as_ref().map(|merge| merge.inputs.len()), Some(2));
@@ -167,7 +167,7 @@ fn shelf_segment_version_1() {
 fn columns_of_a_shelf_segment_version_1() {
     let name = "shelf-columns-1.seg";
     let reader = Reader::open(open(name, columns_bytes), &path(name)).unwrap();
-    let SearchForm::Columns(columned) = reader.search_form(0).unwrap() else { panic!("no columns") };
+    let SearchableBlock::Columns(columned) = reader.searchable_block(0).unwrap() else { panic!("no columns") };
     assert_eq!(columned.columns.rows(), 400);
     let count = |text: &[u8]| columned.columns.find(&Needle::new(text, false)).unwrap().count(400);
     let in_lines = |text: &[u8]| {

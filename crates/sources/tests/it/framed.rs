@@ -4,36 +4,36 @@ use std::time::Duration;
 
 use bucksaw_ingest::Durability;
 use bucksaw_record::{Id, Labels, Millis, Producer};
-use bucksaw_segment::{Header, Kind};
+use bucksaw_segment::{FrameHeader, FrameKind};
 use bucksaw_sources::Config;
-use bucksaw_wire::{Answer, Batch, Code, FLUSH, Hello, Step, Told, Version, WireError};
+use bucksaw_wire::{HelloReply, Batch, RefusalCode, FLUSH, Hello, DecodeProgress, ServerMessage, Version, WireError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::node::{Dice, Node, until};
+use crate::node::{TestRng, ListenerNode, wait_until};
 
 /// A time that no node has had yet for long.
 const AT: Millis = Millis(1_700_000_000_000);
 
-pub(crate) struct Client {
+pub(crate) struct FramedClient {
     pub(crate) socket: TcpStream,
     bytes: Vec<u8>,
 }
 
-impl Client {
+impl FramedClient {
     /// Says a hello, right or wrong, and hears the answer.
-    pub(crate) async fn greet(node: &Node, hello: &[u8]) -> (Self, Option<Answer>) {
+    pub(crate) async fn connect(node: &ListenerNode, hello: &[u8]) -> (Self, Option<HelloReply>) {
         let mut socket = node.connect().await;
         socket.write_all(hello).await.unwrap();
         let mut client = Self { socket, bytes: Vec::new() };
-        let answer = client.read(Answer::decode).await;
+        let answer = client.read(HelloReply::decode).await;
         (client, answer)
     }
 
-    pub(crate) async fn welcome(node: &Node, labels: &str) -> Self {
+    pub(crate) async fn welcome(node: &ListenerNode, labels: &str) -> Self {
         let hello = Hello { version: Version::NEWEST, labels: Labels::parse(labels).unwrap() };
-        let (client, answer) = Self::greet(node, &hello.encode()).await;
-        assert!(matches!(answer, Some(Answer::Welcome { version: Version::NEWEST, .. })), "{answer:?}");
+        let (client, answer) = Self::connect(node, &hello.encode()).await;
+        assert!(matches!(answer, Some(HelloReply::Welcome { version: Version::NEWEST, .. })), "{answer:?}");
         client
     }
 
@@ -42,30 +42,30 @@ impl Client {
     }
 
     /// The next message; `None` at the end.
-    pub(crate) async fn hear(&mut self) -> Option<Told> {
-        self.read(Told::decode).await
+    pub(crate) async fn read_message(&mut self) -> Option<ServerMessage> {
+        self.read(ServerMessage::decode).await
     }
 
     /// Hears acknowledgements up to this one.
-    pub(crate) async fn acked(&mut self, until: u64) -> u64 {
+    pub(crate) async fn wait_for_ack(&mut self, until: u64) -> u64 {
         let mut acked = 0;
         while acked < until {
-            match self.hear().await {
-                Some(Told::Acked(more)) if more > acked => acked = more,
+            match self.read_message().await {
+                Some(ServerMessage::Acked(more)) if more > acked => acked = more,
                 other => panic!("{other:?} after {acked}"),
             }
         }
         acked
     }
 
-    pub(crate) async fn hears_nothing(&mut self) {
+    pub(crate) async fn expect_silence(&mut self) {
         let heard = tokio::time::timeout(Duration::from_millis(60), self.socket.peek(&mut [0])).await;
         assert!(heard.is_err(), "{heard:?}");
     }
 
-    async fn read<T>(&mut self, decode: impl Fn(&[u8]) -> Result<Step<T>, WireError>) -> Option<T> {
+    async fn read<T>(&mut self, decode: impl Fn(&[u8]) -> Result<DecodeProgress<T>, WireError>) -> Option<T> {
         loop {
-            if let Step::Whole(message, used) = decode(&self.bytes).unwrap() {
+            if let DecodeProgress::Complete(message, used) = decode(&self.bytes).unwrap() {
                 self.bytes.drain(..used);
                 return Some(message);
             }
@@ -81,116 +81,116 @@ impl Client {
 fn batch(at: Millis, first: u32, text: &str) -> Vec<u8> {
     let first = Id::new(at, Producer::new(7), first);
     let count = text.lines().count() as u32;
-    Batch { first, count, accepted: at, flags: 0, sides: &[], text: text.as_bytes() }.encode()
+    Batch { first_id: first, count, accepted: at, layout_bits: 0, row_meta: &[], text: text.as_bytes() }.encode()
 }
 
 #[tokio::test]
 async fn fast_batches_are_acknowledged_and_keep_their_ids() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
-    let mut client = Client::welcome(&node, "app=web").await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "app=web").await;
     client.send(0, "a\nb\n").await;
-    assert_eq!(client.acked(1).await, 1);
+    assert_eq!(client.wait_for_ack(1).await, 1);
     for number in 1..200 {
         client.send(2 * number, "c\nd\n").await;
     }
     client.socket.write_all(&FLUSH).await.unwrap();
-    assert_eq!(client.acked(200).await, 200);
+    assert_eq!(client.wait_for_ack(200).await, 200);
     drop(client);
     let records = node.stop().await;
     let sequences: Vec<u32> = records.iter().map(|record| record.id.sequence()).collect();
     assert_eq!(sequences, (0..400).collect::<Vec<_>>());
-    assert!(records.iter().all(|record| record.id.at() == AT && record.labels.get("app") == Some("web")));
+    assert!(records.iter().all(|record| record.id.time() == AT && record.labels.get("app") == Some("web")));
     assert_eq!(node.metric("ingest_records_total{source=\"forward\"}"), 400.0);
 }
 
 #[tokio::test]
 async fn durable_batches_are_acknowledged_after_the_sync_only() {
-    let mut node = Node::start(Durability::Durable, Config::default()).await;
-    let mut client = Client::welcome(&node, "").await;
+    let mut node = ListenerNode::start(Durability::Durable, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "").await;
     for number in 0..5 {
         client.send(number, "x\n").await;
     }
-    until("the batches", || node.queue.appends() == 5).await;
-    client.hears_nothing().await;
+    wait_until("the batches", || node.queue.appends() == 5).await;
+    client.expect_silence().await;
     node.queue.commit_group();
-    assert_eq!(client.acked(5).await, 5);
+    assert_eq!(client.wait_for_ack(5).await, 5);
     drop(client);
     assert_eq!(node.stop().await.len(), 5);
 }
 
 #[tokio::test]
-async fn bulk_batches_are_acknowledged_by_the_store_and_a_flush_hastens_it() {
-    let mut node = Node::start(Durability::Bulk, Config::default()).await;
-    let mut client = Client::welcome(&node, "").await;
+async fn bulk_batches_are_acknowledged_by_the_store_and_a_flush_speeds_it_up() {
+    let mut node = ListenerNode::start(Durability::Bulk, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "").await;
     client.send(0, "x\n").await;
-    until("the batch", || node.queue.appends() == 1).await;
+    wait_until("the batch", || node.queue.appends() == 1).await;
     assert_eq!(node.queue.backlog().segments, 0);
     client.socket.write_all(&FLUSH).await.unwrap();
-    until("the segment", || node.queue.backlog().awaited).await;
-    client.hears_nothing().await;
+    wait_until("the segment", || node.queue.backlog().has_waiting_client).await;
+    client.expect_silence().await;
     let ids: Vec<Id> = node.queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
     node.queue.commit(&ids);
-    assert_eq!(client.acked(1).await, 1);
+    assert_eq!(client.wait_for_ack(1).await, 1);
     drop(client);
     node.stop().await;
 }
 
 #[tokio::test]
-async fn promises_that_cannot_be_kept_are_told() {
-    let mut node = Node::start(Durability::Durable, Config::default()).await;
-    let mut client = Client::welcome(&node, "").await;
+async fn lost_durability_is_reported_to_the_client() {
+    let mut node = ListenerNode::start(Durability::Durable, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "").await;
     client.send(0, "x\n").await;
-    until("the batch", || node.queue.appends() == 1).await;
+    wait_until("the batch", || node.queue.appends() == 1).await;
     node.fs.fail_next_syncs(100);
     while node.queue.commit_group() {}
-    let want = Told::Failed { acked: 0, text: "cannot write: the disk fails to sync".to_owned() };
-    assert_eq!((client.hear().await, client.hear().await), (Some(want), None));
+    let want = ServerMessage::Failed { acked: 0, text: "cannot write: the disk fails to sync".to_owned() };
+    assert_eq!((client.read_message().await, client.read_message().await), (Some(want), None));
     drop(client);
     node.stop().await;
 }
 
 #[tokio::test]
 async fn a_client_may_close_its_side_and_listen() {
-    let mut node = Node::start(Durability::Durable, Config::default()).await;
-    let mut client = Client::welcome(&node, "").await;
+    let mut node = ListenerNode::start(Durability::Durable, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "").await;
     client.send(0, "x\n").await;
     client.socket.shutdown().await.unwrap();
-    until("the batch", || node.queue.appends() == 1).await;
+    wait_until("the batch", || node.queue.appends() == 1).await;
     node.queue.commit_group();
-    assert_eq!((client.hear().await, client.hear().await), (Some(Told::Acked(1)), None));
+    assert_eq!((client.read_message().await, client.read_message().await), (Some(ServerMessage::Acked(1)), None));
     node.stop().await;
 }
 
 #[tokio::test]
 async fn all_that_came_before_a_closed_side_is_taken() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let text = "z".repeat(20_000) + "\n";
-    let mut client = Client::welcome(&node, "").await;
+    let mut client = FramedClient::welcome(&node, "").await;
     let batches: Vec<u8> = (0..20).flat_map(|number| batch(AT, number, &text)).collect();
     // In one go: the node has no turn before the side is closed.
     assert_eq!(client.socket.try_write(&batches).unwrap(), batches.len());
     client.socket.shutdown().await.unwrap();
-    assert_eq!((client.acked(20).await, client.hear().await), (20, None));
+    assert_eq!((client.wait_for_ack(20).await, client.read_message().await), (20, None));
     assert_eq!(node.stop().await.len(), 20);
 }
 
 #[tokio::test]
 async fn a_bad_hello_is_refused_with_its_reason() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let good = Hello { version: Version::NEWEST, labels: Labels::parse("a=b").unwrap() }.encode();
-    let check = async |change: &dyn Fn(&mut Vec<u8>), want_code: Code, want: &str| {
+    let check = async |change: &dyn Fn(&mut Vec<u8>), want_code: RefusalCode, want: &str| {
         let mut hello = good.clone();
         change(&mut hello);
         // Bytes that nobody reads must not take the answer away.
         hello.extend_from_slice(&[b'x'; 100_000]);
-        let (mut client, answer) = Client::greet(&node, &hello).await;
-        assert_eq!(answer, Some(Answer::Refused { code: want_code, text: want.to_owned() }));
-        assert_eq!(client.hear().await, None);
+        let (mut client, answer) = FramedClient::connect(&node, &hello).await;
+        assert_eq!(answer, Some(HelloReply::Refused { code: want_code, text: want.to_owned() }));
+        assert_eq!(client.read_message().await, None);
     };
     let newer = "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first";
-    check(&|hello| hello[8] = 2, Code::VERSION, newer).await;
-    check(&|hello| hello[15] = 1, Code::LABELS, "the labels take 16777221 bytes, more than 73920").await;
-    check(&|hello| hello[16] = 200, Code::LABELS, "the labels are refused: the encoded labels are damaged").await;
+    check(&|hello| hello[8] = 2, RefusalCode::VERSION, newer).await;
+    check(&|hello| hello[15] = 1, RefusalCode::LABELS, "the labels take 16777221 bytes, more than 73920").await;
+    check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: the encoded labels are damaged").await;
     assert_eq!(node.metric("sources_protocol_errors_total"), 3.0);
     assert!(node.stop().await.is_empty());
 }
@@ -198,33 +198,33 @@ async fn a_bad_hello_is_refused_with_its_reason() {
 #[tokio::test]
 async fn a_bad_batch_ends_the_connection_with_its_reason() {
     let mut node =
-        Node::start(Durability::Fast, Config { frame_bytes_max: 1, record_bytes_max: 1_000, ..Config::default() })
+        ListenerNode::start(Durability::Fast, Config { frame_bytes_max: 1, record_bytes_max: 1_000, ..Config::default() })
             .await;
     let check = async |bytes: &[u8], want: &str| {
-        let mut client = Client::welcome(&node, "").await;
+        let mut client = FramedClient::welcome(&node, "").await;
         client.send(0, "good\n").await;
         client.socket.write_all(bytes).await.unwrap();
         // The node may tell of the good one first, or in one with the end.
-        let mut told = client.hear().await;
-        if told == Some(Told::Acked(1)) {
-            told = client.hear().await;
+        let mut told = client.read_message().await;
+        if told == Some(ServerMessage::Acked(1)) {
+            told = client.read_message().await;
         }
-        assert_eq!(told, Some(Told::Failed { acked: 1, text: want.to_owned() }));
-        assert_eq!(client.hear().await, None);
+        assert_eq!(told, Some(ServerMessage::Failed { acked: 1, text: want.to_owned() }));
+        assert_eq!(client.read_message().await, None);
     };
-    let forged = |change: &dyn Fn(&mut Header), body: &[u8]| {
-        let mut header = Header {
+    let forged = |change: &dyn Fn(&mut FrameHeader), body: &[u8]| {
+        let mut header = FrameHeader {
             body_len: body.len() as u32,
-            sides_len: 0,
-            first: Id::new(AT, Producer::new(1), 0),
+            row_meta_len: 0,
+            first_id: Id::new(AT, Producer::new(1), 0),
             count: 1,
             stream: 0,
             accepted: AT,
-            kind: Kind::Records,
-            flags: 0,
+            kind: FrameKind::Records,
+            layout_bits: 0,
         };
         change(&mut header);
-        let sealed = header.seal(0, &[body]);
+        let sealed = header.encode(0, &[body]);
         [&sealed[..], body].concat()
     };
     check(&[b'x'; 5_000], "a batch is damaged: no frame starts here").await;
@@ -238,7 +238,7 @@ async fn a_bad_batch_ends_the_connection_with_its_reason() {
     check(&flipped, "a batch is damaged: the checksum of the frame does not fit").await;
     check(&forged(&|_| {}, b"a\nb\n"), "a batch is damaged: the body of the frame is not what its header says").await;
     check(
-        &forged(&|header| header.flags = 1, b"a\n"),
+        &forged(&|header| header.layout_bits = 1, b"a\n"),
         "a batch is damaged: the body of the frame is not what its header says",
     )
     .await;
@@ -251,22 +251,22 @@ async fn a_bad_batch_ends_the_connection_with_its_reason() {
 }
 
 #[tokio::test]
-async fn half_a_batch_may_not_stay_for_ever_and_is_no_harm() {
+async fn an_incomplete_batch_times_out_and_loses_nothing() {
     let mut node =
-        Node::start(Durability::Fast, Config { frame_time_max: Duration::from_millis(80), ..Config::default() }).await;
+        ListenerNode::start(Durability::Fast, Config { frame_timeout: Duration::from_millis(80), ..Config::default() }).await;
     let text = "z".repeat(20_000) + "\n";
     let whole = batch(AT, 0, &text);
-    let mut client = Client::welcome(&node, "").await;
+    let mut client = FramedClient::welcome(&node, "").await;
     client.socket.write_all(&whole[..15_000]).await.unwrap();
     let want = "a message that had begun did not arrive within 0 s";
-    assert_eq!(client.hear().await, Some(Told::Failed { acked: 0, text: want.to_owned() }));
-    let mut client = Client::welcome(&node, "").await;
+    assert_eq!(client.read_message().await, Some(ServerMessage::Failed { acked: 0, text: want.to_owned() }));
+    let mut client = FramedClient::welcome(&node, "").await;
     client.socket.write_all(&whole[..15_000]).await.unwrap();
     client.socket.shutdown().await.unwrap();
-    assert_eq!(client.hear().await, None);
-    let mut client = Client::welcome(&node, "").await;
+    assert_eq!(client.read_message().await, None);
+    let mut client = FramedClient::welcome(&node, "").await;
     client.socket.write_all(&whole).await.unwrap();
-    assert_eq!(client.acked(1).await, 1);
+    assert_eq!(client.wait_for_ack(1).await, 1);
     drop(client);
     assert_eq!(node.stop().await.len(), 1);
 }
@@ -274,17 +274,17 @@ async fn half_a_batch_may_not_stay_for_ever_and_is_no_harm() {
 #[tokio::test]
 async fn frames_larger_than_the_memory_for_them_come_one_by_one() {
     let config = Config { partial_bytes_max: 6_000, ..Config::default() };
-    let mut node = Node::start(Durability::Fast, config).await;
+    let mut node = ListenerNode::start(Durability::Fast, config).await;
     let text = "z".repeat(20_000) + "\n";
     let mut clients = Vec::new();
     for _ in 0..8 {
-        clients.push(Client::welcome(&node, "").await);
+        clients.push(FramedClient::welcome(&node, "").await);
     }
     for (number, client) in (0..).zip(&mut clients) {
         client.send(number, &text).await;
     }
     for client in &mut clients {
-        assert_eq!(client.acked(1).await, 1);
+        assert_eq!(client.wait_for_ack(1).await, 1);
     }
     drop(clients);
     assert_eq!(node.stop().await.len(), 8);
@@ -293,17 +293,17 @@ async fn frames_larger_than_the_memory_for_them_come_one_by_one() {
 #[tokio::test]
 async fn a_client_with_much_unacknowledged_is_not_read_from() {
     let config = Config { unacked_frames_max: 3, ..Config::default() };
-    let mut node = Node::start(Durability::Durable, config).await;
-    let mut client = Client::welcome(&node, "").await;
+    let mut node = ListenerNode::start(Durability::Durable, config).await;
+    let mut client = FramedClient::welcome(&node, "").await;
     for number in 0..9 {
         client.send(number, "x\n").await;
     }
     for taken in [3, 6, 9] {
-        until("three more", || node.queue.appends() == taken).await;
-        client.hears_nothing().await;
+        wait_until("three more", || node.queue.appends() == taken).await;
+        client.expect_silence().await;
         assert_eq!(node.queue.appends(), taken);
         node.queue.commit_group();
-        assert_eq!(client.hear().await, Some(Told::Acked(taken)));
+        assert_eq!(client.read_message().await, Some(ServerMessage::Acked(taken)));
     }
     drop(client);
     node.stop().await;
@@ -311,24 +311,24 @@ async fn a_client_with_much_unacknowledged_is_not_read_from() {
 
 #[tokio::test]
 async fn times_far_ahead_become_the_arrival_and_are_counted() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
-    let mut client = Client::welcome(&node, "").await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "").await;
     client.socket.write_all(&batch(Millis(AT.0 * 3), 5, "a\nb\n")).await.unwrap();
-    assert_eq!(client.acked(1).await, 1);
+    assert_eq!(client.wait_for_ack(1).await, 1);
     drop(client);
     let records = node.stop().await;
-    assert!(records.iter().all(|record| record.id.at() > AT && record.id.at().0 < AT.0 * 2));
+    assert!(records.iter().all(|record| record.id.time() > AT && record.id.time().0 < AT.0 * 2));
     assert_eq!(records[1].id.sequence(), 6);
     assert_eq!(node.metric("ingest_times_replaced_total{source=\"forward\"}"), 2.0);
 }
 
 #[tokio::test]
 async fn no_garbage_harms_the_node() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let hello = Hello { version: Version::NEWEST, labels: Labels::default() }.encode();
     let good = batch(AT, 0, "x\ny\n");
     for seed in 0..60 {
-        let mut dice = Dice(seed);
+        let mut dice = TestRng(seed);
         let mut bytes = [&hello[..], &good, &FLUSH, &good].concat();
         for _ in 0..=dice.below(4) {
             let at = dice.below(bytes.len());
@@ -344,9 +344,9 @@ async fn no_garbage_harms_the_node() {
             let _ = socket.shutdown().await;
         }
     }
-    let mut client = Client::welcome(&node, "").await;
+    let mut client = FramedClient::welcome(&node, "").await;
     client.send(0, "still here\n").await;
-    assert_eq!(client.acked(1).await, 1);
+    assert_eq!(client.wait_for_ack(1).await, 1);
     drop(client);
     assert!(node.stop().await.iter().any(|record| record.text == b"still here"));
 }

@@ -8,14 +8,14 @@ use bucksaw_ingest::Durability;
 use bucksaw_sources::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::framed::Client;
-use crate::node::{Dice, Node, joined, until};
+use crate::framed::FramedClient;
+use crate::node::{TestRng, ListenerNode, joined, wait_until};
 
 #[tokio::test]
 async fn a_full_disk_stops_the_reading_and_loses_nothing() {
-    let mut node = Node::start(Durability::Fast, Config { record_bytes_max: 5_000, ..Config::default() }).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config { record_bytes_max: 5_000, ..Config::default() }).await;
     node.fs.set_capacity(Some(100_000));
-    let stream = Dice(3).stream(40 << 20, 9_000);
+    let stream = TestRng(3).stream(40 << 20, 9_000);
     let sent = Arc::new(AtomicUsize::new(0));
     let sending = {
         let (address, stream, sent) = (node.address, stream.clone(), Arc::clone(&sent));
@@ -31,7 +31,7 @@ async fn a_full_disk_stops_the_reading_and_loses_nothing() {
     };
     // The sender has come to a halt when it does not move over several tries of the node.
     let mut before = (0, 0.0);
-    until("a halt", || {
+    wait_until("a halt", || {
         let refused = node.metric("ingest_refused_appends_total");
         let now = sent.load(Ordering::Relaxed);
         if now != before.0 {
@@ -50,7 +50,7 @@ async fn a_full_disk_stops_the_reading_and_loses_nothing() {
 
 #[tokio::test]
 async fn clients_that_are_gone_give_their_slots_back_while_nothing_is_read() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let connections = "sources_connections{durability=\"fast\"}";
     let mut idle = Vec::new();
     for number in 0..20 {
@@ -62,30 +62,30 @@ async fn clients_that_are_gone_give_their_slots_back_while_nothing_is_read() {
     node.fs.set_capacity(Some(0));
     let mut holder = node.connect().await;
     holder.write_all(b"held\n").await.unwrap();
-    until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    wait_until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
     // One has sent something that was not read; it stays.
     idle[0].write_all(b"unread\n").await.unwrap();
     drop(idle);
-    until("the others are gone", || node.metric(connections) == 2.0).await;
+    wait_until("the others are gone", || node.metric(connections) == 2.0).await;
     node.fs.set_capacity(None);
     node.until_records(22).await;
     assert_eq!(node.stop().await.len(), 22);
 }
 
 #[tokio::test]
-async fn a_stop_on_a_full_disk_says_what_is_lost() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+async fn a_stop_on_a_full_disk_counts_dropped_bytes() {
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     node.fs.set_capacity(Some(0));
     let mut socket = node.connect().await;
     socket.write_all(b"one\ntwo\nhalf").await.unwrap();
-    until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    wait_until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
     assert!(node.stop().await.is_empty());
     assert_eq!(node.metric("sources_dropped_bytes_total"), 12.0);
 }
 
 #[tokio::test]
 async fn many_clients_on_a_full_disk_take_little_memory() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let mut sockets = Vec::new();
     for number in 0..30 {
         let mut socket = node.connect().await;
@@ -93,7 +93,7 @@ async fn many_clients_on_a_full_disk_take_little_memory() {
         node.until_records(number + 1).await;
         sockets.push(socket);
     }
-    let used: u64 = node.queue.segments().iter().map(|view| view.end).sum();
+    let used: u64 = node.queue.uncommitted_segments().iter().map(|view| view.end).sum();
     node.fs.set_capacity(Some(used));
     for _ in 0..30 {
         sockets.push(node.connect().await);
@@ -101,7 +101,7 @@ async fn many_clients_on_a_full_disk_take_little_memory() {
     for socket in &mut sockets {
         socket.write_all(&[b'\n'; 20_000]).await.unwrap();
     }
-    until("tries", || node.metric("ingest_refused_appends_total") > 40.0).await;
+    wait_until("tries", || node.metric("ingest_refused_appends_total") > 40.0).await;
     node.stop().await;
     // One client had all of what it sent read, and each of those that were new a first piece.
     let held = node.metric("sources_dropped_bytes_total");
@@ -110,38 +110,38 @@ async fn many_clients_on_a_full_disk_take_little_memory() {
 
 #[tokio::test]
 async fn batches_wait_for_room() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     node.fs.set_capacity(Some(0));
-    let mut client = Client::welcome(&node, "app=x").await;
+    let mut client = FramedClient::welcome(&node, "app=x").await;
     client.send(0, "a\nb\n").await;
-    until("refusals", || node.metric("ingest_refused_appends_total") > 1.0).await;
-    client.hears_nothing().await;
+    wait_until("refusals", || node.metric("ingest_refused_appends_total") > 1.0).await;
+    client.expect_silence().await;
     node.fs.set_capacity(None);
-    assert_eq!(client.acked(1).await, 1);
+    assert_eq!(client.wait_for_ack(1).await, 1);
     assert_eq!(node.stop().await.len(), 2);
 }
 
 #[tokio::test]
-async fn clients_that_gave_up_on_a_full_disk_are_let_go() {
-    let mut node = Node::start(Durability::Fast, Config { partial_bytes_max: 10_000, ..Config::default() }).await;
+async fn clients_that_gave_up_on_a_full_disk_release_their_connections() {
+    let mut node = ListenerNode::start(Durability::Fast, Config { partial_bytes_max: 10_000, ..Config::default() }).await;
     node.fs.set_capacity(Some(0));
     // The first waits for the disk, and the second for the memory that the first has.
     let mut clients = Vec::new();
     for number in 0..2 {
-        let mut client = Client::welcome(&node, "").await;
+        let mut client = FramedClient::welcome(&node, "").await;
         client.send(number, &("z".repeat(9_000) + "\n")).await;
         clients.push(client);
     }
-    until("refusals", || node.metric("ingest_refused_appends_total") > 1.0).await;
+    wait_until("refusals", || node.metric("ingest_refused_appends_total") > 1.0).await;
     drop(clients);
-    until("the ends", || node.metric("sources_connections{durability=\"fast\"}") == 0.0).await;
+    wait_until("the ends", || node.metric("sources_connections{durability=\"fast\"}") == 0.0).await;
     assert!(node.stop().await.is_empty());
 }
 
 #[tokio::test]
 async fn a_stop_waits_for_a_sync_that_lines_need() {
     let queue = bucksaw_ingest::Config { unsynced_bytes_max: 10, ..Default::default() };
-    let mut node = Node::start_with(Durability::Durable, Config::default(), queue).await;
+    let mut node = ListenerNode::start_with(Durability::Durable, Config::default(), queue).await;
     let mut sockets = Vec::new();
     for _ in 0..3 {
         let mut socket = node.connect().await;
@@ -149,11 +149,11 @@ async fn a_stop_waits_for_a_sync_that_lines_need() {
         sockets.push(socket);
     }
     // One was taken; another is refused until there is a sync, which comes only after the stop.
-    until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
-    node.signal();
+    wait_until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    node.send_stop();
     let refused = node.metric("ingest_refused_appends_total");
-    until("tries after the stop", || node.metric("ingest_refused_appends_total") > refused + 2.0).await;
-    until("the end", || {
+    wait_until("tries after the stop", || node.metric("ingest_refused_appends_total") > refused + 2.0).await;
+    wait_until("the end", || {
         node.queue.commit_group();
         !node.is_serving()
     })
@@ -164,15 +164,15 @@ async fn a_stop_waits_for_a_sync_that_lines_need() {
 #[tokio::test]
 async fn too_much_to_be_synced_holds_lines_back_for_a_moment() {
     let queue = bucksaw_ingest::Config { unsynced_bytes_max: 1_000, ..Default::default() };
-    let mut node = Node::start_with(Durability::Durable, Config::default(), queue).await;
-    let stream = Dice(5).stream(4_000, 10);
+    let mut node = ListenerNode::start_with(Durability::Durable, Config::default(), queue).await;
+    let stream = TestRng(5).stream(4_000, 10);
     let mut socket = node.connect().await;
     for chunk in stream.chunks(500) {
         socket.write_all(chunk).await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     socket.shutdown().await.unwrap();
-    until("all lines", || {
+    wait_until("all lines", || {
         node.queue.commit_group();
         joined(&node.records()) == stream || joined(&node.records()).len() > stream.len()
     })

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use bucksaw_ingest::Durability;
-use bucksaw_record::{Id, Labels, Marks};
+use bucksaw_record::{Id, Labels, Flags};
 use bucksaw_sources::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::node::{Dice, Node, joined, until};
+use crate::node::{TestRng, ListenerNode, joined, wait_until};
 
 /// Sends the stream in chunks that the dice decide, and returns when the node has closed its side.
-async fn send(node: &Node, stream: &[u8], dice: &mut Dice, chunk_max: usize) {
+async fn send(node: &ListenerNode, stream: &[u8], dice: &mut TestRng, chunk_max: usize) {
     let mut socket = node.connect().await;
     socket.set_nodelay(true).unwrap();
     let mut rest = stream;
@@ -30,8 +30,8 @@ async fn send(node: &Node, stream: &[u8], dice: &mut Dice, chunk_max: usize) {
 async fn every_byte_arrives_however_it_is_sent() {
     for (seed, durability) in (0..12).zip([Durability::Fast, Durability::Durable, Durability::Bulk].into_iter().cycle())
     {
-        let mut dice = Dice(seed);
-        let mut node = Node::start(durability, Config { record_bytes_max: 500, ..Config::default() }).await;
+        let mut dice = TestRng(seed);
+        let mut node = ListenerNode::start(durability, Config { record_bytes_max: 500, ..Config::default() }).await;
         let stream = dice.stream(60_000, 3_000);
         send(&node, &stream, &mut dice, 4_000).await;
         let records = node.stop().await;
@@ -40,29 +40,29 @@ async fn every_byte_arrives_however_it_is_sent() {
         let ids: BTreeSet<Id> = records.iter().map(|record| record.id).collect();
         assert_eq!(ids.len(), records.len());
         assert!(records.is_sorted_by_key(|record| record.id) && records.iter().all(|record| record.labels.is_empty()));
-        let cuts = records.iter().filter(|record| record.marks & Marks::CUT != 0).count();
+        let cuts = records.iter().filter(|record| record.flags & Flags::CUT != 0).count();
         assert_eq!(node.metric("ingest_cut_records_total{source=\"tcp\"}"), cuts as f64);
     }
 }
 
 #[tokio::test]
 async fn lines_over_a_mebibyte_are_cut_there() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let mut stream = b"before\n".to_vec();
     stream.resize(stream.len() + (5 << 19), b'y');
     stream.extend_from_slice(b"\nafter");
-    send(&node, &stream, &mut Dice(1), 300_000).await;
+    send(&node, &stream, &mut TestRng(1), 300_000).await;
     let records = node.stop().await;
-    let got: Vec<(usize, u8)> = records.iter().map(|record| (record.text.len(), record.marks)).collect();
-    assert_eq!(got, [(6, 0), (1 << 20, Marks::CUT), (1 << 20, Marks::CUT), (1 << 19, 0), (5, Marks::OPEN)]);
+    let got: Vec<(usize, u8)> = records.iter().map(|record| (record.text.len(), record.flags)).collect();
+    assert_eq!(got, [(6, 0), (1 << 20, Flags::CUT), (1 << 20, Flags::CUT), (1 << 19, 0), (5, Flags::UNTERMINATED)]);
     assert!(joined(&records) == stream);
 }
 
 #[tokio::test]
 async fn a_first_line_sets_the_labels() {
     let check = async |stream: &str, labels: &str, texts: &[&str]| {
-        let mut node = Node::start(Durability::Fast, Config::default()).await;
-        send(&node, stream.as_bytes(), &mut Dice(stream.len() as u64), 7).await;
+        let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
+        send(&node, stream.as_bytes(), &mut TestRng(stream.len() as u64), 7).await;
         let records = node.stop().await;
         assert_eq!(node.texts(), texts, "{stream:?}");
         assert!(records.iter().all(|record| record.labels == Labels::parse(labels).unwrap()), "{stream:?}");
@@ -81,16 +81,16 @@ async fn a_first_line_sets_the_labels() {
 
 #[tokio::test]
 async fn the_start_of_the_magic_is_a_line_when_no_more_comes() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
-    send(&node, b"\x89BSW\r\n\x1a", &mut Dice(1), 3).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
+    send(&node, b"\x89BSW\r\n\x1a", &mut TestRng(1), 3).await;
     let records = node.stop().await;
-    let got: Vec<_> = records.iter().map(|record| (record.text.as_slice(), record.marks)).collect();
-    assert_eq!(got, [(&b"\x89BSW\r"[..], 0), (&b"\x1a"[..], Marks::OPEN)]);
+    let got: Vec<_> = records.iter().map(|record| (record.text.as_slice(), record.flags)).collect();
+    assert_eq!(got, [(&b"\x89BSW\r"[..], 0), (&b"\x1a"[..], Flags::UNTERMINATED)]);
 }
 
 #[tokio::test]
 async fn five_hundred_idle_connections_make_one_file() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let mut sockets = Vec::new();
     for number in 0..500 {
         let mut socket = node.connect().await;
@@ -101,7 +101,7 @@ async fn five_hundred_idle_connections_make_one_file() {
     assert_eq!(node.metric("sources_connections{durability=\"fast\"}"), 500.0);
     assert_eq!(node.files(), 1);
     let records = node.stop().await;
-    assert_eq!(records.iter().filter(|record| record.marks == Marks::OPEN && record.text == b"partial").count(), 500);
+    assert_eq!(records.iter().filter(|record| record.flags == Flags::UNTERMINATED && record.text == b"partial").count(), 500);
     let producers: BTreeSet<_> = records.iter().map(|record| record.id.producer()).collect();
     assert_eq!((records.len(), producers.len(), node.files()), (1_000, 500, 1));
     assert_eq!(node.metric("sources_connections{durability=\"fast\"}"), 0.0);
@@ -110,7 +110,7 @@ async fn five_hundred_idle_connections_make_one_file() {
 #[tokio::test]
 async fn unfinished_lines_take_a_bounded_memory() {
     let config = Config { partial_bytes_max: 64 << 10, ..Config::default() };
-    let mut node = Node::start(Durability::Fast, config).await;
+    let mut node = ListenerNode::start(Durability::Fast, config).await;
     let mut sockets = Vec::new();
     for number in 0..40_u8 {
         let mut socket = node.connect().await;
@@ -119,15 +119,15 @@ async fn unfinished_lines_take_a_bounded_memory() {
     }
     // 64 KiB may stay, and 4 KiB on each connection; the rest must be written out.
     let least = 40 * 8_000 - (64 << 10) - 40 * (4 << 10);
-    until("cut lines", || node.records().iter().map(|record| record.text.len()).sum::<usize>() >= least).await;
-    assert!(node.records().iter().all(|record| record.marks == Marks::CUT));
+    wait_until("cut lines", || node.records().iter().map(|record| record.text.len()).sum::<usize>() >= least).await;
+    assert!(node.records().iter().all(|record| record.flags == Flags::CUT));
     let records = node.stop().await;
     assert_eq!(records.iter().map(|record| record.text.len()).sum::<usize>(), 40 * 8_000);
 }
 
 #[tokio::test]
 async fn what_came_before_a_reset_is_kept() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let mut socket = node.connect().await;
     socket.write_all(b"whole\nhalf").await.unwrap();
     node.until_records(1).await;
@@ -135,12 +135,12 @@ async fn what_came_before_a_reset_is_kept() {
     drop(socket);
     node.until_records(2).await;
     let records = node.stop().await;
-    assert_eq!((joined(&records), records[1].marks), (b"whole\nhalf".to_vec(), Marks::OPEN));
+    assert_eq!((joined(&records), records[1].flags), (b"whole\nhalf".to_vec(), Flags::UNTERMINATED));
 }
 
 #[tokio::test]
 async fn connections_beyond_the_limit_are_closed_at_once() {
-    let mut node = Node::start(Durability::Fast, Config { connections_max: 2, ..Config::default() }).await;
+    let mut node = ListenerNode::start(Durability::Fast, Config { connections_max: 2, ..Config::default() }).await;
     let refused = "sources_connections_refused_total{durability=\"fast\"}";
     let mut first = node.connect().await;
     first.write_all(b"1\n").await.unwrap();
@@ -152,7 +152,7 @@ async fn connections_beyond_the_limit_are_closed_at_once() {
     assert!(!matches!(third.read(&mut [0]).await, Ok(1..)));
     assert_eq!(node.metric(refused), 1.0);
     drop(first);
-    until("a slot is free", || node.metric("sources_connections{durability=\"fast\"}") == 1.0).await;
+    wait_until("a slot is free", || node.metric("sources_connections{durability=\"fast\"}") == 1.0).await;
     let mut fourth = node.connect().await;
     fourth.write_all(b"3\n").await.unwrap();
     node.until_records(3).await;

@@ -1,7 +1,7 @@
 //! The listeners by their public door: real sockets, a real queue on a simulated disk.
 #![cfg(test)]
 
-mod elsewhere;
+mod redirects;
 mod framed;
 mod full;
 mod lines;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Doors, Fs as _, sim};
+use bucksaw_doors::{Env, Fs as _, sim};
 use bucksaw_ingest::{Durability, Queue};
-use bucksaw_record::{Id, Labels, Marks};
+use bucksaw_record::{Id, Labels, Flags};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Config, Intake, Metrics, Slots, serve};
+use bucksaw_sources::{Config, Intake, Metrics, ConnectionSlots, serve};
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 /// How often the queue looks at the disk and at its segments, as it does in a real node.
 const TICK: Duration = Duration::from_millis(100);
 
-pub(crate) struct Node {
+pub(crate) struct ListenerNode {
     pub(crate) fs: sim::Fs,
     pub(crate) queue: Arc<Queue>,
     pub(crate) address: SocketAddr,
@@ -28,33 +28,33 @@ pub(crate) struct Node {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct AcceptedRecord {
     pub(crate) id: Id,
     pub(crate) text: Vec<u8>,
-    pub(crate) marks: u8,
+    pub(crate) flags: u8,
     pub(crate) labels: Labels,
 }
 
-impl Node {
+impl ListenerNode {
     pub(crate) async fn start(durability: Durability, config: Config) -> Self {
         Self::start_with(durability, config, bucksaw_ingest::Config::default()).await
     }
 
     pub(crate) async fn start_with(durability: Durability, config: Config, queue: bucksaw_ingest::Config) -> Self {
         let fs = sim::Fs::new();
-        let doors = Doors { fs: Arc::new(fs.clone()), ..Doors::real() };
+        let env = Env { fs: Arc::new(fs.clone()), ..Env::real() };
         let mut registry = Registry::default();
         let metrics = bucksaw_ingest::Metrics::new(&mut registry);
-        let queue = Arc::new(Queue::open(doors.clone(), Path::new("/q"), queue, metrics).unwrap().0);
+        let queue = Arc::new(Queue::open(env.clone(), Path::new("/q"), queue, metrics).unwrap().0);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let intake = Intake {
             queue: Arc::clone(&queue),
             config,
-            doors,
+            env,
             metrics: Metrics::new(&mut registry),
-            slots: Slots::new(10_000),
+            slots: ConnectionSlots::new(10_000),
         };
         let ticking = Arc::downgrade(&queue);
         tokio::spawn(async move {
@@ -73,13 +73,13 @@ impl Node {
     }
 
     /// Brings the stop without waiting for the end.
-    pub(crate) fn signal(&self) {
+    pub(crate) fn send_stop(&self) {
         self.stop.send_replace(true);
     }
 
     /// Stops, waits for the end, and gives the records.
-    pub(crate) async fn stop(&mut self) -> Vec<Record> {
-        self.signal();
+    pub(crate) async fn stop(&mut self) -> Vec<AcceptedRecord> {
+        self.send_stop();
         (&mut self.serving).await.unwrap();
         self.records()
     }
@@ -94,14 +94,14 @@ impl Node {
     }
 
     /// The records in the order in which they were taken.
-    pub(crate) fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<AcceptedRecord> {
         let mut records = Vec::new();
-        for view in self.queue.segments() {
+        for view in self.queue.uncommitted_segments() {
             let mut frames = view.frames(HEADER_LEN as u64);
             while let Some(chunk) = frames.next_chunk().unwrap() {
                 for (row, text) in (0..).zip(chunk.records()) {
-                    let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.marks.of(row));
-                    records.push(Record { id, text: text.to_vec(), marks, labels: chunk.labels.clone() });
+                    let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.flags.get(row));
+                    records.push(AcceptedRecord { id, text: text.to_vec(), flags: marks, labels: chunk.labels.clone() });
                 }
             }
         }
@@ -121,12 +121,12 @@ impl Node {
     }
 
     pub(crate) async fn until_records(&self, count: usize) {
-        until("records", || self.records().len() >= count).await;
+        wait_until("records", || self.records().len() >= count).await;
     }
 }
 
 /// Waits for a condition.
-pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -136,11 +136,11 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// The stream that the records came from: cut and open records had no line end.
-pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<u8> {
+pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a AcceptedRecord>) -> Vec<u8> {
     let mut stream = Vec::new();
     for record in records {
         stream.extend_from_slice(&record.text);
-        if record.marks & (Marks::CUT | Marks::OPEN) == 0 {
+        if record.flags & (Flags::CUT | Flags::UNTERMINATED) == 0 {
             stream.push(b'\n');
         }
     }
@@ -148,9 +148,9 @@ pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<u
 }
 
 /// Numbers that look random: splitmix64.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct TestRng(pub(crate) u64);
 
-impl Dice {
+impl TestRng {
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -3,18 +3,18 @@
 use std::io::Write as _;
 
 use bucksaw_ingest::Durability;
-use bucksaw_record::Marks;
+use bucksaw_record::Flags;
 use bucksaw_sources::Config;
-use bucksaw_wire::Told;
+use bucksaw_wire::ServerMessage;
 use tokio::io::AsyncWriteExt;
 
-use crate::framed::Client;
-use crate::node::{Dice, Node, joined, until};
+use crate::framed::FramedClient;
+use crate::node::{TestRng, ListenerNode, joined, wait_until};
 
 #[tokio::test]
 async fn what_was_sent_before_the_stop_is_taken() {
-    let mut node = Node::start(Durability::Fast, Config::default()).await;
-    let mut stream = Dice(9).stream(1 << 20, 100);
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
+    let mut stream = TestRng(9).stream(1 << 20, 100);
     stream.extend_from_slice(b"\nhalf");
     let mut sockets = Vec::new();
     for _ in 0..5 {
@@ -31,24 +31,24 @@ async fn what_was_sent_before_the_stop_is_taken() {
     let bytes: usize = sockets.iter().map(|(_, sent)| sent).sum();
     assert_eq!(joined(&records).len(), bytes + 5);
     assert!(records.iter().any(|record| record.text == b"late"));
-    assert!(records.iter().filter(|record| record.marks & Marks::OPEN != 0).count() <= 5);
+    assert!(records.iter().filter(|record| record.flags & Flags::UNTERMINATED != 0).count() <= 5);
     assert!(tokio::net::TcpStream::connect(node.address).await.is_err());
 }
 
 #[tokio::test]
-async fn open_promises_are_told_before_the_end() {
-    let mut node = Node::start(Durability::Durable, Config::default()).await;
-    let mut client = Client::welcome(&node, "").await;
+async fn pending_acknowledgements_are_sent_before_the_stop() {
+    let mut node = ListenerNode::start(Durability::Durable, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "").await;
     client.send(0, "a\n").await;
     client.send(1, "b\n").await;
-    until("both batches", || node.queue.appends() == 2).await;
-    node.signal();
-    client.hears_nothing().await;
+    wait_until("both batches", || node.queue.appends() == 2).await;
+    node.send_stop();
+    client.expect_silence().await;
     assert!(node.is_serving());
     node.queue.commit_group();
-    assert_eq!(client.acked(2).await, 2);
-    assert_eq!(client.hear().await, Some(Told::Failed { acked: 2, text: "the node is shutting down".to_owned() }));
-    assert_eq!(client.hear().await, None);
+    assert_eq!(client.wait_for_ack(2).await, 2);
+    assert_eq!(client.read_message().await, Some(ServerMessage::Failed { acked: 2, text: "the node is shutting down".to_owned() }));
+    assert_eq!(client.read_message().await, None);
     drop(client);
     assert_eq!(node.stop().await.len(), 2);
 }

@@ -4,84 +4,84 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_segment::shelf::{Origin, Reader, Writer};
+use bucksaw_segment::stored::{SegmentOrigin, Reader, Writer};
 
-use super::ids::Ids;
-use super::window::Window;
+use super::id_set::IdSet;
+use super::window::TimeRange;
 use crate::gather::merge_error;
-use crate::merge::{Merge, Output};
-use crate::shelf::{Draft, Shelf, StoreError};
-use crate::stored::Stored;
-use crate::unit::{Inputs, Unit};
+use crate::merge::{SegmentMerge, MergeOutput};
+use crate::shelf::{SegmentDraft, SegmentStore, StoreError};
+use crate::stored::StoredSegment;
+use crate::unit::{UnitReader, MergeUnit};
 
 /// A segment that goes, with its file, when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Extract {
-    pub(crate) stored: Arc<Stored>,
-    _file: Leftover,
+pub(crate) struct ExtractedSegment {
+    pub(crate) stored: Arc<StoredSegment>,
+    _file: TempFile,
 }
 
 /// A file that is removed. Its name says that it means nothing after a restart.
 #[derive(Debug)]
-struct Leftover {
-    shelf: Arc<Shelf>,
+struct TempFile {
+    store: Arc<SegmentStore>,
     path: PathBuf,
 }
 
-impl Drop for Leftover {
+impl Drop for TempFile {
     fn drop(&mut self) {
-        self.shelf.discard(&self.path);
+        self.store.discard(&self.path);
     }
 }
 
-struct Single(Draft);
+struct ExtractOutput(SegmentDraft);
 
-impl Output for Single {
+impl MergeOutput for ExtractOutput {
     fn writer(&mut self) -> io::Result<&mut Writer> {
         Ok(&mut self.0.writer)
     }
 }
 
-impl Shelf {
+impl SegmentStore {
     /// Makes a segment of some records of a window; `None` when none of them is here any more.
     ///
     /// # Errors
     /// [`StoreError`]; nothing is left of it then.
-    pub(crate) fn extract(self: &Arc<Self>, window: Window, ids: &Arc<Ids>) -> Result<Option<Extract>, StoreError> {
-        let is_pressed = || self.is_pressed();
-        let turns = &self.repair_aside.begin(&is_pressed);
+    pub(crate) fn extract(self: &Arc<Self>, range: TimeRange, ids: &Arc<IdSet>) -> Result<Option<ExtractedSegment>, StoreError> {
+        let is_backlogged = || self.is_backlogged();
+        let throttle = &self.repair_throttle.begin(&is_backlogged);
         let (mut units, mut text_bytes) = (Vec::new(), 0.0);
         for segment in self.segments().iter() {
-            for (block, entry) in self.touched(segment, window) {
-                if !ids.producers().any(|producer| entry.reach.may_hold(producer)) {
+            for (block, entry) in self.sound_blocks_in(segment, range) {
+                if !ids.producers().any(|producer| entry.summary.may_contain_producer(producer)) {
                     continue;
                 }
                 let rows = segment.rows(block);
                 let rows = rows.map_err(|source| StoreError::Input { segment: segment.id(), source })?;
-                let runs = rows.iter().flat_map(|rows| &rows.runs).filter(|run| window.contains(run.first));
+                let runs = rows.iter().flat_map(|rows| &rows.runs).filter(|run| range.contains(run.first_id));
                 let wanted: u64 = runs.map(|run| ids.count_in(run)).sum();
                 if wanted > 0 {
-                    units.extend(Unit::some_block(segment, block, wanted == entry.reach.records));
-                    text_bytes += entry.reach.text_bytes as f64 * wanted as f64 / entry.reach.records.max(1) as f64;
+                    units.extend(MergeUnit::filtered_block(segment, block, wanted == entry.summary.records));
+                    text_bytes += entry.summary.text_bytes as f64 * wanted as f64 / entry.summary.records.max(1) as f64;
                 }
             }
         }
         if units.is_empty() {
             return Ok(None);
         }
-        let stays = text_bytes >= self.config.full_block() as f64;
+        let stays = text_bytes >= self.config.full_block_bytes() as f64;
         let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
-        let block_bytes = self.config.full_block();
-        let merge = Merge { block_bytes, codec, quick: None, turns, stopped: &|| false };
-        let draft = self.draft().map_err(StoreError::io("create a file in", &self.dir))?;
-        let file = Leftover { shelf: Arc::clone(self), path: draft.path.clone() };
-        let mut output = Single(draft);
-        let inputs = Inputs::only(window, Arc::clone(ids));
+        let block_bytes = self.config.full_block_bytes();
+        let merge = SegmentMerge { block_bytes, codec, recompress_codec: None, throttle, is_stopped: &|| false };
+        let draft = self.create_draft().map_err(StoreError::io("create a file in", &self.dir))?;
+        let file = TempFile { store: Arc::clone(self), path: draft.path.clone() };
+        let mut output = ExtractOutput(draft);
+        let inputs = UnitReader::filtered(range, Arc::clone(ids));
         merge.run(inputs, units, &mut output).map_err(|failed| merge_error(failed, &file.path))?;
         // It says nothing of the queue segments that its records come from: it does not have all that they had.
-        output.0.writer.seal(Origin::default()).map_err(StoreError::io("write", &file.path))?;
-        let opened = self.doors.fs.open(&file.path).map_err(StoreError::io("open", &file.path))?;
-        let reader = Reader::open(opened, &file.path).map_err(StoreError::Written)?;
-        Ok(Some(Extract { stored: Arc::new(Stored::new(reader)), _file: file }))
+        output.0.writer.seal(SegmentOrigin::default()).map_err(StoreError::io("write", &file.path))?;
+        let opened = self.env.fs.open(&file.path).map_err(StoreError::io("open", &file.path))?;
+        let reader = Reader::open(opened, &file.path).map_err(StoreError::ReadBack)?;
+        Ok(Some(ExtractedSegment { stored: Arc::new(StoredSegment::new(reader)), _file: file }))
     }
 }

@@ -36,12 +36,12 @@
 //!
 //! What it does not do: nothing at rest is moved for balance, and copies that are too many stay.
 
-mod ask;
+mod held_ids;
 mod config;
-mod decide;
+mod responsibility;
 mod extract;
-mod ids;
-pub(crate) mod kept;
+mod id_set;
+pub(crate) mod damage_file;
 mod legs;
 mod look;
 mod pace;
@@ -54,13 +54,13 @@ mod walked;
 mod watch;
 mod window;
 
-pub use ask::{Held, IDS};
+pub use held_ids::{HeldIdsServer, HELD_IDS};
 pub use config::Config;
-pub use ids::Ids;
-pub use status::{Hindrance, Status};
+pub use id_set::IdSet;
+pub use status::{RepairBlocker, RepairStatus};
 pub use walk::Repair;
-pub use walked::WALKED;
-pub(crate) use window::Window;
+pub use walked::PASS_STATUS;
+pub(crate) use window::TimeRange;
 
 #[cfg(test)]
-pub(crate) use look::{Bounds, Found, Keeps};
+pub(crate) use look::{LocalScan, LocalIds, RetentionBounds};

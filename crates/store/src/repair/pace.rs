@@ -3,36 +3,36 @@
 use std::time::Duration;
 
 /// What was left is noted so often. Two notes are kept, so the pace is that of the last one to two of these.
-const NOTED_EVERY: Duration = Duration::from_secs(45);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(45);
 
 /// Sooner than this after the first note nothing can be said.
 const SPAN_MIN: Duration = Duration::from_secs(1);
 
 /// The pace of one pass.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    before: Note,
-    last: Note,
+pub(crate) struct PassRate {
+    before: RateSample,
+    last: RateSample,
 }
 
 /// So much was left at an uptime.
 #[derive(Clone, Copy, Debug)]
-struct Note {
+struct RateSample {
     at: Duration,
     left_bytes: u64,
 }
 
-impl Pace {
+impl PassRate {
     /// A pass begins.
     pub(crate) fn new(now: Duration, left_bytes: u64) -> Self {
-        let first = Note { at: now, left_bytes };
+        let first = RateSample { at: now, left_bytes };
         Self { before: first, last: first }
     }
 
     /// So much is left now.
-    pub(crate) fn note(&mut self, now: Duration, left_bytes: u64) {
-        if now.saturating_sub(self.last.at) >= NOTED_EVERY {
-            *self = Self { before: self.last, last: Note { at: now, left_bytes } };
+    pub(crate) fn sample(&mut self, now: Duration, left_bytes: u64) {
+        if now.saturating_sub(self.last.at) >= SAMPLE_INTERVAL {
+            *self = Self { before: self.last, last: RateSample { at: now, left_bytes } };
         }
     }
 
@@ -51,19 +51,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pace_is_that_of_the_last_minute_or_so() {
+    fn the_rate_covers_the_last_minute() {
         let at = Duration::from_secs;
         let mut left = 1_000_000;
-        let mut pace = Pace::new(at(0), left);
+        let mut pace = PassRate::new(at(0), left);
         assert_eq!(pace.bytes_per_second(at(0), left), 0);
         for second in 1..=600 {
             left -= 100;
-            pace.note(at(second), left);
+            pace.sample(at(second), left);
             assert_eq!(pace.bytes_per_second(at(second), left), 100, "{second}");
         }
         // It stops: that is seen within two spans.
         for second in 601..=700 {
-            pace.note(at(second), left);
+            pace.sample(at(second), left);
         }
         assert_eq!(pace.bytes_per_second(at(700), left), 0);
         // More is left than before: what was there has moved.

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 
-use super::walked::Told;
+use super::walked::PassStatusReply;
 
 /// What is known about one damaged file, or about the damaged blocks of one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,14 +34,14 @@ pub(crate) struct Proof {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Witness {
     /// The start of that store, and the pass after which one counts; not known before it was asked.
-    ticket: Option<(u64, u64)>,
-    has_walked: bool,
+    baseline: Option<(u64, u64)>,
+    has_passed: bool,
     is_damaged: bool,
 }
 
 /// A store as a file names it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct WrittenStore {
+pub(crate) struct WitnessRecord {
     node: String,
     has_walked: bool,
     is_damaged: bool,
@@ -49,25 +49,25 @@ pub(crate) struct WrittenStore {
 
 impl Proof {
     /// One that holds for ever.
-    pub(crate) fn good() -> Self {
+    pub(crate) fn proven() -> Self {
         Self { is_good: true, ..Self::default() }
     }
 
     /// Takes back what [`Self::written`] gave; `None` where a store has no id.
-    pub(crate) fn read(stores: Vec<WrittenStore>, is_good: bool) -> Option<Self> {
-        let witness = |store: WrittenStore| {
-            let WrittenStore { node, has_walked, is_damaged } = store;
-            Some((node.parse().ok()?, Witness { ticket: None, has_walked, is_damaged }))
+    pub(crate) fn from_records(stores: Vec<WitnessRecord>, is_good: bool) -> Option<Self> {
+        let witness = |store: WitnessRecord| {
+            let WitnessRecord { node, has_walked, is_damaged } = store;
+            Some((node.parse().ok()?, Witness { baseline: None, has_passed: has_walked, is_damaged }))
         };
         let witnesses = stores.into_iter().map(witness).collect::<Option<_>>()?;
         Some(Self { witnesses, is_good })
     }
 
     /// What the stores told. Passes that are waited for are numbered since a start, and are left out.
-    pub(crate) fn written(&self) -> Vec<WrittenStore> {
-        let store = |(node, witness): (&Id, &Witness)| WrittenStore {
+    pub(crate) fn to_records(&self) -> Vec<WitnessRecord> {
+        let store = |(node, witness): (&Id, &Witness)| WitnessRecord {
             node: node.to_string(),
-            has_walked: witness.has_walked,
+            has_walked: witness.has_passed,
             is_damaged: witness.is_damaged,
         };
         self.witnesses.iter().map(store).collect()
@@ -75,7 +75,7 @@ impl Proof {
 
     /// The same stores, none of which has walked: more is damaged than was known when they did. A store that was forgotten
     /// since stays among them.
-    pub(crate) fn anew(&self) -> Self {
+    pub(crate) fn reset(&self) -> Self {
         let again = |(node, witness): (&Id, &Witness)| {
             (*node, Witness { is_damaged: witness.is_damaged, ..Witness::default() })
         };
@@ -83,42 +83,42 @@ impl Proof {
     }
 
     /// Whether all its records are kept elsewhere.
-    pub(crate) fn is_good(&self) -> bool {
+    pub(crate) fn is_proven(&self) -> bool {
         self.is_good
     }
 
     /// These stores are there, or were.
-    pub(crate) fn meet(&mut self, stores: &BTreeSet<Id>) {
+    pub(crate) fn add_stores(&mut self, stores: &BTreeSet<Id>) {
         for store in stores {
             self.witnesses.entry(*store).or_default();
         }
     }
 
     /// The pass of a store that is waited for, with its start; `None` when it has walked, or was not asked yet.
-    pub(crate) fn wanted(&self, store: Id) -> Option<(u64, u64)> {
-        let witness = self.witnesses.get(&store).filter(|witness| !witness.has_walked)?;
-        witness.ticket.map(|(boot, begun)| (boot, begun + 1))
+    pub(crate) fn awaited_pass(&self, store: Id) -> Option<(u64, u64)> {
+        let witness = self.witnesses.get(&store).filter(|witness| !witness.has_passed)?;
+        witness.baseline.map(|(boot, begun)| (boot, begun + 1))
     }
 
     /// Takes in what a store told.
-    pub(crate) fn hear(&mut self, store: Id, told: Told) {
+    pub(crate) fn record_status(&mut self, store: Id, told: PassStatusReply) {
         let Some(witness) = self.witnesses.get_mut(&store) else { return };
         witness.is_damaged |= told.damaged;
-        match witness.ticket {
-            Some((boot, begun)) if boot == told.boot => witness.has_walked |= told.clean > begun,
+        match witness.baseline {
+            Some((boot, begun)) if boot == told.boot => witness.has_passed |= told.clean > begun,
             // It was started anew, or is asked for the first time.
-            _ => witness.ticket = Some((told.boot, told.begun)),
+            _ => witness.baseline = Some((told.boot, told.begun)),
         }
     }
 
     /// Draws the conclusion for the file of one store.
-    pub(crate) fn conclude(&mut self, own: Id, copies: usize) {
+    pub(crate) fn evaluate(&mut self, own: Id, copies: usize) {
         let others = self.witnesses.iter().filter(|(node, _)| **node != own);
         let damaged = 1 + others.filter(|(_, witness)| witness.is_damaged).count();
         self.is_good = copies > 1
             && damaged < copies
             && self.witnesses.len() >= copies
-            && self.witnesses.values().all(|witness| witness.has_walked);
+            && self.witnesses.values().all(|witness| witness.has_passed);
     }
 }
 
@@ -132,44 +132,44 @@ mod tests {
         Id::new(Millis(1), Producer::new(number), 0)
     }
 
-    fn told(begun: u64, clean: u64) -> Told {
-        Told { boot: 7, begun, clean, ..Told::default() }
+    fn told(begun: u64, clean: u64) -> PassStatusReply {
+        PassStatusReply { boot: 7, begun, clean, ..PassStatusReply::default() }
     }
 
     /// A file of store 0, of three.
     fn proof() -> Proof {
         let mut proof = Proof::default();
-        proof.meet(&(0..3).map(node).collect());
+        proof.add_stores(&(0..3).map(node).collect());
         proof
     }
 
     fn is_good(proof: &mut Proof, copies: usize) -> bool {
-        proof.conclude(node(0), copies);
-        proof.is_good()
+        proof.evaluate(node(0), copies);
+        proof.is_proven()
     }
 
     fn walk(proof: &mut Proof, stores: std::ops::Range<u64>) {
         for store in stores {
-            proof.hear(node(store), told(4, 4));
-            proof.hear(node(store), told(5, 5));
+            proof.record_status(node(store), told(4, 4));
+            proof.record_status(node(store), told(5, 5));
         }
     }
 
     #[test]
     fn a_file_is_made_good_when_all_have_walked_since() {
         let mut proof = proof();
-        (0..3).for_each(|store| proof.hear(node(store), told(4, 4)));
+        (0..3).for_each(|store| proof.record_status(node(store), told(4, 4)));
         assert!(!is_good(&mut proof, 2), "these passes may have begun before");
-        assert_eq!(proof.wanted(node(1)), Some((7, 5)));
-        (0..2).for_each(|store| proof.hear(node(store), told(6, 6)));
-        proof.hear(node(2), told(6, 4));
+        assert_eq!(proof.awaited_pass(node(1)), Some((7, 5)));
+        (0..2).for_each(|store| proof.record_status(node(store), told(6, 6)));
+        proof.record_status(node(2), told(6, 4));
         assert!(!is_good(&mut proof, 2), "one of them left something with too few copies");
-        proof.hear(node(2), Told { boot: 8, ..told(9, 9) });
+        proof.record_status(node(2), PassStatusReply { boot: 8, ..told(9, 9) });
         assert!(!is_good(&mut proof, 2), "it was started anew");
-        proof.hear(node(2), Told { boot: 8, ..told(10, 10) });
+        proof.record_status(node(2), PassStatusReply { boot: 8, ..told(10, 10) });
         assert!(is_good(&mut proof, 2));
-        assert_eq!(proof.wanted(node(2)), None);
-        proof.meet(&[node(3)].into());
+        assert_eq!(proof.awaited_pass(node(2)), None);
+        proof.add_stores(&[node(3)].into());
         assert!(!is_good(&mut proof, 2), "another one came that holds something");
     }
 
@@ -177,8 +177,8 @@ mod tests {
     fn as_many_damaged_stores_as_copies_prove_nothing() {
         let mut proof = proof();
         walk(&mut proof, 0..3);
-        proof.hear(node(1), Told { damaged: true, ..told(5, 5) });
-        proof.hear(node(1), told(5, 5));
+        proof.record_status(node(1), PassStatusReply { damaged: true, ..told(5, 5) });
+        proof.record_status(node(1), told(5, 5));
         assert!(!is_good(&mut proof, 2), "what both had may have been the same");
         assert!(is_good(&mut proof, 3), "a third one had it, too");
     }
@@ -192,8 +192,8 @@ mod tests {
                     serde_json::json!({"boot": 7, "begun": begun, "clean": begun, "since_ms": since_ms.unwrap_or(0)});
                 let mut answer = answer.as_object().unwrap().clone();
                 answer.retain(|name, _| name != "since_ms" || since_ms.is_some());
-                let told: Told = serde_json::from_value(answer.into()).unwrap();
-                proof.hear(node(store), told.about(Millis(1_000)));
+                let told: PassStatusReply = serde_json::from_value(answer.into()).unwrap();
+                proof.record_status(node(store), told.for_damage_from(Millis(1_000)));
             }
             is_good(&mut proof, 2)
         };
@@ -206,7 +206,7 @@ mod tests {
         walk(&mut proof, 0..3);
         assert!(!is_good(&mut proof, 1) && is_good(&mut proof, 3));
         let mut alone = Proof::default();
-        alone.meet(&[node(0)].into());
+        alone.add_stores(&[node(0)].into());
         walk(&mut alone, 0..1);
         assert!(!is_good(&mut alone, 2));
     }
@@ -216,16 +216,16 @@ mod tests {
         let mut proof = proof();
         walk(&mut proof, 0..3);
         assert!(is_good(&mut proof, 2));
-        let mut again = proof.anew();
-        assert!(!again.is_good() && again.wanted(node(1)).is_none());
+        let mut again = proof.reset();
+        assert!(!again.is_proven() && again.awaited_pass(node(1)).is_none());
         // Store 2 was forgotten, and is not asked any more.
-        again.meet(&(0..2).map(node).collect());
+        again.add_stores(&(0..2).map(node).collect());
         walk(&mut again, 0..2);
         assert!(!is_good(&mut again, 2));
         walk(&mut again, 2..3);
         assert!(is_good(&mut again, 2));
-        proof.hear(node(1), Told { damaged: true, ..told(5, 5) });
-        let mut again = proof.anew();
+        proof.record_status(node(1), PassStatusReply { damaged: true, ..told(5, 5) });
+        let mut again = proof.reset();
         walk(&mut again, 0..3);
         assert!(!is_good(&mut again, 2), "what it told of damage stays true");
     }

@@ -7,224 +7,224 @@ use bucksaw_record::{Id, Millis};
 use futures_util::future::join_all;
 use tracing::{debug, info, warn};
 
-use super::ask::ask;
-use super::decide::{Wanting, wanting};
-use super::ids::{IDS_BYTES_MAX, Ids};
-use super::legs::Leg;
-use super::look::{Bounds, Found};
-use super::prove::KNOWN_AFTER;
-use super::state::{Done, State, Task};
-use super::status::{Hindrance, Status};
-use super::window::{Window, newest};
-use crate::linked::Linked;
-use crate::peers::{Fellow, Peer};
-use crate::replicate::Replicate;
+use super::held_ids::request_held_ids;
+use super::responsibility::{UnderReplicatedIds, under_replicated};
+use super::id_set::{IDS_BYTES_MAX, IdSet};
+use super::legs::PendingRange;
+use super::look::{LocalScan, LocalIds};
+use super::prove::MEMBERS_KNOWN_AFTER;
+use super::state::{RangeOutcome, RepairState, RepairTask};
+use super::status::{RepairBlocker, RepairStatus};
+use super::window::{TimeRange, newest_range};
+use crate::linked::ReplicationContext;
+use crate::peers::{PeerStore, Peer};
+use crate::replicate::Replicator;
 use crate::shelf::{StoreError, lock};
 
 /// How long nothing is done when there is nothing to do.
-const REST: Duration = Duration::from_secs(1);
+const IDLE_DELAY: Duration = Duration::from_secs(1);
 
 /// How often a window is looked at anew in a row, because what others keep turned out to be less, or a block of it damaged.
-const LOOKS_MAX: usize = 4;
+const SCAN_ATTEMPTS_MAX: usize = 4;
 
 /// Restores copies that are missing.
 #[derive(Debug)]
 pub struct Repair {
-    pub(super) linked: Linked,
-    replicate: Replicate,
+    pub(super) context: ReplicationContext,
+    replicator: Replicator,
     /// Held for moments only, and with no other lock.
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<RepairState>,
     /// When other stores were asked for damaged files last, by the uptime.
-    pub(super) proved: Mutex<Duration>,
+    pub(super) proofs_due_at: Mutex<Duration>,
 }
 
 /// Who holds what of a window.
-struct Compared {
-    window: Window,
-    found: Found,
+struct RangeComparison {
+    range: TimeRange,
+    local: LocalIds,
     /// What is missing copies, and this store sees to.
-    wanting: Vec<Wanting>,
+    under_replicated: Vec<UnderReplicatedIds>,
 }
 
 /// A window came to nothing, and is to be looked at again.
-struct PutOff {
-    window: Window,
-    why: Option<Hindrance>,
+struct DeferredRange {
+    range: TimeRange,
+    blocked_by: Option<RepairBlocker>,
 }
 
 impl Repair {
     /// A walker; [`Self::turn`] has to be called again and again, by one task.
     #[must_use]
-    pub fn new(linked: Linked) -> Self {
-        let shelf = &linked.shelf;
-        let (now, chance) = (shelf.doors.clock.uptime(), shelf.doors.entropy.next_u64());
-        let state = State::new(shelf.config.repair, shelf.config.copies, now, chance);
-        let (state, proved) = (Mutex::new(state), Mutex::new(now + KNOWN_AFTER));
-        Self { replicate: Replicate(linked.clone()), state, proved, linked }
+    pub fn new(context: ReplicationContext) -> Self {
+        let store = &context.store;
+        let (now, chance) = (store.env.clock.uptime(), store.env.entropy.next_u64());
+        let state = RepairState::new(store.config.repair, store.config.replication_factor, now, chance);
+        let (state, proved) = (Mutex::new(state), Mutex::new(now + MEMBERS_KNOWN_AFTER));
+        Self { replicator: Replicator(context.clone()), state, proofs_due_at: proved, context }
     }
 
     /// Tells that copies may be missing of records of `from..=to`. They are looked at before a pass goes on.
     pub fn hint(&self, from: Millis, to: Millis) {
-        lock(&self.state).hint(Window { from, to: Millis(to.0.min(Millis::MAX.0) + 1) });
+        lock(&self.state).add_hint(TimeRange { from, to: Millis(to.0.min(Millis::MAX.0) + 1) });
     }
 
     /// How it is getting on.
     #[must_use]
-    pub fn status(&self) -> Status {
-        let shelf = &self.linked.shelf;
-        let left = lock(&self.state).left();
-        let left_bytes = shelf.bytes_in(&left);
-        let status = lock(&self.state).status(shelf.doors.clock.uptime(), left_bytes);
-        Status {
-            missing_bytes: shelf.bytes_of(status.missing),
-            restored_records: shelf.metrics.repair_restored_records.get(),
-            restored_bytes: shelf.metrics.repair_restored_bytes.get(),
+    pub fn status(&self) -> RepairStatus {
+        let store = &self.context.store;
+        let left = lock(&self.state).remaining_ranges();
+        let left_bytes = store.bytes_in(&left);
+        let status = lock(&self.state).status(store.env.clock.uptime(), left_bytes);
+        RepairStatus {
+            under_replicated_bytes: store.bytes_of(status.under_replicated_records),
+            restored_records: store.metrics.repair_restored_records.get(),
+            restored_bytes: store.metrics.repair_restored_bytes.get(),
             ..status
         }
     }
 
     /// When the last pass that came to its end began, as [`Status::walked`] says it.
     #[must_use]
-    pub fn walked(&self) -> Option<Millis> {
-        lock(&self.state).walked()
+    pub fn last_pass_started_at(&self) -> Option<Millis> {
+        lock(&self.state).last_pass_started_at()
     }
 
     /// Stores that are lost, by the marks of what they told last, and need not come back for anything that this one holds:
     /// a pass that began when they were lost has ended, and all of it is held by enough of the others. By their ids.
     #[must_use]
-    pub fn made_good(&self) -> Vec<u64> {
-        lock(&self.state).made_good()
+    pub fn re_replicated_fingerprints(&self) -> Vec<u64> {
+        lock(&self.state).re_replicated_fingerprints()
     }
 
     /// Takes note of how it is getting on, and tells the metrics.
-    fn note(&self) -> Status {
-        let shelf = &self.linked.shelf;
-        let left = lock(&self.state).left();
-        let left_bytes = shelf.bytes_in(&left);
-        lock(&self.state).note(shelf.doors.clock.uptime(), left_bytes);
+    fn update_progress(&self) -> RepairStatus {
+        let store = &self.context.store;
+        let left = lock(&self.state).remaining_ranges();
+        let left_bytes = store.bytes_in(&left);
+        lock(&self.state).sample_rate(store.env.clock.uptime(), left_bytes);
         let status = self.status();
-        shelf.metrics.repair(&status);
+        store.metrics.set_repair_status(&status);
         status
     }
 
     /// Looks at the next window and rests for as long as its bytes allow; or just rests, when there is nothing to do. What is
     /// dropped in the middle is done again.
-    pub async fn turn(&self) {
-        let Linked { shelf, tasks, peers, .. } = &self.linked;
-        if shelf.config.copies <= 1 {
+    pub async fn run_step(&self) {
+        let ReplicationContext { store, tasks, peers, .. } = &self.context;
+        if store.config.replication_factor <= 1 {
             // There is nobody to restore anything from.
-            return tasks.sleep(REST * 60).await;
+            return tasks.sleep(IDLE_DELAY * 60).await;
         }
-        self.prove().await;
-        let (now, wall) = (shelf.doors.clock.uptime(), shelf.now());
-        let task = lock(&self.state).next(peers.fellows(), now, wall);
+        self.update_proofs().await;
+        let (now, wall) = (store.env.clock.uptime(), store.now());
+        let task = lock(&self.state).next_task(peers.peer_stores(), now, wall);
         let Some(task) = task else {
-            self.note();
-            return tasks.sleep(REST).await;
+            self.update_progress();
+            return tasks.sleep(IDLE_DELAY).await;
         };
         let is_hint = task.is_hint();
-        let metrics = &shelf.metrics;
+        let metrics = &store.metrics;
         let cost = || metrics.repair_read_bytes.get() + metrics.repair_restored_bytes.get();
         let before = cost();
-        let done = self.window(task).await;
-        let (now, chance) = (shelf.doors.clock.uptime(), shelf.doors.entropy.next_u64());
-        let ended = lock(&self.state).done(is_hint, done, now, chance);
-        let status = self.note();
+        let done = self.repair_range(task).await;
+        let (now, chance) = (store.env.clock.uptime(), store.env.entropy.next_u64());
+        let ended = lock(&self.state).complete_task(is_hint, done, now, chance);
+        let status = self.update_progress();
         if ended {
             metrics.repair_passes.inc();
-            info!(missing = status.missing, lost = status.lost.len(), "all records were compared with other stores");
+            info!(missing = status.under_replicated_records, lost = status.lost_stores.len(), "all records were compared with other stores");
         }
-        let bytes_per_second = shelf.config.repair.bytes_per_second.max(1);
+        let bytes_per_second = store.config.repair.bytes_per_second.max(1);
         tasks.sleep(Duration::from_secs_f64((cost() - before) as f64 / bytes_per_second as f64)).await;
     }
 
     /// The newest window of a leg.
-    async fn window(&self, task: Task) -> Done {
-        let Task { leg, live, verify, .. } = task;
-        let Some(window) = newest(&self.linked.shelf.extents(), leg.window) else { return Done::default() };
-        let compared = self.compare(window, &leg, &live, verify).await;
-        let (window, mut done) = match compared {
+    async fn repair_range(&self, task: RepairTask) -> RangeOutcome {
+        let RepairTask { pending, live, verify, .. } = task;
+        let Some(window) = newest_range(&self.context.store.extents(), pending.range) else { return RangeOutcome::default() };
+        let compared = self.compare(window, &pending, &live, verify).await;
+        let (range, mut done) = match compared {
             Ok(compared) => {
-                let (window, is_unread) = (compared.window, compared.found.is_unread);
-                let mut done = self.restore(compared, &live).await;
+                let (range, is_unread) = (compared.range, compared.local.is_incomplete);
+                let mut done = self.restore_replicas(compared, &live).await;
                 // A pass that has not looked at everything has not come to its end.
-                let again = Leg { window, why: Some(Hindrance::Unreadable), ..leg.clone() };
-                done.later.extend(is_unread.then_some(again));
-                (window, done)
+                let again = PendingRange { range, blocked_by: Some(RepairBlocker::Unreadable), ..pending.clone() };
+                done.retry.extend(is_unread.then_some(again));
+                (range, done)
             }
-            Err(PutOff { window, why }) => {
-                self.linked.shelf.metrics.repair_put_off.inc();
-                (window, Done { later: vec![Leg { window, why, ..leg.clone() }], ..Done::default() })
+            Err(DeferredRange { range: window, blocked_by: why }) => {
+                self.context.store.metrics.repair_deferred.inc();
+                (window, RangeOutcome { retry: vec![PendingRange { range, blocked_by, ..pending.clone() }], ..RangeOutcome::default() })
             }
         };
-        let rest = Window { from: leg.window.from, to: window.from };
-        done.rest = (!rest.is_empty()).then_some(Leg { window: rest, why: None, ..leg });
+        let rest = TimeRange { from: pending.range.from, to: range.from };
+        done.remaining = (!rest.is_empty()).then_some(PendingRange { range: rest, blocked_by: None, ..pending });
         done
     }
 
     /// Finds out what of a window is here, and who else holds it. The window is made smaller when there is too much in it.
-    async fn compare(&self, mut window: Window, leg: &Leg, live: &[Fellow], verify: bool) -> Result<Compared, PutOff> {
-        let Linked { shelf, .. } = &self.linked;
+    async fn compare(&self, mut range: TimeRange, leg: &PendingRange, live: &[PeerStore], verify: bool) -> Result<RangeComparison, DeferredRange> {
+        let ReplicationContext { store, .. } = &self.context;
         let mut looks = 0;
         loop {
             looks += 1;
-            let keeps = lock(&self.state).keeps(shelf.keeps(), live);
-            let bounds = Bounds { window, now: shelf.now(), margin: shelf.config.repair.margin, keeps };
-            let found = self.look(bounds, leg.only.clone(), verify && looks == 1).await;
-            let found = found.ok_or(PutOff { window, why: None })?;
+            let keeps = lock(&self.state).common_retention(store.retention_bounds(), live);
+            let bounds = LocalScan { range, now: store.now(), fresh_age_max: store.config.repair.fresh_age_max, retention: keeps };
+            let found = self.scan_local(bounds, leg.only_ids.clone(), verify && looks == 1).await;
+            let found = found.ok_or(DeferredRange { range, blocked_by: None })?;
             let mut own = found.ids.clone();
-            own.join(&found.fresh);
+            own.union_with(&found.fresh);
             let asked = own.clone().encode();
             if asked.len() > IDS_BYTES_MAX {
-                let Some(half) = window.newer_half() else {
-                    if let Some(suppressed) = shelf.may_log(|errors| &errors.crowded) {
-                        warn!(at = %window.from, suppressed, "there are too many records in a moment to be compared with other stores");
+                let Some(half) = range.newer_half() else {
+                    if let Some(suppressed) = store.may_log(|errors| &errors.descriptors) {
+                        warn!(at = %range.from, suppressed, "there are too many records in a moment to be compared with other stores");
                     }
-                    return Err(PutOff { window, why: None });
+                    return Err(DeferredRange { range, blocked_by: None });
                 };
-                window = half;
+                range = half;
                 continue;
             }
-            shelf.metrics.repair_windows.inc();
-            let others = if own.is_empty() { Vec::new() } else { self.ask_all(window, &asked, live).await? };
-            if lock(&self.state).keeps(shelf.keeps(), live) != keeps && looks < LOOKS_MAX {
+            store.metrics.repair_ranges.inc();
+            let others = if own.is_empty() { Vec::new() } else { self.request_all(range, &asked, live).await? };
+            if lock(&self.state).common_retention(store.retention_bounds(), live) != keeps && looks < SCAN_ATTEMPTS_MAX {
                 // Some keep less than was known. What they let go of is not missing.
                 continue;
             }
-            let wanting = wanting(self.linked.node, &own, &others, shelf.config.copies, leg.is_own());
-            return Ok(Compared { window, found, wanting });
+            let wanting = under_replicated(self.context.node, &own, &others, store.config.replication_factor, leg.is_claimed());
+            return Ok(RangeComparison { range, local: found, under_replicated: wanting });
         }
     }
 
-    async fn look(&self, bounds: Bounds, only: Option<Arc<Ids>>, verify: bool) -> Option<Found> {
-        let shelf = Arc::clone(&self.linked.shelf);
-        let found = self.linked.away_modestly(move || {
-            let is_pressed = || shelf.is_pressed();
-            let turns = shelf.repair_aside.begin(&is_pressed);
-            shelf.look(&bounds, verify, &turns)
+    async fn scan_local(&self, bounds: LocalScan, only: Option<Arc<IdSet>>, verify: bool) -> Option<LocalIds> {
+        let store = Arc::clone(&self.context.store);
+        let found = self.context.run_blocking_low_priority(move || {
+            let is_backlogged = || store.is_backlogged();
+            let throttle = store.repair_throttle.begin(&is_backlogged);
+            store.scan_local_ids(&bounds, verify, &throttle)
         });
         let mut found = found.await?;
-        self.linked.shelf.metrics.repair_read_bytes.inc_by(found.bytes);
+        self.context.store.metrics.repair_read_bytes.inc_by(found.bytes);
         if let Some(only) = only {
-            (found.ids, found.fresh) = (found.ids.common(&only), found.fresh.common(&only));
+            (found.ids, found.fresh) = (found.ids.intersection(&only), found.fresh.intersection(&only));
         }
         Some(found)
     }
 
     /// What all others hold of some records.
-    async fn ask_all(&self, window: Window, asked: &[u8], live: &[Fellow]) -> Result<Vec<(Id, Ids)>, PutOff> {
-        let answers = join_all(live.iter().map(|fellow| ask(&self.linked, fellow.peer, window, asked))).await;
+    async fn request_all(&self, range: TimeRange, asked: &[u8], live: &[PeerStore]) -> Result<Vec<(Id, IdSet)>, DeferredRange> {
+        let answers = join_all(live.iter().map(|peer_store| request_held_ids(&self.context, peer_store.peer, range, asked))).await;
         let mut others = Vec::new();
-        for (fellow, answer) in live.iter().zip(answers) {
-            let node = fellow.peer.node;
+        for (peer_store, answer) in live.iter().zip(answers) {
+            let node = peer_store.peer.node;
             match answer {
                 Ok((held, keeps)) => {
-                    lock(&self.state).told(node, keeps);
+                    lock(&self.state).set_peer_retention(node, keeps);
                     others.push((node, held));
                 }
                 Err(error) => {
                     debug!(store = %node, %error, "another store cannot be asked what it holds: the window is put off");
-                    return Err(PutOff { window, why: Some(Hindrance::Silent(node)) });
+                    return Err(DeferredRange { range, blocked_by: Some(RepairBlocker::Unreachable(node)) });
                 }
             }
         }
@@ -232,68 +232,68 @@ impl Repair {
     }
 
     /// Has copies made of what is missing some.
-    async fn restore(&self, compared: Compared, live: &[Fellow]) -> Done {
-        let Compared { window, found, wanting } = compared;
-        let (copies, config) = (self.linked.shelf.config.copies, self.linked.shelf.config.repair);
-        let mut done = Done::default();
-        let mut later = |ids: Ids, ready: Duration, why: Option<Hindrance>| {
+    async fn restore_replicas(&self, compared: RangeComparison, live: &[PeerStore]) -> RangeOutcome {
+        let RangeComparison { range: window, local: found, under_replicated: wanting } = compared;
+        let (copies, config) = (self.context.store.config.replication_factor, self.context.store.config.repair);
+        let mut done = RangeOutcome::default();
+        let mut later = |ids: IdSet, ready: Duration, why: Option<RepairBlocker>| {
             if !ids.is_empty() {
                 let (only, is_missing) = (Some(Arc::new(ids)), why.is_some());
-                done.later.push(Leg { window, only, ready, is_missing, why });
+                done.retry.push(PendingRange { range: window, only_ids: only, ready_at: ready, is_under_replicated: is_missing, blocked_by: why });
             }
         };
-        let now = self.linked.shelf.doors.clock.uptime();
-        for Wanting { holders, ids } in wanting {
-            later(ids.common(&found.fresh), now + config.margin, None);
-            let ids = ids.common(&found.ids);
+        let now = self.context.store.env.clock.uptime();
+        for UnderReplicatedIds { holders, ids } in wanting {
+            later(ids.intersection(&found.fresh), now + config.fresh_age_max, None);
+            let ids = ids.intersection(&found.ids);
             if ids.is_empty() {
                 continue;
             }
-            let takes = |fellow: &&Fellow| fellow.takes && !holders.contains(&fellow.peer.node);
-            let takers: Vec<Peer> = live.iter().filter(takes).map(|fellow| fellow.peer).collect();
+            let takes = |peer_store: &&PeerStore| peer_store.accepts_replicas && !holders.contains(&peer_store.peer.node);
+            let takers: Vec<Peer> = live.iter().filter(takes).map(|peer_store| peer_store.peer).collect();
             let possible = (copies - holders.len()).min(takers.len());
             let (count, ids) = (ids.len(), Arc::new(ids));
-            if let Err(why) = self.copy(window, &ids, takers, possible).await {
-                self.linked.shelf.metrics.repair_failed.inc();
-                later(Arc::unwrap_or_clone(ids), now + config.margin, Some(why));
+            if let Err(why) = self.replicate(window, &ids, takers, possible).await {
+                self.context.store.metrics.repair_failed.inc();
+                later(Arc::unwrap_or_clone(ids), now + config.fresh_age_max, Some(why));
             } else if holders.len() + possible < copies {
-                done.missing += count;
+                done.under_replicated_records += count;
             }
         }
         done
     }
 
     /// Has so many others keep some records.
-    async fn copy(&self, window: Window, ids: &Arc<Ids>, takers: Vec<Peer>, copies: usize) -> Result<(), Hindrance> {
+    async fn replicate(&self, range: TimeRange, ids: &Arc<IdSet>, takers: Vec<Peer>, copies: usize) -> Result<(), RepairBlocker> {
         if copies == 0 {
             return Ok(());
         }
-        let (shelf, wanted) = (Arc::clone(&self.linked.shelf), Arc::clone(ids));
-        let extract = self.linked.away_modestly(move || shelf.extract(window, &wanted)).await;
+        let (store, wanted) = (Arc::clone(&self.context.store), Arc::clone(ids));
+        let extract = self.context.run_blocking_low_priority(move || store.extract(range, &wanted)).await;
         let extract = match extract {
             Some(Ok(Some(extract))) => extract,
             // They were let go meanwhile.
             Some(Ok(None)) => return Ok(()),
-            Some(Err(StoreError::Stopped)) | None => return Err(Hindrance::Unreadable),
+            Some(Err(StoreError::Stopped)) | None => return Err(RepairBlocker::Unreadable),
             Some(Err(error)) => {
-                if let Some(suppressed) = self.linked.shelf.may_log(|errors| &errors.repair) {
+                if let Some(suppressed) = self.context.store.may_log(|errors| &errors.repair) {
                     warn!(%error, suppressed, "cannot read records that are missing copies: it is tried again");
                 }
-                return Err(Hindrance::Unreadable);
+                return Err(RepairBlocker::Unreadable);
             }
         };
-        self.linked.shelf.metrics.repair_read_bytes.inc_by(extract.stored.file_bytes());
-        let wanted_bytes = extract.stored.file_bytes() + self.linked.shelf.config.free_bytes_min;
+        self.context.store.metrics.repair_read_bytes.inc_by(extract.stored.file_bytes());
+        let wanted_bytes = extract.stored.file_bytes() + self.context.store.config.free_bytes_min;
         let is_full = takers.iter().filter(|taker| taker.free_bytes >= wanted_bytes).count() < copies;
-        let kept = self.replicate.to_others(&extract.stored, takers, copies).await;
-        let metrics = &self.linked.shelf.metrics;
+        let kept = self.replicator.replicate(&extract.stored, takers, copies).await;
+        let metrics = &self.context.store.metrics;
         metrics.repair_restored_records.inc_by(extract.stored.reach().records * kept as u64);
         metrics.repair_restored_bytes.inc_by(extract.stored.file_bytes() * kept as u64);
-        info!(records = extract.stored.reach().records, kept, wanted = copies, from = %window.from, to = %window.to, "restored copies");
+        info!(records = extract.stored.reach().records, kept, wanted = copies, from = %range.from, to = %range.to, "restored copies");
         match kept >= copies {
             true => Ok(()),
-            false if is_full => Err(Hindrance::NoRoom),
-            false => Err(Hindrance::NotTaken),
+            false if is_full => Err(RepairBlocker::NoSpace),
+            false => Err(RepairBlocker::CopyFailed),
         }
     }
 }

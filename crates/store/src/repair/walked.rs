@@ -11,16 +11,16 @@
 
 use std::io;
 
-use bucksaw_doors::{Body, within};
+use bucksaw_doors::{Body, with_timeout};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 
-use super::window::Window;
-use crate::linked::{Linked, late};
+use super::window::TimeRange;
+use crate::linked::{ReplicationContext, timed_out};
 use crate::peers::Peer;
 
 /// The call that asks.
-pub const WALKED: &str = "store/walked";
+pub const PASS_STATUS: &str = "store/walked";
 
 /// More than a question or an answer has.
 const BYTES_MAX: usize = 4 << 10;
@@ -28,7 +28,7 @@ const BYTES_MAX: usize = 4 << 10;
 /// The question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Question {
+pub(crate) struct PassStatusRequest {
     /// The start of the store to which `begin` belongs; 0 when it is not known.
     pub(crate) boot: u64,
     /// The number of passes that are to be begun.
@@ -41,7 +41,7 @@ pub(crate) struct Question {
 /// The answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Told {
+pub(crate) struct PassStatusReply {
     /// Another number at each start.
     pub(crate) boot: u64,
     /// Passes that were begun since.
@@ -55,34 +55,34 @@ pub(crate) struct Told {
     pub(crate) since_ms: u64,
 }
 
-fn never() -> u64 {
+fn no_proof() -> u64 {
     u64::MAX
 }
 
-impl Told {
+impl PassStatusReply {
     /// What it says about damage of records that begin at a time.
-    pub(crate) fn about(self, low: Millis) -> Self {
+    pub(crate) fn for_damage_from(self, low: Millis) -> Self {
         let clean = if self.since_ms <= low.0 { self.clean } else { 0 };
         Self { clean, ..self }
     }
 }
 
-impl Question {
-    pub(crate) fn window(self) -> Window {
-        Window { from: Millis(self.from_ms.min(Millis::MAX.0)), to: Millis(self.to_ms.min(Window::ALL.to.0)) }
+impl PassStatusRequest {
+    pub(crate) fn range(self) -> TimeRange {
+        TimeRange { from: Millis(self.from_ms.min(Millis::MAX.0)), to: Millis(self.to_ms.min(TimeRange::ALL.to.0)) }
     }
 }
 
 /// Asks another store.
-pub(crate) async fn ask(linked: &Linked, peer: Peer, question: Question) -> io::Result<Told> {
+pub(crate) async fn request_pass_status(context: &ReplicationContext, peer: Peer, question: PassStatusRequest) -> io::Result<PassStatusReply> {
     let body = Body::whole(serde_json::to_vec(&question)?);
-    let answer = async { linked.net.call(peer.address, WALKED, body).await?.read_all(BYTES_MAX).await };
-    let bytes = within(&linked.tasks, linked.patience.answer, answer).await.ok_or_else(late)??;
+    let answer = async { context.net.call(peer.address, PASS_STATUS, body).await?.read_all(BYTES_MAX).await };
+    let bytes = with_timeout(&context.tasks, context.timeouts.answer, answer).await.ok_or_else(timed_out)??;
     Ok(serde_json::from_slice(&bytes)?)
 }
 
 /// Reads a question, within its time.
-pub(crate) async fn read(linked: &Linked, body: Body) -> io::Result<Question> {
-    let bytes = within(&linked.tasks, linked.patience.answer, body.read_all(BYTES_MAX)).await.ok_or_else(late)??;
+pub(crate) async fn read_request(context: &ReplicationContext, body: Body) -> io::Result<PassStatusRequest> {
+    let bytes = with_timeout(&context.tasks, context.timeouts.answer, body.read_all(BYTES_MAX)).await.ok_or_else(timed_out)??;
     Ok(serde_json::from_slice(&bytes)?)
 }

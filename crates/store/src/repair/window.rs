@@ -3,12 +3,12 @@
 
 use bucksaw_record::{Id, Millis};
 
-use crate::shelf::Shelf;
-use crate::stored::Stored;
+use crate::shelf::SegmentStore;
+use crate::stored::StoredSegment;
 
 /// A span of time, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Window {
+pub(crate) struct TimeRange {
     pub(crate) from: Millis,
     pub(crate) to: Millis,
 }
@@ -18,7 +18,7 @@ const RECORDS_MAX: u64 = 1 << 18;
 
 /// A block, as far as windows go by it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct BlockExtent {
     /// The times of its first and its last record.
     pub(crate) low: u64,
     pub(crate) high: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Extent {
     pub(crate) weight: f64,
 }
 
-impl Window {
+impl TimeRange {
     pub(crate) const ALL: Self = Self { from: Millis(0), to: Millis(Millis::MAX.0 + 1) };
 
     pub(crate) fn is_empty(self) -> bool {
@@ -34,12 +34,12 @@ impl Window {
     }
 
     pub(crate) fn contains(self, id: Id) -> bool {
-        self.from <= id.at() && id.at() < self.to
+        self.from <= id.time() && id.time() < self.to
     }
 
     /// Whether a record of `low..=high` may be of it.
     pub(crate) fn overlaps(self, low: Id, high: Id) -> bool {
-        self.from <= high.at() && low.at() < self.to
+        self.from <= high.time() && low.time() < self.to
     }
 
     /// The newer half of it; `None` of a single millisecond.
@@ -50,31 +50,31 @@ impl Window {
 }
 
 /// The newest window within a span that has any records; `None` when there are none.
-pub(crate) fn newest(extents: &[Extent], within: Window) -> Option<Window> {
+pub(crate) fn newest_range(extents: &[BlockExtent], within: TimeRange) -> Option<TimeRange> {
     if within.is_empty() {
         return None;
     }
-    let inside = |extent: &&Extent| extent.low < within.to.0 && extent.high >= within.from.0;
-    let touching: Vec<Extent> = extents.iter().filter(inside).copied().collect();
+    let inside = |extent: &&BlockExtent| extent.low < within.to.0 && extent.high >= within.from.0;
+    let touching: Vec<BlockExtent> = extents.iter().filter(inside).copied().collect();
     let last = touching.iter().map(|extent| extent.high).max()?.min(within.to.0 - 1);
     let first = touching.iter().map(|extent| extent.low).min()?.max(within.from.0);
     // The lowest beginning at which it is not too much. The more time, the more records.
     let (mut low, mut high) = (first, last);
     while low < high {
         let middle = low + (high - low) / 2;
-        let weight: f64 = touching.iter().map(|extent| extent.share(middle, last) * extent.weight).sum();
+        let weight: f64 = touching.iter().map(|extent| extent.fraction_in(middle, last) * extent.weight).sum();
         if weight <= 1.0 {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
-    Some(Window { from: Millis(low), to: Millis(last + 1) })
+    Some(TimeRange { from: Millis(low), to: Millis(last + 1) })
 }
 
-impl Extent {
+impl BlockExtent {
     /// How much of it lies in `from..=to`, if its records were spread evenly.
-    fn share(&self, from: u64, to: u64) -> f64 {
+    fn fraction_in(&self, from: u64, to: u64) -> f64 {
         let (low, high) = (self.low.max(from), self.high.min(to));
         if low > high {
             return 0.0;
@@ -83,20 +83,20 @@ impl Extent {
     }
 }
 
-impl Shelf {
+impl SegmentStore {
     /// Bytes of the files in these windows, if the records of each were spread evenly over its span.
-    pub(crate) fn bytes_in(&self, windows: &[Window]) -> u64 {
-        if windows.is_empty() {
+    pub(crate) fn bytes_in(&self, ranges: &[TimeRange]) -> u64 {
+        if ranges.is_empty() {
             return 0;
         }
         let segments = self.segments();
-        let extent = |segment: &Stored| {
+        let extent = |segment: &StoredSegment| {
             let reach = segment.reach();
-            Extent { low: reach.low.at().0, high: reach.high.at().0, weight: segment.file_bytes() as f64 }
+            BlockExtent { low: reach.low.time().0, high: reach.high.time().0, weight: segment.file_bytes() as f64 }
         };
         let extents = segments.iter().map(|segment| extent(segment));
-        let inside = |extent: Extent| {
-            windows.iter().map(|window| extent.share(window.from.0, window.to.0.saturating_sub(1))).sum::<f64>()
+        let inside = |extent: BlockExtent| {
+            ranges.iter().map(|window| extent.fraction_in(window.from.0, window.to.0.saturating_sub(1))).sum::<f64>()
                 * extent.weight
         };
         extents.map(inside).sum::<f64>() as u64
@@ -113,16 +113,16 @@ impl Shelf {
     }
 
     /// The blocks on the shelf.
-    pub(crate) fn extents(&self) -> Vec<Extent> {
-        let text_bytes_max = self.config.repair.window_bytes.min(self.config.segment_bytes).max(1);
+    pub(crate) fn extents(&self) -> Vec<BlockExtent> {
+        let text_bytes_max = self.config.repair.range_bytes.min(self.config.segment_bytes).max(1);
         let segments = self.segments();
         let blocks = segments.iter().flat_map(|segment| &segment.footer().blocks);
-        let extent = |reach: &bucksaw_segment::Reach| {
+        let extent = |reach: &bucksaw_segment::RecordSummary| {
             let records = reach.records as f64 / RECORDS_MAX as f64;
             let text = reach.text_bytes as f64 / text_bytes_max as f64;
-            Extent { low: reach.low.at().0, high: reach.high.at().0, weight: records.max(text) }
+            BlockExtent { low: reach.low.time().0, high: reach.high.time().0, weight: records.max(text) }
         };
-        blocks.map(|block| extent(&block.reach)).collect()
+        blocks.map(|block| extent(&block.summary)).collect()
     }
 }
 
@@ -132,27 +132,27 @@ mod tests {
 
     use super::*;
 
-    fn window(from: u64, to: u64) -> Window {
-        Window { from: Millis(from), to: Millis(to) }
+    fn window(from: u64, to: u64) -> TimeRange {
+        TimeRange { from: Millis(from), to: Millis(to) }
     }
 
-    fn extent(low: u64, high: u64, weight: f64) -> Extent {
-        Extent { low, high, weight }
+    fn extent(low: u64, high: u64, weight: f64) -> BlockExtent {
+        BlockExtent { low, high, weight }
     }
 
     #[test]
-    fn windows_are_as_long_as_there_is_little() {
+    fn sparse_ranges_are_long() {
         let few = [extent(100, 199, 0.1), extent(500, 599, 0.1)];
-        assert_eq!(newest(&few, Window::ALL), Some(window(100, 600)));
-        assert_eq!(newest(&few, window(0, 550)), Some(window(100, 550)));
-        assert_eq!(newest(&few, window(0, 100)), None);
-        assert_eq!(newest(&few, window(200, 500)), None);
-        assert_eq!(newest(&few, window(0, 300)), Some(window(100, 200)), "what has no records is passed over");
+        assert_eq!(newest_range(&few, TimeRange::ALL), Some(window(100, 600)));
+        assert_eq!(newest_range(&few, window(0, 550)), Some(window(100, 550)));
+        assert_eq!(newest_range(&few, window(0, 100)), None);
+        assert_eq!(newest_range(&few, window(200, 500)), None);
+        assert_eq!(newest_range(&few, window(0, 300)), Some(window(100, 200)), "what has no records is passed over");
         let much = [extent(0, 999, 10.0)];
-        assert_eq!(newest(&much, Window::ALL), Some(window(900, 1_000)));
-        assert_eq!(newest(&[extent(7, 7, 10.0)], Window::ALL), Some(window(7, 8)), "a moment is not divided");
-        assert_eq!(newest(&[], Window::ALL), None);
-        assert_eq!(newest(&[extent(0, Millis::MAX.0, 0.0)], Window::ALL), Some(Window::ALL));
+        assert_eq!(newest_range(&much, TimeRange::ALL), Some(window(900, 1_000)));
+        assert_eq!(newest_range(&[extent(7, 7, 10.0)], TimeRange::ALL), Some(window(7, 8)), "a moment is not divided");
+        assert_eq!(newest_range(&[], TimeRange::ALL), None);
+        assert_eq!(newest_range(&[extent(0, Millis::MAX.0, 0.0)], TimeRange::ALL), Some(TimeRange::ALL));
     }
 
     proptest! {
@@ -161,13 +161,13 @@ mod tests {
             blocks in prop::collection::vec((0_u64..500, 0_u64..200, 0.0..3.0_f64), 0..20),
             from in 0_u64..300, span in 0_u64..400,
         ) {
-            let extents: Vec<Extent> =
+            let extents: Vec<BlockExtent> =
                 blocks.iter().map(|(low, span, weight)| extent(*low, low + span, *weight)).collect();
             let mut left = window(from, from + span + 1);
             let mut covered = std::collections::BTreeSet::new();
-            while let Some(next) = newest(&extents, left) {
+            while let Some(next) = newest_range(&extents, left) {
                 prop_assert!(!next.is_empty() && next.from >= left.from && next.to <= left.to);
-                let whole: f64 = extents.iter().map(|extent| extent.share(next.from.0, next.to.0 - 1) * extent.weight).sum();
+                let whole: f64 = extents.iter().map(|extent| extent.fraction_in(next.from.0, next.to.0 - 1) * extent.weight).sum();
                 prop_assert!(whole <= 1.0 + 1e-9 || next.to.0 - next.from.0 == 1);
                 for at in next.from.0..next.to.0 {
                     prop_assert!(covered.insert(at));

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Takes `lines` lines of `bytes` bytes that cannot be packed.
-fn put_noise(machine: &mut Machine, lines: usize, bytes: usize) {
+fn put_noise(machine: &mut StoreTestMachine, lines: usize, bytes: usize) {
     let dice = sim::Entropy::seeded(11);
     for _ in 0..lines {
         let line: String =
@@ -11,179 +11,179 @@ fn put_noise(machine: &mut Machine, lines: usize, bytes: usize) {
         machine.put(Durability::Durable, &line, 0);
     }
     machine.queue.commit_group();
-    machine.pass(Duration::from_secs(3));
+    machine.advance(Duration::from_secs(3));
     machine.queue.commit_group();
 }
 
-fn trash(machine: &Machine) -> Vec<String> {
+fn trash(machine: &StoreTestMachine) -> Vec<String> {
     let mut names = machine.fs.list(Path::new("/d/shelf/trash")).unwrap();
     names.sort();
     names
 }
 
-fn has_drafts(machine: &Machine) -> bool {
-    machine.shelf_names().iter().any(|name| name.ends_with(".tmp"))
+fn has_drafts(machine: &StoreTestMachine) -> bool {
+    machine.store_file_names().iter().any(|name| name.ends_with(".tmp"))
 }
 
 #[test]
 fn a_gathering_that_does_not_fit_is_made_smaller_until_it_does() {
     let large = Config { segment_bytes: 1 << 20, block_bytes: 1 << 20, ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), large);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), large);
     put_noise(&mut machine, 60, 300);
-    let waiting = machine.queue.segments().len();
+    let waiting = machine.queue.uncommitted_segments().len();
     assert!(waiting > 20, "{waiting}");
     // A quota: the figures of the disk say that there is room.
     machine.fs.limit_writes(Some(9_000));
     let (mut failed, mut turns) = (0, 0);
-    while !machine.queue.segments().is_empty() {
-        failed += u32::from(machine.shelf.gather(&machine.queue, true).is_err_and(|error| error.is_no_room()));
+    while !machine.queue.uncommitted_segments().is_empty() {
+        failed += u32::from(machine.store.gather(&machine.queue, true).is_err_and(|error| error.is_disk_full()));
         assert!(!has_drafts(&machine));
         assert_eq!(machine.lines(), machine.sent);
         // Files of the queue go after their grace, which is what makes room.
-        machine.pass(Duration::from_secs(11));
+        machine.advance(Duration::from_secs(11));
         turns += 1;
         assert!(turns < 100, "it does not come to its end");
         machine.fs.limit_writes(Some(9_000));
     }
     assert!(failed >= 2, "{failed}");
-    assert!(machine.shelf.segments().len() > 3);
+    assert!(machine.store.segments().len() > 3);
     machine.fs.limit_writes(None);
     put_noise(&mut machine, 60, 300);
-    (0..12).for_each(|_| drop(machine.shelf.gather(&machine.queue, true)));
-    assert_eq!(machine.queue.segments().len(), 0, "with room it takes large batches again");
+    (0..12).for_each(|_| drop(machine.store.gather(&machine.queue, true)));
+    assert_eq!(machine.queue.uncommitted_segments().len(), 0, "with room it takes large batches again");
 }
 
 #[test]
 fn merges_are_made_only_where_there_is_room_for_them() {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for round in 0..8 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
     }
-    machine.pass(Duration::from_secs(11));
-    let before = machine.shelf_names();
-    machine.fs.fill(machine.shelf.segments()[0].file_bytes());
-    assert_eq!(machine.shelf.compact(&|| false).unwrap(), 0);
-    assert_eq!((machine.shelf_names(), machine.shelf.metrics.compact_failed.get()), (before.clone(), 0));
+    machine.advance(Duration::from_secs(11));
+    let before = machine.store_file_names();
+    machine.fs.fill(machine.store.segments()[0].file_bytes());
+    assert_eq!(machine.store.compact(&|| false).unwrap(), 0);
+    assert_eq!((machine.store_file_names(), machine.store.metrics.compact_failed.get()), (before.clone(), 0));
     // The figures promise room, and the operating system gives none.
     machine.fs.set_capacity(None);
     machine.fs.limit_writes(Some(100));
-    assert!(machine.shelf.compact(&|| false).unwrap_err().is_no_room());
-    assert_eq!(machine.shelf_names(), before);
+    assert!(machine.store.compact(&|| false).unwrap_err().is_disk_full());
+    assert_eq!(machine.store_file_names(), before);
     machine.fs.limit_writes(None);
-    assert!(machine.shelf.compact(&|| false).unwrap() > 0);
+    assert!(machine.store.compact(&|| false).unwrap() > 0);
     assert_eq!(machine.lines(), machine.sent);
 }
 
 #[test]
 fn a_merge_is_given_up_for_retention_when_the_disk_fills_up() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), age);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), age);
     for round in 0..8 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
     }
-    machine.pass(Duration::from_secs(11));
-    let before = machine.shelf_names();
+    machine.advance(Duration::from_secs(11));
+    let before = machine.store_file_names();
     let asked = std::cell::Cell::new(0);
     // While the first merge runs.
     let fills_up = || {
         asked.set(asked.get() + 1);
         if asked.get() == 3 {
             machine.fs.fill_directories(true);
-            let mut batch = ingest::Batch::new(b"key", b"");
-            assert_eq!(machine.queue.number(&mut batch, &[b"refused"], true), Err(ingest::Refusal::Full));
+            let mut batch = ingest::IdempotentBatch::new(b"key", b"");
+            assert_eq!(machine.queue.assign_ids(&mut batch, &[b"refused"], true), Err(ingest::IngestError::DiskFull));
         }
         false
     };
-    let merge = || machine.shelf.compact_after_retention(&machine.queue, &fills_up);
-    machine.shelf.throw_away(&machine.shelf.segments()[0]).unwrap();
-    let thrown = machine.shelf.segments()[0].id();
-    machine.shelf.replace(&[], &[thrown]);
+    let merge = || machine.store.compact_after_retention(&machine.queue, &fills_up);
+    machine.store.expire_to_trash(&machine.store.segments()[0]).unwrap();
+    let thrown = machine.store.segments()[0].id();
+    machine.store.replace_segments(&[], &[thrown]);
     assert!(matches!(merge(), Err(StoreError::Stopped)));
-    assert_eq!((asked.get(), machine.shelf_names().len()), (3, before.len() - 1), "nothing of it is left");
+    assert_eq!((asked.get(), machine.store_file_names().len()), (3, before.len() - 1), "nothing of it is left");
     // The trash goes first, what has expired is next, and with nothing left to remove merges go on.
     assert!(matches!(merge(), Err(StoreError::Stopped)));
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
     assert!(!matches!(merge(), Err(StoreError::Stopped)));
     machine.clock.advance(Duration::from_secs(100));
-    assert!(matches!(merge(), Err(StoreError::Stopped) | Ok(0)) && machine.shelf.is_retention_urgent(&machine.queue));
-    machine.shelf.retain(&machine.queue);
-    machine.shelf.retain(&machine.queue);
-    assert!(!machine.shelf.is_retention_urgent(&machine.queue));
+    assert!(matches!(merge(), Err(StoreError::Stopped) | Ok(0)) && machine.store.is_retention_urgent(&machine.queue));
+    machine.store.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
+    assert!(!machine.store.is_retention_urgent(&machine.queue));
 }
 
 #[test]
 fn on_a_full_disk_retention_removes_what_it_cannot_move_and_nothing_else() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), age.clone());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), age.clone());
     for line in ["old", "damaged", "new"] {
         machine.put(Durability::Fast, line, 0);
         machine.gather_all();
-        machine.pass(Duration::from_secs(if line == "damaged" { 80 } else { 1 }));
+        machine.advance(Duration::from_secs(if line == "damaged" { 80 } else { 1 }));
     }
-    let damaged = Arc::clone(&machine.shelf.segments()[1]);
+    let damaged = Arc::clone(&machine.store.segments()[1]);
     let block = &damaged.footer().blocks[0];
-    machine.fs.spoil(damaged.reader().path(), block.at..block.at + block.packed_bytes() + 1);
+    machine.fs.corrupt(damaged.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
     assert!(damaged.block(0).is_err());
     machine.fs.fill_directories(true);
-    machine.shelf.retain(&machine.queue);
-    assert_eq!(machine.shelf.segments().len(), 3, "nothing is past its retention");
-    machine.pass(Duration::from_secs(20));
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
+    assert_eq!(machine.store.segments().len(), 3, "nothing is past its retention");
+    machine.advance(Duration::from_secs(20));
+    machine.store.retain(&machine.queue);
     assert_eq!(machine.lines().into_values().collect::<Vec<_>>(), ["new"]);
-    assert_eq!((trash(&machine).len(), machine.shelf.metrics.expired_segments.get()), (0, 2));
-    let names = machine.shelf_names();
+    assert_eq!((trash(&machine).len(), machine.store.metrics.expired_segments.get()), (0, 2));
+    let names = machine.store_file_names();
     assert!(names.iter().any(|name| name.ends_with(".damaged")), "{names:?}");
     // Nor does it need the trash's directory.
-    let machine = Machine::start(machine.fs.kill(), age);
+    let machine = StoreTestMachine::start(machine.fs.kill(), age);
     assert_eq!(machine.lines().into_values().collect::<Vec<_>>(), ["new"]);
 }
 
 #[test]
 fn a_disk_that_fills_up_costs_the_trash_its_oldest_and_no_more_than_it_must() {
     let config = Config { free_bytes_min: 5_000, ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), config);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config);
     for round in 0..6 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
         machine.clock.advance(Duration::from_secs(1));
     }
-    machine.pass(Duration::from_secs(11));
-    for segment in machine.shelf.segments().iter().take(5) {
-        machine.shelf.throw_away(segment).unwrap();
-        machine.shelf.replace(&[], &[segment.id()]);
+    machine.advance(Duration::from_secs(11));
+    for segment in machine.store.segments().iter().take(5) {
+        machine.store.expire_to_trash(segment).unwrap();
+        machine.store.replace_segments(&[], &[segment.id()]);
         machine.clock.advance(Duration::from_secs(1));
     }
     let before = trash(&machine);
-    let file_bytes = machine.shelf.trashed()[0].bytes;
+    let file_bytes = machine.store.trashed()[0].bytes;
     // Retention notes the time in a file of its own.
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
     machine.fs.fill(10_000);
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
     assert_eq!(trash(&machine), before, "there is twice the reserve");
     machine.fs.fill(10_000 - 2 * file_bytes);
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
     assert_eq!(trash(&machine), before[2..], "the oldest went");
-    assert_eq!(machine.shelf.trashed().iter().map(|file| file.name.clone()).collect::<Vec<_>>(), before[2..]);
+    assert_eq!(machine.store.trashed().iter().map(|file| file.name.clone()).collect::<Vec<_>>(), before[2..]);
     assert_eq!(machine.lines().len(), 1, "what is on the shelf stays");
 }
 
 /// A store with segments in the trash and one on the shelf, whose directories take no names, so that the queue accepts nothing.
-fn full_though_the_figures_say_no(trashed: usize) -> Machine {
-    let mut machine = Machine::start(sim::Fs::new(), config());
+fn full_though_the_figures_say_no(trashed: usize) -> StoreTestMachine {
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for round in 0..=trashed {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
         machine.clock.advance(Duration::from_secs(1));
     }
-    machine.pass(Duration::from_secs(11));
-    for segment in machine.shelf.segments().iter().take(trashed) {
-        machine.shelf.throw_away(segment).unwrap();
-        machine.shelf.replace(&[], &[segment.id()]);
+    machine.advance(Duration::from_secs(11));
+    for segment in machine.store.segments().iter().take(trashed) {
+        machine.store.expire_to_trash(segment).unwrap();
+        machine.store.replace_segments(&[], &[segment.id()]);
         machine.clock.advance(Duration::from_secs(1));
     }
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
     machine.fs.fill_directories(true);
     machine.put(Durability::Fast, "refused", 0);
     assert!(machine.queue.is_full());
@@ -195,42 +195,42 @@ fn a_disk_that_is_full_whatever_its_figures_say_costs_the_trash_one_file_at_a_ti
     let machine = full_though_the_figures_say_no(3);
     let before = trash(&machine);
     for gone in 1..=3 {
-        machine.shelf.retain(&machine.queue);
+        machine.store.retain(&machine.queue);
         assert_eq!(trash(&machine), before[gone..]);
     }
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
     assert_eq!(machine.lines().len(), 1, "what is on the shelf stays");
 }
 
 #[test]
 fn a_segment_that_cannot_go_to_the_trash_for_another_reason_stays() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), age);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), age);
     machine.put(Durability::Fast, "old", 0);
     machine.gather_all();
-    let segment = Arc::clone(&machine.shelf.segments()[0]);
-    machine.pass(Duration::from_secs(200));
+    let segment = Arc::clone(&machine.store.segments()[0]);
+    machine.advance(Duration::from_secs(200));
     // Somebody has moved the file, so it cannot be renamed; and back.
     let (path, elsewhere) = (segment.reader().path().to_owned(), Path::new("/d/elsewhere"));
     machine.fs.rename(&path, elsewhere).unwrap();
-    assert!(machine.shelf.throw_away(&segment).is_err());
-    machine.shelf.retain(&machine.queue);
-    assert_eq!((machine.shelf.segments().len(), machine.shelf.metrics.expired_segments.get()), (1, 0));
+    assert!(machine.store.expire_to_trash(&segment).is_err());
+    machine.store.retain(&machine.queue);
+    assert_eq!((machine.store.segments().len(), machine.store.metrics.expired_segments.get()), (1, 0));
     machine.fs.rename(elsewhere, &path).unwrap();
-    machine.shelf.retain(&machine.queue);
-    assert_eq!((machine.shelf.segments().len(), trash(&machine).len()), (0, 1));
+    machine.store.retain(&machine.queue);
+    assert_eq!((machine.store.segments().len(), trash(&machine).len()), (0, 1));
 }
 
 #[test]
 fn a_segment_that_is_larger_than_the_limit_of_bytes_leaves_nothing_in_the_trash() {
     let bytes = Config { retention_bytes: Some(100), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), bytes);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), bytes);
     for round in 0..2 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
     }
-    machine.shelf.retain(&machine.queue);
-    assert_eq!((machine.shelf.segments().len(), trash(&machine)), (1, Vec::new()));
+    machine.store.retain(&machine.queue);
+    assert_eq!((machine.store.segments().len(), trash(&machine)), (1, Vec::new()));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_store_starts_where_there_is_no_room_for_the_trash() {
     let fs = sim::Fs::new();
     ["/d/queue", "/d/shelf"].iter().for_each(|dir| fs.create_dir_all(Path::new(dir)).unwrap());
     fs.fill_directories(true);
-    let machine = Machine::try_start(fs.clone(), config());
+    let machine = StoreTestMachine::try_start(fs.clone(), config());
     assert!(machine.is_some_and(|machine| machine.lines().is_empty()));
     assert!(fs.list(Path::new("/d/shelf/trash")).is_err(), "else nothing was tried");
 }
@@ -246,50 +246,50 @@ fn a_store_starts_where_there_is_no_room_for_the_trash() {
 #[test]
 fn a_gathering_takes_half_of_the_room_and_is_packed_well_where_that_is_short() {
     let large = Config { segment_bytes: 1 << 20, block_bytes: 1 << 20, free_bytes_min: 10_000, ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), large);
-    let packed = |machine: &mut Machine, free_bytes: Option<u64>| {
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), large);
+    let packed = |machine: &mut StoreTestMachine, free_bytes: Option<u64>| {
         (0..8).for_each(|at| machine.put(Durability::Fast, &format!("{at} {}", "z".repeat(60)), 0));
         machine.fs.set_capacity(None);
         free_bytes.into_iter().for_each(|free_bytes| machine.fs.fill(free_bytes));
-        machine.pass(Duration::from_secs(3));
+        machine.advance(Duration::from_secs(3));
         // Too little to stay as it is, so it is packed quickly where there is room.
-        while machine.shelf.gather(&machine.queue, true).unwrap() > 0 {}
-        machine.shelf.segments().last().unwrap().footer().blocks[0].text_codec()
+        while machine.store.gather(&machine.queue, true).unwrap() > 0 {}
+        machine.store.segments().last().unwrap().footer().blocks[0].text_codec()
     };
-    let quick = Some(machine.shelf.config.codec_quick);
+    let quick = Some(machine.store.config.codec_quick);
     assert_eq!(packed(&mut machine, None), quick);
-    assert_eq!(machine.shelf.room_for_gathering(), machine.shelf.config.gathered());
+    assert_eq!(machine.store.room_for_gathering(), machine.store.config.gather_bytes_max());
     assert_eq!(packed(&mut machine, Some(40_000)), quick);
     assert_ne!(packed(&mut machine, Some(19_000)), quick);
     machine.fs.fill(3_000);
-    assert_eq!(machine.shelf.room_for_gathering(), 1_500);
+    assert_eq!(machine.store.room_for_gathering(), 1_500);
     machine.fs.fill(0);
-    assert_eq!(machine.shelf.room_for_gathering(), 1, "one segment is tried, however little room there is");
+    assert_eq!(machine.store.room_for_gathering(), 1, "one segment is tried, however little room there is");
 }
 
 #[test]
 fn merges_take_what_is_beyond_the_reserve_or_a_quarter_of_the_room() {
     let reserve = Config { free_bytes_min: 10_000, ..config() };
-    let machine = Machine::start(sim::Fs::new(), reserve);
+    let machine = StoreTestMachine::start(sim::Fs::new(), reserve);
     for (free, want) in [(100_000, 45_000), (30_000, 10_000), (16_000, 4_000), (8_000, 2_000), (0, 0)] {
         machine.fs.fill(free);
-        assert_eq!(machine.shelf.room_for_merging(), want, "{free}");
+        assert_eq!(machine.store.room_for_merging(), want, "{free}");
     }
 }
 
 #[test]
 fn what_was_trashed_by_mistake_is_taken_back_by_moving_it() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), age);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), age);
     for round in 0..3 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
     }
-    machine.shelf.retain(&machine.queue);
-    machine.pass(Duration::from_secs(200));
-    machine.shelf.retain(&machine.queue);
+    machine.store.retain(&machine.queue);
+    machine.advance(Duration::from_secs(200));
+    machine.store.retain(&machine.queue);
     assert_eq!((machine.lines().len(), trash(&machine).len()), (0, 3));
-    let trashed = machine.shelf.trashed();
+    let trashed = machine.store.trashed();
     assert_eq!(trashed.iter().map(|file| file.records.unwrap()).sum::<u64>(), 3);
     assert!(trashed.iter().all(|file| file.low <= file.high && file.bytes > 0 && file.since > file.high));
     // As they are, and by the names that they had.
@@ -298,72 +298,72 @@ fn what_was_trashed_by_mistake_is_taken_back_by_moving_it() {
         machine.fs.rename(&Path::new("/d/shelf/trash").join(name), &Path::new("/d/shelf").join(to)).unwrap();
     }
     let sent = machine.sent.clone();
-    let machine = Machine::start(machine.fs.kill(), config());
-    assert_eq!((machine.lines(), machine.shelf.trashed().len()), (sent, 0));
-    machine.shelf.retain(&machine.queue);
+    let machine = StoreTestMachine::start(machine.fs.kill(), config());
+    assert_eq!((machine.lines(), machine.store.trashed().len()), (sent, 0));
+    machine.store.retain(&machine.queue);
     assert_eq!(machine.lines().len(), 3, "they stay where they are within the retention");
 }
 
 #[test]
 fn what_is_in_the_trash_is_known_after_a_restart() {
     let bytes = Config { retention_bytes: Some(1), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), bytes.clone());
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), bytes.clone());
     for round in 0..3 {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
     }
     // Only the newest stays, and what is above the limit empties the trash: so this is what lies there meanwhile.
-    for segment in machine.shelf.segments().iter().take(2) {
-        machine.shelf.throw_away(segment).unwrap();
-        machine.shelf.replace(&[], &[segment.id()]);
+    for segment in machine.store.segments().iter().take(2) {
+        machine.store.expire_to_trash(segment).unwrap();
+        machine.store.replace_segments(&[], &[segment.id()]);
     }
-    let before = machine.shelf.trashed();
-    assert_eq!((before.len(), machine.shelf.metrics.trash_segments.get()), (2, 2));
-    let machine = Machine::start(machine.fs.kill(), bytes);
-    assert_eq!(machine.shelf.trashed(), before);
+    let before = machine.store.trashed();
+    assert_eq!((before.len(), machine.store.metrics.trash_segments.get()), (2, 2));
+    let machine = StoreTestMachine::start(machine.fs.kill(), bytes);
+    assert_eq!(machine.store.trashed(), before);
 }
 
 #[test]
 fn what_was_loaded_late_stays_as_long_as_what_came_with_it() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), age);
-    machine.shelf.retain(&machine.queue);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), age);
+    machine.store.retain(&machine.queue);
     machine.put(Durability::Fast, "of yesterday", 90_000_000);
     machine.gather_all();
-    machine.pass(Duration::from_secs(90));
-    machine.shelf.retain(&machine.queue);
+    machine.advance(Duration::from_secs(90));
+    machine.store.retain(&machine.queue);
     assert_eq!((machine.lines().len(), trash(&machine).len()), (1, 0));
-    machine.pass(Duration::from_secs(20));
-    machine.shelf.retain(&machine.queue);
+    machine.advance(Duration::from_secs(20));
+    machine.store.retain(&machine.queue);
     assert_eq!((machine.lines().len(), trash(&machine).len()), (0, 1));
 }
 
 #[test]
 fn what_is_past_its_retention_is_in_no_answer() {
     let age = Config { retention_age: Some(Duration::from_secs(5)), ..config() };
-    let mut machine = Machine::start(sim::Fs::new(), age);
-    machine.shelf.retain(&machine.queue);
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), age);
+    machine.store.retain(&machine.queue);
     machine.put(Durability::Fast, "old", 0);
     machine.gather_all();
-    machine.pass(Duration::from_secs(4));
-    let is_answered = |machine: &Machine| {
-        let since = machine.shelf.answers_since().unwrap();
-        machine.queue.readable().iter().any(|segment| segment.glance(|_, reach| reach.newest() >= since).unwrap())
+    machine.advance(Duration::from_secs(4));
+    let is_answered = |machine: &StoreTestMachine| {
+        let since = machine.store.answers_since().unwrap();
+        machine.queue.readable_segments().iter().any(|segment| segment.with_summary(|_, reach| reach.newest() >= since).unwrap())
     };
-    assert!(machine.queue.readable().len() == 1, "the queue's file is there for a while");
-    machine.pass(Duration::from_secs(2));
+    assert!(machine.queue.readable_segments().len() == 1, "the queue's file is there for a while");
+    machine.advance(Duration::from_secs(2));
     assert!(!is_answered(&machine));
-    machine.shelf.retain(&machine.queue);
-    assert_eq!(machine.queue.readable().len(), 0, "what expired is not found in the queue");
+    machine.store.retain(&machine.queue);
+    assert_eq!(machine.queue.readable_segments().len(), 0, "what expired is not found in the queue");
     // A clock that jumps hides nothing.
     machine.clock.jump(8 * 24 * 3_600_000);
-    assert_eq!(machine.shelf.answers_since(), None);
-    machine.shelf.retain(&machine.queue);
-    assert_eq!(machine.shelf.answers_since(), None);
-    let suspended = machine.shelf.suspension().unwrap();
+    assert_eq!(machine.store.answers_since(), None);
+    machine.store.retain(&machine.queue);
+    assert_eq!(machine.store.answers_since(), None);
+    let suspended = machine.store.suspension().unwrap();
     assert_eq!(suspended.left, Duration::from_secs(24 * 3_600));
     assert!(suspended.ahead > Duration::from_secs(7 * 24 * 3_600));
     machine.clock.jump(-8 * 24 * 3_600_000);
-    machine.shelf.retain(&machine.queue);
-    assert!(machine.shelf.answers_since().is_some() && machine.shelf.suspension().is_none());
+    machine.store.retain(&machine.queue);
+    assert!(machine.store.answers_since().is_some() && machine.store.suspension().is_none());
 }

@@ -1,13 +1,13 @@
 //! What repair reads of a shelf, and the segments that it makes.
 
 use super::*;
-use crate::aside::Turns;
+use crate::aside::ThrottledTask;
 use crate::repair::proof::Proof;
-use crate::repair::{Bounds, Found, Ids, Keeps, Window};
+use crate::repair::{LocalScan, LocalIds, IdSet, RetentionBounds, TimeRange};
 
 /// A shelf with late records, merged and unmerged segments, and records that are there twice.
-fn filled() -> (Machine, Arc<Shelf>) {
-    let mut machine = Machine::start(sim::Fs::new(), Config { block_bytes: 400, ..config() });
+fn filled() -> (StoreTestMachine, Arc<SegmentStore>) {
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), Config { block_bytes: 400, ..config() });
     for round in 0..10_u64 {
         for at in 0..8 {
             let late = if at == 4 { 9_000 * (round % 3) } else { 0 };
@@ -15,47 +15,47 @@ fn filled() -> (Machine, Arc<Shelf>) {
         }
         machine.gather_all();
         if round == 6 {
-            while machine.shelf.compact(&|| false).unwrap() > 0 {}
+            while machine.store.compact(&|| false).unwrap() > 0 {}
         }
     }
     let mut registry = Registry::default();
-    let doors = machine.shelf.doors.clone();
-    let shelf = Shelf::open(doors, Path::new("/d/shelf"), config(), Metrics::new(&mut registry)).unwrap();
-    (machine, Arc::new(shelf))
+    let env = machine.store.env.clone();
+    let store = SegmentStore::open(env, Path::new("/d/shelf"), config(), Metrics::new(&mut registry)).unwrap();
+    (machine, Arc::new(store))
 }
 
-fn look(shelf: &Shelf, window: Window, now: Millis, verify: bool) -> Found {
+fn scan_local(store: &SegmentStore, window: TimeRange, now: Millis, verify: bool) -> LocalIds {
     let calm = || false;
-    let turns: Turns<'_> = shelf.repair_aside.begin(&calm);
-    let bounds = Bounds { window, now, margin: Duration::from_secs(10), keeps: Keeps::default() };
-    shelf.look(&bounds, verify, &turns)
+    let throttle: ThrottledTask<'_> = store.repair_throttle.begin(&calm);
+    let bounds = LocalScan { range: window, now, fresh_age_max: Duration::from_secs(10), retention: RetentionBounds::default() };
+    store.scan_local_ids(&bounds, verify, &throttle)
 }
 
-fn all(machine: &Machine) -> Ids {
-    let mut ids = Ids::default();
+fn all(machine: &StoreTestMachine) -> IdSet {
+    let mut ids = IdSet::default();
     machine.sent.keys().for_each(|id| ids.add(*id, 1));
     ids
 }
 
 /// Later than anything is fresh.
-fn later(machine: &Machine) -> Millis {
+fn later(machine: &StoreTestMachine) -> Millis {
     Millis(machine.clock.unix_ms() + 60_000)
 }
 
 #[test]
-fn all_records_are_seen_by_their_rows_alone() {
-    let (machine, shelf) = filled();
-    let found = look(&shelf, Window::ALL, later(&machine), false);
-    assert_eq!((&found.ids, &found.fresh), (&all(&machine), &Ids::default()));
-    let bytes: u64 = shelf.segments().iter().map(|segment| segment.file_bytes()).sum();
+fn all_ids_are_found_by_row_metadata_alone() {
+    let (machine, store) = filled();
+    let found = scan_local(&store, TimeRange::ALL, later(&machine), false);
+    assert_eq!((&found.ids, &found.fresh), (&all(&machine), &IdSet::default()));
+    let bytes: u64 = store.segments().iter().map(|segment| segment.file_bytes()).sum();
     assert!(found.bytes > 0 && found.bytes < bytes / 2, "{} of {bytes}", found.bytes);
-    assert_eq!(shelf.held(Window::ALL, &all(&machine)), all(&machine));
-    let middle = Window { from: Millis(1_700_000_006_000), to: Millis(1_700_000_012_000) };
+    assert_eq!(store.held_ids(TimeRange::ALL, &all(&machine)), all(&machine));
+    let middle = TimeRange { from: Millis(1_700_000_006_000), to: Millis(1_700_000_012_000) };
     let of_it: Vec<Id> = machine.sent.keys().filter(|id| middle.contains(**id)).copied().collect();
     assert!(of_it.len() > 5 && of_it.len() < machine.sent.len() / 2);
-    let found = look(&shelf, middle, later(&machine), false);
+    let found = scan_local(&store, middle, later(&machine), false);
     assert!(found.ids.len() == of_it.len() as u64 && of_it.iter().all(|id| found.ids.contains(*id)));
-    assert_eq!(shelf.held(middle, &all(&machine)), found.ids);
+    assert_eq!(store.held_ids(middle, &all(&machine)), found.ids);
 }
 
 #[test]
@@ -63,17 +63,17 @@ fn what_a_disk_does_not_give_back_for_a_moment_is_not_taken_for_missing() {
     for verify in [false, true] {
         let (machine, shelf) = filled();
         machine.fs.fail_reads_of("/shelf/", true);
-        assert!(look(&shelf, Window::ALL, later(&machine), verify).is_unread);
+        assert!(scan_local(&shelf, TimeRange::ALL, later(&machine), verify).is_incomplete);
         machine.fs.fail_reads_of("/shelf/", false);
-        let found = look(&shelf, Window::ALL, later(&machine), verify);
-        assert_eq!((found.is_unread, found.ids), (false, all(&machine)));
+        let found = scan_local(&shelf, TimeRange::ALL, later(&machine), verify);
+        assert_eq!((found.is_incomplete, found.ids), (false, all(&machine)));
     }
 }
 
 #[test]
 fn what_came_a_moment_ago_is_fresh() {
     let (machine, shelf) = filled();
-    let found = look(&shelf, Window::ALL, Millis(machine.clock.unix_ms()), false);
+    let found = scan_local(&shelf, TimeRange::ALL, Millis(machine.clock.unix_ms()), false);
     let (old, fresh) = (found.ids.len(), found.fresh.len());
     // Gathered every three seconds, eight at a time; the margin is ten seconds.
     assert_eq!((old + fresh, fresh), (machine.sent.len() as u64, 32));
@@ -83,11 +83,11 @@ fn what_came_a_moment_ago_is_fresh() {
 #[test]
 fn some_records_become_a_segment_of_their_own() {
     let (machine, shelf) = filled();
-    let names = machine.shelf_names();
-    let windows = [Window::ALL, Window { from: Millis(1_700_000_005_000), to: Millis(1_700_000_020_000) }];
-    for (window, every) in windows.into_iter().flat_map(|window| [(window, 1), (window, 2), (window, 7)]) {
+    let names = machine.store_file_names();
+    let ranges = [TimeRange::ALL, TimeRange { from: Millis(1_700_000_005_000), to: Millis(1_700_000_020_000) }];
+    for (window, every) in ranges.into_iter().flat_map(|window| [(window, 1), (window, 2), (window, 7)]) {
         let chosen: BTreeMap<Id, String> = machine.sent.clone().into_iter().step_by(every).collect();
-        let mut ids = Ids::default();
+        let mut ids = IdSet::default();
         chosen.keys().for_each(|id| ids.add(*id, 1));
         let extract = shelf.extract(window, &Arc::new(ids)).unwrap().unwrap();
         let mut met = BTreeMap::new();
@@ -103,14 +103,14 @@ fn some_records_become_a_segment_of_their_own() {
         assert_eq!(met, want);
         assert!(extract.stored.footer().sources.is_empty(), "it does not have all that they had");
         assert!(!shelf.has(extract.stored.id()), "it is not shown");
-        assert_eq!(machine.shelf_names().len(), names.len() + 1);
+        assert_eq!(machine.store_file_names().len(), names.len() + 1);
         drop(extract);
-        assert_eq!(machine.shelf_names(), names);
+        assert_eq!(machine.store_file_names(), names);
     }
-    let mut others = Ids::default();
+    let mut others = IdSet::default();
     others.add(Id::new(Millis(1_700_000_000_000), Producer::new(7), 0), 9);
-    assert!(shelf.extract(Window::ALL, &Arc::new(others)).unwrap().is_none());
-    assert_eq!(machine.shelf_names(), names);
+    assert!(shelf.extract(TimeRange::ALL, &Arc::new(others)).unwrap().is_none());
+    assert_eq!(machine.store_file_names(), names);
 }
 
 #[test]
@@ -120,155 +120,155 @@ fn damaged_blocks_are_not_held() {
     let entry = segment.footer().blocks[0].clone();
     let path = segment.reader().path().to_owned();
     // In its text.
-    machine.fs.spoil(&path, entry.at + entry.rows_bytes() + 3..entry.at + entry.packed_bytes() + 1);
+    machine.fs.corrupt(&path, entry.offset + entry.rows_bytes() + 3..entry.offset + entry.packed_bytes() + 1);
     let now = later(&machine);
-    assert_eq!(look(&shelf, Window::ALL, now, false).ids, all(&machine), "the rows are sound");
-    let found = look(&shelf, Window::ALL, now, true);
-    assert_eq!(found.ids.len(), all(&machine).len() - entry.reach.records);
-    assert_eq!(shelf.held(Window::ALL, &all(&machine)), found.ids, "nor told of to others");
-    assert!(shelf.extract(Window::ALL, &Arc::new(all(&machine))).unwrap().is_some());
+    assert_eq!(scan_local(&shelf, TimeRange::ALL, now, false).ids, all(&machine), "the rows are sound");
+    let found = scan_local(&shelf, TimeRange::ALL, now, true);
+    assert_eq!(found.ids.len(), all(&machine).len() - entry.summary.records);
+    assert_eq!(shelf.held_ids(TimeRange::ALL, &all(&machine)), found.ids, "nor told of to others");
+    assert!(shelf.extract(TimeRange::ALL, &Arc::new(all(&machine))).unwrap().is_some());
     // In its rows.
     let other = Arc::clone(&shelf.segments()[3]);
     let entry = other.footer().blocks[0].clone();
-    machine.fs.spoil(other.reader().path(), entry.at..entry.at + entry.packed_bytes() + 1);
-    let left = look(&shelf, Window::ALL, now, false).ids;
-    assert_eq!(left.len(), found.ids.len() - entry.reach.records);
-    assert_eq!((segment.broken_blocks(), other.broken_blocks()), (1, 1));
+    machine.fs.corrupt(other.reader().path(), entry.offset..entry.offset + entry.packed_bytes() + 1);
+    let left = scan_local(&shelf, TimeRange::ALL, now, false).ids;
+    assert_eq!(left.len(), found.ids.len() - entry.summary.records);
+    assert_eq!((segment.damaged_block_count(), other.damaged_block_count()), (1, 1));
 }
 
 /// A shelf that keeps two copies, over the files of another.
-fn opened(machine: &Machine, config: Config) -> Shelf {
-    let doors = machine.shelf.doors.clone();
-    let config = Config { copies: 2, ..config };
-    Shelf::open(doors, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap()
+fn reopen(machine: &StoreTestMachine, config: Config) -> SegmentStore {
+    let env = machine.store.env.clone();
+    let config = Config { replication_factor: 2, ..config };
+    SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap()
 }
 
 /// Spoils the text of a block, and has it read.
-fn spoilt(machine: &Machine, segment: &Stored, block: usize) {
+fn corrupt_block(machine: &StoreTestMachine, segment: &StoredSegment, block: usize) {
     let entry = &segment.footer().blocks[block];
-    let text = entry.at + entry.rows_bytes() + 3..entry.at + entry.packed_bytes() + 1;
-    machine.fs.spoil(segment.reader().path(), text);
+    let text = entry.offset + entry.rows_bytes() + 3..entry.offset + entry.packed_bytes() + 1;
+    machine.fs.corrupt(segment.reader().path(), text);
     assert!(segment.block(block).is_err());
 }
 
 /// Has other stores prove that they keep what is damaged.
-fn make_good(shelf: &Shelf) {
-    for broken in shelf.damage() {
-        shelf.keep(&Broken { proof: Proof::good(), ..broken });
+fn mark_re_replicated(store: &SegmentStore) {
+    for broken in store.damaged_segments() {
+        store.persist_damage(&DamagedSegment { proof: Proof::proven(), ..broken });
     }
-    assert!(shelf.damage().iter().all(Broken::is_made_good));
+    assert!(store.damaged_segments().iter().all(DamagedSegment::is_re_replicated));
 }
 
-fn ended(machine: &Machine, end: &str) -> Vec<String> {
-    machine.shelf_names().into_iter().filter(|name| name.ends_with(end)).collect()
+fn files_with_suffix(machine: &StoreTestMachine, end: &str) -> Vec<String> {
+    machine.store_file_names().into_iter().filter(|name| name.ends_with(end)).collect()
 }
 
 #[test]
-fn a_block_that_was_made_good_is_remembered_as_damaged() {
+fn a_re_replicated_block_is_remembered_as_damaged() {
     let (machine, _) = filled();
-    let shelf = opened(&machine, config());
-    let at = shelf.segments().iter().position(|segment| segment.footer().blocks.len() > 2).unwrap();
-    let segment = Arc::clone(&shelf.segments()[at]);
+    let store = reopen(&machine, config());
+    let at = store.segments().iter().position(|segment| segment.footer().blocks.len() > 2).unwrap();
+    let segment = Arc::clone(&store.segments()[at]);
     let sound = machine.fs.live_bytes(segment.reader().path()).unwrap();
-    spoilt(&machine, &segment, 0);
-    let block = &segment.footer().blocks[0].reach;
+    corrupt_block(&machine, &segment, 0);
+    let block = &segment.footer().blocks[0].summary;
     let damage = segment.damage().unwrap();
-    assert_eq!((damage.low, damage.high), (block.low.at(), block.high.at()), "the time of the block alone");
-    assert!(!damage.is_made_good() && segment.blocks_made_good().is_empty());
-    shelf.report();
-    let told = |shelf: &Shelf| (shelf.metrics.damaged.get(), shelf.metrics.damaged_made_good.get());
-    assert_eq!(told(&shelf), (1, 0));
-    make_good(&shelf);
-    assert_eq!((told(&shelf), segment.blocks_made_good()), ((0, 1), [0].into()));
+    assert_eq!((damage.low, damage.high), (block.low.time(), block.high.time()), "the time of the block alone");
+    assert!(!damage.is_re_replicated() && segment.re_replicated_blocks().is_empty());
+    store.update_metrics();
+    let told = |shelf: &SegmentStore| (shelf.metrics.damaged.get(), shelf.metrics.damaged_re_replicated.get());
+    assert_eq!(told(&store), (1, 0));
+    mark_re_replicated(&store);
+    assert_eq!((told(&store), segment.re_replicated_blocks()), ((0, 1), [0].into()));
 
-    let shelf = opened(&machine, config());
+    let store = reopen(&machine, config());
     let left = all(&machine).len() - block.records;
     assert_eq!(
-        look(&shelf, Window::ALL, later(&machine), false).ids.len(),
+        scan_local(&store, TimeRange::ALL, later(&machine), false).ids.len(),
         left,
         "others were told that it is not held"
     );
-    assert_eq!((told(&shelf), shelf.segments()[at].blocks_made_good()), ((0, 1), [0].into()));
-    spoilt(&machine, &shelf.segments()[at], 1);
-    assert_eq!(shelf.segments()[at].blocks_made_good(), [0].into());
-    shelf.report();
-    assert_eq!(told(&shelf), (1, 0), "another block is another matter");
-    let damage = shelf.segments()[at].damage().unwrap();
-    spoilt(&machine, &shelf.segments()[at], 2);
-    shelf.keep(&Broken { proof: Proof::good(), ..damage });
+    assert_eq!((told(&store), store.segments()[at].re_replicated_blocks()), ((0, 1), [0].into()));
+    corrupt_block(&machine, &store.segments()[at], 1);
+    assert_eq!(store.segments()[at].re_replicated_blocks(), [0].into());
+    store.update_metrics();
+    assert_eq!(told(&store), (1, 0), "another block is another matter");
+    let damage = store.segments()[at].damage().unwrap();
+    corrupt_block(&machine, &store.segments()[at], 2);
+    store.persist_damage(&DamagedSegment { proof: Proof::proven(), ..damage });
     assert!(
-        shelf.segments()[at].damage().is_some_and(|damage| !damage.is_made_good() && damage.blocks == [1, 2].into())
+        store.segments()[at].damage().is_some_and(|damage| !damage.is_re_replicated() && damage.blocks == [1, 2].into())
     );
 
     // The number of copies is another.
-    let doors = machine.shelf.doors.clone();
-    let config = Config { copies: 3, ..config() };
+    let env = machine.store.env.clone();
+    let config = Config { replication_factor: 3, ..config() };
     let three =
-        Shelf::open(doors, Path::new("/d/shelf"), config.clone(), Metrics::new(&mut Registry::default())).unwrap();
-    assert_eq!(three.segments()[at].broken_blocks(), 0);
+        SegmentStore::open(env, Path::new("/d/shelf"), config.clone(), Metrics::new(&mut Registry::default())).unwrap();
+    assert_eq!(three.segments()[at].damaged_block_count(), 0);
     // The file is replaced by a sound one.
     let path = segment.reader().path();
     machine.fs.remove(path).unwrap();
     machine.fs.create(path).unwrap().append(&[&sound]).unwrap();
-    let shelf = opened(&machine, config);
-    assert_eq!((told(&shelf), shelf.segments()[at].damage()), ((0, 0), None));
-    assert_eq!(look(&shelf, Window::ALL, later(&machine), false).ids.len(), all(&machine).len());
+    let store = reopen(&machine, config);
+    assert_eq!((told(&store), store.segments()[at].damage()), ((0, 0), None));
+    assert_eq!(scan_local(&store, TimeRange::ALL, later(&machine), false).ids.len(), all(&machine).len());
 }
 
 #[test]
-fn a_segment_with_damaged_blocks_leaves_as_others_when_they_were_made_good() {
+fn a_segment_with_re_replicated_blocks_expires_as_others() {
     for is_good in [true, false] {
         let (machine, _) = filled();
-        let count = |end| ended(&machine, end).len();
-        let shelf = opened(&machine, config());
+        let count = |end| files_with_suffix(&machine, end).len();
+        let store = reopen(&machine, config());
         // That which goes first.
-        let segment = shelf.segments().iter().min_by_key(|segment| segment.reach().high).map(Arc::clone).unwrap();
-        spoilt(&machine, &segment, 0);
+        let segment = store.segments().iter().min_by_key(|segment| segment.reach().high).map(Arc::clone).unwrap();
+        corrupt_block(&machine, &segment, 0);
         match is_good {
-            true => make_good(&shelf),
-            false => shelf.damage().iter().for_each(|broken| shelf.keep(broken)),
+            true => mark_re_replicated(&store),
+            false => store.damaged_segments().iter().for_each(|broken| store.persist_damage(broken)),
         }
-        while shelf.compact(&|| false).unwrap() > 0 {}
-        assert!(shelf.has(segment.id()) && count(".blocks.proof") == 1, "it is not merged");
-        let limit = Some(shelf.file_bytes() - 1);
-        let tight = || opened(&machine, Config { retention_bytes: limit, retention_age: None, ..config() });
-        let shelf = tight();
-        shelf.retain(&machine.queue);
-        assert!(!shelf.has(segment.id()));
+        while store.compact(&|| false).unwrap() > 0 {}
+        assert!(store.has(segment.id()) && count(".blocks.proof") == 1, "it is not merged");
+        let limit = Some(store.file_bytes() - 1);
+        let tight = || reopen(&machine, Config { retention_bytes: limit, retention_age: None, ..config() });
+        let store = tight();
+        store.retain(&machine.queue);
+        assert!(!store.has(segment.id()));
         let name = segment.damage().unwrap().name;
-        let is_trashed = shelf.trashed().iter().any(|file| file.name.ends_with(&name));
+        let is_trashed = store.trashed().iter().any(|file| file.name.ends_with(&name));
         let left = usize::from(!is_good);
         assert_eq!((is_trashed, count(".damaged"), count(".blocks.proof")), (is_good, left, left));
         // What is known of it goes with the file, and what a crash left of it goes at the next start.
         let aside = segment.reader().path().with_extension("damaged");
         machine.fs.create(&aside.with_extension("blocks.tmp")).unwrap();
-        assert_eq!((tight().damage().len(), count(".blocks.proof"), count(".tmp")), (left, left, 0));
+        assert_eq!((tight().damaged_segments().len(), count(".blocks.proof"), count(".tmp")), (left, left, 0));
         if !is_good {
             machine.fs.remove(&aside).unwrap();
-            assert_eq!((tight().damage().len(), count(".blocks.proof")), (0, 0));
+            assert_eq!((tight().damaged_segments().len(), count(".blocks.proof")), (0, 0));
         }
     }
 }
 
 #[test]
-fn a_shelf_that_is_full_tells_what_it_keeps() {
+fn a_full_store_reports_its_retention_bounds() {
     let (machine, shelf) = filled();
-    assert_eq!(shelf.keeps().since_ms, 0);
+    assert_eq!(shelf.retention_bounds().since_ms, 0);
     let bytes = shelf.file_bytes();
     let reopen = |limit| {
         let config = Config { retention_bytes: Some(limit), retention_age: None, ..config() };
         let mut registry = Registry::default();
-        let doors = machine.shelf.doors.clone();
-        Shelf::open(doors, Path::new("/d/shelf"), config, Metrics::new(&mut registry)).unwrap()
+        let env = machine.store.env.clone();
+        SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut registry)).unwrap()
     };
-    assert_eq!(reopen(bytes * 2).keeps(), Keeps { age_ms: None, since_ms: 0 });
-    let oldest = shelf.segments()[0].reach().low.at();
-    assert_eq!(reopen(bytes).keeps(), Keeps { age_ms: None, since_ms: oldest.0 });
+    assert_eq!(reopen(bytes * 2).retention_bounds(), RetentionBounds { age_ms: None, since_ms: 0 });
+    let oldest = shelf.segments()[0].reach().low.time();
+    assert_eq!(reopen(bytes).retention_bounds(), RetentionBounds { age_ms: None, since_ms: oldest.0 });
     let tight = reopen(bytes / 2);
     tight.retain(&machine.queue);
-    let since = tight.keeps().since_ms;
+    let since = tight.retention_bounds().since_ms;
     assert!(since > oldest.0 && tight.file_bytes() <= bytes / 2, "{since}");
     // Also when there is room again.
-    tight.replace(&[], &tight.segments().iter().map(|segment| segment.id()).collect::<Vec<_>>());
-    assert!(tight.keeps().since_ms > oldest.0);
+    tight.replace_segments(&[], &tight.segments().iter().map(|segment| segment.id()).collect::<Vec<_>>());
+    assert!(tight.retention_bounds().since_ms > oldest.0);
 }

@@ -40,14 +40,14 @@ pub enum BindError {
 }
 
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct BoundSockets {
     pub(super) address: SocketAddr,
     pub(super) listener: TcpListener,
     pub(super) datagrams_in: UdpSocket,
     pub(super) datagrams_out: std::net::UdpSocket,
 }
 
-pub(super) fn bind(listen: SocketAddr) -> Result<Bound, BindError> {
+pub(super) fn bind(listen: SocketAddr) -> Result<BoundSockets, BindError> {
     let mut tried = 1;
     loop {
         match bind_both(listen) {
@@ -62,15 +62,15 @@ pub(super) fn bind(listen: SocketAddr) -> Result<Bound, BindError> {
     }
 }
 
-fn bind_both(listen: SocketAddr) -> Result<Bound, BindError> {
+fn bind_both(listen: SocketAddr) -> Result<BoundSockets, BindError> {
     let failed = |address, protocol| move |source| BindError::Listen { address, protocol, source };
-    let listener = listener(listen).map_err(failed(listen, "TCP"))?;
+    let listener = bind_tcp(listen).map_err(failed(listen, "TCP"))?;
     let address = listener.local_addr().map_err(failed(listen, "TCP"))?;
-    let (datagrams_in, datagrams_out) = datagrams(address).map_err(failed(address, "UDP"))?;
-    Ok(Bound { address, listener, datagrams_in, datagrams_out })
+    let (datagrams_in, datagrams_out) = bind_udp(address).map_err(failed(address, "UDP"))?;
+    Ok(BoundSockets { address, listener, datagrams_in, datagrams_out })
 }
 
-fn listener(listen: SocketAddr) -> io::Result<TcpListener> {
+fn bind_tcp(listen: SocketAddr) -> io::Result<TcpListener> {
     let socket = if listen.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A node that was restarted finds connections of its former life still closing.
     socket.set_reuseaddr(true)?;
@@ -78,7 +78,7 @@ fn listener(listen: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-fn datagrams(address: SocketAddr) -> io::Result<(UdpSocket, std::net::UdpSocket)> {
+fn bind_udp(address: SocketAddr) -> io::Result<(UdpSocket, std::net::UdpSocket)> {
     let socket = std::net::UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
     let out = socket.try_clone()?;
@@ -86,7 +86,7 @@ fn datagrams(address: SocketAddr) -> io::Result<(UdpSocket, std::net::UdpSocket)
 }
 
 /// The address that others are told.
-pub(super) fn advertised(config: &Config, bound: SocketAddr) -> Result<SocketAddr, BindError> {
+pub(super) fn advertised_address(config: &Config, bound: SocketAddr) -> Result<SocketAddr, BindError> {
     let mut address = config.advertise.unwrap_or(bound);
     if address.port() == 0 {
         address.set_port(bound.port());
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_that_datagrams_have_taken_is_no_port() {
+    async fn a_port_in_use_for_udp_is_refused() {
         // Now and then somebody else has the port for TCP.
         let errors = (0..PORTS_TRIED).map(|_| {
             let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -121,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_an_address_that_leads_here() {
+    fn the_advertised_address_is_reachable() {
         let check = |advertise: Option<&str>, bound: &str| {
             let advertise = advertise.map(|address| address.parse().unwrap());
-            advertised(&Config { advertise, ..Config::default() }, bound.parse().unwrap())
+            advertised_address(&Config { advertise, ..Config::default() }, bound.parse().unwrap())
                 .map(|address| address.to_string())
                 .map_err(|error| error.to_string())
         };

@@ -15,12 +15,12 @@ use hyper::header::HOST;
 use hyper::{Request, Response, StatusCode};
 use tokio::time::{Sleep, sleep};
 
-use super::Shared;
+use super::NetContext;
 use super::dial::dial;
-use super::pieces::{Outgoing, poll_bytes};
+use super::hyper_body::{OutgoingBody, poll_bytes};
 use super::pool::Connection;
 use crate::Body;
-use crate::body::Pieces;
+use crate::body::PieceStream;
 
 /// What a connection may hold of what it has read, in bytes: a head must fit in it, and a body comes in parts as large.
 pub(super) const READ_BYTES_MAX: usize = 128 << 10;
@@ -29,27 +29,27 @@ pub(super) const READ_BYTES_MAX: usize = 128 << 10;
 pub(super) const HEADERS_MAX: usize = 16;
 
 /// The longest words of an error that are read.
-pub(super) const WORDS_BYTES_MAX: usize = 4 << 10;
+pub(super) const ERROR_TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// The longest name of a call.
 const NAME_BYTES_MAX: usize = 64;
 
 /// How long a connection may take from the end of an answer until it can carry the next call. Mostly it takes no time; it
 /// does when the other side did not read all of the call, and then another connection is as good.
-const SETTLE_TIMEOUT: Duration = Duration::from_millis(20);
+const REUSE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Whether this can be the name of a call: it is the path of a URL without its first slash.
-pub(super) fn is_name(name: &str) -> bool {
+pub(super) fn is_call_name(name: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || b"/_-.".contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(known)
 }
 
-pub(super) async fn call(shared: Arc<Shared>, to: SocketAddr, name: String, body: Body) -> io::Result<Body> {
-    if !is_name(&name) {
+pub(super) async fn call(shared: Arc<NetContext>, to: SocketAddr, name: String, body: Body) -> io::Result<Body> {
+    if !is_call_name(&name) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no name of a call")));
     }
-    let body = Outgoing::new(body);
-    let over = body.over();
+    let body = OutgoingBody::new(body);
+    let over = body.completion_flag();
     let mut request = Request::post(format!("/{name}"))
         .header(HOST, to.to_string())
         .body(body)
@@ -57,7 +57,7 @@ pub(super) async fn call(shared: Arc<Shared>, to: SocketAddr, name: String, body
     // One that was kept may just have died. Only a call of which nothing was sent comes back, so it is surely not done twice.
     while let Some(mut kept) = shared.pool.take(to) {
         match kept.sender.try_send_request(request).await {
-            Ok(response) => return answer(shared, to, kept, response, over).await,
+            Ok(response) => return receive_response(shared, to, kept, response, over).await,
             Err(mut failed) => match failed.take_message() {
                 Some(unsent) => request = unsent,
                 None => return Err(io_error(failed.error())),
@@ -66,53 +66,53 @@ pub(super) async fn call(shared: Arc<Shared>, to: SocketAddr, name: String, body
     }
     let mut fresh = dial(&shared, to).await?;
     match fresh.sender.try_send_request(request).await {
-        Ok(response) => answer(shared, to, fresh, response, over).await,
+        Ok(response) => receive_response(shared, to, fresh, response, over).await,
         Err(failed) => Err(io_error(failed.error())),
     }
 }
 
-async fn answer(
-    shared: Arc<Shared>,
+async fn receive_response(
+    shared: Arc<NetContext>,
     to: SocketAddr,
     connection: Connection,
     response: Response<Incoming>,
     over: Arc<AtomicBool>,
 ) -> io::Result<Body> {
     let (head, incoming) = response.into_parts();
-    let mut answer = Answer { incoming, connection: Some(connection), over, settling: None, to, shared };
+    let mut answer = IncomingResponse { incoming, connection: Some(connection), is_request_complete: over, reuse_deadline: None, to, shared };
     if answer.incoming.is_end_stream() {
         // Nobody need read what is empty.
-        std::future::poll_fn(|context| answer.poll_settle(context)).await;
+        std::future::poll_fn(|context| answer.poll_return_to_pool(context)).await;
     }
-    let body = Body::pieces(answer);
+    let body = Body::from_stream(answer);
     match head.status {
         StatusCode::OK => Ok(body),
-        StatusCode::NOT_IMPLEMENTED => Err(io::Error::new(io::ErrorKind::Unsupported, words(body).await?)),
-        _ => Err(io::Error::other(words(body).await?)),
+        StatusCode::NOT_IMPLEMENTED => Err(io::Error::new(io::ErrorKind::Unsupported, read_error_text(body).await?)),
+        _ => Err(io::Error::other(read_error_text(body).await?)),
     }
 }
 
-async fn words(body: Body) -> io::Result<String> {
-    Ok(String::from_utf8_lossy(&body.read_all(WORDS_BYTES_MAX).await?).into_owned())
+async fn read_error_text(body: Body) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&body.read_all(ERROR_TEXT_BYTES_MAX).await?).into_owned())
 }
 
 /// An answer as it comes. Dropping it before its end closes the connection.
 #[derive(Debug)]
-struct Answer {
+struct IncomingResponse {
     incoming: Incoming,
     /// Gone when the answer is over.
     connection: Option<Connection>,
     /// Whether all of the call is there to be sent.
-    over: Arc<AtomicBool>,
-    settling: Option<Pin<Box<Sleep>>>,
+    is_request_complete: Arc<AtomicBool>,
+    reuse_deadline: Option<Pin<Box<Sleep>>>,
     to: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<NetContext>,
 }
 
-impl Answer {
+impl IncomingResponse {
     /// The answer is over: keeps the connection for another call. When there is more of this one to send, nobody will read it.
-    fn poll_settle(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(connection) = self.connection.as_mut().filter(|_| self.over.load(Ordering::Relaxed)) else {
+    fn poll_return_to_pool(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(connection) = self.connection.as_mut().filter(|_| self.is_request_complete.load(Ordering::Relaxed)) else {
             self.connection = None;
             return Poll::Ready(());
         };
@@ -124,7 +124,7 @@ impl Answer {
             }
             Poll::Pending => {
                 let _here = self.shared.runtime.enter();
-                ready!(self.settling.get_or_insert_with(|| Box::pin(sleep(SETTLE_TIMEOUT))).as_mut().poll(context));
+                ready!(self.reuse_deadline.get_or_insert_with(|| Box::pin(sleep(REUSE_TIMEOUT))).as_mut().poll(context));
                 self.connection = None;
             }
         }
@@ -132,16 +132,16 @@ impl Answer {
     }
 }
 
-impl Pieces for Answer {
+impl PieceStream for IncomingResponse {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if self.connection.is_none() {
             return Poll::Ready(None);
         }
-        let piece = if self.settling.is_some() { None } else { ready!(poll_bytes(&mut self.incoming, context)) };
+        let piece = if self.reuse_deadline.is_some() { None } else { ready!(poll_bytes(&mut self.incoming, context)) };
         match &piece {
             Some(Ok(_)) => {}
             Some(Err(_)) => self.connection = None,
-            None => ready!(self.poll_settle(context)),
+            None => ready!(self.poll_return_to_pool(context)),
         }
         Poll::Ready(piece)
     }
@@ -175,10 +175,10 @@ mod tests {
     #[test]
     fn names_are_paths() {
         for name in ["a", "ingest/take", "query/search_2", "v1.2/x-y"] {
-            assert!(is_name(name), "{name}");
+            assert!(is_call_name(name), "{name}");
         }
         for name in ["", "a b", "a?b", "é", "a\r\nb", "a%20b", &"a".repeat(65)] {
-            assert!(!is_name(name), "{name}");
+            assert!(!is_call_name(name), "{name}");
         }
     }
 }

@@ -59,31 +59,31 @@ impl Counters {
         self.accepted().saturating_sub(closed)
     }
 
-    pub(super) fn connection_refused(&self) {
+    pub(super) fn count_refused_connection(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn datagram_bad(&self) {
+    pub(super) fn count_bad_datagram(&self) {
         self.bad_datagrams.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn datagram_unsent(&self) {
+    pub(super) fn count_unsent_datagram(&self) {
         self.unsent_datagrams.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn came_in(&self, bytes: usize) {
+    pub(super) fn add_bytes_in(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn went_out(&self, bytes: usize) {
+    pub(super) fn add_bytes_out(&self, bytes: usize) {
         self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn connection_opened(&self) {
+    pub(super) fn count_opened_connection(&self) {
         self.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn connection_closed(&self) {
+    pub(super) fn count_closed_connection(&self) {
         self.closed.fetch_add(1, Ordering::Release);
     }
 }

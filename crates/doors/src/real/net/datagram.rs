@@ -20,44 +20,44 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use super::Secret;
 use crate::DATAGRAM_BYTES_MAX;
 
-const PLAIN: [u8; 2] = [0xB5, 0x01];
-const SEALED: [u8; 2] = [0xB5, 0x81];
-const NONCE: usize = 24;
-const TAG: usize = 16;
+const PLAIN_HEADER: [u8; 2] = [0xB5, 0x01];
+const ENCRYPTED_HEADER: [u8; 2] = [0xB5, 0x81];
+const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
 
 /// The longest that may come, sealed or not.
-pub(super) const SEALED_BYTES_MAX: usize = SEALED.len() + NONCE + DATAGRAM_BYTES_MAX + TAG;
+pub(super) const ENCRYPTED_BYTES_MAX: usize = ENCRYPTED_HEADER.len() + NONCE_BYTES + DATAGRAM_BYTES_MAX + TAG_BYTES;
 
-pub(super) struct Sealer(Option<XChaCha20Poly1305>);
+pub(super) struct DatagramCipher(Option<XChaCha20Poly1305>);
 
-impl std::fmt::Debug for Sealer {
+impl std::fmt::Debug for DatagramCipher {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(if self.0.is_some() { "Sealed" } else { "Plain" })
     }
 }
 
-impl Sealer {
+impl DatagramCipher {
     pub(super) fn new(secret: Option<&Secret>) -> Self {
-        Self(secret.map(|secret| XChaCha20Poly1305::new(secret.datagrams().into())))
+        Self(secret.map(|secret| XChaCha20Poly1305::new(secret.datagram_key().into())))
     }
 
-    pub(super) fn seal(&self, content: &[u8]) -> io::Result<Vec<u8>> {
-        let Some(cipher) = &self.0 else { return Ok([&PLAIN, content].concat()) };
-        let mut nonce = [0; NONCE];
+    pub(super) fn encrypt(&self, content: &[u8]) -> io::Result<Vec<u8>> {
+        let Some(cipher) = &self.0 else { return Ok([&PLAIN_HEADER, content].concat()) };
+        let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce)?;
         let sealed = cipher
-            .encrypt(XNonce::from_slice(&nonce), Payload { msg: content, aad: &SEALED })
+            .encrypt(XNonce::from_slice(&nonce), Payload { msg: content, aad: &ENCRYPTED_HEADER })
             .map_err(|_| io::ErrorKind::InvalidInput)?;
-        Ok([&SEALED, nonce.as_slice(), &sealed].concat())
+        Ok([&ENCRYPTED_HEADER, nonce.as_slice(), &sealed].concat())
     }
 
     /// What was sealed; `None` when that is not by the same secret and whole. Who has a secret opens nothing plain.
-    pub(super) fn open(&self, datagram: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn decrypt(&self, datagram: &[u8]) -> Option<Vec<u8>> {
         let content = match &self.0 {
-            None => datagram.strip_prefix(&PLAIN)?.to_vec(),
+            None => datagram.strip_prefix(&PLAIN_HEADER)?.to_vec(),
             Some(cipher) => {
-                let (nonce, sealed) = datagram.strip_prefix(&SEALED)?.split_at_checked(NONCE)?;
-                cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: &SEALED }).ok()?
+                let (nonce, sealed) = datagram.strip_prefix(&ENCRYPTED_HEADER)?.split_at_checked(NONCE_BYTES)?;
+                cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: &ENCRYPTED_HEADER }).ok()?
             }
         };
         (content.len() <= DATAGRAM_BYTES_MAX).then_some(content)
@@ -68,53 +68,53 @@ impl Sealer {
 mod tests {
     use super::*;
 
-    fn sealer(secret: &str) -> Sealer {
-        Sealer::new(Some(&Secret::new(secret.as_bytes()).unwrap()))
+    fn cipher(secret: &str) -> DatagramCipher {
+        DatagramCipher::new(Some(&Secret::new(secret.as_bytes()).unwrap()))
     }
 
     #[test]
-    fn what_is_sealed_opens_with_the_same_secret_only() {
-        let (ours, same, other) = (sealer("0123456789abcdef"), sealer("0123456789abcdef"), sealer("another secret..."));
-        let plain = Sealer::new(None);
+    fn only_the_same_secret_decrypts() {
+        let (ours, same, other) = (cipher("0123456789abcdef"), cipher("0123456789abcdef"), cipher("another secret..."));
+        let plain = DatagramCipher::new(None);
         for content in [vec![], b"hello".to_vec(), vec![7; DATAGRAM_BYTES_MAX]] {
-            let sealed = ours.seal(&content).unwrap();
-            assert!(sealed.len() <= SEALED_BYTES_MAX);
-            assert_eq!(same.open(&sealed).unwrap(), content);
-            assert!(other.open(&sealed).is_none());
-            assert!(plain.open(&sealed).is_none());
-            let open = plain.seal(&content).unwrap();
-            assert_eq!(plain.open(&open).unwrap(), content);
-            assert!(ours.open(&open).is_none());
+            let sealed = ours.encrypt(&content).unwrap();
+            assert!(sealed.len() <= ENCRYPTED_BYTES_MAX);
+            assert_eq!(same.decrypt(&sealed).unwrap(), content);
+            assert!(other.decrypt(&sealed).is_none());
+            assert!(plain.decrypt(&sealed).is_none());
+            let open = plain.encrypt(&content).unwrap();
+            assert_eq!(plain.decrypt(&open).unwrap(), content);
+            assert!(ours.decrypt(&open).is_none());
         }
     }
 
     #[test]
-    fn sealing_hides_and_never_repeats() {
-        let ours = sealer("0123456789abcdef");
-        let (one, two) = (ours.seal(b"the same content").unwrap(), ours.seal(b"the same content").unwrap());
+    fn encryption_hides_content_and_never_repeats() {
+        let ours = cipher("0123456789abcdef");
+        let (one, two) = (ours.encrypt(b"the same content").unwrap(), ours.encrypt(b"the same content").unwrap());
         assert_ne!(one, two);
         assert!(!one.windows(4).any(|bytes| b"the same content".windows(4).any(|part| part == bytes)));
     }
 
     #[test]
-    fn each_bit_counts() {
-        let ours = sealer("0123456789abcdef");
-        let sealed = ours.seal(b"hello").unwrap();
+    fn a_changed_bit_is_detected() {
+        let ours = cipher("0123456789abcdef");
+        let sealed = ours.encrypt(b"hello").unwrap();
         for bit in 0..sealed.len() * 8 {
             let mut damaged = sealed.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(ours.open(&damaged).is_none(), "bit {bit}");
+            assert!(ours.decrypt(&damaged).is_none(), "bit {bit}");
         }
         for length in 0..sealed.len() {
-            assert!(ours.open(&sealed[..length]).is_none(), "{length} bytes");
+            assert!(ours.decrypt(&sealed[..length]).is_none(), "{length} bytes");
         }
     }
 
     #[test]
-    fn what_is_too_long_or_of_another_version_is_not_opened() {
-        let plain = Sealer::new(None);
-        assert!(plain.open(&[&PLAIN[..], &vec![0; DATAGRAM_BYTES_MAX + 1]].concat()).is_none());
-        assert!(plain.open(&[0xB5, 0x02, 1]).is_none());
-        assert!(plain.open(b"").is_none());
+    fn datagrams_that_are_too_long_or_of_another_version_are_dropped() {
+        let plain = DatagramCipher::new(None);
+        assert!(plain.decrypt(&[&PLAIN_HEADER[..], &vec![0; DATAGRAM_BYTES_MAX + 1]].concat()).is_none());
+        assert!(plain.decrypt(&[0xB5, 0x02, 1]).is_none());
+        assert!(plain.decrypt(b"").is_none());
     }
 }

@@ -12,25 +12,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::hello::{self, Answer, Hello, Refusal};
-use super::noise::{self, Handshake, Sealed};
-use super::pool::{Connection, Task};
-use super::stream::{Counted, Stream};
-use super::{Secret, Shared, call, socket};
+use super::hello::{self, PeerHelloReply, PeerHello, HandshakeRefusal};
+use super::noise::{self, Handshake, NoiseStream};
+use super::pool::{Connection, AbortOnDrop};
+use super::stream::{CountedStream, PeerStream};
+use super::{Secret, NetContext, call, socket};
 
 /// A fresh connection. Dropping the future gives it up.
-pub(super) async fn dial(shared: &Arc<Shared>, to: SocketAddr) -> io::Result<Connection> {
+pub(super) async fn dial(shared: &Arc<NetContext>, to: SocketAddr) -> io::Result<Connection> {
     let opening = open(Arc::clone(shared), shared.route(to));
-    let opened = Task::new(shared.runtime.spawn(opening)).join().await;
-    opened.map_err(|error| told(&error, &format!("no connection to {to}: {error}")))
+    let opened = AbortOnDrop::new(shared.runtime.spawn(opening)).join().await;
+    opened.map_err(|error| with_message(&error, &format!("no connection to {to}: {error}")))
 }
 
-async fn open(shared: Arc<Shared>, to: SocketAddr) -> io::Result<Connection> {
-    let stream = in_time(shared.config.connect_timeout, "to be reached", TcpStream::connect(to)).await?;
+async fn open(shared: Arc<NetContext>, to: SocketAddr) -> io::Result<Connection> {
+    let stream = io_timeout(shared.config.connect_timeout, "to be reached", TcpStream::connect(to)).await?;
     socket::prepare(&stream)?;
-    let stream = Counted::new(stream, Arc::clone(&shared.counters));
-    let greeted = greet(stream, shared.config.secret.as_ref());
-    let stream = in_time(shared.config.handshake_timeout, "to say what it is", greeted).await?;
+    let stream = CountedStream::new(stream, Arc::clone(&shared.counters));
+    let greeted = initiate_handshake(stream, shared.config.secret.as_ref());
+    let stream = io_timeout(shared.config.handshake_timeout, "to say what it is", greeted).await?;
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(call::READ_BYTES_MAX)
         .max_headers(call::HEADERS_MAX)
@@ -42,7 +42,7 @@ async fn open(shared: Arc<Shared>, to: SocketAddr) -> io::Result<Connection> {
     Ok(Connection::new(sender, task))
 }
 
-async fn in_time<T>(time: Duration, what: &str, doing: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn io_timeout<T>(time: Duration, what: &str, doing: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match timeout(time, doing).await {
         Ok(done) => done,
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("it takes longer than {time:?} {what}"))),
@@ -50,46 +50,46 @@ async fn in_time<T>(time: Duration, what: &str, doing: impl Future<Output = io::
 }
 
 /// Says what this node is and hears what the other is.
-async fn greet(mut stream: Counted, secret: Option<&Secret>) -> io::Result<Stream> {
-    let hello = Hello::ours(secret.is_some()).encode();
+async fn initiate_handshake(mut stream: CountedStream, secret: Option<&Secret>) -> io::Result<PeerStream> {
+    let hello = PeerHello::new(secret.is_some()).encode();
     let Some(secret) = secret else {
         stream.write_all(&hello).await?;
-        welcome(&mut stream).await?;
-        return Ok(Stream::Plain(stream));
+        read_hello_reply(&mut stream).await?;
+        return Ok(PeerStream::Plain(stream));
     };
-    let (handshake, message) = Handshake::ask(secret, &hello)?;
+    let (handshake, message) = Handshake::initiate(secret, &hello)?;
     stream.write_all(&[&hello[..], &message].concat()).await?;
-    let answer = welcome(&mut stream).await?;
-    let mut message = [0; noise::ANSWERED_BYTES];
+    let answer = read_hello_reply(&mut stream).await?;
+    let mut message = [0; noise::RESPONDER_MESSAGE_BYTES];
     stream.read_exact(&mut message).await?;
-    match handshake.answered(&answer, &message)? {
-        Some(noise) => Ok(Stream::Sealed(Box::new(Sealed::new(stream, noise)))),
-        None => Err(refused(Refusal::OtherSecret)),
+    match handshake.finish_as_initiator(&answer, &message)? {
+        Some(noise) => Ok(PeerStream::Encrypted(Box::new(NoiseStream::new(stream, noise)))),
+        None => Err(refusal_error(HandshakeRefusal::SecretMismatch)),
     }
 }
 
 /// What the other answers, when that is to go on.
-async fn welcome(stream: &mut Counted) -> io::Result<[u8; hello::BYTES]> {
+async fn read_hello_reply(stream: &mut CountedStream) -> io::Result<[u8; hello::BYTES]> {
     let mut answer = [0; hello::BYTES];
     stream.read_exact(&mut answer).await?;
-    match Answer::decode(answer) {
+    match PeerHelloReply::decode(answer) {
         None => Err(io::Error::new(io::ErrorKind::InvalidData, "what answers there is no node that this one knows")),
-        Some(Answer { refusal: Some(refusal), .. }) => Err(refused(refusal)),
-        Some(Answer { refusal: None, .. }) => Ok(answer),
+        Some(PeerHelloReply { refusal: Some(refusal), .. }) => Err(refusal_error(refusal)),
+        Some(PeerHelloReply { refusal: None, .. }) => Ok(answer),
     }
 }
 
-fn refused(refusal: Refusal) -> io::Error {
+fn refusal_error(refusal: HandshakeRefusal) -> io::Error {
     let kind = match refusal {
-        Refusal::SecretWanted | Refusal::NoSecretHere | Refusal::OtherSecret => io::ErrorKind::PermissionDenied,
+        HandshakeRefusal::SecretRequired | HandshakeRefusal::SecretUnexpected | HandshakeRefusal::SecretMismatch => io::ErrorKind::PermissionDenied,
         // `ConnectionRefused` says that no process listens there.
-        Refusal::Version => io::ErrorKind::ConnectionAborted,
-        Refusal::Full => io::ErrorKind::ResourceBusy,
+        HandshakeRefusal::VersionMismatch => io::ErrorKind::ConnectionAborted,
+        HandshakeRefusal::TooManyConnections => io::ErrorKind::ResourceBusy,
     };
     io::Error::new(kind, refusal)
 }
 
 /// The error in other words.
-fn told(error: &io::Error, words: &impl Display) -> io::Error {
+fn with_message(error: &io::Error, words: &impl Display) -> io::Error {
     io::Error::new(error.kind(), words.to_string())
 }

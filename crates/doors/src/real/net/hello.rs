@@ -16,45 +16,45 @@ const VERSION: u8 = 1;
 
 /// What who calls says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hello {
+pub(super) struct PeerHello {
     pub(super) version: u8,
     pub(super) sealed: bool,
 }
 
 /// What it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct PeerHelloReply {
     pub(super) version: u8,
-    pub(super) refusal: Option<Refusal>,
+    pub(super) refusal: Option<HandshakeRefusal>,
 }
 
 /// Why a connection is refused, in the words of the one who is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum HandshakeRefusal {
     #[error("that node speaks another version of the protocol between nodes")]
-    Version,
+    VersionMismatch,
     #[error("that node has a cluster secret, this one has none")]
-    SecretWanted,
+    SecretRequired,
     #[error("that node has no cluster secret, this one has")]
-    NoSecretHere,
+    SecretUnexpected,
     #[error("that node has another cluster secret")]
-    OtherSecret,
+    SecretMismatch,
     #[error("that node has too many connections")]
-    Full,
+    TooManyConnections,
 }
 
 /// The numbers of refusals; 0 is none.
-const REFUSALS: [(u8, Refusal); 5] = [
-    (1, Refusal::Version),
-    (2, Refusal::SecretWanted),
-    (3, Refusal::NoSecretHere),
-    (4, Refusal::OtherSecret),
-    (5, Refusal::Full),
+const REFUSAL_CODES: [(u8, HandshakeRefusal); 5] = [
+    (1, HandshakeRefusal::VersionMismatch),
+    (2, HandshakeRefusal::SecretRequired),
+    (3, HandshakeRefusal::SecretUnexpected),
+    (4, HandshakeRefusal::SecretMismatch),
+    (5, HandshakeRefusal::TooManyConnections),
 ];
 
-impl Hello {
+impl PeerHello {
     /// What this node says.
-    pub(super) fn ours(sealed: bool) -> Self {
+    pub(super) fn new(sealed: bool) -> Self {
         Self { version: VERSION, sealed }
     }
 
@@ -70,21 +70,21 @@ impl Hello {
     }
 
     /// The answer to it, as far as it can be known without proof of the secret.
-    pub(super) fn answer(self, sealed: bool) -> Answer {
+    pub(super) fn reply(self, sealed: bool) -> PeerHelloReply {
         let refusal = match (self.sealed, sealed) {
-            _ if self.version < VERSION => Some(Refusal::Version),
-            (false, true) => Some(Refusal::SecretWanted),
-            (true, false) => Some(Refusal::NoSecretHere),
+            _ if self.version < VERSION => Some(HandshakeRefusal::VersionMismatch),
+            (false, true) => Some(HandshakeRefusal::SecretRequired),
+            (true, false) => Some(HandshakeRefusal::SecretUnexpected),
             _ => None,
         };
-        Answer { version: VERSION, refusal }
+        PeerHelloReply { version: VERSION, refusal }
     }
 }
 
-impl Answer {
+impl PeerHelloReply {
     pub(super) fn encode(self) -> [u8; BYTES] {
         let [a, b, c, d] = MAGIC;
-        let refusal = REFUSALS.iter().find(|(_, refusal)| Some(*refusal) == self.refusal);
+        let refusal = REFUSAL_CODES.iter().find(|(_, refusal)| Some(*refusal) == self.refusal);
         [a, b, c, d, self.version, refusal.map_or(0, |(number, _)| *number)]
     }
 
@@ -96,9 +96,9 @@ impl Answer {
         }
         let refusal = match how {
             // Who is told to go on in a version that it does not speak cannot.
-            0 if version != VERSION => Some(Refusal::Version),
+            0 if version != VERSION => Some(HandshakeRefusal::VersionMismatch),
             0 => None,
-            number => Some(REFUSALS.iter().find(|(known, _)| *known == number)?.1),
+            number => Some(REFUSAL_CODES.iter().find(|(known, _)| *known == number)?.1),
         };
         Some(Self { version, refusal })
     }
@@ -109,41 +109,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn messages_round_trip() {
         for sealed in [false, true] {
-            let hello = Hello::ours(sealed);
-            assert_eq!(Hello::decode(hello.encode()), Some(hello));
+            let hello = PeerHello::new(sealed);
+            assert_eq!(PeerHello::decode(hello.encode()), Some(hello));
         }
-        for refusal in REFUSALS.iter().map(|(_, refusal)| Some(*refusal)).chain([None]) {
-            let answer = Answer { version: VERSION, refusal };
-            assert_eq!(Answer::decode(answer.encode()), Some(answer));
+        for refusal in REFUSAL_CODES.iter().map(|(_, refusal)| Some(*refusal)).chain([None]) {
+            let answer = PeerHelloReply { version: VERSION, refusal };
+            assert_eq!(PeerHelloReply::decode(answer.encode()), Some(answer));
         }
     }
 
     #[test]
-    fn who_fits_is_welcome() {
-        let check = |sealed, here| Hello::ours(sealed).answer(here).refusal;
+    fn a_matching_peer_is_accepted() {
+        let check = |sealed, here| PeerHello::new(sealed).reply(here).refusal;
         assert_eq!(check(false, false), None);
         assert_eq!(check(true, true), None);
-        assert_eq!(check(false, true), Some(Refusal::SecretWanted));
-        assert_eq!(check(true, false), Some(Refusal::NoSecretHere));
+        assert_eq!(check(false, true), Some(HandshakeRefusal::SecretRequired));
+        assert_eq!(check(true, false), Some(HandshakeRefusal::SecretUnexpected));
     }
 
     #[test]
-    fn versions_meet_at_the_lower_one() {
-        let later = Hello { version: VERSION + 1, sealed: false };
-        assert_eq!(later.answer(false), Answer { version: VERSION, refusal: None });
-        let earlier = Hello { version: VERSION - 1, sealed: false };
-        assert_eq!(earlier.answer(false).refusal, Some(Refusal::Version));
-        let answer = Answer { version: VERSION + 1, refusal: None };
-        assert_eq!(Answer::decode(answer.encode()).unwrap().refusal, Some(Refusal::Version));
+    fn the_lower_version_is_chosen() {
+        let later = PeerHello { version: VERSION + 1, sealed: false };
+        assert_eq!(later.reply(false), PeerHelloReply { version: VERSION, refusal: None });
+        let earlier = PeerHello { version: VERSION - 1, sealed: false };
+        assert_eq!(earlier.reply(false).refusal, Some(HandshakeRefusal::VersionMismatch));
+        let answer = PeerHelloReply { version: VERSION + 1, refusal: None };
+        assert_eq!(PeerHelloReply::decode(answer.encode()).unwrap().refusal, Some(HandshakeRefusal::VersionMismatch));
     }
 
     #[test]
-    fn others_are_no_nodes() {
-        assert_eq!(Hello::decode(*b"GET / "), None);
-        assert_eq!(Hello::decode(*b"BKSW\x01\x02"), None);
-        assert_eq!(Answer::decode(*b"HTTP/1"), None);
-        assert_eq!(Answer::decode(*b"BKSW\x01\xff"), None);
+    fn other_protocols_are_not_decoded() {
+        assert_eq!(PeerHello::decode(*b"GET / "), None);
+        assert_eq!(PeerHello::decode(*b"BKSW\x01\x02"), None);
+        assert_eq!(PeerHelloReply::decode(*b"HTTP/1"), None);
+        assert_eq!(PeerHelloReply::decode(*b"BKSW\x01\xff"), None);
     }
 }

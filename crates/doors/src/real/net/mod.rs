@@ -35,7 +35,7 @@ mod datagram;
 mod dial;
 mod hello;
 mod noise;
-mod pieces;
+mod hyper_body;
 mod pool;
 mod secret;
 mod serve;
@@ -55,11 +55,11 @@ use tokio::task::JoinHandle;
 pub use bind::BindError;
 pub use counters::Counters;
 pub use secret::{Secret, SecretError};
-pub use socket::SILENCE_MAX;
+pub use socket::PEER_TIMEOUT;
 
-use crate::{Body, DATAGRAM_BYTES_MAX, Incoming, Repeats, Waiting};
-use datagram::Sealer;
-use pool::Pool;
+use crate::{Body, DATAGRAM_BYTES_MAX, IncomingCall, LogRateLimiter, BoxFuture};
+use datagram::DatagramCipher;
+use pool::ConnectionPool;
 
 /// Calls that have come in and are not yet accepted; more wait in their connections.
 const CALLS_WAITING_MAX: usize = 64;
@@ -103,14 +103,14 @@ impl Default for Config {
 /// A node's place in the network. Dropping it closes the port; calls by others that run are cut off.
 #[derive(Debug)]
 pub struct Net {
-    shared: Arc<Shared>,
-    incoming: Arc<Mutex<mpsc::Receiver<Incoming>>>,
+    shared: Arc<NetContext>,
+    incoming: Arc<Mutex<mpsc::Receiver<IncomingCall>>>,
     background: [JoinHandle<()>; 2],
 }
 
 /// What calls, connections and datagrams have in common.
 #[derive(Debug)]
-struct Shared {
+struct NetContext {
     config: Config,
     /// Where this node listens.
     bound: SocketAddr,
@@ -119,11 +119,11 @@ struct Shared {
     /// For receiving; sending goes by `datagrams_out`, which needs not be told first that there is room.
     datagrams_in: UdpSocket,
     datagrams_out: std::net::UdpSocket,
-    sealer: Sealer,
-    pool: Pool,
+    datagram_cipher: DatagramCipher,
+    pool: ConnectionPool,
     counters: Arc<Counters>,
-    refused: Repeats,
-    unopened: Repeats,
+    refused_log: LogRateLimiter,
+    undecryptable_log: LogRateLimiter,
     started: tokio::time::Instant,
     /// Connections live here, whichever runtime a call is made on.
     runtime: Handle,
@@ -139,24 +139,24 @@ impl Net {
     /// Outside of a tokio runtime, which is the one that connections will live on.
     pub async fn bind(config: Config) -> Result<Self, BindError> {
         let bound = bind::bind(config.listen)?;
-        let address = bind::advertised(&config, bound.address)?;
+        let address = bind::advertised_address(&config, bound.address)?;
         let (tell, incoming) = mpsc::channel(CALLS_WAITING_MAX);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NetContext {
             bound: bound.address,
             address,
             datagrams_in: bound.datagrams_in,
             datagrams_out: bound.datagrams_out,
-            sealer: Sealer::new(config.secret.as_ref()),
-            pool: Pool::new(config.idle_max, config.idle_connections_max),
+            datagram_cipher: DatagramCipher::new(config.secret.as_ref()),
+            pool: ConnectionPool::new(config.idle_max, config.idle_connections_max),
             counters: Arc::default(),
-            refused: Repeats::new(),
-            unopened: Repeats::new(),
+            refused_log: LogRateLimiter::new(),
+            undecryptable_log: LogRateLimiter::new(),
             started: tokio::time::Instant::now(),
             runtime: Handle::current(),
             config,
         });
         let accepting = tokio::spawn(serve::accept(Arc::clone(&shared), bound.listener, tell));
-        let tidying = tokio::spawn(pool::tidy(Arc::clone(&shared)));
+        let tidying = tokio::spawn(pool::remove_expired_periodically(Arc::clone(&shared)));
         Ok(Self { shared, incoming: Arc::new(Mutex::new(incoming)), background: [accepting, tidying] })
     }
 
@@ -181,11 +181,11 @@ impl crate::Net for Net {
         self.shared.address
     }
 
-    fn resolve(&self, host: &str) -> Waiting<io::Result<Vec<SocketAddr>>> {
+    fn resolve(&self, host: &str) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
         let (host, shared) = (host.to_owned(), Arc::clone(&self.shared));
         Box::pin(async move {
             let all: Vec<SocketAddr> = tokio::net::lookup_host(host.as_str()).await?.collect();
-            let reachable: Vec<SocketAddr> = all.into_iter().filter(|address| shared.reaches(*address)).collect();
+            let reachable: Vec<SocketAddr> = all.into_iter().filter(|address| shared.can_reach(*address)).collect();
             if reachable.is_empty() {
                 let words = format!("{host} has no address that can be reached from {}", shared.bound.ip());
                 return Err(io::Error::new(io::ErrorKind::NotFound, words));
@@ -197,21 +197,21 @@ impl crate::Net for Net {
     fn send(&self, to: SocketAddr, datagram: Vec<u8>) {
         let sent = if datagram.len() > DATAGRAM_BYTES_MAX { None } else { self.shared.send(to, &datagram).ok() };
         match sent {
-            Some(bytes) => self.shared.counters.went_out(bytes),
-            None => self.shared.counters.datagram_unsent(),
+            Some(bytes) => self.shared.counters.add_bytes_out(bytes),
+            None => self.shared.counters.count_unsent_datagram(),
         }
     }
 
-    fn receive(&self) -> Waiting<(SocketAddr, Vec<u8>)> {
+    fn receive(&self) -> BoxFuture<(SocketAddr, Vec<u8>)> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.receive().await })
     }
 
-    fn call(&self, to: SocketAddr, name: &str, body: Body) -> Waiting<io::Result<Body>> {
+    fn call(&self, to: SocketAddr, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
         Box::pin(call::call(Arc::clone(&self.shared), to, name.to_owned(), body))
     }
 
-    fn accept(&self) -> Waiting<Incoming> {
+    fn accept(&self) -> BoxFuture<IncomingCall> {
         let incoming = Arc::clone(&self.incoming);
         Box::pin(async move {
             match incoming.lock().await.recv().await {
@@ -223,9 +223,9 @@ impl crate::Net for Net {
     }
 }
 
-impl Shared {
+impl NetContext {
     /// Whether there is a way from where this node listens to an address: IPv4 and IPv6 do not mix.
-    fn reaches(&self, to: SocketAddr) -> bool {
+    fn can_reach(&self, to: SocketAddr) -> bool {
         self.bound.is_ipv4() == to.is_ipv4() || self.bound.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
     }
 
@@ -246,25 +246,25 @@ impl Shared {
             SocketAddr::V4(to) if self.bound.is_ipv6() => (to.ip().to_ipv6_mapped(), to.port()).into(),
             to => to,
         };
-        self.datagrams_out.send_to(&self.sealer.seal(datagram)?, to)
+        self.datagrams_out.send_to(&self.datagram_cipher.encrypt(datagram)?, to)
     }
 
     async fn receive(&self) -> (SocketAddr, Vec<u8>) {
         // One byte more than there may be, to notice what was cut.
-        let mut buffer = vec![0; datagram::SEALED_BYTES_MAX + 1];
+        let mut buffer = vec![0; datagram::ENCRYPTED_BYTES_MAX + 1];
         loop {
             let Ok((bytes, from)) = self.datagrams_in.recv_from(&mut buffer).await else {
                 // The kernel is out of memory, perhaps; a datagram may be lost.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            self.counters.came_in(bytes);
+            self.counters.add_bytes_in(bytes);
             let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-            if let Some(opened) = buffer.get(..bytes).and_then(|sealed| self.sealer.open(sealed)) {
+            if let Some(opened) = buffer.get(..bytes).and_then(|sealed| self.datagram_cipher.decrypt(sealed)) {
                 return (from, opened);
             }
-            self.counters.datagram_bad();
-            if let Some(before) = self.unopened.pass(self.started.elapsed()) {
+            self.counters.count_bad_datagram();
+            if let Some(before) = self.undecryptable_log.check(self.started.elapsed()) {
                 tracing::warn!(
                     %from,
                     not_told_before = before,
@@ -277,16 +277,16 @@ impl Shared {
 
 /// Takes bytes as they could come from anybody, for a fuzzer.
 #[doc(hidden)]
-pub fn take_nonsense(data: &[u8]) {
+pub fn fuzz_input(data: &[u8]) {
     let secret = Secret::new(b"0123456789abcdef").ok();
-    for sealer in [Sealer::new(None), Sealer::new(secret.as_ref())] {
-        let _ = sealer.open(data);
+    for sealer in [DatagramCipher::new(None), DatagramCipher::new(secret.as_ref())] {
+        let _ = sealer.decrypt(data);
     }
     if let Some((bytes, _)) = data.split_first_chunk() {
-        let _ = hello::Hello::decode(*bytes).map(|hello| (hello.answer(true), hello.answer(false)));
-        let _ = hello::Answer::decode(*bytes);
+        let _ = hello::PeerHello::decode(*bytes).map(|hello| (hello.reply(true), hello.reply(false)));
+        let _ = hello::PeerHelloReply::decode(*bytes);
     }
     if let Some(secret) = secret {
-        noise::take_nonsense(&secret, data);
+        noise::fuzz_input(&secret, data);
     }
 }

@@ -23,202 +23,202 @@ use super::hello;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
-const KEY: usize = 32;
-const TAG: usize = 16;
-const HEAD: usize = 2;
+const KEY_BYTES: usize = 32;
+const TAG_BYTES: usize = 16;
+const LENGTH_BYTES: usize = 2;
 
 /// Bytes of the first message of the handshake, by who calls: a public key and a tag.
-pub(super) const ASKED_BYTES: usize = KEY + TAG;
+pub(super) const INITIATOR_MESSAGE_BYTES: usize = KEY_BYTES + TAG_BYTES;
 
 /// Bytes of the second, by who is called: a public key, the answer once more, so that nobody changes it on the way, a tag.
-pub(super) const ANSWERED_BYTES: usize = KEY + hello::BYTES + TAG;
+pub(super) const RESPONDER_MESSAGE_BYTES: usize = KEY_BYTES + hello::BYTES + TAG_BYTES;
 
 /// The longest frame with its length. Noise would allow twice as much; a connection holds three of them.
 const FRAME_BYTES_MAX: usize = 32 << 10;
-const SEALED_BYTES_MAX: usize = FRAME_BYTES_MAX - HEAD;
-const CONTENT_BYTES_MAX: usize = SEALED_BYTES_MAX - TAG;
+const NOISE_MESSAGE_BYTES_MAX: usize = FRAME_BYTES_MAX - LENGTH_BYTES;
+const CONTENT_BYTES_MAX: usize = NOISE_MESSAGE_BYTES_MAX - TAG_BYTES;
 
-const _: () = assert!(SEALED_BYTES_MAX <= 65_535, "a Noise message is no longer");
+const _: () = assert!(NOISE_MESSAGE_BYTES_MAX <= 65_535, "a Noise message is no longer");
 
 /// The half of a handshake.
 pub(super) struct Handshake(HandshakeState);
 
 impl Handshake {
     /// That of who calls, having said `hello`, and its message.
-    pub(super) fn ask(secret: &Secret, hello: &[u8]) -> io::Result<(Self, [u8; ASKED_BYTES])> {
-        let mut state = builder(secret, hello).and_then(Builder::build_initiator).map_err(failed)?;
-        let mut message = [0; ASKED_BYTES];
-        state.write_message(&[], &mut message).map_err(failed)?;
+    pub(super) fn initiate(secret: &Secret, hello: &[u8]) -> io::Result<(Self, [u8; INITIATOR_MESSAGE_BYTES])> {
+        let mut state = builder(secret, hello).and_then(Builder::build_initiator).map_err(noise_error)?;
+        let mut message = [0; INITIATOR_MESSAGE_BYTES];
+        state.write_message(&[], &mut message).map_err(noise_error)?;
         Ok((Self(state), message))
     }
 
     /// That of who is called; `None` when the message was not made with this secret.
-    pub(super) fn asked(secret: &Secret, hello: &[u8], message: &[u8; ASKED_BYTES]) -> io::Result<Option<Self>> {
-        let mut state = builder(secret, hello).and_then(Builder::build_responder).map_err(failed)?;
+    pub(super) fn respond(secret: &Secret, hello: &[u8], message: &[u8; INITIATOR_MESSAGE_BYTES]) -> io::Result<Option<Self>> {
+        let mut state = builder(secret, hello).and_then(Builder::build_responder).map_err(noise_error)?;
         Ok(state.read_message(message, &mut []).is_ok().then_some(Self(state)))
     }
 
     /// The end for who is called: the message back.
-    pub(super) fn answer(mut self, answer: &[u8; hello::BYTES]) -> io::Result<(TransportState, [u8; ANSWERED_BYTES])> {
-        let mut message = [0; ANSWERED_BYTES];
-        self.0.write_message(answer, &mut message).map_err(failed)?;
-        Ok((self.0.into_transport_mode().map_err(failed)?, message))
+    pub(super) fn finish_as_responder(mut self, answer: &[u8; hello::BYTES]) -> io::Result<(TransportState, [u8; RESPONDER_MESSAGE_BYTES])> {
+        let mut message = [0; RESPONDER_MESSAGE_BYTES];
+        self.0.write_message(answer, &mut message).map_err(noise_error)?;
+        Ok((self.0.into_transport_mode().map_err(noise_error)?, message))
     }
 
     /// The end for who called; `None` when the message was not made with this secret or the answer changed on the way.
-    pub(super) fn answered(
+    pub(super) fn finish_as_initiator(
         mut self,
         answer: &[u8; hello::BYTES],
-        message: &[u8; ANSWERED_BYTES],
+        message: &[u8; RESPONDER_MESSAGE_BYTES],
     ) -> io::Result<Option<TransportState>> {
         let mut said = [0; hello::BYTES];
         if self.0.read_message(message, &mut said).is_err() || said != *answer {
             return Ok(None);
         }
-        self.0.into_transport_mode().map(Some).map_err(failed)
+        self.0.into_transport_mode().map(Some).map_err(noise_error)
     }
 }
 
 fn builder<'a>(secret: &'a Secret, hello: &'a [u8]) -> Result<Builder<'a>, snow::Error> {
-    Builder::new(PATTERN.parse()?).psk(0, secret.streams())?.prologue(hello)
+    Builder::new(PATTERN.parse()?).psk(0, secret.stream_key())?.prologue(hello)
 }
 
-fn failed(error: snow::Error) -> io::Error {
+fn noise_error(error: snow::Error) -> io::Error {
     io::Error::other(format!("sealing failed: {error}"))
 }
 
 /// A connection whose bytes are sealed.
 #[derive(Debug)]
-pub(super) struct Sealed<S> {
+pub(super) struct NoiseStream<S> {
     stream: S,
     noise: TransportState,
     /// What came and is not opened yet: at most a frame, `came` of its bytes are there.
     frame: Vec<u8>,
-    came: usize,
+    frame_filled: usize,
     /// What was opened and not read yet.
-    opened: Vec<u8>,
-    read: usize,
-    opened_end: usize,
+    plaintext: Vec<u8>,
+    plaintext_read: usize,
+    plaintext_end: usize,
     /// What was sealed and is not sent yet.
-    sealed: Vec<u8>,
-    sent: usize,
+    ciphertext: Vec<u8>,
+    ciphertext_sent: usize,
 }
 
-impl<S> Sealed<S> {
+impl<S> NoiseStream<S> {
     pub(super) fn new(stream: S, noise: TransportState) -> Self {
         Self {
             stream,
             noise,
             frame: Vec::new(),
-            came: 0,
-            opened: Vec::new(),
-            read: 0,
-            opened_end: 0,
-            sealed: Vec::new(),
-            sent: 0,
+            frame_filled: 0,
+            plaintext: Vec::new(),
+            plaintext_read: 0,
+            plaintext_end: 0,
+            ciphertext: Vec::new(),
+            ciphertext_sent: 0,
         }
     }
 
     /// The bytes of the frame that is coming, with its length, when that is known.
     fn frame_bytes(&self) -> io::Result<Option<usize>> {
-        let Some((head, _)) = self.frame.get(..self.came).and_then(|came| came.split_first_chunk::<HEAD>()) else {
+        let Some((head, _)) = self.frame.get(..self.frame_filled).and_then(|came| came.split_first_chunk::<LENGTH_BYTES>()) else {
             return Ok(None);
         };
         let bytes = usize::from(u16::from_le_bytes(*head));
         // Empty ones would cost and bring nothing.
-        if !(TAG + 1..=SEALED_BYTES_MAX).contains(&bytes) {
+        if !(TAG_BYTES + 1..=NOISE_MESSAGE_BYTES_MAX).contains(&bytes) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a sealed frame has an impossible length"));
         }
-        Ok(Some(HEAD + bytes))
+        Ok(Some(LENGTH_BYTES + bytes))
     }
 
     /// Opens the first frame when it is there.
-    fn open(&mut self) -> io::Result<bool> {
-        let Some(bytes) = self.frame_bytes()?.filter(|bytes| *bytes <= self.came) else { return Ok(false) };
-        let message = self.frame.get(HEAD..bytes).unwrap_or_default();
-        self.opened.resize(CONTENT_BYTES_MAX, 0);
-        self.opened_end = self.noise.read_message(message, &mut self.opened).map_err(|_| {
+    fn decrypt_frame(&mut self) -> io::Result<bool> {
+        let Some(bytes) = self.frame_bytes()?.filter(|bytes| *bytes <= self.frame_filled) else { return Ok(false) };
+        let message = self.frame.get(LENGTH_BYTES..bytes).unwrap_or_default();
+        self.plaintext.resize(CONTENT_BYTES_MAX, 0);
+        self.plaintext_end = self.noise.read_message(message, &mut self.plaintext).map_err(|_| {
             io::Error::new(io::ErrorKind::InvalidData, "a sealed frame does not open: it was changed on the way")
         })?;
-        self.read = 0;
-        self.frame.copy_within(bytes..self.came, 0);
-        self.came -= bytes;
+        self.plaintext_read = 0;
+        self.frame.copy_within(bytes..self.frame_filled, 0);
+        self.frame_filled -= bytes;
         Ok(true)
     }
 
     /// Seals as much as a frame holds.
-    fn seal(&mut self, content: &[u8]) -> io::Result<usize> {
+    fn encrypt_frame(&mut self, content: &[u8]) -> io::Result<usize> {
         let content = content.get(..CONTENT_BYTES_MAX).unwrap_or(content);
-        let bytes = content.len() + TAG;
-        self.sealed.resize(HEAD + bytes, 0);
-        let Some((head, message)) = self.sealed.split_first_chunk_mut::<HEAD>() else { return Ok(0) };
+        let bytes = content.len() + TAG_BYTES;
+        self.ciphertext.resize(LENGTH_BYTES + bytes, 0);
+        let Some((head, message)) = self.ciphertext.split_first_chunk_mut::<LENGTH_BYTES>() else { return Ok(0) };
         *head = u16::try_from(bytes).map_err(io::Error::other)?.to_le_bytes();
-        self.noise.write_message(content, message).map_err(failed)?;
-        self.sent = 0;
+        self.noise.write_message(content, message).map_err(noise_error)?;
+        self.ciphertext_sent = 0;
         Ok(content.len())
     }
 }
 
-impl<S: AsyncWrite + Unpin> Sealed<S> {
+impl<S: AsyncWrite + Unpin> NoiseStream<S> {
     /// Sends what is sealed.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Some(rest) = self.sealed.get(self.sent..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self.ciphertext.get(self.ciphertext_sent..).filter(|rest| !rest.is_empty()) {
             match ready!(Pin::new(&mut self.stream).poll_write(context, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                sent => self.sent += sent,
+                sent => self.ciphertext_sent += sent,
             }
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + Unpin> Sealed<S> {
+impl<S: AsyncRead + Unpin> NoiseStream<S> {
     /// Resolves when something came that opens: the other side made this connection itself and did not just repeat what another
     /// said first.
-    pub(super) async fn proven(&mut self) -> io::Result<()> {
-        match std::future::poll_fn(|context| self.poll_open(context)).await? {
+    pub(super) async fn confirm_peer(&mut self) -> io::Result<()> {
+        match std::future::poll_fn(|context| self.poll_decrypt(context)).await? {
             true => Ok(()),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
     /// Whether there is something to read; `false` at the end.
-    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        while self.read == self.opened_end && !self.open()? {
+    fn poll_decrypt(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        while self.plaintext_read == self.plaintext_end && !self.decrypt_frame()? {
             self.frame.resize(FRAME_BYTES_MAX, 0);
-            let mut room = ReadBuf::new(self.frame.get_mut(self.came..).unwrap_or_default());
+            let mut room = ReadBuf::new(self.frame.get_mut(self.frame_filled..).unwrap_or_default());
             ready!(Pin::new(&mut self.stream).poll_read(context, &mut room))?;
             match room.filled().len() {
-                0 if self.came == 0 => return Poll::Ready(Ok(false)),
+                0 if self.frame_filled == 0 => return Poll::Ready(Ok(false)),
                 0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                came => self.came += came,
+                came => self.frame_filled += came,
             }
         }
         Poll::Ready(Ok(true))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Sealed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for NoiseStream<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if ready!(this.poll_open(context))? {
-            let rest = this.opened.get(this.read..this.opened_end).unwrap_or_default();
+        if ready!(this.poll_decrypt(context))? {
+            let rest = this.plaintext.get(this.plaintext_read..this.plaintext_end).unwrap_or_default();
             let part = rest.get(..into.remaining()).unwrap_or(rest);
             into.put_slice(part);
-            this.read += part.len();
+            this.plaintext_read += part.len();
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Sealed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for NoiseStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, content: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_send(context))?;
         if content.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let taken = this.seal(content)?;
+        let taken = this.encrypt_frame(content)?;
         // What does not go now goes with the next write or flush.
         if let Poll::Ready(Err(error)) = this.poll_send(context) {
             return Poll::Ready(Err(error));
@@ -240,17 +240,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Sealed<S> {
 }
 
 /// Reads bytes as a handshake, and as what comes after one; for a fuzzer.
-pub(super) fn take_nonsense(secret: &Secret, data: &[u8]) {
+pub(super) fn fuzz_input(secret: &Secret, data: &[u8]) {
     if let Some((message, _)) = data.split_first_chunk() {
-        let _ = Handshake::asked(secret, b"", message);
+        let _ = Handshake::respond(secret, b"", message);
     }
-    let Ok((asking, message)) = Handshake::ask(secret, b"") else { return };
+    let Ok((asking, message)) = Handshake::initiate(secret, b"") else { return };
     if let Some((answer, _)) = data.split_first_chunk() {
-        let _ = asking.answered(b"answer", answer);
+        let _ = asking.finish_as_initiator(b"answer", answer);
     }
-    let Ok(Some(asked)) = Handshake::asked(secret, b"", &message) else { return };
-    let Ok((noise, _)) = asked.answer(b"answer") else { return };
-    let mut sealed = Sealed::new(data, noise);
+    let Ok(Some(asked)) = Handshake::respond(secret, b"", &message) else { return };
+    let Ok((noise, _)) = asked.finish_as_responder(b"answer") else { return };
+    let mut sealed = NoiseStream::new(data, noise);
     let mut room = [0; 100];
     let mut context = Context::from_waker(std::task::Waker::noop());
     loop {
@@ -269,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    const ANSWER: [u8; hello::BYTES] = *b"answer";
+    const REPLY: [u8; hello::BYTES] = *b"answer";
 
     fn secret(words: &str) -> Secret {
         Secret::new(words.as_bytes()).unwrap()
@@ -277,39 +277,39 @@ mod tests {
 
     fn pair() -> (TransportState, TransportState) {
         let secret = secret("0123456789abcdef");
-        let (asking, message) = Handshake::ask(&secret, b"hello").unwrap();
-        let asked = Handshake::asked(&secret, b"hello", &message).unwrap().unwrap();
-        let (called, message) = asked.answer(&ANSWER).unwrap();
-        (asking.answered(&ANSWER, &message).unwrap().unwrap(), called)
+        let (asking, message) = Handshake::initiate(&secret, b"hello").unwrap();
+        let asked = Handshake::respond(&secret, b"hello", &message).unwrap().unwrap();
+        let (called, message) = asked.finish_as_responder(&REPLY).unwrap();
+        (asking.finish_as_initiator(&REPLY, &message).unwrap().unwrap(), called)
     }
 
     #[test]
-    fn only_the_same_secret_and_the_same_words_shake_hands() {
+    fn the_handshake_needs_the_same_secret_and_hello() {
         let (ours, other) = (secret("0123456789abcdef"), secret("another secret.."));
-        let (_, message) = Handshake::ask(&ours, b"hello").unwrap();
-        assert!(Handshake::asked(&other, b"hello", &message).unwrap().is_none());
-        assert!(Handshake::asked(&ours, b"hullo", &message).unwrap().is_none());
-        assert!(Handshake::asked(&ours, b"hello", &[0; ASKED_BYTES]).unwrap().is_none());
+        let (_, message) = Handshake::initiate(&ours, b"hello").unwrap();
+        assert!(Handshake::respond(&other, b"hello", &message).unwrap().is_none());
+        assert!(Handshake::respond(&ours, b"hullo", &message).unwrap().is_none());
+        assert!(Handshake::respond(&ours, b"hello", &[0; INITIATOR_MESSAGE_BYTES]).unwrap().is_none());
 
         let back = || {
-            let (asking, message) = Handshake::ask(&ours, b"hello").unwrap();
-            let (_, message) = Handshake::asked(&ours, b"hello", &message).unwrap().unwrap().answer(&ANSWER).unwrap();
+            let (asking, message) = Handshake::initiate(&ours, b"hello").unwrap();
+            let (_, message) = Handshake::respond(&ours, b"hello", &message).unwrap().unwrap().finish_as_responder(&REPLY).unwrap();
             (asking, message)
         };
         let (asking, message) = back();
-        assert!(asking.answered(&ANSWER, &message).unwrap().is_some());
+        assert!(asking.finish_as_initiator(&REPLY, &message).unwrap().is_some());
         let (asking, message) = back();
-        assert!(asking.answered(b"anszer", &message).unwrap().is_none());
+        assert!(asking.finish_as_initiator(b"anszer", &message).unwrap().is_none());
         let (asking, _) = back();
         let (_, of_another) = back();
-        assert!(asking.answered(&ANSWER, &of_another).unwrap().is_none());
+        assert!(asking.finish_as_initiator(&REPLY, &of_another).unwrap().is_none());
     }
 
     #[tokio::test]
-    async fn what_goes_in_comes_out() {
+    async fn a_stream_round_trips() {
         let (calls, called) = pair();
         let (near, far) = tokio::io::duplex(1_000);
-        let (mut near, mut far) = (Sealed::new(near, calls), Sealed::new(far, called));
+        let (mut near, mut far) = (NoiseStream::new(near, calls), NoiseStream::new(far, called));
         let sent: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
         let write = async {
             near.write_all(&sent).await.unwrap();
@@ -336,11 +336,11 @@ mod tests {
             (&[17, 0, 1, 2, 3], io::ErrorKind::UnexpectedEof),
             (&[&[17, 0][..], &[9; 17]].concat(), io::ErrorKind::InvalidData),
         ] {
-            let mut sealed = Sealed::new(bytes, pair().1);
+            let mut sealed = NoiseStream::new(bytes, pair().1);
             let error = sealed.read_to_end(&mut Vec::new()).await.unwrap_err();
             assert_eq!(error.kind(), kind, "{bytes:?}");
         }
-        assert_eq!(Sealed::new(&b""[..], pair().1).read_to_end(&mut Vec::new()).await.unwrap(), 0);
+        assert_eq!(NoiseStream::new(&b""[..], pair().1).read_to_end(&mut Vec::new()).await.unwrap(), 0);
     }
 
     proptest! {
@@ -357,7 +357,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(async {
                 let (calls, called) = pair();
-                let mut near = Sealed::new(std::io::Cursor::new(Vec::new()), calls);
+                let mut near = NoiseStream::new(std::io::Cursor::new(Vec::new()), calls);
                 for part in &parts {
                     near.write_all(part).await.unwrap();
                 }
@@ -370,7 +370,7 @@ mod tests {
                     _ => bytes.truncate(at),
                 }
                 let mut read = Vec::new();
-                let ended = Sealed::new(&bytes[..], called).read_to_end(&mut read).await;
+                let ended = NoiseStream::new(&bytes[..], called).read_to_end(&mut read).await;
                 let all = parts.concat();
                 prop_assert!(all.starts_with(&read));
                 // Only a byte too many may stand behind the last frame.

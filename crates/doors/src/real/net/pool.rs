@@ -10,61 +10,61 @@ use hyper::client::conn::http1::SendRequest;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::Shared;
-use super::pieces::Outgoing;
+use super::NetContext;
+use super::hyper_body::OutgoingBody;
 
 /// A connection to another node. Dropping it closes it, whatever it carries.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) sender: SendRequest<Outgoing>,
-    _task: Task<()>,
+    pub(super) sender: SendRequest<OutgoingBody>,
+    _task: AbortOnDrop<()>,
 }
 
 impl Connection {
     /// `task` moves its bytes.
-    pub(super) fn new(sender: SendRequest<Outgoing>, task: JoinHandle<()>) -> Self {
-        Self { sender, _task: Task::new(task) }
+    pub(super) fn new(sender: SendRequest<OutgoingBody>, task: JoinHandle<()>) -> Self {
+        Self { sender, _task: AbortOnDrop::new(task) }
     }
 }
 
 /// A task that ends when nobody waits for it.
 #[derive(Debug)]
-pub(super) struct Task<T>(JoinHandle<T>);
+pub(super) struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl<T> Task<T> {
+impl<T> AbortOnDrop<T> {
     pub(super) fn new(task: JoinHandle<T>) -> Self {
         Self(task)
     }
 }
 
-impl<T> Task<io::Result<T>> {
+impl<T> AbortOnDrop<io::Result<T>> {
     pub(super) async fn join(mut self) -> io::Result<T> {
         (&mut self.0).await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 }
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     idle_max: Duration,
     /// To each node.
     connections_max: usize,
     /// Those used last come last. A node that has none has no entry.
-    idle: Mutex<BTreeMap<SocketAddr, Vec<Idle>>>,
+    idle: Mutex<BTreeMap<SocketAddr, Vec<IdleConnection>>>,
 }
 
 #[derive(Debug)]
-struct Idle {
+struct IdleConnection {
     connection: Connection,
     since: Instant,
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(super) fn new(idle_max: Duration, connections_max: usize) -> Self {
         Self { idle_max, connections_max, idle: Mutex::default() }
     }
@@ -72,7 +72,7 @@ impl Pool {
     /// The connection that was used last, as far as can be known still good.
     pub(super) fn take(&self, to: SocketAddr) -> Option<Connection> {
         let mut idle = self.lock();
-        let found = std::iter::from_fn(|| idle.get_mut(&to)?.pop()).find(|idle| self.is_good(idle));
+        let found = std::iter::from_fn(|| idle.get_mut(&to)?.pop()).find(|idle| self.is_usable(idle));
         if idle.get(&to).is_some_and(Vec::is_empty) {
             idle.remove(&to);
         }
@@ -83,7 +83,7 @@ impl Pool {
     pub(super) fn put(&self, to: SocketAddr, connection: Connection) {
         let mut idle = self.lock();
         let kept = idle.entry(to).or_default();
-        kept.push(Idle { connection, since: Instant::now() });
+        kept.push(IdleConnection { connection, since: Instant::now() });
         if kept.len() > self.connections_max {
             kept.remove(0);
         }
@@ -93,26 +93,26 @@ impl Pool {
         self.lock().clear();
     }
 
-    fn tidy(&self) {
+    fn remove_expired(&self) {
         self.lock().retain(|_, kept| {
-            kept.retain(|idle| self.is_good(idle));
+            kept.retain(|idle| self.is_usable(idle));
             !kept.is_empty()
         });
     }
 
-    fn is_good(&self, idle: &Idle) -> bool {
+    fn is_usable(&self, idle: &IdleConnection) -> bool {
         idle.connection.sender.is_ready() && idle.since.elapsed() < self.idle_max
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Vec<Idle>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Vec<IdleConnection>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Closes connections that nobody has used for long.
-pub(super) async fn tidy(shared: Arc<Shared>) {
+pub(super) async fn remove_expired_periodically(shared: Arc<NetContext>) {
     loop {
         tokio::time::sleep(shared.config.idle_max / 4).await;
-        shared.pool.tidy();
+        shared.pool.remove_expired();
     }
 }

@@ -10,8 +10,8 @@ const BYTES_MIN: usize = 16;
 /// What all nodes of a cluster know and nobody else. It is not stretched: random bytes, not a password.
 #[derive(Clone)]
 pub struct Secret {
-    streams: [u8; 32],
-    datagrams: [u8; 32],
+    stream_key: [u8; 32],
+    datagram_key: [u8; 32],
 }
 
 /// Why something cannot be a secret.
@@ -39,15 +39,15 @@ impl Secret {
         // The inner hash has a fixed length, so no label and secret run together into another label and secret.
         let root = Blake2s256::digest(bytes);
         let key = |label: &str| Blake2s256::new().chain_update(root).chain_update(label).finalize().into();
-        Ok(Self { streams: key("bucksaw cluster streams"), datagrams: key("bucksaw cluster datagrams") })
+        Ok(Self { stream_key: key("bucksaw cluster streams"), datagram_key: key("bucksaw cluster datagrams") })
     }
 
-    pub(super) fn streams(&self) -> &[u8; 32] {
-        &self.streams
+    pub(super) fn stream_key(&self) -> &[u8; 32] {
+        &self.stream_key
     }
 
-    pub(super) fn datagrams(&self) -> &[u8; 32] {
-        &self.datagrams
+    pub(super) fn datagram_key(&self) -> &[u8; 32] {
+        &self.datagram_key
     }
 }
 
@@ -69,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn each_use_has_its_key_and_nothing_shows() {
+    fn each_use_has_its_own_key_and_debug_hides_it() {
         let one = Secret::new(b"0123456789abcdef").unwrap();
         let same = Secret::new(b"0123456789abcdef\n").unwrap();
         let other = Secret::new(b"0123456789abcdeF").unwrap();
-        assert_eq!((one.streams, one.datagrams), (same.streams, same.datagrams));
-        assert_ne!(one.streams, one.datagrams);
-        assert_ne!(one.streams, other.streams);
-        assert_ne!(one.datagrams, other.datagrams);
+        assert_eq!((one.stream_key, one.datagram_key), (same.stream_key, same.datagram_key));
+        assert_ne!(one.stream_key, one.datagram_key);
+        assert_ne!(one.stream_key, other.stream_key);
+        assert_ne!(one.datagram_key, other.datagram_key);
         assert_eq!(format!("{one:?}"), "Secret");
     }
 }

@@ -17,34 +17,34 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::hello::{self, Answer, Hello, Refusal};
-use super::noise::{self, Handshake, Sealed};
-use super::pieces::{Brought, Outgoing};
-use super::stream::{Counted, Stream};
-use super::{Counters, Secret, Shared, call, socket};
-use crate::{Body, Incoming, Repeats, Reply};
+use super::hello::{self, PeerHelloReply, PeerHello, HandshakeRefusal};
+use super::noise::{self, Handshake, NoiseStream};
+use super::hyper_body::{IncomingBody, OutgoingBody};
+use super::stream::{CountedStream, PeerStream};
+use super::{Counters, Secret, NetContext, call, socket};
+use crate::{Body, IncomingCall, LogRateLimiter, Reply};
 
 /// Connections that have not yet shown what they are; more wait in the kernel. They are few, because anybody can open them.
 const HANDSHAKES_MAX: usize = 128;
 
 /// Accepts connections for ever. Dropping it closes them all.
-pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener, calls: mpsc::Sender<Incoming>) {
+pub(super) async fn accept(shared: Arc<NetContext>, listener: TcpListener, calls: mpsc::Sender<IncomingCall>) {
     // No more than a quarter as many as connections, so that few descriptors are kept from files here too.
     let handshakes = HANDSHAKES_MAX.min(shared.config.connections_max / 4).max(1);
     let handshakes = Arc::new(Semaphore::new(handshakes));
     let room = Arc::new(Semaphore::new(shared.config.connections_max));
     let mut connections = JoinSet::new();
-    let repeats = Repeats::new();
+    let repeats = LogRateLimiter::new();
     loop {
         let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let (shared, room, calls) = (Arc::clone(&shared), Arc::clone(&room), calls.clone());
-                connections.spawn(connection(shared, room, calls, handshake, stream, peer));
+                connections.spawn(handle_connection(shared, room, calls, handshake, stream, peer));
             }
             Err(error) => {
                 // Out of descriptors, mostly: some will be free again soon.
-                if let Some(suppressed) = repeats.pass(shared.started.elapsed()) {
+                if let Some(suppressed) = repeats.check(shared.started.elapsed()) {
                     tracing::warn!(%error, suppressed, "cannot accept a connection of another node");
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -56,45 +56,45 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener, calls: mp
 
 /// Why a connection did not come about.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum AcceptError {
     #[error("it is no node")]
-    NoNode,
+    NotANode,
     #[error("it speaks version {0} of the protocol between nodes")]
     Version(u8),
     #[error("it has no cluster secret, this node has one")]
-    SecretWanted,
+    SecretRequired,
     #[error("it has a cluster secret, this node has none")]
-    NoSecretHere,
+    SecretUnexpected,
     #[error("it has another cluster secret")]
-    OtherSecret,
+    SecretMismatch,
     #[error("there are too many connections")]
-    Full,
+    TooManyConnections,
     #[error("it does not say what it is")]
-    Silent,
+    HandshakeTimeout,
     #[error(transparent)]
-    Broken(#[from] io::Error),
+    Io(#[from] io::Error),
 }
 
-async fn connection(
-    shared: Arc<Shared>,
+async fn handle_connection(
+    shared: Arc<NetContext>,
     room: Arc<Semaphore>,
-    calls: mpsc::Sender<Incoming>,
+    calls: mpsc::Sender<IncomingCall>,
     handshake: OwnedSemaphorePermit,
     stream: TcpStream,
     peer: SocketAddr,
 ) {
     let welcomed = async {
         socket::prepare(&stream)?;
-        welcome(Counted::new(stream, Arc::clone(&shared.counters)), shared.config.secret.as_ref(), &room).await
+        accept_handshake(CountedStream::new(stream, Arc::clone(&shared.counters)), shared.config.secret.as_ref(), &room).await
     };
-    let (stream, _place) = match timeout(shared.config.handshake_timeout, welcomed).await.unwrap_or(Err(Failed::Silent))
+    let (stream, _place) = match timeout(shared.config.handshake_timeout, welcomed).await.unwrap_or(Err(AcceptError::HandshakeTimeout))
     {
         Ok(welcomed) => welcomed,
-        Err(failed) => return refused(&shared, peer, &failed),
+        Err(failed) => return report_refused(&shared, peer, &failed),
     };
     drop(handshake);
-    let _open = Open::new(Arc::clone(&shared.counters));
-    let answering = service_fn(|request| answer(&shared, &calls, request));
+    let _open = OpenConnectionCount::new(Arc::clone(&shared.counters));
+    let answering = service_fn(|request| handle_request(&shared, &calls, request));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(shared.config.idle_max * 3 / 2)
@@ -108,114 +108,114 @@ async fn connection(
     }
 }
 
-fn refused(shared: &Shared, peer: SocketAddr, failed: &Failed) {
-    shared.counters.connection_refused();
-    if let Failed::Broken(error) = failed {
+fn report_refused(shared: &NetContext, peer: SocketAddr, failed: &AcceptError) {
+    shared.counters.count_refused_connection();
+    if let AcceptError::Io(error) = failed {
         tracing::debug!(%peer, %error, "a connection ended before it began");
-    } else if let Some(before) = shared.refused.pass(shared.started.elapsed()) {
+    } else if let Some(before) = shared.refused_log.check(shared.started.elapsed()) {
         tracing::warn!(%peer, reason = %failed, not_told_before = before, "a connection to the cluster's port was refused");
     }
 }
 
 /// An open connection, as counted.
-struct Open(Arc<Counters>);
+struct OpenConnectionCount(Arc<Counters>);
 
-impl Open {
+impl OpenConnectionCount {
     fn new(counters: Arc<Counters>) -> Self {
-        counters.connection_opened();
+        counters.count_opened_connection();
         Self(counters)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnectionCount {
     fn drop(&mut self) {
-        self.0.connection_closed();
+        self.0.count_closed_connection();
     }
 }
 
 /// Hears what the other is and says whether to go on.
-async fn welcome(
-    mut stream: Counted,
+async fn accept_handshake(
+    mut stream: CountedStream,
     secret: Option<&Secret>,
     room: &Arc<Semaphore>,
-) -> Result<(Stream, OwnedSemaphorePermit), Failed> {
+) -> Result<(PeerStream, OwnedSemaphorePermit), AcceptError> {
     let mut bytes = [0; hello::BYTES];
     stream.read_exact(&mut bytes).await?;
-    let Some(hello) = Hello::decode(bytes) else { return Err(Failed::NoNode) };
-    let mut asked = [0; noise::ASKED_BYTES];
+    let Some(hello) = PeerHello::decode(bytes) else { return Err(AcceptError::NotANode) };
+    let mut asked = [0; noise::INITIATOR_MESSAGE_BYTES];
     if hello.sealed {
         // Read in any case: with bytes unread the answer could be lost.
         stream.read_exact(&mut asked).await?;
     }
-    let mut answer = hello.answer(secret.is_some());
+    let mut answer = hello.reply(secret.is_some());
     let mut handshake = None;
     if let (None, Some(secret)) = (answer.refusal, secret) {
-        handshake = Handshake::asked(secret, &bytes, &asked)?;
+        handshake = Handshake::respond(secret, &bytes, &asked)?;
         if handshake.is_none() {
-            answer.refusal = Some(Refusal::OtherSecret);
+            answer.refusal = Some(HandshakeRefusal::SecretMismatch);
         }
     }
     let place = Arc::clone(room).try_acquire_owned().ok();
     if answer.refusal.is_none() && place.is_none() {
-        answer.refusal = Some(Refusal::Full);
+        answer.refusal = Some(HandshakeRefusal::TooManyConnections);
     }
-    let (Answer { refusal: None, .. }, Some(place)) = (answer, place) else {
+    let (PeerHelloReply { refusal: None, .. }, Some(place)) = (answer, place) else {
         stream.write_all(&answer.encode()).await?;
         return Err(match answer.refusal {
-            Some(Refusal::Version) => Failed::Version(hello.version),
-            Some(Refusal::SecretWanted) => Failed::SecretWanted,
-            Some(Refusal::NoSecretHere) => Failed::NoSecretHere,
-            Some(Refusal::OtherSecret) => Failed::OtherSecret,
-            Some(Refusal::Full) | None => Failed::Full,
+            Some(HandshakeRefusal::VersionMismatch) => AcceptError::Version(hello.version),
+            Some(HandshakeRefusal::SecretRequired) => AcceptError::SecretRequired,
+            Some(HandshakeRefusal::SecretUnexpected) => AcceptError::SecretUnexpected,
+            Some(HandshakeRefusal::SecretMismatch) => AcceptError::SecretMismatch,
+            Some(HandshakeRefusal::TooManyConnections) | None => AcceptError::TooManyConnections,
         });
     };
     let answer = answer.encode();
     let Some(handshake) = handshake else {
         stream.write_all(&answer).await?;
-        return Ok((Stream::Plain(stream), place));
+        return Ok((PeerStream::Plain(stream), place));
     };
-    let (noise, message) = handshake.answer(&answer)?;
+    let (noise, message) = handshake.finish_as_responder(&answer)?;
     stream.write_all(&[&answer[..], &message].concat()).await?;
-    let mut stream = Sealed::new(stream, noise);
-    stream.proven().await.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => Failed::OtherSecret,
-        _ => Failed::Broken(error),
+    let mut stream = NoiseStream::new(stream, noise);
+    stream.confirm_peer().await.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => AcceptError::SecretMismatch,
+        _ => AcceptError::Io(error),
     })?;
-    Ok((Stream::Sealed(Box::new(stream)), place))
+    Ok((PeerStream::Encrypted(Box::new(stream)), place))
 }
 
-async fn answer(
-    shared: &Shared,
-    calls: &mpsc::Sender<Incoming>,
+async fn handle_request(
+    shared: &NetContext,
+    calls: &mpsc::Sender<IncomingCall>,
     request: Request<body::Incoming>,
-) -> Result<Response<Outgoing>, Infallible> {
+) -> Result<Response<OutgoingBody>, Infallible> {
     let (head, incoming) = request.into_parts();
-    let body = Brought::body(incoming, shared.runtime.clone());
+    let body = IncomingBody::body(incoming, shared.runtime.clone());
     let name = head.uri.path().strip_prefix('/').unwrap_or_default();
-    if head.method != Method::POST || head.uri.query().is_some() || !call::is_name(name) {
-        return Ok(words(StatusCode::BAD_REQUEST, "that is no call"));
+    if head.method != Method::POST || head.uri.query().is_some() || !call::is_call_name(name) {
+        return Ok(error_response(StatusCode::BAD_REQUEST, "that is no call"));
     }
     let (reply, told) = Reply::channel();
-    if calls.send(Incoming { name: name.to_owned(), body, reply }).await.is_err() {
-        return Ok(words(StatusCode::SERVICE_UNAVAILABLE, "the node stops"));
+    if calls.send(IncomingCall { name: name.to_owned(), body, reply }).await.is_err() {
+        return Ok(error_response(StatusCode::SERVICE_UNAVAILABLE, "the node stops"));
     }
     Ok(match told.await {
-        Ok(Ok(body)) => Response::new(Outgoing::new(body)),
+        Ok(Ok(body)) => Response::new(OutgoingBody::new(body)),
         Ok(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
-            words(StatusCode::NOT_IMPLEMENTED, &error.to_string())
+            error_response(StatusCode::NOT_IMPLEMENTED, &error.to_string())
         }
-        Ok(Err(error)) => words(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-        Err(_) => words(StatusCode::INTERNAL_SERVER_ERROR, "the call was dropped"),
+        Ok(Err(error)) => error_response(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the call was dropped"),
     })
 }
 
-fn words(status: StatusCode, words: &str) -> Response<Outgoing> {
-    let mut end = words.len().min(call::WORDS_BYTES_MAX);
+fn error_response(status: StatusCode, words: &str) -> Response<OutgoingBody> {
+    let mut end = words.len().min(call::ERROR_TEXT_BYTES_MAX);
     while !words.is_char_boundary(end) {
         end -= 1;
     }
     let words = words.get(..end).unwrap_or_default();
-    let mut response = Response::new(Outgoing::new(Body::whole(words.to_owned())));
+    let mut response = Response::new(OutgoingBody::new(Body::whole(words.to_owned())));
     *response.status_mut() = status;
     response
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// Who has not answered the kernel, or not read anything of what waits for it, for so long is gone.
-pub const SILENCE_MAX: Duration = Duration::from_secs(60);
+pub const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends at once what there is, and notices a peer that vanished.
 #[cfg(target_os = "linux")]
@@ -15,11 +15,11 @@ pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
     // An idle one is asked after a sixth of the time, and then so often that the time is used up.
-    sockopt::set_tcp_keepidle(stream, SILENCE_MAX / 6)?;
-    sockopt::set_tcp_keepintvl(stream, SILENCE_MAX / 6)?;
+    sockopt::set_tcp_keepidle(stream, PEER_TIMEOUT / 6)?;
+    sockopt::set_tcp_keepintvl(stream, PEER_TIMEOUT / 6)?;
     sockopt::set_tcp_keepcnt(stream, 5)?;
     // What was sent and not acknowledged. Linux counts a window that stays shut as well.
-    sockopt::set_tcp_user_timeout(stream, u32::try_from(SILENCE_MAX.as_millis()).unwrap_or(u32::MAX))?;
+    sockopt::set_tcp_user_timeout(stream, u32::try_from(PEER_TIMEOUT.as_millis()).unwrap_or(u32::MAX))?;
     Ok(())
 }
 

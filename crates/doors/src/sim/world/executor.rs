@@ -15,98 +15,98 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::changes::Changes;
-use super::host::{Condition, Host, Life, Owner};
-use super::network::Links;
-use super::ready::{Ready, TaskId};
-use super::timers::{Deed, Due, Timer, Timers};
-use super::trace::{Event, Trace};
+use super::change_notifier::ChangeNotifier;
+use super::host_state::{HostStatus, HostState, ProcessId, Owner};
+use super::network::LinkTable;
+use super::ready_queue::{ReadyQueue, TaskId};
+use super::timers::{ScheduledAction, TimerKey, TimerAction, TimerQueue};
+use super::run_hash::{TraceEvent, RunHash};
 use crate::sim::Entropy;
-use crate::sim::clock::Passed;
-use crate::{Entropy as _, Waiting};
+use crate::sim::clock::ElapsedNanos;
+use crate::{Entropy as _, BoxFuture};
 
 /// Things that may happen in one moment. Whoever needs more waits for something that has happened already.
-const STANDSTILL: u64 = 1_000_000;
+const STEPS_PER_INSTANT_MAX: u64 = 1_000_000;
 
 /// The world as all its parts share it.
-pub(super) struct Shared {
+pub(super) struct Executor {
     seed: u64,
-    state: Mutex<State>,
-    ready: Arc<Ready>,
+    state: Mutex<WorldState>,
+    ready: Arc<ReadyQueue>,
     /// Tells of each change of [`State::hosts`] and [`State::links`] that a connection should know of.
-    changes: Changes,
+    change_notifier: ChangeNotifier,
 }
 
-pub(super) struct State {
+pub(super) struct WorldState {
     pub(super) now: Duration,
     /// The same for all wall clocks.
-    pub(super) passed: Passed,
-    pub(super) dice: Entropy,
-    pub(super) trace: Trace,
-    pub(super) hosts: Vec<Host>,
-    pub(super) links: Links,
-    pub(super) timers: Timers,
-    tasks: BTreeMap<TaskId, Task>,
-    tasks_given: u64,
+    pub(super) elapsed: ElapsedNanos,
+    pub(super) rng: Entropy,
+    pub(super) trace: RunHash,
+    pub(super) hosts: Vec<HostState>,
+    pub(super) links: LinkTable,
+    pub(super) timers: TimerQueue,
+    tasks: BTreeMap<TaskId, TaskSlot>,
+    tasks_spawned: u64,
     /// Whose code runs.
     pub(super) running: Owner,
     /// Things done since the time last moved.
-    still: u64,
-    over: bool,
+    steps_in_instant: u64,
+    is_ended: bool,
 }
 
-pub(super) struct Task {
+pub(super) struct TaskSlot {
     owner: Owner,
     /// Not there while it is polled.
-    future: Option<(Waiting<()>, Waker)>,
+    future: Option<(BoxFuture<()>, Waker)>,
 }
 
 /// Whose turn it is.
-enum Turn {
-    Task(Drawn),
+enum NextTask {
+    Task(RunnableTask),
     /// Of what is no task, or none any more.
-    Other(TaskId),
+    NotATask(TaskId),
 }
 
 /// A task that was taken out.
-struct Drawn {
+struct RunnableTask {
     id: TaskId,
-    future: Waiting<()>,
+    future: BoxFuture<()>,
     waker: Waker,
 }
 
-impl Shared {
+impl Executor {
     pub(super) fn new(seed: u64) -> Arc<Self> {
-        let state = State {
+        let state = WorldState {
             now: Duration::ZERO,
-            passed: Passed::default(),
-            dice: Entropy::seeded(seed),
-            trace: Trace::default(),
+            elapsed: ElapsedNanos::default(),
+            rng: Entropy::seeded(seed),
+            trace: RunHash::default(),
             hosts: Vec::new(),
-            links: Links::default(),
-            timers: Timers::default(),
+            links: LinkTable::default(),
+            timers: TimerQueue::default(),
             tasks: BTreeMap::new(),
-            tasks_given: 0,
+            tasks_spawned: 0,
             running: None,
-            still: 0,
-            over: false,
+            steps_in_instant: 0,
+            is_ended: false,
         };
-        Arc::new(Self { seed, state: Mutex::new(state), ready: Arc::default(), changes: Changes::default() })
+        Arc::new(Self { seed, state: Mutex::new(state), ready: Arc::default(), change_notifier: ChangeNotifier::default() })
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn spawn(&self, owner: Owner, future: Waiting<()>) {
+    pub(super) fn spawn(&self, owner: Owner, future: BoxFuture<()>) {
         let mut state = self.state();
-        if state.over || !state.lives(owner) {
+        if state.is_ended || !state.is_running(owner) {
             drop(state);
             drop(future);
             return;
         }
-        let id = state.task_id();
-        state.tasks.insert(id, Task { owner, future: Some((future, self.ready.waker(id))) });
+        let id = state.next_task_id();
+        state.tasks.insert(id, TaskSlot { owner, future: Some((future, self.ready.waker(id))) });
         drop(state);
         self.ready.insert(id);
     }
@@ -115,60 +115,60 @@ impl Shared {
     pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> Sleep {
         let mut state = self.state();
         let at = state.now.saturating_add(time);
-        let due = state.due(at);
+        let due = state.timer_key(at);
         drop(state);
-        Sleep { shared: Arc::clone(self), due, is_set: false }
+        Sleep { executor: Arc::clone(self), timer: due, is_set: false }
     }
 
     /// Does something after so much time.
-    pub(super) fn after(&self, time: Duration, owner: Owner, deed: Deed) {
+    pub(super) fn schedule(&self, time: Duration, owner: Owner, deed: ScheduledAction) {
         let mut state = self.state();
         let at = state.now.saturating_add(time);
-        let due = state.due(at);
-        state.timers.insert(due, Timer::Do(owner, deed));
+        let due = state.timer_key(at);
+        state.timers.insert(due, TimerAction::Run(owner, deed));
     }
 
     /// Resolves when something is so, of what [`Self::changed`] is told of.
-    pub(super) async fn when(&self, is_so: impl Fn(&State) -> bool) {
-        let mut changes = self.changes.watch();
+    pub(super) async fn wait_until(&self, is_so: impl Fn(&WorldState) -> bool) {
+        let mut changes = self.change_notifier.subscribe();
         while !is_so(&self.state()) {
             (&mut changes).await;
         }
     }
 
-    pub(super) fn changed(&self) {
-        self.changes.tell();
+    pub(super) fn notify_changed(&self) {
+        self.change_notifier.notify_all();
     }
 
     /// Does the next thing that happens at `until` or before. When there is none it is `until` now, and false is said.
     pub(super) fn step(&self, until: Duration) -> bool {
-        match self.draw() {
-            Some(Turn::Task(task)) => {
+        match self.take_next() {
+            Some(NextTask::Task(task)) => {
                 self.poll(task);
                 true
             }
-            Some(Turn::Other(_)) => true,
-            None => self.fire(until),
+            Some(NextTask::NotATask(_)) => true,
+            None => self.fire_next_timer(until),
         }
     }
 
     /// Runs until `future` is done, or until that time.
     pub(super) fn run<T>(&self, mut future: Pin<&mut impl Future<Output = T>>, until: Duration) -> Option<T> {
-        let own = self.state().task_id();
+        let own = self.state().next_task_id();
         let waker = self.ready.waker(own);
         self.ready.insert(own);
         loop {
-            match self.draw() {
-                Some(Turn::Other(task)) if task == own => {
-                    self.state().trace.note(Event::Polled, own.0);
-                    match self.guarded(|| future.as_mut().poll(&mut Context::from_waker(&waker))) {
+            match self.take_next() {
+                Some(NextTask::NotATask(task)) if task == own => {
+                    self.state().trace.add(TraceEvent::Polled, own.0);
+                    match self.catch_panic(|| future.as_mut().poll(&mut Context::from_waker(&waker))) {
                         Poll::Ready(done) => return Some(done),
                         Poll::Pending => {}
                     }
                 }
-                Some(Turn::Task(task)) => self.poll(task),
-                Some(Turn::Other(_)) => {}
-                None if self.fire(until) => {}
+                Some(NextTask::Task(task)) => self.poll(task),
+                Some(NextTask::NotATask(_)) => {}
+                None if self.fire_next_timer(until) => {}
                 None => return None,
             }
         }
@@ -178,10 +178,10 @@ impl Shared {
     pub(super) fn end(&self) {
         loop {
             let mut state = self.state();
-            state.over = true;
+            state.is_ended = true;
             let tasks = std::mem::take(&mut state.tasks);
             let timers = std::mem::take(&mut state.timers);
-            let waiting: Vec<_> = state.hosts.iter_mut().map(Host::clear).collect();
+            let waiting: Vec<_> = state.hosts.iter_mut().map(HostState::take_pending).collect();
             drop(state);
             // What is dropped may set timers again.
             if tasks.is_empty() && timers.is_empty() {
@@ -199,37 +199,37 @@ impl Shared {
     }
 
     /// Runs foreign code, and says of which world it is when that panics.
-    fn guarded<T>(&self, code: impl FnOnce() -> T) -> T {
-        catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| self.fail(message(panic.as_ref())))
+    fn catch_panic<T>(&self, code: impl FnOnce() -> T) -> T {
+        catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| self.fail(panic_message(panic.as_ref())))
     }
 
     /// Whose turn it is. A task is taken out to be polled.
-    fn draw(&self) -> Option<Turn> {
+    fn take_next(&self) -> Option<NextTask> {
         let mut state = self.state();
         loop {
-            state.still += 1;
-            if state.still > STANDSTILL {
+            state.steps_in_instant += 1;
+            if state.steps_in_instant > STEPS_PER_INSTANT_MAX {
                 drop(state);
                 self.fail("the time stands still");
             }
-            let id = self.ready.take(|count| state.dice.below(count))?;
-            let State { tasks, hosts, .. } = &mut *state;
-            let Some(task) = tasks.get_mut(&id) else { return Some(Turn::Other(id)) };
+            let id = self.ready.take(|count| state.rng.below(count))?;
+            let WorldState { tasks, hosts, .. } = &mut *state;
+            let Some(task) = tasks.get_mut(&id) else { return Some(NextTask::NotATask(id)) };
             let owner = task.owner;
-            if let Some(host) = owner.and_then(|life| hosts.get_mut(life.host)).filter(|host| host.paused) {
-                host.stopped.push(id);
+            if let Some(host) = owner.and_then(|life| hosts.get_mut(life.host)).filter(|host| host.is_paused) {
+                host.paused_tasks.push(id);
                 continue;
             }
-            let Some((future, waker)) = task.future.take() else { return Some(Turn::Other(id)) };
+            let Some((future, waker)) = task.future.take() else { return Some(NextTask::NotATask(id)) };
             state.running = owner;
-            state.trace.note(Event::Polled, id.0);
-            return Some(Turn::Task(Drawn { id, future, waker }));
+            state.trace.add(TraceEvent::Polled, id.0);
+            return Some(NextTask::Task(RunnableTask { id, future, waker }));
         }
     }
 
-    fn poll(&self, drawn: Drawn) {
-        let Drawn { id, mut future, waker } = drawn;
-        let polled = self.guarded(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
+    fn poll(&self, drawn: RunnableTask) {
+        let RunnableTask { id, mut future, waker } = drawn;
+        let polled = self.catch_panic(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
         let mut state = self.state();
         state.running = None;
         let done = match state.tasks.get_mut(&id) {
@@ -241,34 +241,34 @@ impl Shared {
             _ => Some((state.tasks.remove(&id), future, waker)),
         };
         drop(state);
-        self.guarded(|| drop(done));
+        self.catch_panic(|| drop(done));
     }
 
     /// Lets the time pass to the next timer, and that happen.
-    fn fire(&self, until: Duration) -> bool {
+    fn fire_next_timer(&self, until: Duration) -> bool {
         let mut state = self.state();
         let Some((due, timer)) = state.timers.pop(until) else {
-            state.pass_to(until);
+            state.advance_to(until);
             return false;
         };
-        state.pass_to(due.at);
+        state.advance_to(due.at);
         let now = state.now.as_nanos() as u64;
-        state.trace.note(Event::Fired, now);
+        state.trace.add(TraceEvent::Fired, now);
         match timer {
-            Timer::Wake(waker) => {
+            TimerAction::Wake(waker) => {
                 drop(state);
                 waker.wake();
             }
-            Timer::Do(owner, deed) if state.lives(owner) => match state.host_of(owner).filter(|host| host.paused) {
-                Some(host) => host.parked.push(deed),
+            TimerAction::Run(owner, deed) if state.is_running(owner) => match state.host_of(owner).filter(|host| host.is_paused) {
+                Some(host) => host.paused_actions.push(deed),
                 None => {
                     state.running = owner;
                     drop(state);
-                    self.guarded(deed);
+                    self.catch_panic(deed);
                     self.state().running = None;
                 }
             },
-            Timer::Do(..) => drop(state),
+            TimerAction::Run(..) => drop(state),
         }
         true
     }
@@ -281,60 +281,60 @@ impl Shared {
     }
 }
 
-impl State {
-    pub(super) fn host(&mut self, index: usize) -> &mut Host {
+impl WorldState {
+    pub(super) fn host(&mut self, index: usize) -> &mut HostState {
         &mut self.hosts[index]
     }
 
     /// Whether who does something still does. Nobody always does.
-    pub(super) fn lives(&self, owner: Owner) -> bool {
-        owner.is_none_or(|life| self.hosts.get(life.host).is_some_and(|host| host.lives(life)))
+    pub(super) fn is_running(&self, owner: Owner) -> bool {
+        owner.is_none_or(|life| self.hosts.get(life.host).is_some_and(|host| host.is_running(life)))
     }
 
     /// Whether a node lives again that had died.
-    pub(super) fn is_back(&self, before: Life) -> bool {
+    pub(super) fn has_restarted(&self, before: ProcessId) -> bool {
         let host = self.hosts.get(before.host);
-        host.is_some_and(|host| host.condition == Condition::Up && host.incarnation > before.incarnation)
+        host.is_some_and(|host| host.status == HostStatus::Up && host.incarnation > before.incarnation)
     }
 
     /// Takes out the tasks of a node, so that they can be dropped.
-    pub(super) fn tasks_of(&mut self, life: Life) -> Vec<Task> {
+    pub(super) fn take_tasks_of(&mut self, life: ProcessId) -> Vec<TaskSlot> {
         let own = self.tasks.iter().filter(|(_, task)| task.owner == Some(life));
         let own: Vec<TaskId> = own.map(|(id, _)| *id).collect();
         own.iter().filter_map(|id| self.tasks.remove(id)).collect()
     }
 
     /// A moment for something; chance says what comes first of one moment.
-    pub(super) fn due(&mut self, at: Duration) -> Due {
-        let lot = self.dice.next_u64();
-        self.timers.due(at, lot)
+    pub(super) fn timer_key(&mut self, at: Duration) -> TimerKey {
+        let lot = self.rng.next_u64();
+        self.timers.new_key(at, lot)
     }
 
-    fn host_of(&mut self, owner: Owner) -> Option<&mut Host> {
+    fn host_of(&mut self, owner: Owner) -> Option<&mut HostState> {
         self.hosts.get_mut(owner?.host)
     }
 
-    fn task_id(&mut self) -> TaskId {
-        self.tasks_given += 1;
-        TaskId(self.tasks_given)
+    fn next_task_id(&mut self) -> TaskId {
+        self.tasks_spawned += 1;
+        TaskId(self.tasks_spawned)
     }
 
-    fn pass_to(&mut self, now: Duration) {
+    fn advance_to(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.now);
         if !passed.is_zero() {
             self.now = now;
-            self.passed.set(now);
-            self.still = 0;
+            self.elapsed.set(now);
+            self.steps_in_instant = 0;
         }
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Executor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("World").field("seed", &self.seed).finish_non_exhaustive()
     }
@@ -344,8 +344,8 @@ impl fmt::Debug for Shared {
 /// what it limits is there at once. Dropping it takes its timer back.
 #[derive(Debug)]
 pub(super) struct Sleep {
-    shared: Arc<Shared>,
-    due: Due,
+    executor: Arc<Executor>,
+    timer: TimerKey,
     is_set: bool,
 }
 
@@ -353,17 +353,17 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Self { shared, due, is_set } = self.get_mut();
+        let Self { executor: shared, timer: due, is_set } = self.get_mut();
         let mut state = shared.state();
         if !*is_set {
             if due.at < state.now {
                 return Poll::Ready(());
             }
-            state.timers.insert(*due, Timer::Wake(context.waker().clone()));
+            state.timers.insert(*due, TimerAction::Wake(context.waker().clone()));
             *is_set = true;
             return Poll::Pending;
         }
-        let Some(Timer::Wake(waker)) = state.timers.get_mut(due) else { return Poll::Ready(()) };
+        let Some(TimerAction::Wake(waker)) = state.timers.get_mut(due) else { return Poll::Ready(()) };
         if waker.will_wake(context.waker()) {
             return Poll::Pending;
         }
@@ -377,7 +377,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if self.is_set {
-            let timer = self.shared.state().timers.remove(&self.due);
+            let timer = self.executor.state().timers.remove(&self.timer);
             drop(timer);
         }
     }

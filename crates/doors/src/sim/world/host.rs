@@ -1,137 +1,186 @@
-//! One node as the world sees it: whether it lives, what it has, and what waits for it.
+//! A node in a test's hands: its doors, and what can be done to it.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use super::ready::TaskId;
-use super::timers::Deed;
-use super::weather::Delay;
-use crate::Incoming;
-use crate::sim::{Clock, Entropy, Fs};
+use super::executor::Executor;
+use super::host_state::{HostStatus, ProcessId};
+use super::net::Net;
+use super::tasks::Tasks;
+use super::run_hash::TraceEvent;
+use super::network_conditions::Delay;
+use crate::sim::{Clock, Fs, PowerCutLoss};
+use crate::{Clock as _, Env, Entropy as _, BoxFuture};
 
-/// Datagrams that wait to be received; what comes beyond is lost, as it is when a socket's buffer is full.
-const DATAGRAMS: usize = 256;
-
-/// Calls that wait to be accepted; who comes beyond tries again later.
-const CALLS: usize = 128;
-
-/// How long [`crate::Tasks::block`] takes on a machine that is well.
-pub(super) const WORK: Delay = Delay::between(Duration::from_micros(20), Duration::from_micros(500));
-
-/// A node from one start to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
-    pub(super) host: usize,
-    pub(super) incarnation: u64,
-}
-
-/// Whose something is: of a node, and ends with it, or nobody's.
-pub(super) type Owner = Option<Life>;
-
-/// How a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Condition {
-    Up,
-    /// Only the process is gone; the machine says so to whoever calls.
-    Killed,
-    /// Nobody says anything.
-    Dark,
-}
-
-pub(super) struct Host {
-    pub(super) name: String,
-    pub(super) address: SocketAddr,
-    pub(super) incarnation: u64,
-    pub(super) condition: Condition,
-    pub(super) disk: Fs,
-    pub(super) clock: Arc<Clock>,
-    pub(super) entropy: Arc<Entropy>,
-    pub(super) work: Delay,
-    pub(super) paused: bool,
-    /// What would have run or happened, had it not been paused.
-    pub(super) stopped: Vec<TaskId>,
-    pub(super) parked: Vec<Deed>,
-    pub(super) datagrams: Queue<(SocketAddr, Vec<u8>)>,
-    pub(super) calls: Queue<Incoming>,
+/// A node of a simulated world, also while it is dead. A clone is the same node.
+///
+/// Doors, tasks and net belong to one life of the node, that which it has when it is asked for them. When that ends, its
+/// tasks are dropped at that moment, its files can no longer be written, and what is done by its doors has no effect, or
+/// waits for ever.
+#[derive(Clone)]
+pub struct Host {
+    pub(super) executor: Arc<Executor>,
+    pub(super) index: usize,
 }
 
 impl Host {
-    pub(super) fn new(name: &str, address: SocketAddr, clock: Clock, seed: u64) -> Self {
-        Self {
-            name: name.to_owned(),
-            address,
-            incarnation: 0,
-            condition: Condition::Up,
-            disk: Fs::new(),
-            clock: Arc::new(clock),
-            entropy: Arc::new(Entropy::seeded(seed)),
-            work: WORK,
-            paused: false,
-            stopped: Vec::new(),
-            parked: Vec::new(),
-            datagrams: Queue::new(DATAGRAMS),
-            calls: Queue::new(CALLS),
+    /// The name that was given to it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.executor.state().host(self.index).name.clone()
+    }
+
+    /// Where other nodes reach it.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.executor.state().host(self.index).address
+    }
+
+    /// Its files, clock and randomness.
+    #[must_use]
+    pub fn env(&self) -> Env {
+        let mut state = self.executor.state();
+        let host = state.host(self.index);
+        let (clock, entropy) = (Arc::clone(&host.clock), Arc::clone(&host.entropy));
+        Env { fs: Arc::new(host.disk.clone()), clock, entropy }
+    }
+
+    /// Its tasks.
+    #[must_use]
+    pub fn tasks(&self) -> Arc<dyn crate::Tasks> {
+        Arc::new(Tasks { executor: Arc::clone(&self.executor), owner: Some(self.process()) })
+    }
+
+    /// Its way to other nodes.
+    #[must_use]
+    pub fn net(&self) -> Arc<dyn crate::Net> {
+        Arc::new(Net { executor: Arc::clone(&self.executor), process: self.process(), address: self.address() })
+    }
+
+    /// Runs a task on it.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task: BoxFuture<()> = Box::pin(task);
+        self.executor.spawn(Some(self.process()), task);
+    }
+
+    /// Its disk, to look at and to make it fail. It is another one after each death.
+    #[must_use]
+    pub fn fs(&self) -> Fs {
+        self.executor.state().host(self.index).disk.clone()
+    }
+
+    /// Puts another disk in, when it is dead: an empty one, or one from a backup. Does nothing while it is up.
+    pub fn set_disk(&self, disk: Fs) {
+        let mut state = self.executor.state();
+        let host = state.host(self.index);
+        if host.status != HostStatus::Up {
+            host.disk = disk;
         }
     }
 
-    pub(super) fn lives(&self, life: Life) -> bool {
-        self.condition == Condition::Up && self.incarnation == life.incarnation
+    /// Ends the process. The disk is as it was, with all that was written and not synced still to be lost.
+    pub fn kill(&self) {
+        self.stop_with(HostStatus::Killed, |disk, _| disk.kill());
     }
 
-    /// Takes all that waits, so that it can be dropped.
-    pub(super) fn clear(&mut self) -> Waiting {
-        self.stopped.clear();
-        Waiting {
-            _parked: std::mem::take(&mut self.parked),
-            _datagrams: std::mem::replace(&mut self.datagrams, Queue::new(DATAGRAMS)),
-            _calls: std::mem::replace(&mut self.calls, Queue::new(CALLS)),
+    /// Ends the process and loses of the disk what was not synced. Who calls the node gets no answer, not even a refusal,
+    /// until it is started again.
+    pub fn cut_power(&self, how: PowerCutLoss) {
+        self.stop_with(HostStatus::PoweredOff, |disk, seed| {
+            let found = disk.cut_power(how, seed);
+            disk.halt();
+            found
+        });
+    }
+
+    /// Starts it again with the disk that is left: a new life, in which nothing runs yet. Does nothing while it is up.
+    pub fn restart(&self) {
+        let mut state = self.executor.state();
+        let (seed, passed) = (state.rng.next_u64(), state.elapsed.clone());
+        let host = state.host(self.index);
+        if host.status == HostStatus::Up {
+            return;
+        }
+        host.status = HostStatus::Up;
+        host.incarnation += 1;
+        host.clock = Arc::new(Clock::driven_by(passed, host.clock.unix_ms()));
+        host.entropy = Arc::new(crate::sim::Entropy::seeded(seed));
+        state.trace.add(TraceEvent::Fault, self.index as u64);
+        drop(state);
+        self.executor.notify_changed();
+    }
+
+    /// Whether it lives. It does also while it is paused.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.executor.state().host(self.index).status == HostStatus::Up
+    }
+
+    /// Stops it where it stands, as SIGSTOP does: nothing of it runs. The time passes, and what comes by the network waits
+    /// in buffers that have an end.
+    pub fn pause(&self) {
+        let mut state = self.executor.state();
+        let host = state.host(self.index);
+        host.is_paused = host.status == HostStatus::Up;
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        let mut state = self.executor.state();
+        let host = state.host(self.index);
+        host.is_paused = false;
+        let (stopped, parked) = (std::mem::take(&mut host.paused_tasks), std::mem::take(&mut host.paused_actions));
+        drop(state);
+        self.executor.wake_all(stopped);
+        for deed in parked {
+            self.executor.schedule(std::time::Duration::ZERO, Some(self.process()), deed);
         }
     }
-}
 
-/// What waited for a node that has died. Dropping it ends foreign things.
-pub(super) struct Waiting {
-    _parked: Vec<Deed>,
-    _datagrams: Queue<(SocketAddr, Vec<u8>)>,
-    _calls: Queue<Incoming>,
-}
-
-/// What waits for one task to take it.
-pub(super) struct Queue<T> {
-    items: VecDeque<T>,
-    items_max: usize,
-    waker: Option<Waker>,
-}
-
-impl<T> Queue<T> {
-    fn new(items_max: usize) -> Self {
-        Self { items: VecDeque::new(), items_max, waker: None }
+    /// Whether it is paused.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.executor.state().host(self.index).is_paused
     }
 
-    /// Whom to wake. What is too much is given back.
-    pub(super) fn push(&mut self, item: T) -> Result<Option<Waker>, T> {
-        if self.items.len() >= self.items_max {
-            return Err(item);
-        }
-        self.items.push_back(item);
-        Ok(self.waker.take())
+    /// Sets its wall clock on or back. The uptime does not notice.
+    pub fn jump_clock(&self, ms: i64) {
+        self.executor.state().host(self.index).clock.jump(ms);
     }
 
-    /// The next one; else the waker that was there before, which is not to be dropped here.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> (Poll<T>, Option<Waker>) {
-        match self.items.pop_front() {
-            Some(item) => (Poll::Ready(item), None),
-            None => (Poll::Pending, self.waker.replace(context.waker().clone())),
+    /// Sets how long [`crate::Tasks::block`] takes on it: how slow its disk is.
+    pub fn set_blocking_delay(&self, delay: Delay) {
+        self.executor.state().host(self.index).blocking_delay = delay;
+    }
+
+    pub(super) fn process(&self) -> ProcessId {
+        ProcessId { host: self.index, incarnation: self.executor.state().host(self.index).incarnation }
+    }
+
+    /// The disk stops first: what is dropped afterwards is not there any more on a real machine, and cleans nothing up.
+    fn stop_with(&self, condition: HostStatus, disk_left: impl FnOnce(&Fs, u64) -> Fs) {
+        let life = self.process();
+        let mut state = self.executor.state();
+        if !state.is_running(Some(life)) {
+            return;
         }
+        let seed = state.rng.next_u64();
+        state.trace.add(TraceEvent::Fault, self.index as u64);
+        let host = state.host(self.index);
+        host.status = condition;
+        host.is_paused = false;
+        host.disk = disk_left(&host.disk, seed);
+        let waiting = host.take_pending();
+        let tasks = state.take_tasks_of(life);
+        drop(state);
+        drop((tasks, waiting));
+        self.executor.notify_changed();
     }
 }
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("name", &self.name).field("condition", &self.condition).finish_non_exhaustive()
+        write!(f, "Node({})", self.index)
     }
 }

@@ -5,32 +5,32 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::executor::{Shared, State};
-use super::node::Node;
-use super::weather::Weather;
+use super::executor::{Executor, WorldState};
+use super::host::Host;
+use super::network_conditions::NetworkConditions;
 
 /// From one node to another, by their indices.
-pub(super) type Way = (usize, usize);
+pub(super) type LinkId = (usize, usize);
 
 #[derive(Debug, Default)]
-pub(super) struct Links {
-    usual: Weather,
-    weather: BTreeMap<Way, Weather>,
-    cut: BTreeSet<Way>,
-    clogged_until: BTreeMap<Way, Duration>,
+pub(super) struct LinkTable {
+    default_conditions: NetworkConditions,
+    conditions: BTreeMap<LinkId, NetworkConditions>,
+    cut_links: BTreeSet<LinkId>,
+    clogged_until: BTreeMap<LinkId, Duration>,
     names: BTreeMap<String, Vec<SocketAddr>>,
 }
 
-impl Links {
-    pub(super) fn weather(&self, way: Way) -> &Weather {
-        if way.0 == way.1 { &Weather::INSIDE } else { self.weather.get(&way).unwrap_or(&self.usual) }
+impl LinkTable {
+    pub(super) fn conditions(&self, way: LinkId) -> &NetworkConditions {
+        if way.0 == way.1 { &NetworkConditions::LOOPBACK } else { self.conditions.get(&way).unwrap_or(&self.default_conditions) }
     }
 
-    pub(super) fn is_cut(&self, way: Way) -> bool {
-        self.cut.contains(&way)
+    pub(super) fn is_cut(&self, way: LinkId) -> bool {
+        self.cut_links.contains(&way)
     }
 
-    pub(super) fn name(&mut self, name: &str, addresses: Vec<SocketAddr>) {
+    pub(super) fn register_host_name(&mut self, name: &str, addresses: Vec<SocketAddr>) {
         self.names.insert(name.to_owned(), addresses);
     }
 
@@ -39,16 +39,16 @@ impl Links {
     }
 }
 
-impl State {
+impl WorldState {
     /// How long something is under way that is sent now.
-    pub(super) fn delay(&self, way: Way) -> Duration {
+    pub(super) fn delay(&self, way: LinkId) -> Duration {
         let clogged = self.links.clogged_until.get(&way).copied().unwrap_or_default();
-        self.links.weather(way).delay.draw(&self.dice) + clogged.saturating_sub(self.now)
+        self.links.conditions(way).delay.sample(&self.rng) + clogged.saturating_sub(self.now)
     }
 
     /// Whether something arrives that is sent once.
-    pub(super) fn passes(&self, way: Way) -> bool {
-        !self.links.is_cut(way) && !self.dice.chance(self.links.weather(way).loss)
+    pub(super) fn is_delivered(&self, way: LinkId) -> bool {
+        !self.links.is_cut(way) && !self.rng.with_probability(self.links.conditions(way).loss)
     }
 }
 
@@ -56,61 +56,61 @@ impl State {
 /// is. The way from a node to itself is always calm.
 #[derive(Clone, Debug)]
 pub struct Network {
-    pub(super) shared: Arc<Shared>,
+    pub(super) executor: Arc<Executor>,
 }
 
 impl Network {
     /// Sets the weather between all nodes, also where another was set for a pair.
-    pub fn set_weather(&self, weather: Weather) {
-        let mut state = self.shared.state();
-        state.links.usual = weather;
-        state.links.weather.clear();
+    pub fn set_conditions(&self, weather: NetworkConditions) {
+        let mut state = self.executor.state();
+        state.links.default_conditions = weather;
+        state.links.conditions.clear();
     }
 
     /// Sets the weather from one node to another.
-    pub fn set_weather_between(&self, from: &Node, to: &Node, weather: Weather) {
-        self.shared.state().links.weather.insert((from.index, to.index), weather);
+    pub fn set_conditions_between(&self, from: &Host, to: &Host, weather: NetworkConditions) {
+        self.executor.state().links.conditions.insert((from.index, to.index), weather);
     }
 
     /// Lets nothing pass any more from any of some nodes to any of others. Datagrams are lost; calls wait until the way is
     /// healed, and new ones fail after two minutes.
-    pub fn cut(&self, from: &[&Node], to: &[&Node]) {
-        let mut state = self.shared.state();
+    pub fn cut(&self, from: &[&Host], to: &[&Host]) {
+        let mut state = self.executor.state();
         for (from, to) in pairs(from, to) {
-            state.links.cut.insert((from, to));
+            state.links.cut_links.insert((from, to));
         }
         drop(state);
-        self.shared.changed();
+        self.executor.notify_changed();
     }
 
     /// [`Self::cut`] both ways.
-    pub fn part(&self, some: &[&Node], others: &[&Node]) {
+    pub fn partition(&self, some: &[&Host], others: &[&Host]) {
         self.cut(some, others);
         self.cut(others, some);
     }
 
     /// Undoes [`Self::cut`].
-    pub fn heal(&self, from: &[&Node], to: &[&Node]) {
-        let mut state = self.shared.state();
+    pub fn heal(&self, from: &[&Host], to: &[&Host]) {
+        let mut state = self.executor.state();
         for way in pairs(from, to) {
-            state.links.cut.remove(&way);
+            state.links.cut_links.remove(&way);
         }
         drop(state);
-        self.shared.changed();
+        self.executor.notify_changed();
     }
 
     /// Undoes all that was cut or clogged. The weather stays.
     pub fn heal_all(&self) {
-        let mut state = self.shared.state();
-        state.links.cut.clear();
+        let mut state = self.executor.state();
+        state.links.cut_links.clear();
         state.links.clogged_until.clear();
         drop(state);
-        self.shared.changed();
+        self.executor.notify_changed();
     }
 
     /// Holds up for this time what is sent from some nodes to others. Nothing is lost by that.
-    pub fn clog(&self, from: &[&Node], to: &[&Node], time: Duration) {
-        let mut state = self.shared.state();
+    pub fn clog(&self, from: &[&Host], to: &[&Host], time: Duration) {
+        let mut state = self.executor.state();
         let until = state.now.saturating_add(time);
         for way in pairs(from, to) {
             state.links.clogged_until.insert(way, until);
@@ -118,13 +118,13 @@ impl Network {
     }
 
     /// Makes a host name stand for these nodes, with each port.
-    pub fn name(&self, name: &str, nodes: &[&Node]) {
+    pub fn register_host_name(&self, name: &str, nodes: &[&Host]) {
         let addresses = nodes.iter().map(|node| node.address()).collect();
-        self.shared.state().links.name(name, addresses);
+        self.executor.state().links.register_host_name(name, addresses);
     }
 }
 
-fn pairs(from: &[&Node], to: &[&Node]) -> Vec<Way> {
+fn pairs(from: &[&Host], to: &[&Host]) -> Vec<LinkId> {
     let to = |from: usize| to.iter().map(move |to| (from, to.index));
     from.iter().flat_map(|node| to(node.index)).filter(|(from, to)| from != to).collect()
 }

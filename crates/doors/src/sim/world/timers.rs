@@ -6,47 +6,47 @@ use std::time::Duration;
 
 use std::task::Waker;
 
-use super::host::Owner;
+use super::host_state::Owner;
 
 /// The moment, then the seed's lot among those of one moment, then a number that is never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Due {
+pub(super) struct TimerKey {
     pub(super) at: Duration,
-    lot: u64,
-    number: u64,
+    tie_break: u64,
+    sequence: u64,
 }
 
 /// Something that happens at its time.
-pub(super) enum Timer {
+pub(super) enum TimerAction {
     /// Somebody goes on who waited for nothing but the time.
     Wake(Waker),
     /// Something is done, if who does it still lives then.
-    Do(Owner, Deed),
+    Run(Owner, ScheduledAction),
 }
 
 /// What is done when its time has come.
-pub(super) type Deed = Box<dyn FnOnce() + Send>;
+pub(super) type ScheduledAction = Box<dyn FnOnce() + Send>;
 
 /// A tree, not a heap, because most timers are limits of time that are taken back before they come.
 #[derive(Default)]
-pub(super) struct Timers {
-    timers: BTreeMap<Due, Timer>,
-    given: u64,
+pub(super) struct TimerQueue {
+    timers: BTreeMap<TimerKey, TimerAction>,
+    last_sequence: u64,
 }
 
-impl Timers {
+impl TimerQueue {
     /// A moment for something that is yet to be said.
-    pub(super) fn due(&mut self, at: Duration, lot: u64) -> Due {
-        self.given += 1;
-        Due { at, lot, number: self.given }
+    pub(super) fn new_key(&mut self, at: Duration, lot: u64) -> TimerKey {
+        self.last_sequence += 1;
+        TimerKey { at, tie_break: lot, sequence: self.last_sequence }
     }
 
-    pub(super) fn insert(&mut self, due: Due, timer: Timer) {
+    pub(super) fn insert(&mut self, due: TimerKey, timer: TimerAction) {
         self.timers.insert(due, timer);
     }
 
     /// The next one that is due at `until` or before.
-    pub(super) fn pop(&mut self, until: Duration) -> Option<(Due, Timer)> {
+    pub(super) fn pop(&mut self, until: Duration) -> Option<(TimerKey, TimerAction)> {
         let first = self.timers.first_entry().filter(|first| first.key().at <= until)?;
         Some(first.remove_entry())
     }
@@ -55,16 +55,16 @@ impl Timers {
         self.timers.is_empty()
     }
 
-    pub(super) fn get_mut(&mut self, due: &Due) -> Option<&mut Timer> {
+    pub(super) fn get_mut(&mut self, due: &TimerKey) -> Option<&mut TimerAction> {
         self.timers.get_mut(due)
     }
 
-    pub(super) fn remove(&mut self, due: &Due) -> Option<Timer> {
+    pub(super) fn remove(&mut self, due: &TimerKey) -> Option<TimerAction> {
         self.timers.remove(due)
     }
 }
 
-impl fmt::Debug for Timers {
+impl fmt::Debug for TimerQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.timers.keys()).finish()
     }

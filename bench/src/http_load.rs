@@ -1,0 +1,70 @@
+//! Sends bodies of lines over HTTP: as fast as they are taken, or each when it is due.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, ensure};
+
+use crate::feed::FeedTotals;
+use crate::http::HttpClient;
+use crate::node::number;
+
+/// A body.
+#[derive(Debug)]
+pub(crate) struct HttpPost {
+    /// Path and query.
+    pub(crate) target: String,
+    /// Its content type.
+    pub(crate) format: &'static str,
+    pub(crate) body: Vec<u8>,
+    /// When it is sent, from the start on.
+    pub(crate) due: Duration,
+}
+
+/// How bodies are sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HttpLoad<'a> {
+    pub(crate) address: &'a str,
+    /// How many at a time.
+    pub(crate) senders: usize,
+    /// Whether each comes over a connection of its own. Else each sender's stays open.
+    pub(crate) connect_anew: bool,
+}
+
+impl HttpLoad<'_> {
+    /// Sends body 0, 1, 2, … until there is none. Each has to be answered by a 200 that counts the right lines.
+    pub(crate) fn send(&self, post: impl Fn(usize) -> anyhow::Result<Option<HttpPost>> + Sync) -> anyhow::Result<FeedTotals> {
+        let (started, next) = (Instant::now(), AtomicUsize::new(0));
+        let sent: anyhow::Result<Vec<FeedTotals>> = thread::scope(|scope| {
+            let sender = || self.one(started, || post(next.fetch_add(1, Ordering::Relaxed)));
+            let senders: Vec<_> = (0..self.senders).map(|_| scope.spawn(sender)).collect();
+            senders.into_iter().map(|sender| sender.join().map_err(|_| anyhow!("a sender panicked"))?).collect()
+        });
+        let mut all = FeedTotals { seconds: started.elapsed().as_secs_f64(), ..FeedTotals::default() };
+        for sent in sent? {
+            all.bytes += sent.bytes;
+            all.lines += sent.lines;
+            all.behind = all.behind.max(sent.behind);
+        }
+        Ok(all)
+    }
+
+    fn one(&self, started: Instant, next: impl Fn() -> anyhow::Result<Option<HttpPost>>) -> anyhow::Result<FeedTotals> {
+        let (mut http, mut sent) = (HttpClient::connect(self.address)?, FeedTotals::default());
+        while let Some(HttpPost { target, format, body, due }) = next()? {
+            thread::sleep(due.saturating_sub(started.elapsed()));
+            sent.behind = sent.behind.max(started.elapsed().saturating_sub(due).as_secs_f64());
+            if self.connect_anew {
+                http = HttpClient::connect(self.address)?;
+            }
+            let accepted = number(&http.post(&target, format, &body)?.json()?, "/accepted")?;
+            let unended = body.last().is_some_and(|last| *last != b'\n');
+            let lines = memchr::memchr_iter(b'\n', &body).count() as u64 + u64::from(unended);
+            ensure!(accepted == lines, "{lines} lines were sent, and {accepted} accepted");
+            sent.bytes += body.len() as u64;
+            sent.lines += lines;
+        }
+        Ok(sent)
+    }
+}

@@ -1,0 +1,70 @@
+//! One question, asked several times in a row.
+
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use super::queries::{Query, QueryOutput};
+use crate::node::{BenchNode, number};
+use crate::process;
+use crate::spread::median;
+
+/// A question is asked so often in a row. The first time may find nothing prepared for it, the others do.
+const RUNS: usize = 6;
+
+/// What a question found, and what it took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueryTiming {
+    pub(crate) lines: u64,
+    /// Of the lines, where they were printed.
+    pub(crate) bytes: u64,
+    /// Of the first time.
+    pub(crate) first_cpu_seconds: f64,
+    /// The median of the times after it.
+    pub(crate) cpu_seconds: f64,
+    /// The median of the times after the first.
+    pub(crate) wall_seconds: f64,
+}
+
+/// Asks.
+pub(crate) fn time_query(node: &BenchNode, query: &Query) -> anyhow::Result<QueryTiming> {
+    let mut http = node.http()?;
+    let q = escaped(query.expr);
+    let (mut lines, mut bytes, mut cpu, mut wall) = (0, 0, Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let (before, began) = (process::cpu_nanos(node.pid())?, Instant::now());
+        (lines, bytes) = (0, 0);
+        match query.output {
+            QueryOutput::Count => {
+                let answer = http.get(&format!("/api/v1/count?from=30d&q={q}"))?.json()?;
+                lines = number(&answer, "/count").with_context(|| query.expr.to_owned())?;
+            }
+            QueryOutput::Lines => http.read(&format!("/api/v1/query?from=30d&q={q}"), |piece| {
+                bytes += piece.len() as u64;
+                lines += memchr::memchr_iter(b'\n', piece).count() as u64;
+            })?,
+        }
+        wall.push(began.elapsed().as_secs_f64());
+        cpu.push((process::cpu_nanos(node.pid())? - before) as f64 / 1e9);
+    }
+    let again = |times: &[f64]| median(times.get(1..).unwrap_or_default());
+    let first_cpu_seconds = cpu.first().copied().unwrap_or(f64::NAN);
+    Ok(QueryTiming { lines, bytes, first_cpu_seconds, cpu_seconds: again(&cpu), wall_seconds: again(&wall) })
+}
+
+/// As part of a URL.
+pub(crate) fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_travel() {
+        assert_eq!(escaped("a \"b\"i"), "a%20%22b%22i");
+    }
+}

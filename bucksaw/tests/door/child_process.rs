@@ -1,0 +1,71 @@
+//! A command that runs beside the test. It is killed when this is dropped, and nothing that is waited for takes for ever.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use crate::wait::{WAIT_MAX, wait_for};
+
+/// A running command, all of whose ends are pipes.
+pub(crate) struct ChildProcess {
+    child: Child,
+    /// Its standard input, until it is taken away.
+    pub(crate) input: Option<ChildStdin>,
+    out: Receiver<Vec<u8>>,
+    err: Receiver<Vec<u8>>,
+}
+
+impl ChildProcess {
+    /// Starts a command.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (input, out, err) = (child.stdin.take(), child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Self { child, input, out: lines(out), err: lines(err) }
+    }
+
+    /// The next line that it prints, without its LF.
+    pub(crate) fn line(&mut self) -> String {
+        text(self.out.recv_timeout(WAIT_MAX).unwrap())
+    }
+
+    /// The next line on its standard error, without its LF.
+    pub(crate) fn stderr_line(&mut self) -> String {
+        text(self.err.recv_timeout(WAIT_MAX).unwrap())
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn send_sigterm(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Waits for its end: how it ended, and what is left of what it printed and of what it said.
+    pub(crate) fn wait_with_output(mut self) -> (ExitStatus, String, String) {
+        drop(self.input.take());
+        let status = wait_for("the command ends", || self.child.try_wait().unwrap());
+        let rest = |lines: &Receiver<Vec<u8>>| lines.iter().map(text).map(|line| line + "\n").collect();
+        (status, rest(&self.out), rest(&self.err))
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        // Ends with the pipe, or when nobody listens any more.
+        BufReader::new(from).split(b'\n').map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    receiver
+}
+
+fn text(line: Vec<u8>) -> String {
+    String::from_utf8(line).unwrap()
+}

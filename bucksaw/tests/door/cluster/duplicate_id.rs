@@ -1,0 +1,117 @@
+//! A data directory is copied, and a node is started on the copy.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{id, members, start};
+use crate::node::TestServer;
+use crate::wait::{wait_for, wait_until};
+
+/// Copies a directory with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else if let Err(error) = fs::copy(entry.path(), &target) {
+            // The node goes on, and removes files.
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+        }
+    }
+}
+
+fn signal(node: &TestServer, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(node.pid()).unwrap()).unwrap(), signal).unwrap();
+}
+
+/// Whether a node has written where others are.
+fn sees_alive(node: &TestServer, others: &[TestServer]) -> bool {
+    let list = fs::read_to_string(node.dir().join("members.json")).unwrap_or_default();
+    others.iter().all(|other| list.contains(other.address("cluster")))
+}
+
+fn counted(node: &TestServer) -> (Value, String) {
+    let counted = node.get("/api/v1/count?from=30d").expect(200).json();
+    (counted["stats"]["partial"].clone(), counted["stats"]["partial_reasons"].to_string())
+}
+
+#[test]
+fn a_copy_of_a_running_node_is_refused() {
+    let nodes = start(3);
+    nodes[2].post("/api/v1/ingest", &[], b"one\n").expect(200);
+    wait_until("the list of nodes is kept", || sees_alive(&nodes[2], &nodes[..2]));
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("copy");
+    copy(nodes[2].dir(), &dir);
+    for join in [&["--join", nodes[0].address("cluster")][..], &[]] {
+        let Err((status, log)) = TestServer::try_start_in(&dir, join) else { panic!("it runs") };
+        let node = id(&nodes[2]);
+        let said = format!("node {node} already runs, at {}: ", nodes[2].address("cluster"));
+        assert_eq!(status.code(), Some(1), "{log}");
+        assert!(log.contains(&said) && log.contains(&format!("move {}/node.json away", dir.display())), "{log}");
+        assert!(!log.contains("panicked"), "{log}");
+    }
+    for node in &nodes {
+        assert_eq!((node.count("one"), members(node, "alive")), (1, 3), "the others have not noticed");
+    }
+    // As it says: with an id of its own it is a node like any other.
+    fs::remove_file(dir.join("node.json")).unwrap();
+    let fourth = TestServer::start_in(&dir, &["--replication-factor", "2", "--join", nodes[0].address("cluster")]);
+    wait_until("all know all", || nodes.iter().chain([&fourth]).all(|node| members(node, "alive") == 4));
+    wait_until("the record is there once", || nodes.iter().chain([&fourth]).all(|node| node.count("one") == 1));
+}
+
+#[test]
+fn while_a_node_runs_twice_no_answer_is_complete() {
+    let nodes = start(3);
+    let [first, second, third] = &nodes[..] else { unreachable!() };
+    wait_until("the list of nodes is kept", || sees_alive(third, &nodes[..2]));
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("copy");
+    copy(third.dir(), &dir);
+    // Like a machine of which an image is taken: it stands still and answers no probe.
+    signal(third, Signal::STOP);
+    let twin = TestServer::start_in(&dir, &["--replication-factor", "2", "--join", first.address("cluster")]);
+    signal(third, Signal::CONT);
+    twin.post("/api/v1/ingest", &[], b"one\n").expect(200);
+    third.post("/api/v1/ingest", &[], b"other\n").expect(200);
+    let node = id(third);
+    for asked in [first, second, third, &twin] {
+        let words = format!("node {node} runs twice, at ");
+        wait_until("answers name both addresses", || counted(asked).1.contains(&words));
+        let (partial, reasons) = counted(asked);
+        assert_eq!(partial, true, "{reasons}");
+        for one in [third, &twin] {
+            assert!(reasons.contains(one.address("cluster")), "{reasons}");
+        }
+        wait_until("the alarm is raised", || (asked.metric("bucksaw_cluster_twins") - 1.0).abs() < f64::EPSILON);
+    }
+    let told = wait_for("status says so", || {
+        let said = String::from_utf8(first.cli(&["status"]).stdout).unwrap();
+        said.contains("has its id in common with the node at").then_some(said)
+    });
+    assert!(told.contains(&node), "{told}");
+    drop(twin);
+    wait_until("one is left, and answers are complete", || {
+        [first, second, third].iter().all(|node| counted(node).0 == false)
+    });
+}
+
+#[test]
+fn a_node_that_moved_is_not_its_own_twin() {
+    let mut nodes = start(3);
+    nodes[2].post("/api/v1/ingest", &[], b"one\n").expect(200);
+    // It has another port from now on, and the others believe for a while that it is still at the old one.
+    for _ in 0..2 {
+        nodes[2].restart();
+        wait_until("answers are complete", || {
+            nodes.iter().all(|node| counted(node).0 == false && node.count("one") == 1)
+        });
+        assert!(nodes.iter().all(|node| members(node, "alive") == 3));
+    }
+}

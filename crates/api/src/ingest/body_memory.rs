@@ -1,0 +1,354 @@
+//! The memory that the bodies of all requests may take together.
+//!
+//! A request holds a [`Share`] of it, which grows before its buffers do and shrinks when records have gone to the queue.
+//! What finds no room is not read further, and is told to come again when that lasts.
+//!
+//! If every request held half of what it needs, all would wait for ever. So enough for one is set apart: a request that
+//! finds no room may get that in place of a share, and goes on until it holds little again.
+//!
+//! Invariant: shares are given in the order in which they were asked for; what is set apart goes round likewise.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::time::{Instant, timeout};
+
+use crate::metrics::Metrics;
+
+/// Requests that hold no more than this do not ask, in bytes: a client that drips is served even when memory is short.
+pub(crate) const UNRESERVED_BYTES_MAX: usize = 4 << 10;
+
+/// Shares are multiples of this, in bytes, so that a body does not ask for each packet.
+const RESERVATION_STEP_BYTES: usize = 64 << 10;
+
+/// What all requests share. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyMemory(Arc<BodyMemoryState>);
+
+#[derive(Debug)]
+struct BodyMemoryState {
+    bytes: Arc<Semaphore>,
+    /// What `bytes` has when nobody holds any.
+    bytes_max: usize,
+    /// One permit, for what is set apart.
+    overflow: Arc<Semaphore>,
+    overflow_bytes: usize,
+    waiters: AtomicUsize,
+    wait_max: Duration,
+    metrics: Metrics,
+}
+
+/// Why a share does not grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReserveError {
+    /// It never could.
+    ExceedsLimit {
+        /// What can be had at most, in bytes.
+        bytes_max: usize,
+    },
+    /// Others held the memory for too long.
+    TimedOut,
+}
+
+impl BodyMemory {
+    /// `bytes_max` in all, of which `apart_bytes`, as much as one request may need at a time, are set apart. At least that
+    /// and a quarter counts.
+    pub(crate) fn new(bytes_max: usize, overflow_bytes: usize, wait_max: Duration, metrics: Metrics) -> Self {
+        let apart_bytes = overflow_bytes.next_multiple_of(RESERVATION_STEP_BYTES);
+        let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
+        let bytes_max =
+            bytes_max.saturating_sub(apart_bytes).clamp((apart_bytes / 4).next_multiple_of(RESERVATION_STEP_BYTES), most)
+                / RESERVATION_STEP_BYTES
+                * RESERVATION_STEP_BYTES;
+        Self(Arc::new(BodyMemoryState {
+            bytes: Arc::new(Semaphore::new(bytes_max)),
+            bytes_max,
+            overflow: Arc::new(Semaphore::new(1)),
+            overflow_bytes: apart_bytes,
+            waiters: AtomicUsize::new(0),
+            wait_max,
+            metrics,
+        }))
+    }
+
+    /// A share of nothing.
+    pub(crate) fn empty_reservation(&self) -> BodyReservation {
+        BodyReservation { memory: self.clone(), permit: None, overflow: None, wait_left: self.0.wait_max }
+    }
+
+    /// Whether someone waits for a share.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.0.waiters.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a body that was told to come again.
+    pub(crate) fn count_refused(&self) {
+        self.0.metrics.bodies_refused.inc();
+    }
+
+    fn update_gauge(&self) {
+        let apart = if self.0.overflow.available_permits() == 0 { self.0.overflow_bytes } else { 0 };
+        let held = self.0.bytes_max - self.0.bytes.available_permits() + apart;
+        self.0.metrics.body_bytes.set(i64::try_from(held).unwrap_or(i64::MAX));
+    }
+}
+
+/// What one request may hold. Given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct BodyReservation {
+    memory: BodyMemory,
+    permit: Option<OwnedSemaphorePermit>,
+    overflow: Option<OwnedSemaphorePermit>,
+    /// How long it may still wait. Not as long each time: bodies that all hold a part and want a little more would keep
+    /// each other waiting over and over.
+    wait_left: Duration,
+}
+
+impl BodyReservation {
+    /// What may be held beside [`FREE_BYTES`], in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let apart = if self.overflow.is_some() { self.memory.0.overflow_bytes } else { 0 };
+        self.permit_bytes().max(apart)
+    }
+
+    fn permit_bytes(&self) -> usize {
+        self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
+    }
+
+    /// Grows to so many bytes if there is room at once and nobody waits. Returns whether it has them.
+    pub(crate) fn try_grow(&mut self, to: usize) -> bool {
+        if to <= UNRESERVED_BYTES_MAX || to <= self.bytes() {
+            return true;
+        }
+        let missing = u32::try_from(to.next_multiple_of(RESERVATION_STEP_BYTES) - self.permit_bytes()).unwrap_or(u32::MAX);
+        match Arc::clone(&self.memory.0.bytes).try_acquire_many_owned(missing) {
+            Ok(permit) => self.add_permit(permit),
+            Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => return false,
+        }
+        true
+    }
+
+    /// Grows to so many bytes, when there is room.
+    ///
+    /// # Errors
+    /// [`Short`]; the share is as it was.
+    pub(crate) async fn grow(&mut self, to: usize) -> Result<(), ReserveError> {
+        if self.try_grow(to) {
+            return Ok(());
+        }
+        let inner = Arc::clone(&self.memory.0);
+        let wanted = to.next_multiple_of(RESERVATION_STEP_BYTES);
+        let most = inner.bytes_max.max(inner.overflow_bytes);
+        if wanted > most {
+            return Err(ReserveError::ExceedsLimit { bytes_max: most });
+        }
+        let missing = u32::try_from(wanted - self.permit_bytes()).unwrap_or(u32::MAX);
+        let _waiting = WaiterGuard::new(&self.memory);
+        let more = Arc::clone(&inner.bytes).acquire_many_owned(missing);
+        let apart = Arc::clone(&inner.overflow).acquire_owned();
+        let since = Instant::now();
+        let got = timeout(self.wait_left, async {
+            tokio::select! {
+                biased;
+                more = more, if wanted <= inner.bytes_max => (more.ok(), None),
+                apart = apart, if to <= inner.overflow_bytes => (None, apart.ok()),
+            }
+        });
+        let got = got.await;
+        self.wait_left = self.wait_left.saturating_sub(since.elapsed());
+        let Ok((more, apart)) = got else {
+            self.memory.count_refused();
+            return Err(ReserveError::TimedOut);
+        };
+        more.into_iter().for_each(|more| self.add_permit(more));
+        self.overflow = self.overflow.take().or(apart);
+        self.memory.update_gauge();
+        Ok(())
+    }
+
+    /// The body got on: it may wait as long as a new one.
+    pub(crate) fn reset_wait(&mut self) {
+        self.wait_left = self.memory.0.wait_max;
+    }
+
+    /// Gives back what is not needed to hold so many bytes.
+    pub(crate) fn shrink(&mut self, to: usize) {
+        let wanted = if to <= UNRESERVED_BYTES_MAX { 0 } else { to.next_multiple_of(RESERVATION_STEP_BYTES) };
+        if self.overflow.is_some() && wanted > self.permit_bytes() {
+            // What is set apart is for others too, as soon as there is room elsewhere.
+            let missing = u32::try_from(wanted - self.permit_bytes()).unwrap_or(u32::MAX);
+            match Arc::clone(&self.memory.0.bytes).try_acquire_many_owned(missing) {
+                Ok(permit) => self.add_permit(permit),
+                Err(_) => return,
+            }
+        }
+        self.overflow = None;
+        let surplus = self.permit_bytes().saturating_sub(wanted);
+        if wanted == 0 {
+            self.permit = None;
+        } else if let Some(permit) = &mut self.permit {
+            drop(permit.split(surplus));
+        }
+        self.memory.update_gauge();
+    }
+
+    fn add_permit(&mut self, more: OwnedSemaphorePermit) {
+        match &mut self.permit {
+            Some(permit) => permit.merge(more),
+            none => *none = Some(more),
+        }
+        self.memory.update_gauge();
+    }
+}
+
+impl Drop for BodyReservation {
+    fn drop(&mut self) {
+        self.shrink(0);
+    }
+}
+
+/// Counts a request for as long as it waits.
+struct WaiterGuard(BodyMemory);
+
+impl WaiterGuard {
+    fn new(budget: &BodyMemory) -> Self {
+        budget.0.waiters.fetch_add(1, Ordering::Relaxed);
+        budget.0.metrics.bodies_waiting.inc();
+        Self(budget.clone())
+    }
+}
+
+impl Drop for WaiterGuard {
+    fn drop(&mut self) {
+        self.0.0.waiters.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.metrics.bodies_waiting.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use prometheus_client::registry::Registry;
+
+    const STEP: usize = RESERVATION_STEP_BYTES;
+
+    fn on_runtime(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(test);
+    }
+
+    /// Six steps, of which two are set apart.
+    fn budget() -> BodyMemory {
+        BodyMemory::new(6 * STEP, 2 * STEP, Duration::from_secs(10), Metrics::new(&mut Registry::default()))
+    }
+
+    fn poll<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn little_is_free_and_shares_are_given_back() {
+        let budget = budget();
+        let mut shares = [budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation()];
+        assert!(shares[0].try_grow(4 * STEP));
+        assert!(!shares[1].try_grow(UNRESERVED_BYTES_MAX + 1));
+        assert!(shares[1].try_grow(UNRESERVED_BYTES_MAX));
+        assert_eq!(budget.0.metrics.body_bytes.get(), 4 * STEP as i64);
+        shares[0].shrink(STEP + 1);
+        assert_eq!(shares[0].bytes(), 2 * STEP);
+        assert!(shares[1].try_grow(2 * STEP) && !shares[2].try_grow(STEP));
+        drop(shares);
+        assert_eq!(budget.0.metrics.body_bytes.get(), 0);
+        assert_eq!(budget.0.bytes.available_permits(), 4 * STEP);
+    }
+
+    #[test]
+    fn when_all_hold_half_each_comes_to_its_end() {
+        on_runtime(async {
+            let budget = budget();
+            let mut shares: Vec<BodyReservation> = (0..4).map(|_| budget.empty_reservation()).collect();
+            assert!(shares.iter_mut().all(|share| share.try_grow(STEP)));
+            let tasks: Vec<_> = shares
+                .into_iter()
+                .map(|mut share| {
+                    tokio::spawn(async move {
+                        let grown = share.grow(2 * STEP).await;
+                        // It holds what it has for a while, as one that reads.
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        grown
+                    })
+                })
+                .collect();
+            for task in tasks {
+                assert_eq!(task.await.unwrap(), Ok(()));
+            }
+            assert!(!budget.has_waiters());
+            assert_eq!((budget.0.bytes.available_permits(), budget.0.overflow.available_permits()), (4 * STEP, 1));
+        });
+    }
+
+    #[test]
+    fn the_greatest_body_has_room_where_there_is_little_memory() {
+        on_runtime(async {
+            let budget = BodyMemory::new(0, 8 * STEP, Duration::from_secs(10), Metrics::new(&mut Registry::default()));
+            let (mut first, mut second) = (budget.empty_reservation(), budget.empty_reservation());
+            assert!(second.try_grow(STEP));
+            assert_eq!(first.grow(8 * STEP).await, Ok(()));
+            assert_eq!(second.grow(2 * STEP).await, Ok(()), "beside it");
+            assert_eq!(budget.empty_reservation().grow(8 * STEP + 1).await, Err(ReserveError::ExceedsLimit { bytes_max: 8 * STEP }));
+            assert_eq!(second.grow(8 * STEP).await, Err(ReserveError::TimedOut), "it is taken");
+            drop(first);
+            second.reset_wait();
+            assert_eq!(second.grow(8 * STEP).await, Ok(()));
+        });
+    }
+
+    #[test]
+    fn what_is_set_apart_goes_to_one_and_comes_back() {
+        on_runtime(async {
+            let budget = budget();
+            let (mut full, mut first, mut second) = (budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation());
+            assert!(full.try_grow(4 * STEP));
+            assert_eq!(first.grow(2 * STEP).await, Ok(()));
+            let mut waits = pin!(second.grow(STEP));
+            assert_eq!(poll(waits.as_mut()), None);
+            assert!(budget.has_waiters());
+            // Still too much to be without a share, and no room for one.
+            first.shrink(STEP);
+            assert_eq!(poll(waits.as_mut()), None);
+            first.shrink(0);
+            assert_eq!(poll(waits.as_mut()), Some(Ok(())));
+            assert!(!budget.has_waiters());
+        });
+    }
+
+    #[test]
+    fn waiting_ends_and_the_impossible_is_not_waited_for() {
+        on_runtime(async {
+            let budget = budget();
+            let (mut full, mut apart, mut share) = (budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation());
+            assert_eq!(share.grow(4 * STEP + 1).await, Err(ReserveError::ExceedsLimit { bytes_max: 4 * STEP }));
+            assert!(full.try_grow(4 * STEP));
+            assert_eq!(apart.grow(1 + STEP).await, Ok(()));
+            assert_eq!(share.grow(STEP).await, Err(ReserveError::TimedOut));
+            assert_eq!(budget.0.metrics.bodies_refused.get(), 1);
+            // It has waited long enough, until it got on.
+            assert_eq!(poll(pin!(share.grow(STEP))), Some(Err(ReserveError::TimedOut)));
+            share.reset_wait();
+            {
+                let mut waits = pin!(share.grow(STEP));
+                assert_eq!(poll(waits.as_mut()), None);
+                drop(full);
+                assert_eq!(waits.await, Ok(()));
+            }
+            assert_eq!(share.grow(4 * STEP).await, Ok(()));
+        });
+    }
+}

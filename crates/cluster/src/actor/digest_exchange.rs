@@ -1,0 +1,160 @@
+//! Comparing lists: with whom it is time to, and what comes of it.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::{Actor, Command};
+use crate::entry::Entry;
+use crate::identity::Identity;
+use crate::sampling;
+use crate::exchange_schedule::{ExchangeTarget, exchange_with};
+use crate::table::{MergeOutcome, LiveMember};
+
+/// Those who are tried at once while nobody is there, of each kind.
+const ISOLATED_TARGETS_MAX: usize = 4;
+
+impl Actor {
+    /// All that is known, this node first.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let mut entries = vec![Entry { awaiting: self.bootstrap.is_bootstrapping(), ..self.local_entry() }];
+        entries.extend(self.table.entries(self.now()));
+        entries
+    }
+
+    /// Takes in what another node knows. The first is about itself.
+    pub(super) fn merge_digest(&mut self, entries: Vec<Entry>) {
+        let live: Vec<Identity> = entries.iter().filter_map(Entry::identity).collect();
+        let me = self.gossip.me();
+        // Whoever was here before, alive or not: others would go on believing that one.
+        let rivals = entries.iter().filter(|entry| entry.mentions_address(me.address)).map(Entry::highest_incarnation);
+        if let Some(rival) = rivals.max().filter(|rival| *rival > me.base_incarnation()) {
+            self.raise_incarnation(rival);
+        }
+        self.gossip.apply_live(live.iter().copied());
+        if let Some(peer) = live.first().filter(|peer| peer.address != me.address)
+            && !self.gossip.live_members().iter().any(|seen| seen.identity == *peer)
+        {
+            // It is there, and was taken for dead; this lets it know, and it comes back under a new incarnation.
+            self.gossip.announce(*peer);
+        }
+        // A goodbye tells of the node alone.
+        let is_all = entries.first().is_some_and(|own| own.facts.node != me.node && !own.awaiting && !own.facts.left);
+        self.merge_entries(entries);
+        if is_all && self.bootstrap.complete() {
+            self.bootstrap_completed();
+        }
+        self.flush();
+    }
+
+    /// Has it written at once: after a crash it need not be found out again, which may be impossible then.
+    fn bootstrap_completed(&mut self) {
+        (self.unsaved[0], self.saved) = (true, None);
+        self.save_members();
+    }
+
+    pub(super) fn merge_entries(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        let now = self.now();
+        let mut most = MergeOutcome::Unchanged;
+        for entry in entries {
+            match self.table.merge(entry, now) {
+                MergeOutcome::Unchanged => {}
+                MergeOutcome::Full => {
+                    self.context.metrics.members_rejected.inc();
+                }
+                heard => most = if most == MergeOutcome::Standing { most } else { heard },
+            }
+        }
+        match most {
+            MergeOutcome::Standing => self.update_liveness(),
+            MergeOutcome::Facts => self.unsaved[1] = true,
+            MergeOutcome::Unchanged | MergeOutcome::Full => {}
+        }
+    }
+
+    /// Compares lists with those with whom it is time to.
+    pub(super) fn start_due_exchanges(&mut self) {
+        let entropy = self.context.env.entropy.clone();
+        let entropy = entropy.as_ref();
+        let alone = self.gossip.is_isolated();
+        let due = self.exchange_schedule.due(alone, self.bootstrap.is_bootstrapping(), self.now().uptime, entropy.next_u64());
+        let seen = self.gossip.live_members();
+        let is_live = |address: &SocketAddr| seen.iter().any(|seen| seen.identity.address == *address);
+        let missing: Vec<SocketAddr> = self.table.unreachable().into_iter().map(|(_, address)| address).collect();
+        let missing: Vec<SocketAddr> = missing.into_iter().filter(|address| !is_live(address)).collect();
+        let hosts = self.context.config.join.clone();
+        let mut goals = Vec::new();
+        if due.isolated {
+            goals.extend(sampling::sample(entropy, missing.clone(), ISOLATED_TARGETS_MAX).into_iter().map(ExchangeTarget::Address));
+            goals.extend(sampling::sample(entropy, hosts.clone(), ISOLATED_TARGETS_MAX).into_iter().map(ExchangeTarget::Host));
+            for identity in sampling::sample(entropy, self.gossip.down_members(), ISOLATED_TARGETS_MAX) {
+                self.gossip.announce(identity);
+            }
+        }
+        if due.seeds {
+            let names = self.bootstrap.unreached_seeds().cloned().collect();
+            goals.extend(sampling::sample(entropy, names, ISOLATED_TARGETS_MAX).into_iter().map(ExchangeTarget::Host));
+        }
+        if due.exchange {
+            let me = self.gossip.me().address;
+            let live = seen.iter().map(|seen| seen.identity.address).filter(|address| *address != me).collect();
+            goals.extend(sampling::sample(entropy, live, 1).into_iter().map(ExchangeTarget::Address));
+            goals.extend(sampling::sample(entropy, missing, 1).into_iter().map(ExchangeTarget::Address));
+        }
+        if due.join {
+            goals.extend(sampling::sample(entropy, hosts, 1).into_iter().map(ExchangeTarget::Host));
+        }
+        goals.extend(self.pick_missing_facts(&seen).into_iter().map(ExchangeTarget::Address));
+        for goal in goals {
+            self.exchange(goal);
+        }
+    }
+
+    /// One of those who are there and whose facts are not.
+    pub(super) fn pick_missing_facts(&self, seen: &[LiveMember]) -> Vec<SocketAddr> {
+        let wanted = self.table.missing_facts(seen).map(|identity| identity.address).collect();
+        sampling::sample(self.context.env.entropy.as_ref(), wanted, 1)
+    }
+
+    pub(super) fn exchange(&mut self, goal: ExchangeTarget) {
+        if self.exchange_schedule.begin(&goal) {
+            self.exchange_now(goal);
+        }
+    }
+
+    pub(super) fn exchange_now(&self, goal: ExchangeTarget) {
+        let entries = self.entries();
+        let (tasks, net, commands) = (self.context.tasks.clone(), self.context.net.clone(), self.context.commands.clone());
+        self.context.tasks.spawn(Box::pin(async move {
+            let result = exchange_with(&tasks, &net, &goal, &entries).await;
+            // The node may have left.
+            let _ = commands.send(Command::Exchanged { goal, result }).await;
+        }));
+    }
+
+    pub(super) fn exchanged(&mut self, goal: &ExchangeTarget, result: io::Result<Vec<Entry>>) {
+        self.exchange_schedule.done(goal);
+        self.context.metrics.exchanges.inc();
+        match (result, goal) {
+            (Ok(entries), goal) => {
+                self.merge_digest(entries);
+                if let ExchangeTarget::Host(host) = goal
+                    && self.bootstrap.seed_reached(host)
+                {
+                    self.bootstrap_completed();
+                }
+            }
+            (Err(error), goal) => {
+                self.context.metrics.exchanges_failed.inc();
+                let time = self.now().uptime;
+                match goal {
+                    ExchangeTarget::Host(host) if self.exchange_schedule.should_warn(host, time) => {
+                        let awaiting = self.bootstrap.is_bootstrapping();
+                        tracing::warn!(host, %error, awaiting, "the node to join was not reached: it is tried again");
+                    }
+                    goal => tracing::debug!(?goal, %error, "lists could not be compared"),
+                }
+            }
+        }
+        self.announced(Some(goal));
+    }
+}

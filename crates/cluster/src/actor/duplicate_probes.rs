@@ -1,0 +1,68 @@
+//! Two processes claim one id: is each of them there?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{Actor, Command};
+use crate::entry::Entry;
+use crate::identity::Identity;
+use crate::join_state::{Responder, PROBE_PERIOD, RESPONDERS_MAX, identify_responder};
+
+/// The probes.
+#[derive(Debug, Default)]
+pub(crate) struct DuplicateProbes {
+    /// When each process was probed last.
+    started_at: BTreeMap<Identity, Duration>,
+    in_flight: BTreeSet<Identity>,
+    /// Those who asked for the list meanwhile.
+    digest_replies: Vec<oneshot::Sender<Vec<Entry>>>,
+}
+
+impl Actor {
+    /// Probes those that claim an id with others, and were not probed a moment ago.
+    pub(super) fn probe_claimants(&mut self) {
+        let (now, me) = (self.now().uptime, self.gossip.me().address);
+        self.probes.started_at.retain(|_, begun| now.saturating_sub(*begun) < PROBE_PERIOD);
+        let claimants = self.table.claimants().iter().filter(|identity| identity.address != me);
+        let due = claimants.filter(|identity| !self.probes.started_at.contains_key(identity)).copied();
+        let room = RESPONDERS_MAX.saturating_sub(self.probes.in_flight.len());
+        for identity in due.take(room).collect::<Vec<_>>() {
+            self.probes.started_at.insert(identity, now);
+            self.probes.in_flight.insert(identity);
+            let (tasks, net) = (self.context.tasks.clone(), self.context.net.clone());
+            let commands = self.context.commands.clone();
+            self.context.tasks.spawn(Box::pin(async move {
+                let answers = identify_responder(&tasks, &net, identity.address).await;
+                // The node may have left.
+                let _ = commands.send(Command::Probed { identity, answers }).await;
+            }));
+        }
+    }
+
+    pub(super) fn claimant_probed(&mut self, identity: Identity, answers: Responder) {
+        self.probes.in_flight.remove(&identity);
+        if answers.excludes(identity) {
+            tracing::debug!(?identity, "a process that another one with its id has replaced is not there any more");
+            self.table.mark_absent(identity);
+            self.update_liveness();
+        }
+        self.send_digests();
+    }
+
+    /// Tells the list, at once or when it is known which of those that claim an id are there.
+    pub(super) fn reply_when_probed(&mut self, reply: oneshot::Sender<Vec<Entry>>) {
+        self.probes.digest_replies.push(reply);
+        self.send_digests();
+    }
+
+    fn send_digests(&mut self) {
+        if self.probes.in_flight.is_empty() {
+            for reply in std::mem::take(&mut self.probes.digest_replies) {
+                // The other may have given up.
+                let _ = reply.send(self.entries());
+            }
+        }
+    }
+}

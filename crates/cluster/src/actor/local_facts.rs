@@ -1,0 +1,94 @@
+//! What this node says of itself: what the floors above state, under an incarnation that others believe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::Env;
+use bucksaw_record::{Id, Millis, Producer};
+
+use super::Actor;
+use crate::Facts;
+use crate::entry::{Entry, LiveIdentity};
+use crate::identity::Identity;
+
+/// A node takes a later incarnation at most so often.
+const INCARNATION_PERIOD: Duration = Duration::from_secs(1);
+
+impl Actor {
+    /// Takes over what the floors above say of this node, and tells it, but not too often.
+    pub(super) fn refresh_local_facts(&mut self) {
+        let time = self.now().uptime;
+        if self.facts_sent_at.is_some_and(|told| time.saturating_sub(told) < self.context.config.facts_period) {
+            return;
+        }
+        let kept = &self.local_facts;
+        let wished = Facts {
+            node: kept.node,
+            incarnation: kept.incarnation,
+            version: kept.version,
+            address: kept.address,
+            protocol: kept.protocol,
+            protocol_minor: kept.protocol_minor,
+            left: kept.left,
+            ..self.context.facts.borrow().clone()
+        };
+        if wished == **kept {
+            return;
+        }
+        if !wished.is_valid() {
+            if !std::mem::replace(&mut self.is_invalid_facts_logged, true) {
+                tracing::error!("facts of this node are beyond their bounds, and others are not told of them");
+            }
+            return;
+        }
+        self.local_facts = Arc::new(wished);
+        self.publish_local_facts();
+    }
+
+    /// Says something new about this node.
+    pub(super) fn publish_local_facts(&mut self) {
+        Arc::make_mut(&mut self.local_facts).version += 1;
+        self.facts_sent_at = Some(self.now().uptime);
+        self.unsaved[1] = true;
+        let own = Arc::clone(&self.local_facts);
+        self.context.facts.send_if_modified(|facts| {
+            (facts.incarnation, facts.version, facts.address) = (own.incarnation, own.version, own.address);
+            (facts.protocol, facts.protocol_minor, facts.left) = (own.protocol, own.protocol_minor, own.left);
+            // It is no news to this task, and the floors above did not say it.
+            false
+        });
+        self.broadcast(&self.local_entry());
+        self.publish();
+    }
+
+    pub(super) fn local_entry(&self) -> Entry {
+        let me = self.gossip.me();
+        let live = (!self.local_facts.left).then_some(LiveIdentity { incarnation: me.incarnation, address: me.address });
+        Entry { facts: Facts::clone(&self.local_facts), gone: None, live, awaiting: false }
+    }
+
+    /// Goes on in an incarnation after this one: somebody else at this address, or this node by a clock that ran ahead, was in
+    /// a later one than this, and would be believed.
+    pub(super) fn raise_incarnation(&mut self, last: Id) {
+        let time = self.now().uptime;
+        if self.local_facts.left || self.incarnation_raised_at.is_some_and(|at| time.saturating_sub(at) < INCARNATION_PERIOD) {
+            return;
+        }
+        let incarnation = incarnation_after(last, &self.context.env);
+        if incarnation <= last {
+            return;
+        }
+        tracing::info!(%last, %incarnation, "others know a later incarnation at this address: this node goes on in one after it");
+        self.incarnation_raised_at = Some(time);
+        Arc::make_mut(&mut self.local_facts).incarnation = incarnation;
+        self.unsaved[0] = true;
+        self.gossip.change_identity(Identity { incarnation, ..self.gossip.me() });
+        self.publish_local_facts();
+    }
+}
+
+/// An incarnation that begins now, and in any case after `last`.
+pub(super) fn incarnation_after(last: Id, env: &Env) -> Id {
+    let at = if last == Id::MIN { Millis(0) } else { Millis(last.time().0.saturating_add(1)) };
+    Id::new(at.max(Millis(env.clock.unix_ms())), Producer::random(env.entropy.next_u64()), 0)
+}

@@ -1,0 +1,59 @@
+//! What the floors above see: the conclusions from what foca knows.
+
+use std::sync::Arc;
+
+use super::Actor;
+use crate::metrics::StateLabel;
+use crate::table::{PresenceChange, DuplicateId};
+use crate::{Member, MemberState};
+
+impl Actor {
+    /// Draws the conclusions from what foca knows, and shows them.
+    pub(super) fn update_liveness(&mut self) {
+        let now = self.now();
+        for PresenceChange { node, address, state } in self.table.update_liveness(&self.gossip.live_members(), now) {
+            self.unsaved[0] = true;
+            match state {
+                Some(MemberState::Alive) => tracing::info!(%node, %address, "node is alive"),
+                Some(MemberState::Suspect) => tracing::debug!(%node, %address, "node is suspected to be down"),
+                Some(MemberState::Down) => tracing::warn!(%node, %address, "node is down"),
+                Some(MemberState::Left) => tracing::info!(%node, %address, "node has left"),
+                None => tracing::info!(%node, %address, "node is known no more"),
+            }
+        }
+        let twins = self.table.duplicates(now);
+        for (node, DuplicateId { older, newer }) in twins.iter().filter(|(node, _)| !self.duplicates.contains_key(node)) {
+            tracing::error!(%node, %older, %newer, "two live nodes have the same id: the data directory of one is a copy of the other's; stop one and remove its node.json");
+        }
+        self.duplicates = twins;
+        self.publish();
+        self.probe_claimants();
+    }
+
+    /// Shows all nodes to the floors above.
+    pub(super) fn publish(&mut self) {
+        let now = self.now();
+        let mut members = self.table.members(now);
+        let state = if self.local_facts.left { MemberState::Left } else { MemberState::Alive };
+        let (node, address) = (self.local_facts.node, self.local_facts.address);
+        let twin = self.duplicates.get(&node).map(|twins| twins.other_address(address));
+        let also_at = self.table.duplicate(node).map(|twins| twins.other_address(address));
+        let facts = Arc::clone(&self.local_facts);
+        members.push(Member { facts, state, since: self.started.wall, duplicate_at: twin, duplicate_suspected_at: also_at, version_skew: None });
+        self.update_version_skew(&mut members);
+        members.sort_unstable_by_key(|member| member.facts.node);
+        for state in MemberState::ALL {
+            let count = members.iter().filter(|member| member.state == state).count();
+            let label = StateLabel { state: state.name() };
+            self.context.metrics.members.get_or_create(&label).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        self.context.metrics.duplicate_ids.set(i64::try_from(self.duplicates.len()).unwrap_or(i64::MAX));
+        self.context.members.send_if_modified(|shown| {
+            let changed = **shown != members;
+            if changed {
+                *shown = Arc::new(members);
+            }
+            changed
+        });
+    }
+}

@@ -1,0 +1,216 @@
+//! Whom to compare lists with, and when: those who are there now and then, those who are missing as well, and while nobody is
+//! there everyone who could be, again and again. A new node tries all names that it was given until it has reached them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::{Net, Tasks, with_timeout};
+
+use crate::entry::Entry;
+use crate::exchange;
+
+/// Comparisons that this node has under way at the same time.
+const IN_FLIGHT_MAX: usize = 8;
+
+/// How long one may take, and how long a name may take to be resolved.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 4;
+
+/// While nobody is there: from the first wait to the longest.
+const ISOLATED_BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
+
+/// The names that were given are tried so often when somebody is there. It brings parts of a cluster together that were started
+/// apart from each other.
+const JOIN_PERIOD: Duration = Duration::from_secs(30);
+
+/// That a name leads nowhere is told so often.
+const WARN_PERIOD: Duration = Duration::from_secs(60);
+
+/// With whom.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ExchangeTarget {
+    Address(SocketAddr),
+    /// `HOST:PORT`, as it was given.
+    Host(String),
+}
+
+/// When to reach out.
+#[derive(Debug)]
+pub(crate) struct ExchangeSchedule {
+    exchange_period: Duration,
+    exchange_at: Duration,
+    join_at: Duration,
+    isolated_at: Duration,
+    isolated_backoff: Duration,
+    seeds_at: Duration,
+    seeds_backoff: Duration,
+    in_flight: BTreeSet<ExchangeTarget>,
+    warned_at: BTreeMap<String, Duration>,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DueExchanges {
+    /// Somebody who is there, and somebody who is missing.
+    pub(crate) exchange: bool,
+    /// One of the names that were given.
+    pub(crate) join: bool,
+    /// Everyone who could be there.
+    pub(crate) isolated: bool,
+    /// The configured names that this node has not reached yet.
+    pub(crate) seeds: bool,
+}
+
+impl ExchangeSchedule {
+    pub(crate) fn new(exchange_period: Duration) -> Self {
+        Self {
+            exchange_period,
+            exchange_at: Duration::ZERO,
+            join_at: Duration::ZERO,
+            isolated_at: Duration::ZERO,
+            isolated_backoff: ISOLATED_BACKOFF[0],
+            seeds_at: Duration::ZERO,
+            seeds_backoff: ISOLATED_BACKOFF[0],
+            in_flight: BTreeSet::new(),
+            warned_at: BTreeMap::new(),
+        }
+    }
+
+    /// What is due now. `random` spreads it, so that nodes that were started together do not call together.
+    pub(crate) fn due(&mut self, alone: bool, awaiting: bool, now: Duration, random: u64) -> DueExchanges {
+        let mut due = DueExchanges::default();
+        let spread = |time: Duration| time.mul_f64(0.75 + (random % 1_024) as f64 / 2_048.0);
+        if alone {
+            if now >= self.isolated_at {
+                due.isolated = true;
+                self.isolated_at = now + spread(self.isolated_backoff);
+                self.isolated_backoff = (self.isolated_backoff * 2).min(ISOLATED_BACKOFF[1]);
+            }
+            return due;
+        }
+        (self.isolated_at, self.isolated_backoff) = (now, ISOLATED_BACKOFF[0]);
+        if awaiting && now >= self.seeds_at {
+            due.seeds = true;
+            self.seeds_at = now + spread(self.seeds_backoff);
+            self.seeds_backoff = (self.seeds_backoff * 2).min(ISOLATED_BACKOFF[1]);
+        }
+        if now >= self.exchange_at {
+            due.exchange = true;
+            self.exchange_at = now + spread(self.exchange_period);
+        }
+        if now >= self.join_at {
+            due.join = self.join_at > Duration::ZERO;
+            self.join_at = now + spread(JOIN_PERIOD);
+        }
+        due
+    }
+
+    /// Whether a comparison may begin; it must end with [`Self::done`].
+    pub(crate) fn begin(&mut self, goal: &ExchangeTarget) -> bool {
+        self.in_flight.len() < IN_FLIGHT_MAX && self.in_flight.insert(goal.clone())
+    }
+
+    pub(crate) fn done(&mut self, goal: &ExchangeTarget) {
+        self.in_flight.remove(goal);
+    }
+
+    /// Whether it is time to tell that this name leads nowhere.
+    pub(crate) fn should_warn(&mut self, host: &str, now: Duration) -> bool {
+        let warn = self.warned_at.get(host).is_none_or(|at| now.saturating_sub(*at) >= WARN_PERIOD);
+        if warn {
+            self.warned_at.insert(host.to_owned(), now);
+        }
+        warn
+    }
+}
+
+/// Compares lists with the first who answers; nothing when it would be this node itself.
+pub(crate) async fn exchange_with(
+    tasks: &Arc<dyn Tasks>,
+    net: &Arc<dyn Net>,
+    goal: &ExchangeTarget,
+    entries: &[Entry],
+) -> io::Result<Vec<Entry>> {
+    let addresses = match goal {
+        ExchangeTarget::Address(address) => vec![*address],
+        ExchangeTarget::Host(host) => with_timeout(tasks, EXCHANGE_TIMEOUT, net.resolve(host)).await.ok_or(io::ErrorKind::TimedOut)??,
+    };
+    if addresses.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+    }
+    let me = net.address();
+    let mut result = Ok(Vec::new());
+    for address in addresses.into_iter().filter(|address| *address != me).take(ADDRESSES_MAX) {
+        result = exchange_once(tasks, net, address, entries, EXCHANGE_TIMEOUT).await;
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// Compares lists with one node.
+pub(crate) async fn exchange_once(
+    tasks: &Arc<dyn Tasks>,
+    net: &Arc<dyn Net>,
+    address: SocketAddr,
+    entries: &[Entry],
+    time: Duration,
+) -> io::Result<Vec<Entry>> {
+    let body = exchange::write(entries)?;
+    let answer = async { Ok(exchange::read(net.call(address, exchange::EXCHANGE_CALL, body).await?).await?) };
+    with_timeout(tasks, time, answer).await.ok_or(io::ErrorKind::TimedOut)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_alone_tries_soon_and_then_less_often_but_never_stops() {
+        let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
+        let times = |reach: &mut ExchangeSchedule, from: u64, to: u64| {
+            (from..to).filter(|ms| reach.due(true, true, Duration::from_millis(*ms), 512).isolated).count()
+        };
+        assert_eq!(times(&mut reach, 0, 1_000), 3);
+        // At 10, 11.6, 13.6, 15.6, 17.6 and 19.6 seconds.
+        assert_eq!(times(&mut reach, 10_000, 20_000), 6);
+        // Somebody was there; then nobody: at once again.
+        assert!(!reach.due(false, false, Duration::from_secs(30), 512).isolated);
+        assert_eq!(times(&mut reach, 30_000, 31_000), 3);
+    }
+
+    #[test]
+    fn names_are_tried_while_they_are_awaited() {
+        let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
+        let times = |reach: &mut ExchangeSchedule, awaiting: bool, to: u64| {
+            (0..to).filter(|ms| reach.due(false, awaiting, Duration::from_millis(*ms), 512).seeds).count()
+        };
+        assert_eq!(times(&mut reach, false, 20_000), 0);
+        // At 0, 0.2, 0.6, 1.4 and 3 seconds, and then every two.
+        assert_eq!(times(&mut reach, true, 10_000), 8);
+    }
+
+    #[test]
+    fn comparisons_are_bounded_and_none_is_made_twice_at_once() {
+        let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
+        let goal = |port: u16| ExchangeTarget::Address(([10, 0, 0, 1], port).into());
+        assert!(reach.begin(&goal(1)) && !reach.begin(&goal(1)));
+        assert_eq!((2..100).filter(|port| reach.begin(&goal(*port))).count(), IN_FLIGHT_MAX - 1);
+        reach.done(&goal(1));
+        assert!(reach.begin(&goal(1)));
+    }
+
+    #[test]
+    fn a_name_that_leads_nowhere_is_told_rarely() {
+        let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
+        let told = (0..600).filter(|second| reach.should_warn("nowhere:1", Duration::from_secs(*second))).count();
+        assert_eq!(told, 10);
+        assert!(reach.should_warn("elsewhere:1", Duration::from_secs(599)));
+    }
+}

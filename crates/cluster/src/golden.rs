@@ -1,0 +1,200 @@
+//! What nodes of each version said and kept, and what those of the next will: it is understood.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_doors::{Body, Fs as _, sim};
+use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_versions::{GoldenFiles as Files, at_once, later};
+use foca::{Codec as _, Header, Member, Message, State};
+use proptest::prelude::*;
+
+use crate::codec::Codec;
+use crate::entry::{Entry, Departure, DepartureReason, LiveIdentity};
+use crate::exchange::{self, ExchangeError};
+use crate::identity::Identity;
+use crate::member_file::{MemberFile, PersistedMembers};
+use crate::packet::{self, PacketError, Packet};
+use crate::{Clients, Facts, DataSummary, Load, PROTOCOL, Roles, IncompatiblePeer, Version};
+
+fn files() -> Files {
+    Files::new(env!("CARGO_MANIFEST_DIR"), Version::OWN)
+}
+
+fn id(number: u64) -> Id {
+    Id::new(Millis(1_763_680_200_000 + number), Producer::new(number), 0)
+}
+
+fn identity(number: u8) -> Identity {
+    let address = match number {
+        4 => "[2001:db8::4]:7659".parse().unwrap(),
+        _ => ([10, 0, 0, number], 7_659).into(),
+    };
+    Identity { node: id(number.into()), incarnation: id(100 + u64::from(number)), address }
+}
+
+/// The name of a message, its header, and of whom it tells.
+type GossipCase = (&'static str, Header<Identity>, Vec<Member<Identity>>);
+
+/// A datagram of each kind of message.
+fn gossip() -> Vec<GossipCase> {
+    let about = identity(4);
+    let messages = [
+        ("ping", Message::Ping(7)),
+        ("ack", Message::Ack(7)),
+        ("ping-req", Message::PingReq { target: about, probe_number: 8 }),
+        ("indirect-ping", Message::IndirectPing { origin: about, probe_number: 8 }),
+        ("indirect-ack", Message::IndirectAck { target: about, probe_number: 8 }),
+        ("forwarded-ack", Message::ForwardedAck { origin: about, probe_number: 8 }),
+        ("announce", Message::Announce),
+        ("feed", Message::Feed),
+        ("gossip", Message::Gossip),
+        ("turn-undead", Message::TurnUndead),
+    ];
+    let states = [(2, State::Alive), (3, State::Suspect), (4, State::Down)];
+    let all = messages.into_iter().map(|(name, message)| {
+        let members = match name {
+            "gossip" => states.iter().map(|(node, state)| Member::new(identity(*node), 5, *state)).collect(),
+            _ => Vec::new(),
+        };
+        (name, Header { src: identity(1), src_incarnation: 3, dst: identity(2), message }, members)
+    });
+    all.collect()
+}
+
+/// A node that tells all that there is to tell.
+fn entry() -> Entry {
+    let at = |port: u16| Some(format!("10.0.0.1:{port}"));
+    let held = |bytes| DataSummary { bytes, oldest: Some(Millis(1_763_680_000_000)), newest: Some(Millis(1_763_680_100_000)) };
+    let facts = Facts {
+        incarnation: id(101),
+        version: 9,
+        address: identity(1).address,
+        clients: Clients { http: at(7_650), fast: at(7_651), durable: at(7_652), bulk: at(7_653) },
+        roles: Roles { ingest: true, store: true },
+        load: Load { bytes_per_second: 1_000, connections: 3, level: 1 },
+        queue: held(10),
+        shelf: held(20),
+        walked: Some(Millis(1_763_680_150_000)),
+        free_bytes: 1 << 40,
+        draining: true,
+        ..Facts::new(id(1))
+    };
+    Entry {
+        facts,
+        gone: None,
+        live: Some(LiveIdentity { incarnation: id(101), address: identity(1).address }),
+        awaiting: false,
+    }
+}
+
+fn entries() -> Vec<Entry> {
+    let gone = |number: u8, how| {
+        let identity = identity(number);
+        let facts = Facts { incarnation: identity.incarnation, address: identity.address, ..Facts::new(identity.node) };
+        Entry { facts, gone: Some(Departure { how, for_ms: 5_000 }), live: None, awaiting: false }
+    };
+    vec![entry(), gone(2, DepartureReason::Down), gone(3, DepartureReason::Left), gone(4, DepartureReason::Forgotten)]
+}
+
+fn bytes(body: Body) -> Vec<u8> {
+    expect_ready(body.read_all(1 << 20)).unwrap()
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<Entry>, ExchangeError> {
+    expect_ready(exchange::read(Body::whole(bytes.to_vec())))
+}
+
+/// What is read of a `members.json`.
+fn read_member_file(bytes: &[u8]) -> Option<PersistedMembers> {
+    let fs = sim::Fs::new();
+    fs.create_dir_all(Path::new("/data")).unwrap();
+    fs.create(Path::new("/data/members.json")).unwrap().append(&[bytes]).unwrap();
+    MemberFile::new(Arc::new(fs), Path::new("/data")).read().unwrap()
+}
+
+fn write_member_file(kept: &PersistedMembers) -> Vec<u8> {
+    let fs = sim::Fs::new();
+    fs.create_dir_all(Path::new("/data")).unwrap();
+    MemberFile::new(Arc::new(fs.clone()), Path::new("/data")).write(kept).unwrap();
+    let mut bytes = fs.live_bytes("/data/members.json").unwrap();
+    assert_eq!(bytes.pop(), Some(b'\n'));
+    bytes
+}
+
+#[test]
+fn gossip_is_what_it_was() {
+    for (name, header, members) in gossip() {
+        let mut content = Vec::new();
+        Codec.encode_header(&header, &mut content).unwrap();
+        if !members.is_empty() {
+            content.extend(u16::try_from(members.len()).unwrap().to_be_bytes());
+            members.iter().for_each(|member| Codec.encode_member(member, &mut content).unwrap());
+        }
+        files().check(name, &packet::gossip(&content));
+        for datagram in files().read_all(name) {
+            let Ok(Packet::Gossip(found)) = Packet::parse(&datagram) else { panic!("{name} is not understood") };
+            assert_eq!((&found.header, &found.members), (&header, &members), "{name}");
+        }
+    }
+}
+
+#[test]
+fn facts_are_what_they_were() {
+    files().check("facts", &packet::facts(&entry()).unwrap());
+    for datagram in files().read_all("facts") {
+        let Ok(Packet::Facts(found)) = Packet::parse(&datagram) else { panic!("not understood") };
+        assert_eq!(*found, entry());
+    }
+}
+
+#[test]
+fn lists_are_what_they_were() {
+    files().check("exchange", &bytes(exchange::write(&entries()).unwrap()));
+    files().read_all("exchange").iter().for_each(|list| assert_eq!(read(list).unwrap(), entries()));
+}
+
+#[test]
+fn lists_on_disk_are_what_they_were() {
+    let kept = PersistedMembers { incarnation: id(7), is_bootstrapping: false, members: entries() };
+    files().check("members", &write_member_file(&kept));
+    files().read_all("members").iter().for_each(|list| assert_eq!(read_member_file(list).as_ref(), Some(&kept)));
+}
+
+#[test]
+fn nodes_of_another_major_version_are_told_why() {
+    let check = |text: &str, address: Option<&str>| {
+        let address = address.map(|address| address.parse().unwrap());
+        let Err(unread @ ExchangeError::Version(stranger)) = read(text.as_bytes()) else { panic!("{text}") };
+        assert_eq!(stranger, IncompatiblePeer { address, protocol: PROTOCOL + 1 });
+        let words = "it speaks version 2 of what nodes say to each other, this node 1: they are no cluster";
+        assert_eq!(io::Error::from(unread).to_string(), words);
+    };
+    check(r#"{"protocol":2}"#, None);
+    check(r#"{"protocol":2,"members":{"everything":"is different"}}"#, None);
+    check(r#"{"protocol":2,"members":[{"facts":{"address":"10.0.0.7:1"}}]}"#, Some("10.0.0.7:1"));
+    assert!(matches!(read(b"{}"), Err(ExchangeError::Io(_))) && matches!(read(br#"{"protocol":1}"#), Err(ExchangeError::Io(_))));
+}
+
+proptest! {
+    #[test]
+    fn what_the_next_version_adds_is_passed_over(seed: u64) {
+        let facts = packet::facts(&entry()).unwrap();
+        let grown = [&facts[..2], &with_unknown_fields(&facts[2..], seed).unwrap()].concat();
+        // Some are too long for a datagram: then it is not sent so.
+        if grown.len() <= bucksaw_doors::DATAGRAM_BYTES_MAX {
+            let Ok(Packet::Facts(found)) = Packet::parse(&grown) else { panic!("not understood") };
+            prop_assert_eq!(*found, entry());
+        }
+        let list = bytes(exchange::write(&entries()).unwrap());
+        prop_assert_eq!(read(&with_unknown_fields(&list, seed).unwrap()).unwrap(), entries());
+        let kept = PersistedMembers { incarnation: id(7), is_bootstrapping: false, members: entries() };
+        prop_assert_eq!(read_member_file(&with_unknown_fields(&write_member_file(&kept), seed).unwrap()), Some(kept));
+    }
+
+    #[test]
+    fn packets_of_kinds_to_come_are_passed_over(kind in 128_u8.., content in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert_eq!(Packet::parse(&[&[1, kind], &content[..]].concat()).err(), Some(PacketError::UnknownKind));
+    }
+}

@@ -1,0 +1,248 @@
+//! `members.json`: what a node knew of the others, so that it finds them when it starts again.
+//!
+//! ```text
+//!   {"format": 1, "incarnation": "<id>", "awaiting": true, "members": [{"facts": {…}, "gone": {…}}, …]}
+//! ```
+//! Without it a node needs `--join` to find the others, and does not know of those that are down with records that they alone
+//! have. So it is kept twice ([`doors::twice`](bucksaw_doors::twice)): what is damaged is taken from `members.backup`. It is
+//! written rarely. Where there is no sound backup, a list that makes no sense is set aside as `members.json.damaged` and told
+//! of; one of a newer format, where it makes no sense here, as `members.json.newer`.
+//!
+//! A version that knew of no backup leaves an old one behind. Its list has a later incarnation, and counts.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bucksaw_doors::Fs;
+use bucksaw_doors::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_record::Id;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::entry::{Entry, is_false};
+use crate::table::MEMBERS_MAX;
+use crate::json_text;
+
+const FORMAT: u32 = 1;
+
+/// More than a thousand nodes need.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// The file.
+#[derive(Clone, Debug)]
+pub(crate) struct MemberFile {
+    fs: Arc<dyn Fs>,
+    path: PathBuf,
+}
+
+/// What is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PersistedMembers {
+    /// The last incarnation of this node.
+    pub(crate) incarnation: Id,
+    /// Whether there may be more, of which this node has not heard. Left out where it is false.
+    pub(crate) is_bootstrapping: bool,
+    pub(crate) members: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct MemberFileOut<'a> {
+    format: u32,
+    #[serde(with = "text::id")]
+    incarnation: Id,
+    #[serde(skip_serializing_if = "is_false")]
+    awaiting: bool,
+    members: &'a [Entry],
+}
+
+/// What is in it in every format.
+#[derive(Deserialize)]
+struct MemberFileFormat {
+    format: u32,
+}
+
+#[derive(Deserialize)]
+struct MemberFileIn<'a> {
+    format: u32,
+    #[serde(with = "text::id")]
+    incarnation: Id,
+    #[serde(default)]
+    awaiting: bool,
+    #[serde(borrow)]
+    members: Vec<&'a RawValue>,
+}
+
+impl MemberFile {
+    pub(crate) fn new(fs: Arc<dyn Fs>, data_dir: &Path) -> Self {
+        Self { fs, path: data_dir.join("members.json") }
+    }
+
+    /// What was kept; none when there is nothing, or nothing that makes sense.
+    ///
+    /// # Errors
+    /// When the disk fails, or a damaged file cannot be set aside.
+    pub(crate) fn read(&self) -> io::Result<Option<PersistedMembers>> {
+        let BackedUpFile { file, backup } = BackedUpFile::read(&*self.fs, &self.path, FILE_BYTES_MAX)?;
+        let Some(bytes) = file else { return Ok(None) };
+        let (kept, path) = (parse(&bytes), self.path.display());
+        let (saved, is_damaged) = match backup {
+            BackupState::Valid(backup) if backup != bytes => (parse(&backup), true),
+            BackupState::Newer(backup) => (parse(&backup), false),
+            _ => (None, false),
+        };
+        if let Some(saved) = saved
+            && kept.as_ref().is_none_or(|kept| kept.incarnation <= saved.incarnation)
+        {
+            if is_damaged {
+                tracing::warn!(%path, "the list of nodes was damaged: its backup is used, and nothing is missing");
+            }
+            return Ok(Some(saved));
+        }
+        if kept.is_some() {
+            return Ok(kept);
+        }
+        let newer = serde_json::from_slice::<MemberFileFormat>(&bytes).ok().filter(|file| file.format > FORMAT);
+        let aside = self.path.with_extension(if newer.is_some() { "json.newer" } else { "json.damaged" });
+        self.fs.rename(&self.path, &aside)?;
+        let (path, own) = (aside.display(), FORMAT);
+        match newer {
+            Some(MemberFileFormat { format }) => {
+                tracing::warn!(%path, format, own, "the list of nodes is of a newer format and is set aside: others are found by --join");
+            }
+            None => {
+                tracing::warn!(%path, "the list of nodes was damaged and is set aside: others are found by --join");
+            }
+        }
+        Ok(None)
+    }
+
+    /// Replaces what was kept, in one step.
+    ///
+    /// # Errors
+    /// What the disk says; then what was kept before still is.
+    pub(crate) fn write(&self, kept: &PersistedMembers) -> io::Result<()> {
+        let written =
+            MemberFileOut { format: FORMAT, incarnation: kept.incarnation, awaiting: kept.is_bootstrapping, members: &kept.members };
+        let mut bytes = serde_json::to_vec_pretty(&written)?;
+        bytes.push(b'\n');
+        backed_up_file::write(&*self.fs, &self.path, &bytes)
+    }
+}
+
+/// Nodes that make no sense are left out; that happens when a newer version wrote the file.
+fn parse(bytes: &[u8]) -> Option<PersistedMembers> {
+    let MemberFileIn { format, incarnation, awaiting, members } = serde_json::from_slice(bytes).ok()?;
+    let members = members.into_iter().take(MEMBERS_MAX);
+    let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
+    let members = members.filter(Entry::is_valid).collect();
+    (format >= FORMAT).then_some(PersistedMembers { incarnation, is_bootstrapping: awaiting, members })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bucksaw_doors::sim;
+    use bucksaw_record::{Millis, Producer};
+
+    use crate::Facts;
+    use crate::entry::{Departure, DepartureReason};
+
+    fn persisted() -> PersistedMembers {
+        let mut facts = Facts::new(Id::new(Millis(5), Producer::new(1), 0));
+        facts.address = ([10, 0, 0, 1], 7_659).into();
+        let gone = Some(Departure { how: DepartureReason::Down, for_ms: 5_000 });
+        let members = vec![Entry { facts, gone, live: None, awaiting: false }];
+        PersistedMembers { incarnation: Id::new(Millis(9), Producer::new(2), 0), is_bootstrapping: true, members }
+    }
+
+    fn member_file() -> (sim::Fs, MemberFile) {
+        let fs = sim::Fs::new();
+        fs.create_dir_all(Path::new("/data")).unwrap();
+        (fs.clone(), MemberFile::new(Arc::new(fs), Path::new("/data")))
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_also_after_a_power_cut() {
+        let (fs, keep) = member_file();
+        assert_eq!(keep.read().unwrap(), None);
+        keep.write(&PersistedMembers { members: Vec::new(), ..persisted() }).unwrap();
+        keep.write(&persisted()).unwrap();
+        assert_eq!(keep.read().unwrap(), Some(persisted()));
+        let after = MemberFile::new(Arc::new(fs.cut_power(sim::PowerCutLoss::All, 0)), Path::new("/data"));
+        assert_eq!(after.read().unwrap(), Some(persisted()));
+    }
+
+    #[test]
+    fn a_damaged_file_is_set_aside() {
+        let (fs, keep) = member_file();
+        for damaged in [&b"{\"format\":1,\"incarn"[..], b"", b"[]"] {
+            fs.create(Path::new("/data/members.json")).unwrap().append(&[damaged]).unwrap();
+            assert_eq!(keep.read().unwrap(), None);
+            assert_eq!(fs.live_bytes("/data/members.json.damaged").as_deref(), Some(damaged));
+            assert_eq!(keep.read().unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_damaged_list_is_taken_from_its_backup() {
+        for path in ["/data/members.json", "/data/members.backup"] {
+            let bits = {
+                let (fs, keep) = member_file();
+                keep.write(&persisted()).unwrap();
+                fs.live_bytes(path).unwrap().len() * 8
+            };
+            for bit in 0..bits {
+                let (fs, keep) = member_file();
+                keep.write(&persisted()).unwrap();
+                fs.flip_bit(path, bit as u64);
+                let found = keep.read().unwrap().unwrap();
+                // Of a later incarnation it counts as newer than the backup, and then nothing else is damaged.
+                assert_eq!(found.members, persisted().members, "bit {bit} of {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_a_version_without_backups_counts() {
+        let (fs, keep) = member_file();
+        keep.write(&persisted()).unwrap();
+        let newer =
+            PersistedMembers { incarnation: Id::new(Millis(10), Producer::new(2), 0), is_bootstrapping: false, members: Vec::new() };
+        let backup = fs.live_bytes("/data/members.backup").unwrap();
+        keep.write(&newer).unwrap();
+        fs.remove(Path::new("/data/members.backup")).unwrap();
+        fs.create(Path::new("/data/members.backup")).unwrap().append(&[&backup]).unwrap();
+        assert_eq!(keep.read().unwrap(), Some(newer));
+    }
+
+    #[test]
+    fn a_newer_format_is_read_as_far_as_it_makes_sense_and_else_set_aside() {
+        let (fs, keep) = member_file();
+        keep.write(&persisted()).unwrap();
+        let text = String::from_utf8(fs.live_bytes("/data/members.json").unwrap()).unwrap();
+        fs.remove(Path::new("/data/members.backup")).unwrap();
+        let put = |text: &str| {
+            fs.remove(Path::new("/data/members.json")).unwrap();
+            fs.create(Path::new("/data/members.json")).unwrap().append(&[text.as_bytes()]).unwrap();
+        };
+        put(&text.replacen("\"format\": 1", "\"format\": 2, \"mood\": {}", 1));
+        assert_eq!(keep.read().unwrap(), Some(persisted()));
+        put(r#"{"format": 3, "nodes": 7}"#);
+        assert_eq!(keep.read().unwrap(), None);
+        assert!(fs.live_bytes("/data/members.json.newer").is_some());
+        assert!(fs.live_bytes("/data/members.json.damaged").is_none());
+    }
+
+    #[test]
+    fn a_node_that_makes_no_sense_is_left_out() {
+        let (fs, keep) = member_file();
+        keep.write(&persisted()).unwrap();
+        let text = String::from_utf8(fs.live_bytes("/data/members.json").unwrap()).unwrap();
+        let text = text.replacen("\"members\": [", "\"members\": [ {\"facts\": 7}, 7, ", 1);
+        fs.remove(Path::new("/data/members.backup")).unwrap();
+        fs.remove(Path::new("/data/members.json")).unwrap();
+        fs.create(Path::new("/data/members.json")).unwrap().append(&[text.as_bytes()]).unwrap();
+        assert_eq!(keep.read().unwrap(), Some(persisted()));
+    }
+}

@@ -1,0 +1,715 @@
+//! A filter that tells of most texts that a block cannot contain them, without opening it.
+//!
+//! A bit for each *gram*, of these kinds:
+//!
+//! - four bytes, and five, of a word (letters, digits, `_`, bytes from 0x80 on) without a digit;
+//! - six bytes of a word with a digit among the last five: shorter ones of numbers and hashes are in every block;
+//! - seven bytes of digits and dots, two dots at least, that begin and end with a digit: of addresses;
+//! - five bytes, two of a word, one of `-./:@`, two of a word, not all digits: words may be everywhere and never stand
+//!   side by side;
+//! - seven bytes, three and three of the same: where words have many neighbours, two of each are soon all there.
+//!
+//! ASCII letters count in lower case. Other bytes are in no gram, so that it does not matter how tokens are put together;
+//! whatever is contained in a line has its words there, whole or in part, and so its grams. What is between two words in
+//! a gram always belongs to one token or to one gap, as [lines are cut](crate::cut). In front of them stands a bit
+//! for each byte that occurs at all.
+//!
+//! One hash, a bit each: texts have several grams, so each may be wrongly there in four of ten times. (Bloom, "Space/time
+//! trade-offs in hash coding with allowable errors", 1970, with k = 1.) What was measured of other grams is in
+//! `docs/adr/columns.md`.
+//!
+//! ```text
+//!   1    kind of filter, 1
+//!   32   a bit for each byte
+//!   8n   a bit for each gram
+//! ```
+//! A filter of an unknown kind or length excludes nothing, so a later version may write another kind.
+
+/// Bits while a block is encoded, as a power of two.
+const BITS_LOG: u32 = 21;
+
+/// Bits of the filter for each bit that is set while it is made, in quarters.
+const QUARTER_BITS: usize = 7;
+
+/// First byte of a filter of this kind.
+const FILTER_VERSION: u8 = 1;
+
+/// Bytes of the set of all bytes.
+const BYTE_SET: usize = 32;
+
+/// Bytes of grams without digits, of one with digits, and of one of an address.
+const SHORT_GRAM_BYTES: u32 = 4;
+const LETTER_GRAM_BYTES: u32 = 5;
+const WORD_GRAM_BYTES: u32 = 6;
+const ADDRESS_GRAM_BYTES: u32 = 7;
+
+/// Bytes of grams of two words: two of each, or three, and what joins them.
+const PAIR_GRAM_BYTES: u32 = 5;
+const WIDE_PAIR_GRAM_BYTES: u32 = 7;
+
+/// Bytes of the longest gram.
+const GRAM_BYTES_MAX: usize = ADDRESS_GRAM_BYTES as usize;
+
+/// The byte in lower case if it is one of a word, or one that joins words; else 0.
+const FOLDED: [u8; 256] = {
+    let mut folded = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let at = byte as u8;
+        folded[byte] = match at {
+            b'A'..=b'Z' => at + 32,
+            b'0'..=b'9' | b'a'..=b'z' | b'_' | b'.' | b'-' | b'/' | b':' | b'@' | 0x80.. => at,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    folded
+};
+
+/// Kinds of bytes that are in grams; 0 is for others.
+const LETTER: u8 = 1;
+const DIGIT: u8 = 2;
+const JOINER: u8 = 4;
+
+const BYTE_KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match FOLDED[byte] {
+            0 => 0,
+            b'0'..=b'9' => DIGIT,
+            b'.' | b'-' | b'/' | b':' | b'@' => JOINER,
+            _ => LETTER,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// The piece that a text begins with, up to a byte that is in no gram: its length, and the kinds of its bytes.
+#[inline]
+fn leading_run(text: &[u8]) -> (usize, u8) {
+    let mut kinds = 0;
+    for (at, byte) in text.iter().enumerate() {
+        match BYTE_KINDS[*byte as usize] {
+            0 => return (at, kinds),
+            kind => kinds |= kind,
+        }
+    }
+    (text.len(), kinds)
+}
+
+/// The place of a gram, which is the last bytes of `bytes`, among all while a block is encoded.
+#[inline]
+fn gram_bit(bytes: u64, len: u32) -> u32 {
+    ((bytes << (64 - len * 8)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS_LOG)) as u32
+}
+
+/// Calls `each` with the places of the grams of a text.
+#[inline]
+fn for_each_gram(text: &[u8], mut each: impl FnMut(u32)) {
+    let mut from = 0;
+    while let Some(rest) = text.get(from..).filter(|rest| rest.len() >= SHORT_GRAM_BYTES as usize) {
+        let (len, kinds) = leading_run(rest);
+        for_each_gram_of_run(&rest[..len], kinds, &mut each);
+        from += len + 1;
+    }
+}
+
+/// The same for a piece with such bytes.
+#[inline]
+fn for_each_gram_of_run(text: &[u8], kinds: u8, each: impl FnMut(u32)) {
+    match kinds {
+        LETTER => for_each_gram_of_letters(text, each),
+        _ if kinds & JOINER != 0 => for_each_gram_of_joined_words(text, kinds, each),
+        _ => for_each_gram_of_word(text, each),
+    }
+}
+
+/// The same for letters alone, as most pieces are.
+#[inline]
+fn for_each_gram_of_letters(text: &[u8], mut each: impl FnMut(u32)) {
+    let mut bytes = 0;
+    for (letters, byte) in (1..).zip(text) {
+        bytes = bytes << 8 | u64::from(FOLDED[*byte as usize]);
+        if letters >= SHORT_GRAM_BYTES {
+            each(gram_bit(bytes, SHORT_GRAM_BYTES));
+        }
+        if letters >= LETTER_GRAM_BYTES {
+            each(gram_bit(bytes, LETTER_GRAM_BYTES));
+        }
+    }
+}
+
+/// The same for letters and digits. Where digits are cannot be foretold, and so is not asked once there is a gram at each
+/// byte: one that is not there besides gives way to this one.
+#[inline]
+fn for_each_gram_of_word(text: &[u8], mut each: impl FnMut(u32)) {
+    let (mut bytes, mut letters) = (0, 0);
+    for (word, byte) in (1..).zip(text) {
+        bytes = bytes << 8 | u64::from(FOLDED[*byte as usize]);
+        letters = if BYTE_KINDS[*byte as usize] == DIGIT { 0 } else { letters + 1 };
+        if word >= WORD_GRAM_BYTES {
+            let here = gram_bit(bytes, if letters >= LETTER_GRAM_BYTES { LETTER_GRAM_BYTES } else { WORD_GRAM_BYTES });
+            each(here);
+            each(if letters >= SHORT_GRAM_BYTES { gram_bit(bytes, SHORT_GRAM_BYTES) } else { here });
+        } else if letters >= SHORT_GRAM_BYTES {
+            each(gram_bit(bytes, SHORT_GRAM_BYTES));
+            if letters >= LETTER_GRAM_BYTES {
+                each(gram_bit(bytes, LETTER_GRAM_BYTES));
+            }
+        }
+    }
+}
+
+/// The same for words that are joined: those of each word, of each two, and of addresses.
+#[inline]
+fn for_each_gram_of_joined_words(text: &[u8], kinds: u8, mut each: impl FnMut(u32)) {
+    let (mut rest, mut before, mut dots) = (text, 0, 0);
+    loop {
+        let word = rest.iter().position(|byte| BYTE_KINDS[*byte as usize] == JOINER).unwrap_or(rest.len());
+        if word >= SHORT_GRAM_BYTES as usize {
+            for_each_gram_of_word(&rest[..word], &mut each);
+        }
+        let mut pair = |of_each: usize, len: u32| {
+            if word >= of_each && before >= of_each {
+                // What joins them stands before the rest.
+                let from = text.len() - rest.len() - 1 - of_each;
+                let pair = &text[from..from + len as usize];
+                if pair.iter().any(|byte| BYTE_KINDS[*byte as usize] == LETTER) {
+                    each(gram_bit(pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])), len));
+                }
+            }
+        };
+        pair(2, PAIR_GRAM_BYTES);
+        pair(3, WIDE_PAIR_GRAM_BYTES);
+        let Some((joint, behind)) = rest[word..].split_first() else { break };
+        dots += u32::from(*joint == b'.');
+        (rest, before) = (behind, word);
+    }
+    if dots > 1 && kinds & DIGIT != 0 && text.len() >= ADDRESS_GRAM_BYTES as usize {
+        for_each_gram_of_addresses(text, each);
+    }
+}
+
+/// Those of addresses alone.
+fn for_each_gram_of_addresses(text: &[u8], mut each: impl FnMut(u32)) {
+    let (mut bytes, mut address, mut dots) = (0, 0, 0_u32);
+    for byte in text {
+        bytes = bytes << 8 | u64::from(*byte);
+        let is_dot = *byte == b'.';
+        dots = dots << 1 | u32::from(is_dot);
+        address = if is_dot || byte.is_ascii_digit() { address + 1 } else { 0 };
+        let within = dots & ((1 << ADDRESS_GRAM_BYTES) - 1);
+        if !is_dot && address >= ADDRESS_GRAM_BYTES && within.count_ones() > 1 && within >> (ADDRESS_GRAM_BYTES - 1) == 0 {
+            each(gram_bit(bytes, ADDRESS_GRAM_BYTES));
+        }
+    }
+}
+
+/// The pieces of texts from so many bytes on are asked whether they are new: those are lines or parts of lines, of which
+/// some say much the same, while shorter texts are distinct values of a column.
+const RECENT_CHECK_BYTES_MIN: usize = 64;
+
+/// Sixteenths of all bits from which on a filter is full: it tells nothing of most texts, and takes in no more grams. It is
+/// asked whenever so many bytes were taken in.
+const SATURATED_SIXTEENTHS: usize = 14;
+const SATURATION_CHECK_BYTES: usize = 1 << 20;
+
+/// Bytes of a piece that is remembered, at most, and for how many there are places: so few that they stay in near caches.
+const RECENT_RUN_BYTES_MAX: usize = 31;
+const RECENT_SLOTS: usize = 8_192;
+
+/// A piece of four bytes or more in 32: how it begins, and how it ends. The two meet, so that the first byte of the second is
+/// known from the first, and the length takes its place. `None` when it is too long.
+#[inline]
+fn run_key(piece: &[u8]) -> Option<(u128, u128)> {
+    let (first, last) = match (piece.first_chunk::<16>(), piece.last_chunk::<16>()) {
+        (Some(first), Some(last)) => (u128::from_le_bytes(*first), u128::from_le_bytes(*last)),
+        _ => match (piece.first_chunk::<8>(), piece.last_chunk::<8>()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first).into(), u64::from_le_bytes(*last).into()),
+            _ => {
+                let (first, last) = (piece.first_chunk::<4>()?, piece.last_chunk::<4>()?);
+                (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into())
+            }
+        },
+    };
+    (piece.len() <= RECENT_RUN_BYTES_MAX).then_some((first, last & !0xff | piece.len() as u128))
+}
+
+/// Pieces that were met not long ago: each in the place that its bytes say, until another takes that.
+#[derive(Debug)]
+struct RecentRuns(Vec<(u128, u128)>);
+
+impl RecentRuns {
+    fn new() -> Self {
+        Self(vec![(0, 0); RECENT_SLOTS])
+    }
+
+    fn clear(&mut self) {
+        self.0.fill((0, 0));
+    }
+
+    /// Whether the piece is remembered. It is from now on, if it is not too long.
+    #[inline]
+    fn contains_or_insert(&mut self, piece: &[u8]) -> bool {
+        let Some(key) = run_key(piece) else { return false };
+        let halves = |ends: u128| ends as u64 ^ (ends >> 64) as u64;
+        let mixed = halves(key.0).rotate_left(32) ^ halves(key.1);
+        let place = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_SLOTS.ilog2());
+        std::mem::replace(&mut self.0[place as usize], key) == key
+    }
+}
+
+/// A filter in the making.
+#[derive(Debug)]
+pub(crate) struct FilterBuilder {
+    bytes: [bool; 256],
+    words: Vec<u64>,
+    /// Pieces of long texts whose grams were taken in.
+    recent: RecentRuns,
+    /// Bytes until it is asked again whether it is full.
+    bytes_until_check: usize,
+    is_saturated: bool,
+    /// Bytes whose grams were taken in.
+    pub(crate) indexed_bytes: usize,
+}
+
+impl FilterBuilder {
+    pub(crate) fn new() -> Self {
+        let words = vec![0; 1 << (BITS_LOG - 6)];
+        let recent = RecentRuns::new();
+        Self { bytes: [false; 256], words, recent, bytes_until_check: SATURATION_CHECK_BYTES, is_saturated: false, indexed_bytes: 0 }
+    }
+
+    /// Starts anew.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.fill(false);
+        self.words.fill(0);
+        self.recent.clear();
+        (self.bytes_until_check, self.is_saturated) = (SATURATION_CHECK_BYTES, false);
+    }
+
+    /// Takes in a text that stands between bytes of no word.
+    pub(crate) fn add(&mut self, text: &[u8]) {
+        text.iter().for_each(|byte| self.bytes[*byte as usize] = true);
+        self.add_runs(text, text.len() >= RECENT_CHECK_BYTES_MIN);
+    }
+
+    /// How many bits are set.
+    fn count_set_bits(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Takes in the pieces of a text; those of long ones are asked whether they are new.
+    fn add_runs(&mut self, text: &[u8], asks: bool) {
+        let mut from = 0;
+        while let Some(rest) = text.get(from..) {
+            // No gram has a byte that is neither of a word nor joins words.
+            let (len, kinds) = leading_run(rest);
+            if len >= SHORT_GRAM_BYTES as usize && !(asks && self.recent.contains_or_insert(&rest[..len])) {
+                self.add_grams(&rest[..len], kinds);
+            }
+            from += len + 1;
+        }
+    }
+
+    #[inline(always)]
+    fn add_grams(&mut self, piece: &[u8], kinds: u8) {
+        match self.bytes_until_check.checked_sub(piece.len()) {
+            Some(look) => self.bytes_until_check = look,
+            None => {
+                self.bytes_until_check = SATURATION_CHECK_BYTES;
+                self.is_saturated = is_saturated(self.count_set_bits(), 1 << BITS_LOG);
+            }
+        }
+        if !self.is_saturated {
+            self.indexed_bytes += piece.len();
+            for_each_gram_of_run(piece, kinds, |place| self.words[place as usize / 64] |= 1 << (place % 64));
+        }
+    }
+
+    /// Takes in texts, each of which stands between bytes of no word.
+    pub(crate) fn add_all<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) {
+        let mut before: &[u8] = &[];
+        for text in texts {
+            // What is the same as in the text before is known, but for the beginning of grams that end behind it: values
+            // of a column often begin alike.
+            let known = common_prefix_length(before, text).saturating_sub(GRAM_BYTES_MAX - 1);
+            self.add(&text[known..]);
+            before = text;
+        }
+    }
+
+    /// The filter as it is kept, in as few bytes as do, and in about so many at most; starts anew. What is full then, is
+    /// given up but for the bytes that occur.
+    pub(crate) fn finish(&mut self, bytes_max: usize) -> Vec<u8> {
+        let words = (self.count_set_bits() * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()).min(bytes_max / 8).max(1);
+        let mut out = vec![0; 1 + BYTE_SET + words * 8];
+        let (head, bits) = out.split_at_mut(1 + BYTE_SET);
+        head[0] = FILTER_VERSION;
+        for (byte, _) in self.bytes.iter().enumerate().filter(|(_, is)| **is) {
+            head[1 + byte / 8] |= 1 << (byte % 8);
+        }
+        for (at, word) in self.words.iter().enumerate().filter(|(_, word)| **word != 0) {
+            let mut left = *word;
+            while left != 0 {
+                let bit = scaled_bit(at as u32 * 64 + left.trailing_zeros(), words * 64);
+                bits[bit / 8] |= 1 << (bit % 8);
+                left &= left - 1;
+            }
+        }
+        if is_saturated(bits.iter().map(|byte| byte.count_ones() as usize).sum(), words * 64) {
+            bits[..8].fill(!0);
+            out.truncate(1 + BYTE_SET + 8);
+        }
+        self.clear();
+        out
+    }
+}
+
+/// Whether so many bits are too many of all.
+fn is_saturated(set: usize, all: usize) -> bool {
+    set * 16 >= SATURATED_SIXTEENTHS * all
+}
+
+/// How many bytes two texts begin with that are the same, about: rather fewer.
+#[inline]
+fn common_prefix_length(a: &[u8], b: &[u8]) -> usize {
+    let (a, _) = a.as_chunks::<8>();
+    let (b, _) = b.as_chunks::<8>();
+    let mut same = 0;
+    for (a, b) in a.iter().zip(b) {
+        let differ = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if differ != 0 {
+            return same + differ.trailing_zeros() as usize / 8;
+        }
+        same += 8;
+    }
+    same
+}
+
+/// The bit of a place in a filter of so many bits.
+#[inline]
+fn scaled_bit(place: u32, bits: usize) -> usize {
+    ((u64::from(place) * bits as u64) >> BITS_LOG) as usize
+}
+
+/// A filter as it is kept. Never says wrongly that something is not there; of bytes that are no filter it says that all
+/// may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Filter<'a>(Option<(&'a [u8; BYTE_SET], &'a [u8])>);
+
+impl<'a> Filter<'a> {
+    /// Takes the bytes for a filter.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let known = bytes.split_first().filter(|(kind, _)| **kind == FILTER_VERSION);
+        let parts = known.and_then(|(_, rest)| rest.split_first_chunk());
+        Self(parts.filter(|(_, bits)| !bits.is_empty() && bits.len() % 8 == 0))
+    }
+
+    /// Whether a line may have this byte.
+    #[must_use]
+    pub fn may_contain_byte(self, byte: u8) -> bool {
+        self.0.is_none_or(|(set, _)| set.get(byte as usize / 8).is_some_and(|bits| bits >> (byte % 8) & 1 == 1))
+    }
+
+    /// Whether a line may contain the text; with `any_case`, ASCII letters in either case.
+    #[must_use]
+    pub fn may_contain(self, text: &[u8], any_case: bool) -> bool {
+        let Some((_, bits)) = self.0 else { return true };
+        let mut may = text.iter().all(|byte| {
+            let other =
+                any_case && (self.may_contain_byte(byte.to_ascii_lowercase()) || self.may_contain_byte(byte.to_ascii_uppercase()));
+            other || self.may_contain_byte(*byte)
+        });
+        for_each_gram(text, |place| {
+            let bit = scaled_bit(place, bits.len() * 8);
+            may &= bits.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1);
+        });
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Which of the bytes of a pair, counted from its end, are of words.
+    const PAIR_WORDS: u32 = 0b11011;
+    const WIDE_PAIR_WORDS: u32 = 0b111_0111;
+
+    /// What the grams of a text are, byte by byte.
+    fn grams_of_any(text: &[u8], mut each: impl FnMut(u32)) {
+        let mut bytes = 0_u64;
+        // Bytes of a word up to here, those without a digit, and digits and dots.
+        let (mut word, mut letters, mut address) = (0_u32, 0_u32, 0_u32);
+        // A bit for each of the last bytes that is a dot, a digit, of a word, and that joins words.
+        let (mut dots, mut digits, mut words, mut joints) = (0_u32, 0_u32, 0_u32, 0_u32);
+        for byte in text {
+            let folded = FOLDED[*byte as usize];
+            bytes = bytes << 8 | u64::from(folded);
+            (dots, digits, words, joints) = (dots << 1, digits << 1, words << 1, joints << 1);
+            match folded {
+                0 => (word, letters, address) = (0, 0, 0),
+                b'.' => {
+                    (word, letters) = (0, 0);
+                    address += 1;
+                    dots |= 1;
+                    joints |= 1;
+                }
+                b'-' | b'/' | b':' | b'@' => {
+                    (word, letters, address) = (0, 0, 0);
+                    joints |= 1;
+                }
+                b'0'..=b'9' => {
+                    word += 1;
+                    letters = 0;
+                    address += 1;
+                    (digits, words) = (digits | 1, words | 1);
+                    if word >= WORD_GRAM_BYTES {
+                        each(gram_bit(bytes, WORD_GRAM_BYTES));
+                    }
+                    let dots = dots & ((1 << ADDRESS_GRAM_BYTES) - 1);
+                    if address >= ADDRESS_GRAM_BYTES && dots.count_ones() > 1 && dots >> (ADDRESS_GRAM_BYTES - 1) == 0 {
+                        each(gram_bit(bytes, ADDRESS_GRAM_BYTES));
+                    }
+                }
+                _ => {
+                    word += 1;
+                    letters += 1;
+                    address = 0;
+                    words |= 1;
+                    if letters >= SHORT_GRAM_BYTES {
+                        each(gram_bit(bytes, SHORT_GRAM_BYTES));
+                    }
+                    if letters >= LETTER_GRAM_BYTES {
+                        each(gram_bit(bytes, LETTER_GRAM_BYTES));
+                    } else if word >= WORD_GRAM_BYTES {
+                        each(gram_bit(bytes, WORD_GRAM_BYTES));
+                    }
+                }
+            }
+            let is_pair = |of: u32| words & of == of && digits & of != of;
+            if word == 2 && joints & 0b100 != 0 && is_pair(PAIR_WORDS) {
+                each(gram_bit(bytes, PAIR_GRAM_BYTES));
+            }
+            if word == 3 && joints & 0b1000 != 0 && is_pair(WIDE_PAIR_WORDS) {
+                each(gram_bit(bytes, WIDE_PAIR_GRAM_BYTES));
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever is cut out of a line of which the words were taken in, in whatever case.
+        #[test]
+        fn no_part_of_a_line_is_denied(
+            line in "([0-9]{1,12}|[0-9a-fA-F]{3,12}|[a-zA-Z_]{2,8}|[0-9]{1,3}(\\.[0-9]{1,3}){1,4}|[ -~äß]{0,5}|[.:/-]){0,12}",
+            cuts: Vec<(prop::sample::Index, prop::sample::Index)>,
+            bytes_max in prop_oneof![Just(usize::MAX), 0_usize..40],
+        ) {
+            let mut builder = FilterBuilder::new();
+            line.split(' ').for_each(|word| builder.add(word.as_bytes()));
+            builder.add(b" ");
+            let filter = builder.finish(bytes_max);
+            for (a, b) in cuts {
+                let (a, b) = (a.index(line.len() + 1), b.index(line.len() + 1));
+                let part = &line.as_bytes()[a.min(b)..a.max(b)];
+                prop_assert!(Filter::new(&filter).may_contain(part, false));
+                prop_assert!(Filter::new(&filter).may_contain(&part.to_ascii_lowercase(), true));
+                prop_assert!(Filter::new(&filter).may_contain(&part.to_ascii_uppercase(), true));
+            }
+        }
+    }
+
+    proptest! {
+        /// That a text begins like the one before spares work and nothing else.
+        #[test]
+        fn what_begins_alike_is_taken_in_as_well(
+            texts in prop::collection::vec("(abcdefgh|10\\.2\\.){0,3}([a-c]{0,5}|[0-9.]{0,9}|[0-9a-f]{0,9}|[ -~]{0,4}){0,3}", 0..8),
+        ) {
+            let (mut one_by_one, mut all) = (FilterBuilder::new(), FilterBuilder::new());
+            texts.iter().for_each(|text| one_by_one.add(text.as_bytes()));
+            all.add_all(texts.iter().map(String::as_bytes));
+            prop_assert_eq!(one_by_one.finish(usize::MAX), all.finish(usize::MAX));
+        }
+    }
+
+    /// The filters of texts, each taken in at once, and as texts are taken in.
+    fn both_ways<'t>(texts: impl Iterator<Item = &'t [u8]>) -> (Vec<u8>, Vec<u8>) {
+        let (mut at_once, mut in_pieces) = (FilterBuilder::new(), FilterBuilder::new());
+        for text in texts {
+            text.iter().for_each(|byte| at_once.bytes[*byte as usize] = true);
+            grams_of_any(text, |place| at_once.words[place as usize / 64] |= 1 << (place % 64));
+            in_pieces.add(text);
+        }
+        (at_once.finish(usize::MAX), in_pieces.finish(usize::MAX))
+    }
+
+    proptest! {
+        /// That pieces recur spares work and nothing else.
+        #[test]
+        fn long_texts_are_taken_in_as_well(
+            texts in prop::collection::vec("([ -~äß]{0,9}| abc-def|=10\\.2\\.3\\.4| word word2|[a-z]{70}){0,24}", 0..8),
+        ) {
+            let (at_once, in_pieces) = both_ways(texts.iter().map(String::as_bytes));
+            prop_assert_eq!(at_once, in_pieces);
+        }
+    }
+
+    proptest! {
+        /// What is known of the bytes of a piece spares work and nothing else.
+        #[test]
+        fn pieces_have_the_grams_that_any_text_has(
+            text in "[a-zA-Z_ä]{0,12}|[0-9a-f]{0,14}|[a-h4-6]{0,9}|[0-9]{0,9}|([aB3]{0,7}[-./:@]){0,6}[aB3]{0,7}|([0-9]{0,3}[.:]){0,6}[0-9]{0,3}",
+        ) {
+            let (mut known, mut any) = (Vec::new(), Vec::new());
+            for_each_gram_of_run(text.as_bytes(), leading_run(text.as_bytes()).1, |place| known.push(place));
+            grams_of_any(text.as_bytes(), |place| any.push(place));
+            let set = |mut places: Vec<u32>| {
+                places.sort_unstable();
+                places.dedup();
+                places
+            };
+            prop_assert_eq!(set(known), set(any));
+        }
+    }
+
+    #[test]
+    fn more_pieces_than_are_remembered_are_taken_in() {
+        let text: String = (0..RECENT_SLOTS * 6).map(|number| format!("n{number:x}z ")).collect();
+        let (at_once, in_pieces) = both_ways(std::iter::once(text.as_bytes()));
+        assert_eq!(at_once, in_pieces);
+    }
+
+    proptest! {
+        /// A piece that is not told from another has the same bytes.
+        #[test]
+        fn pieces_are_told_apart(a in "[ab]{4,35}|a{4,35}", b in "[ab]{4,35}|a{4,35}") {
+            prop_assert_eq!(run_key(a.as_bytes()).is_some(), a.len() <= RECENT_RUN_BYTES_MAX);
+            for at in 0..a.len() {
+                let mut other = a.clone().into_bytes();
+                other[at] ^= 1;
+                prop_assert!(run_key(&other).is_none() || run_key(&other) != run_key(a.as_bytes()));
+            }
+            prop_assert_eq!(run_key(a.as_bytes()).is_some() && run_key(a.as_bytes()) == run_key(b.as_bytes()), a == b && a.len() <= RECENT_RUN_BYTES_MAX);
+        }
+    }
+
+    /// A filter in fewer bytes lets more through, and what would let nearly everything through takes no room.
+    #[test]
+    fn a_filter_is_no_larger_than_it_may_be() {
+        let filter = |bytes_max: usize| {
+            let mut builder = FilterBuilder::new();
+            (0..5_000_u64)
+                .for_each(|at| builder.add(format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).as_bytes()));
+            builder.finish(bytes_max)
+        };
+        let all = filter(usize::MAX).len();
+        let passed = |bytes: &[u8]| {
+            (5_000..6_000_u64)
+                .filter(|at| {
+                    let text = format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                    Filter::new(bytes).may_contain(text.as_bytes(), false)
+                })
+                .count()
+        };
+        let half = filter(all / 2);
+        assert!(half.len() <= all / 2 + 41 && half.len() > all / 3, "{} of {all}", half.len());
+        assert!(passed(&half) < 100, "{}", passed(&half));
+        let little = filter(all / 8);
+        assert!(little.len() == 41 && passed(&little) == 1_000, "{}", little.len());
+        assert!(!Filter::new(&little).may_contain_byte(b'g'), "it still knows the bytes");
+    }
+
+    #[test]
+    fn pieces_of_the_block_before_are_taken_in_again() {
+        let text: String = (0..20).map(|number| format!("piece{number}z ")).collect();
+        let mut builder = FilterBuilder::new();
+        let mut filter = || {
+            builder.add(text.as_bytes());
+            builder.finish(usize::MAX)
+        };
+        assert_eq!(filter(), filter());
+    }
+
+    /// A filter of random words would let everything through, and takes no room.
+    #[test]
+    fn what_is_full_is_given_up() {
+        let mut builder = FilterBuilder::new();
+        let mut number = 1_u64;
+        let text: Vec<u8> = std::iter::repeat_with(|| {
+            number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            if (number >> 33).is_multiple_of(12) { b' ' } else { 0x80 | (number >> 40) as u8 }
+        })
+        .take(8 << 20)
+        .collect();
+        builder.add(&text);
+        let taken = builder.indexed_bytes;
+        assert!(taken < text.len() / 2, "{taken}");
+        builder.add(b"Z");
+        let bytes = builder.finish(usize::MAX);
+        assert!(bytes.len() < 50, "{}", bytes.len());
+        let filter = Filter::new(&bytes);
+        assert!(
+            filter.may_contain(&[0x81, 0x99, 0xa5, 0xfe, 0x90], false)
+                && filter.may_contain_byte(b'Z')
+                && !filter.may_contain_byte(b'Y')
+        );
+        builder.add(b"words");
+        let bytes = builder.finish(usize::MAX);
+        assert!(!Filter::new(&bytes).may_contain(b"other", false), "it starts anew");
+    }
+
+    #[test]
+    fn numbers_and_addresses_are_told_apart() {
+        let mut builder = FilterBuilder::new();
+        for number in 0..2_000_u64 {
+            let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            builder.add(format!("{mixed:016x}").as_bytes());
+            builder.add((mixed >> 20).to_string().as_bytes());
+            builder.add(format!("10.{}.{}.1", mixed >> 60, mixed >> 51 & 255).as_bytes());
+        }
+        let bytes = builder.finish(usize::MAX);
+        let filter = Filter::new(&bytes);
+        let passed = |text: &dyn Fn(u64) -> String| {
+            (0..1_000).filter(|at| filter.may_contain(text(at * 7 + 3).as_bytes(), false)).count()
+        };
+        let mixed = |at: u64| (at + 5_000).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hashes = passed(&|at| format!("{:016x}", mixed(at)));
+        let numbers = passed(&|at| (mixed(at) >> 20).to_string());
+        let addresses = passed(&|at| format!("172.{}.{}.9", mixed(at) >> 60, mixed(at) >> 51 & 255));
+        assert!(hashes < 50 && numbers < 50 && addresses < 250, "{hashes} {numbers} {addresses}");
+    }
+
+    #[test]
+    fn what_is_no_filter_lets_all_through() {
+        for bytes in [vec![], vec![0; 32 + 64], vec![1; 33], vec![1; 33 + 7], vec![2; 33 + 8]] {
+            assert!(Filter::new(&bytes).may_contain(b"anything", false) && Filter::new(&bytes).may_contain_byte(0));
+        }
+    }
+
+    #[test]
+    fn what_is_in_passes_and_most_else_does_not() {
+        let mut builder = FilterBuilder::new();
+        let letters = |number: u64| -> String {
+            (0..12)
+                .map(|at| char::from(b'a' + (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (at * 5)) as u8 % 26))
+                .collect()
+        };
+        let words: Vec<String> = (0..5_000).map(letters).collect();
+        words.iter().for_each(|word| builder.add(word.as_bytes()));
+        let filter = builder.finish(usize::MAX);
+        let filter = Filter::new(&filter);
+        for word in &words {
+            let part = word.get(2..9).unwrap().to_uppercase();
+            assert!(filter.may_contain(word.as_bytes(), false) && filter.may_contain(part.as_bytes(), true));
+        }
+        assert!(!filter.may_contain(b"0", true) && !filter.may_contain_byte(b'\\'));
+        let passed = (5_000..6_000).filter(|at| filter.may_contain(letters(*at).as_bytes(), false)).count();
+        assert!(passed < 20, "{passed}");
+        assert!(!filter.may_contain(b"12345678", false));
+    }
+}

@@ -1,0 +1,187 @@
+//! Packing lines into batches: cut, numbered, and encoded as they will be sent, once.
+
+use bucksaw_doors::Env;
+use bucksaw_record::{SplitLines, LineSplitter, Id, Flags, Millis, IdAllocator, Producer};
+use bucksaw_segment::{FrameHeader, RowMeta};
+use bucksaw_wire::Batch;
+
+use crate::Config;
+
+/// The greatest record: two of them fit in a frame.
+const RECORD_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 2;
+
+/// The greatest batch: leaves room in a frame for what is added to it last.
+const BATCH_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 4;
+
+/// A batch as it is sent.
+#[derive(Debug)]
+pub(crate) struct ShippedBatch {
+    pub(crate) frame: Vec<u8>,
+    pub(crate) records: u32,
+    pub(crate) text_bytes: usize,
+}
+
+/// Packs one stream.
+pub(crate) struct BatchPacker {
+    splitter: LineSplitter,
+    batch: BatchBuilder,
+}
+
+/// A batch that is being filled.
+struct BatchBuilder {
+    env: Env,
+    id_allocator: IdAllocator,
+    bytes_max: usize,
+    text: Vec<u8>,
+    count: u32,
+    flags: Flags,
+}
+
+impl BatchPacker {
+    pub(crate) fn new(config: &Config, env: &Env) -> Self {
+        let batch = BatchBuilder {
+            env: env.clone(),
+            id_allocator: IdAllocator::new(Producer::random(env.entropy.next_u64())),
+            bytes_max: config.batch_bytes.clamp(1, BATCH_BYTES_LIMIT),
+            text: Vec::new(),
+            count: 0,
+            flags: Flags::empty(),
+        };
+        Self { splitter: LineSplitter::new(config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT)), batch }
+    }
+
+    /// Takes a chunk of at most a few MiB; returns the batches that are full.
+    pub(crate) fn push(&mut self, chunk: &[u8]) -> Vec<ShippedBatch> {
+        let cut = self.splitter.split(chunk);
+        let full = self.batch.add(&cut);
+        let rest = cut.remainder();
+        self.splitter.advance(chunk, rest);
+        full
+    }
+
+    /// Takes the end of the stream: a last line without a line end is marked.
+    pub(crate) fn finish(&mut self) -> Vec<ShippedBatch> {
+        let mut full = self.splitter.finish(Flags::UNTERMINATED).map(|cut| self.batch.add(&cut)).unwrap_or_default();
+        self.splitter.clear();
+        full.extend(self.flush());
+        full
+    }
+
+    /// Whether a batch has begun.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.batch.count > 0
+    }
+
+    /// Ends the batch that has begun, if any.
+    pub(crate) fn flush(&mut self) -> Option<ShippedBatch> {
+        self.batch.finish()
+    }
+}
+
+impl BatchBuilder {
+    fn add(&mut self, cut: &SplitLines<'_>) -> Vec<ShippedBatch> {
+        let mut full = Vec::new();
+        if self.text.len() + cut.text_bytes() > self.bytes_max {
+            full.extend(self.finish());
+        }
+        for part in &cut.parts {
+            self.text.extend_from_slice(part);
+        }
+        for (row, bits) in cut.flags.iter() {
+            self.flags.push(self.count + row, bits);
+        }
+        self.count += cut.count;
+        if self.text.len() >= self.bytes_max {
+            full.extend(self.finish());
+        }
+        full
+    }
+
+    fn finish(&mut self) -> Option<ShippedBatch> {
+        if self.count == 0 {
+            return None;
+        }
+        let now = Millis(self.env.clock.unix_ms()).min(Millis::MAX);
+        let (count, flags, text) = (self.count, std::mem::take(&mut self.flags), std::mem::take(&mut self.text));
+        self.count = 0;
+        let first = self.next_first_id(now, count);
+        let mut row_meta = Vec::new();
+        let layout_bits = RowMeta::with_flags(flags).encode(first.time(), &mut row_meta);
+        let frame = Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
+        Some(ShippedBatch { frame, records: count, text_bytes: text.len() })
+    }
+
+    fn next_first_id(&mut self, now: Millis, count: u32) -> Id {
+        let first = self.id_allocator.next_first_id(now, count).unwrap_or_else(|| {
+            let producer = Producer::random(self.env.entropy.next_u64());
+            self.id_allocator = IdAllocator::new(producer);
+            Id::new(now, producer, 0)
+        });
+        self.id_allocator.advance(first, count);
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_wire::{ClientMessage, DecodeProgress};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is in a frame: text, first number, marks.
+    type FrameContents = (String, u32, Vec<(u32, u8)>);
+
+    fn pack(config: &Config, stream: &[u8], chunk: usize) -> Vec<FrameContents> {
+        let mut packer = BatchPacker::new(config, &Env::real());
+        let mut packed: Vec<ShippedBatch> = stream.chunks(chunk).flat_map(|chunk| packer.push(chunk)).collect();
+        packed.extend(packer.finish());
+        let open = |packed: &ShippedBatch| {
+            let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) = ClientMessage::decode(&packed.frame, u32::MAX) else {
+                panic!("no batch")
+            };
+            let rows = frame.rows().unwrap();
+            assert_eq!((used, rows.count, frame.text().len()), (packed.frame.len(), packed.records, packed.text_bytes));
+            let text = String::from_utf8(frame.text().to_vec()).unwrap();
+            (text, frame.header.first_id.sequence(), rows.flags.iter().collect())
+        };
+        packed.iter().map(open).collect()
+    }
+
+    #[test]
+    fn batches_have_their_size_and_flags() {
+        let config = Config { record_bytes_max: 4, batch_bytes: 8, ..Config::default() };
+        let check = |stream: &str, chunk: usize, want: &[FrameContents]| {
+            assert_eq!(pack(&config, stream.as_bytes(), chunk), want, "{stream:?}");
+        };
+        let batch = |text: &str, first: u32, marks: &[(u32, u8)]| (text.to_owned(), first, marks.to_vec());
+        check("", 9, &[]);
+        check("a\nb\n", 9, &[batch("a\nb\n", 0, &[])]);
+        check("aa\nbb\ncc\ndd\n", 3, &[batch("aa\nbb\n", 0, &[]), batch("cc\ndd\n", 2, &[])]);
+        check("abcdef\ng", 9, &[batch("abcd\nef\n", 0, &[(0, Flags::CUT)]), batch("g\n", 2, &[(0, Flags::UNTERMINATED)])]);
+        check("x\nab", 9, &[batch("x\nab\n", 0, &[(1, Flags::UNTERMINATED)])]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_and_no_number_is_lost(
+            stream in "[ab\\n]{0,80}",
+            chunk in 1_usize..30,
+            record_bytes_max in 1_usize..9,
+            batch_bytes in 1_usize..40,
+        ) {
+            let config = Config { record_bytes_max, batch_bytes, ..Config::default() };
+            let mut back = String::new();
+            let mut next = 0;
+            for (text, first, marks) in pack(&config, stream.as_bytes(), chunk) {
+                prop_assert_eq!(first, next);
+                for (row, line) in (0..).zip(text.split_inclusive('\n')) {
+                    let is_marked = marks.iter().any(|(marked, _)| *marked == row);
+                    back.push_str(if is_marked { &line[..line.len() - 1] } else { line });
+                    next += 1;
+                }
+            }
+            prop_assert_eq!(back, stream);
+        }
+    }
+}

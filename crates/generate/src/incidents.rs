@@ -1,0 +1,126 @@
+//! How the fleet is doing: mostly well, and badly for a few seconds now and then.
+//!
+//! Trouble is scheduled by time and not by number of lines, so that it shows as a peak in a histogram at any rate.
+
+use crate::rng::Rng;
+
+/// Milliseconds of quiet between two spells of trouble: from this, to this and [`QUIET_MS_SPREAD`] more.
+const QUIET_MS_MIN: u64 = 30_000;
+const QUIET_MS_SPREAD: u32 = 90_000;
+/// Milliseconds that a spell of trouble lasts: from this, to this and [`TROUBLE_MS_SPREAD`] more.
+const INCIDENT_MS_MIN: u64 = 500;
+const INCIDENT_MS_SPREAD: u32 = 5_000;
+
+/// How grave a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogLevel {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl LogLevel {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+
+    /// In capitals and five wide.
+    pub(crate) fn padded_name(self) -> &'static str {
+        match self {
+            Self::Debug => "DEBUG",
+            Self::Info => "INFO ",
+            Self::Warn => "WARN ",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+/// Decides the level of each line.
+#[derive(Clone, Debug)]
+pub(crate) struct IncidentSchedule {
+    incident_start_ms: u64,
+    incident_end_ms: u64,
+    failing_service: u32,
+}
+
+impl IncidentSchedule {
+    pub(crate) fn new(rng: &mut Rng, start: u64) -> Self {
+        let mut schedule = Self { incident_start_ms: 0, incident_end_ms: 0, failing_service: 0 };
+        schedule.schedule_next(rng, start);
+        schedule
+    }
+
+    /// Moves to the time of the next line.
+    pub(crate) fn advance_to(&mut self, rng: &mut Rng, unix_ms: u64) {
+        if unix_ms >= self.incident_end_ms {
+            self.schedule_next(rng, unix_ms);
+        }
+    }
+
+    /// In trouble, a number that stays the same for this spell and says which service it is that fails.
+    pub(crate) fn failing_service(&self, unix_ms: u64) -> Option<u32> {
+        (self.incident_start_ms..self.incident_end_ms).contains(&unix_ms).then_some(self.failing_service)
+    }
+
+    /// A level by chance, graver in trouble. Together with the troubles, errors come to about four in a hundred.
+    pub(crate) fn level(rng: &mut Rng, in_incident: bool) -> LogLevel {
+        let (errors, warnings) = if in_incident { (350, 150) } else { (30, 78) };
+        match rng.below(1_000) {
+            draw if draw < errors => LogLevel::Error,
+            draw if draw < errors + warnings => LogLevel::Warn,
+            draw if draw < errors + warnings + 30 => LogLevel::Debug,
+            _ => LogLevel::Info,
+        }
+    }
+
+    /// The next spell is planned from now on and not from the last one, so that a leap in time costs nothing.
+    fn schedule_next(&mut self, rng: &mut Rng, now: u64) {
+        self.incident_start_ms = now.saturating_add(QUIET_MS_MIN + u64::from(rng.below(QUIET_MS_SPREAD)));
+        let lasts = INCIDENT_MS_MIN + u64::from(rng.below(INCIDENT_MS_SPREAD));
+        self.incident_end_ms = self.incident_start_ms.saturating_add(lasts);
+        self.failing_service = rng.below(u32::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_have_their_shares_and_errors_come_in_bursts() {
+        let mut rng = Rng::new(5);
+        let mut schedule = IncidentSchedule::new(&mut rng, 0);
+        let mut shares = [0u32; 4];
+        let mut per_second = vec![0u32; 10_000];
+        for ms in 0..10_000_000u64 {
+            schedule.advance_to(&mut rng, ms);
+            let in_incident = schedule.failing_service(ms).is_some();
+            let level = IncidentSchedule::level(&mut rng, in_incident);
+            shares[level as usize] += 1;
+            per_second[ms as usize / 1_000] += u32::from(level == LogLevel::Error);
+        }
+        let [debug, info, warn, error] = shares.map(|lines| f64::from(lines) / 100_000.0);
+        assert!((2.5..3.5).contains(&debug), "{debug}");
+        assert!((83.0..88.0).contains(&info), "{info}");
+        assert!((7.0..9.0).contains(&warn), "{warn}");
+        assert!((3.2..5.0).contains(&error), "{error}");
+        let peaks = per_second.iter().filter(|&&errors| errors > 250).count();
+        assert!((100..1_000).contains(&peaks), "{peaks} seconds of trouble in 10,000");
+    }
+
+    #[test]
+    fn leaps_in_time_are_cheap() {
+        let mut rng = Rng::new(5);
+        let mut mood = IncidentSchedule::new(&mut rng, 1_000_000);
+        for ms in [u64::MAX, 0, u64::MAX - 1, 5, u64::MAX] {
+            mood.advance_to(&mut rng, ms);
+            mood.failing_service(ms);
+        }
+    }
+}

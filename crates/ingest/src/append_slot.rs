@@ -1,0 +1,164 @@
+//! A lane: one active segment at a time, and the records in it whose promise is not yet kept.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bucksaw_record::Labels;
+use bucksaw_segment::{FrameHeader, FrameKind, Rows, RowMeta};
+use tokio::sync::Notify;
+
+use crate::append::{Durability, FrameRecords};
+use crate::class::SegmentClass;
+use crate::segment::{AckCallback, QueueSegment};
+
+/// Appended to by many, one at a time.
+pub(crate) struct AppendSlot {
+    pub(crate) durability: Durability,
+    state: Mutex<AppendSlotState>,
+    /// Rung when something in [`Inner`] waits for a sync.
+    unsynced_notify: Notify,
+}
+
+pub(crate) struct AppendSlotState {
+    pub(crate) class: SegmentClass,
+    pub(crate) active: Option<ActiveSegment>,
+    /// `durable` records that are written and not synced, oldest first.
+    pub(crate) unsynced: Vec<UnsyncedRecords>,
+    pub(crate) unsynced_bytes: u64,
+    /// Closed segments of this lane that are renamed when their seal is synced; of the durable lane only.
+    pub(crate) closed_unrenamed: Vec<Arc<QueueSegment>>,
+}
+
+/// The active segment of a lane.
+pub(crate) struct ActiveSegment {
+    pub(crate) segment: Arc<QueueSegment>,
+    pub(crate) end: u64,
+    stream_numbers: HashMap<Labels, u32>,
+}
+
+/// Records that are written and not yet synced. They are kept in memory until then: after a failed sync the kernel may
+/// have dropped the pages, and they are written again elsewhere.
+pub(crate) struct UnsyncedRecords {
+    pub(crate) segment: Arc<QueueSegment>,
+    pub(crate) labels: Labels,
+    pub(crate) header: FrameHeader,
+    pub(crate) body: Vec<u8>,
+    pub(crate) attempts: u32,
+    pub(crate) on_ack: AckCallback,
+}
+
+impl AppendSlot {
+    pub(crate) fn new(durability: Durability) -> Self {
+        let inner =
+            AppendSlotState { class: durability.into(), active: None, unsynced: Vec::new(), unsynced_bytes: 0, closed_unrenamed: Vec::new() };
+        Self { durability, state: Mutex::new(inner), unsynced_notify: Notify::new() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, AppendSlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, AppendSlotState>> {
+        match self.state.try_lock() {
+            Ok(inner) => Some(inner),
+            Err(std::sync::TryLockError::Poisoned(inner)) => Some(inner.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(crate) fn notify_unsynced(&self) {
+        self.unsynced_notify.notify_one();
+    }
+
+    /// Resolves when something waits for a sync. One waits.
+    pub(crate) async fn wait_unsynced(&self) {
+        // What was rung while nobody waited is not lost.
+        while self.lock().is_synced() {
+            self.unsynced_notify.notified().await;
+        }
+    }
+}
+
+impl AppendSlotState {
+    /// Whether nothing waits for a sync.
+    fn is_synced(&self) -> bool {
+        self.unsynced.is_empty() && self.closed_unrenamed.is_empty()
+    }
+}
+
+impl ActiveSegment {
+    pub(crate) fn new(segment: Arc<QueueSegment>) -> Self {
+        let end = segment.end();
+        Self { segment, end, stream_numbers: HashMap::new() }
+    }
+
+    /// Appends a frame and publishes it. On an error the file is as it was, or is given up by the caller.
+    pub(crate) fn append(&mut self, labels: &Labels, frame: FrameHeader, body: &[&[u8]]) -> std::io::Result<FrameHeader> {
+        let seed = bucksaw_segment::queue::checksum_seed(self.segment.id());
+        let known = self.stream_numbers.get(labels).copied();
+        let number = known.unwrap_or(self.stream_numbers.len() as u32);
+        let frame = FrameHeader { stream: number, ..frame };
+        let head = frame.encode(seed, body);
+        let mut declared = Vec::new();
+        if known.is_none() {
+            declared = stream_frame(number, labels, seed);
+        }
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(body.len() + 2);
+        if !declared.is_empty() {
+            parts.push(&declared);
+        }
+        parts.push(&head);
+        parts.extend(body.iter().filter(|part| !part.is_empty()));
+        self.segment.file().append(&parts)?;
+        if known.is_none() {
+            self.stream_numbers.insert(labels.clone(), number);
+        }
+        self.end += declared.len() as u64 + frame.frame_len();
+        let rows = frame_rows(&frame, body);
+        self.segment.publish(self.end, &rows, frame.text_len() as usize, known.is_none().then_some(labels));
+        Ok(frame)
+    }
+}
+
+/// The rows of a frame as far as a segment's reach needs them.
+fn frame_rows(frame: &FrameHeader, body: &[&[u8]]) -> Rows {
+    let sides = body.first().copied().unwrap_or_default().get(..frame.row_meta_len as usize).unwrap_or_default();
+    let sides = match frame.layout_bits {
+        0 => Some(RowMeta::default()),
+        flags => RowMeta::decode(flags, sides, frame.first_id.time(), frame.count),
+    };
+    sides.and_then(|sides| sides.into_rows(frame.first_id, frame.count, frame.accepted)).unwrap_or_default()
+}
+
+/// The frame that gives a stream its number in a file.
+pub(crate) fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
+    let mut body = Vec::new();
+    labels.encode(&mut body);
+    let header = FrameHeader {
+        body_len: body.len() as u32,
+        row_meta_len: 0,
+        first_id: bucksaw_record::Id::MIN,
+        count: 0,
+        stream: number,
+        accepted: bucksaw_record::Millis(0),
+        kind: FrameKind::Stream,
+        layout_bits: 0,
+    };
+    let mut frame = header.encode(seed, &[&body]).to_vec();
+    frame.append(&mut body);
+    frame
+}
+
+/// The header of a record frame; its stream number is set when it is written.
+pub(crate) fn record_header(records: &FrameRecords<'_>) -> FrameHeader {
+    FrameHeader {
+        body_len: (records.row_meta.len() + records.text_bytes()) as u32,
+        row_meta_len: records.row_meta.len() as u32,
+        first_id: records.first_id,
+        count: records.count,
+        stream: 0,
+        accepted: records.accepted,
+        kind: FrameKind::Records,
+        layout_bits: records.layout_bits,
+    }
+}

@@ -1,0 +1,391 @@
+//! Handing segments to the stores of other nodes: three calls, and the messages that they carry.
+//!
+//! ```text
+//!   store                                            queue
+//!     ── ingest/wait   {due, wait_ms} ─────────────►   until what waits is due, or the time is over
+//!     ◄──────────────  {backlog} ───────────────────
+//!     ── ingest/take   {holder, text_bytes, lease_ms} ►  reserves the oldest
+//!     ◄──────────────  {segments}, then their bytes ──   each a whole queue file, one after the other
+//!     ── ingest/settle {holder, stored, returned, unreadable} ►  commits, releases
+//! ```
+//! Messages are JSON behind their length ([`head`]); fields that are not known are passed over, and those that are
+//! missing have their defaults, so that adjacent versions understand each other.
+//!
+//! The bytes of a segment are those of its file, up to the last whole frame; where something lies broken between frames,
+//! those that are whole are put together to a file of the same id. So what is handed over is sound, or was damaged on its
+//! way, and the checksums tell.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::{Body, BodyWriter, Tasks, run_blocking, with_timeout};
+use bucksaw_record::Id;
+use bucksaw_segment::queue;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::append_slot::stream_frame;
+use crate::queue::{QueueBacklog, FetchThreshold, Queue};
+use crate::segment::SegmentView;
+
+/// The call that waits until something is due.
+pub const WAIT: &str = "ingest/wait";
+/// The call that reserves segments and fetches them.
+pub const FETCH: &str = "ingest/take";
+/// The call that ends a reservation.
+pub const ACK: &str = "ingest/settle";
+
+/// The greatest message in front of a body, and the greatest body of a call that is one message.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of a file that are read and sent at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// A wait is no longer than this, whatever is asked for: an answer now and then shows that the other side is there.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// A reservation is no longer than this.
+const LEASE_MAX: Duration = Duration::from_secs(3_600);
+
+/// Asks to be told when something is due.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitRequest {
+    /// When there is so much text, in bytes,
+    pub text_bytes: u64,
+    /// or when the oldest has waited so long, in milliseconds.
+    pub age_ms: u64,
+    /// For how long to wait at the most, in milliseconds.
+    pub wait_ms: u64,
+}
+
+/// What waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueBacklogStatus {
+    /// Whether it is due.
+    pub due: bool,
+    /// Segments that wait.
+    pub segments: usize,
+    /// Bytes of their text.
+    pub text_bytes: u64,
+    /// How long the oldest has waited, in milliseconds.
+    pub oldest_ms: u64,
+    /// Whether a client waits for the commit.
+    pub awaited: bool,
+    /// Whether nothing is accepted until there is room on the disk.
+    pub full: bool,
+}
+
+/// Asks for segments.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FetchRequest {
+    /// The node that asks.
+    pub holder: Id,
+    /// As many as have so much text together, in bytes; at least one.
+    pub text_bytes: u64,
+    /// For how long they are reserved, in milliseconds.
+    pub lease_ms: u64,
+}
+
+/// What is handed over. The bytes follow, in the same order.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FetchReply {
+    /// The segments.
+    pub segments: Vec<FetchedSegment>,
+    /// What waited before these were taken.
+    pub waits: QueueBacklogStatus,
+}
+
+/// A segment that is handed over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FetchedSegment {
+    /// Its id.
+    pub id: Id,
+    /// Bytes of the file that follows.
+    pub bytes: u64,
+    /// Bytes of its text.
+    pub text_bytes: u64,
+}
+
+/// Ends reservations.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AckRequest {
+    /// The node that had them.
+    pub holder: Id,
+    /// Those whose records are stored as often as they have to be.
+    #[serde(default)]
+    pub stored: Vec<Id>,
+    /// Those that are not.
+    #[serde(default)]
+    pub returned: Vec<Id>,
+    /// Those of the returned that came damaged.
+    #[serde(default)]
+    pub unreadable: Vec<Id>,
+}
+
+/// Puts a message in front of a body.
+///
+/// # Errors
+/// `InvalidData` when it is greater than messages are.
+pub fn encode_head(message: &impl Serialize) -> io::Result<Bytes> {
+    let text = serde_json::to_vec(message_body)?;
+    let length = u32::try_from(text.len()).ok().filter(|length| *length as usize <= MESSAGE_BYTES_MAX);
+    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the message is too great"))?;
+    Ok([&length.to_le_bytes()[..], &text].concat().into())
+}
+
+/// A body whose message was read; what came behind it with the same piece is kept.
+#[derive(Debug)]
+pub struct BodyRemainder {
+    body: Body,
+    buffered: Bytes,
+}
+
+/// Reads the message in front of a body.
+///
+/// # Errors
+/// What cut it off, or `InvalidData`.
+pub async fn read_head<T: DeserializeOwned>(body: Body) -> io::Result<(T, BodyRemainder)> {
+    let mut rest = BodyRemainder { body, buffered: Bytes::new() };
+    let length = rest.read_exact(4).await?;
+    let length = length.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
+    if length > MESSAGE_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too great"));
+    }
+    let text = rest.read_exact(length).await?;
+    Ok((serde_json::from_slice(&text)?, rest))
+}
+
+/// Reads a body that is one message and nothing else.
+///
+/// # Errors
+/// What cut it off, or `InvalidData`.
+pub async fn read_message<T: DeserializeOwned>(body: Body) -> io::Result<T> {
+    Ok(serde_json::from_slice(&body.read_all(MESSAGE_BYTES_MAX).await?)?)
+}
+
+/// A body that is one message.
+///
+/// # Errors
+/// `InvalidData` when it cannot be written.
+pub fn message_body(message: &impl Serialize) -> io::Result<Body> {
+    Ok(Body::whole(serde_json::to_vec(message_body)?))
+}
+
+impl BodyRemainder {
+    /// At most `most` bytes, as they come; `None` at the end.
+    ///
+    /// # Errors
+    /// What cut it off.
+    pub async fn next_chunk(&mut self, bytes_max: u64) -> io::Result<Option<Bytes>> {
+        while self.buffered.is_empty() {
+            match self.body.next().await {
+                Some(piece) => self.buffered = piece?,
+                None => return Ok(None),
+            }
+        }
+        let count = usize::try_from(bytes_max).unwrap_or(usize::MAX).min(self.buffered.len());
+        Ok(Some(self.buffered.split_to(count)))
+    }
+
+    async fn read_exact(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count);
+        while bytes.len() < count {
+            match self.next_chunk((count - bytes.len()) as u64).await? {
+                Some(some) => bytes.extend_from_slice(&some),
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Answers the calls of stores.
+#[derive(Clone, Debug)]
+pub struct LeaseServer {
+    queue: Arc<Queue>,
+    tasks: Arc<dyn Tasks>,
+}
+
+impl LeaseServer {
+    /// Hands over what is in the queue.
+    #[must_use]
+    pub fn new(queue: Arc<Queue>, tasks: Arc<dyn Tasks>) -> Self {
+        Self { queue, tasks }
+    }
+
+    /// Answers [`WAIT`].
+    ///
+    /// # Errors
+    /// What is wrong with the call.
+    pub async fn wait(&self, body: Body) -> io::Result<Body> {
+        let asked: WaitRequest = read_message(body).await?;
+        let due = FetchThreshold { text_bytes_min: asked.text_bytes, age_min: Duration::from_millis(asked.age_ms) };
+        self.queue.wait_due(&self.tasks, due, Duration::from_millis(asked.wait_ms).min(WAIT_MAX)).await;
+        message_body(&self.backlog_status(due))
+    }
+
+    fn backlog_status(&self, due: FetchThreshold) -> QueueBacklogStatus {
+        let backlog = self.queue.backlog();
+        QueueBacklogStatus { due: self.queue.is_due(due, &backlog), full: self.queue.is_halted(), ..QueueBacklogStatus::from(backlog) }
+    }
+
+    /// Answers [`TAKE`]. What cannot be sent whole is given back at once.
+    ///
+    /// # Errors
+    /// What is wrong with the call.
+    pub async fn fetch(&self, body: Body) -> io::Result<Body> {
+        let asked: FetchRequest = read_message(body).await?;
+        let backlog = self.backlog_status(FetchThreshold { text_bytes_min: 0, age_min: Duration::ZERO });
+        let lease = Duration::from_millis(asked.lease_ms).min(LEASE_MAX);
+        let queue = Arc::clone(&self.queue);
+        let files = run_blocking(&self.tasks, move || {
+            let views = queue.lease(asked.holder, lease, asked.text_bytes);
+            let open_segment = |view: SegmentView| {
+                let id = view.id;
+                OutgoingSegment::new(view).inspect_err(|_| {
+                    queue.record_unreadable(id);
+                    queue.release_lease(asked.holder, &[id]);
+                })
+            };
+            views.into_iter().filter_map(|view| open_segment(view).ok()).collect::<Vec<OutgoingSegment>>()
+        });
+        let files = files.await.ok_or_else(|| io::Error::other("nothing was handed over because of a bug"))?;
+        let segments = files.iter().map(OutgoingSegment::fetched_segment).collect();
+        let head = encode_head(&FetchReply { segments, waits: backlog })?;
+        let (writer, answer) = Body::channel();
+        let (queue, tasks) = (Arc::clone(&self.queue), Arc::clone(&self.tasks));
+        self.tasks.spawn(Box::pin(async move {
+            let ids: Vec<Id> = files.iter().map(|file| file.view.id).collect();
+            match send_segments(&tasks, &writer, encode_head, files).await {
+                Ok(bytes) => {
+                    queue.metrics().sent_bytes.inc_by(bytes);
+                    // The store gives back what it did not get.
+                    let _ = writer.end().await;
+                }
+                Err(error) => {
+                    queue.release_lease(asked.holder, &ids);
+                    writer.fail(error).await;
+                }
+            }
+        }));
+        Ok(answer)
+    }
+
+    /// Answers [`SETTLE`].
+    ///
+    /// # Errors
+    /// What is wrong with the call.
+    pub async fn ack(&self, body: Body) -> io::Result<Body> {
+        let asked: AckRequest = read_message(body).await?;
+        let queue = Arc::clone(&self.queue);
+        let done = run_blocking(&self.tasks, move || {
+            queue.commit(&asked.stored);
+            for id in &asked.unreadable {
+                // It may have been damaged on its way, or there: what counts is what is found here.
+                if queue.inspect(*id).is_err() {
+                    queue.record_unreadable(*id);
+                }
+            }
+            queue.release_lease(asked.holder, &asked.returned);
+        });
+        done.await.ok_or_else(|| io::Error::other("the segments could not be settled because of a bug"))?;
+        message_body(&serde_json::json!({}))
+    }
+}
+
+impl From<QueueBacklog> for QueueBacklogStatus {
+    fn from(backlog: QueueBacklog) -> Self {
+        Self {
+            due: false,
+            segments: backlog.segments,
+            text_bytes: backlog.text_bytes,
+            oldest_ms: u64::try_from(backlog.oldest_age.as_millis()).unwrap_or(u64::MAX),
+            awaited: backlog.has_waiting_client,
+            full: false,
+        }
+    }
+}
+
+impl Queue {
+    /// Resolves when what waits is due, at most after `wait`; says whether it is. Of a queue that is closed all is due.
+    pub async fn wait_due(&self, tasks: &Arc<dyn Tasks>, due: FetchThreshold, wait: Duration) -> bool {
+        let until = self.env.clock.uptime() + wait;
+        loop {
+            let pended = self.pending_notify.notified();
+            let backlog = self.backlog();
+            if self.is_due(due, &backlog) {
+                return true;
+            }
+            let now = self.env.clock.uptime();
+            let left = until.saturating_sub(now);
+            if left.is_zero() {
+                return false;
+            }
+            // By then the oldest is old enough, if no other comes.
+            let ages = if backlog.segments > 0 { due.age_min.saturating_sub(backlog.oldest_age) } else { left };
+            with_timeout(tasks, ages.min(left).max(Duration::from_millis(1)), pended).await;
+        }
+    }
+}
+
+/// A segment on its way.
+struct OutgoingSegment {
+    view: SegmentView,
+    /// The whole file, where it had to be put together.
+    rebuilt: Option<Vec<u8>>,
+}
+
+impl OutgoingSegment {
+    fn new(view: SegmentView) -> io::Result<Self> {
+        let mended = view.salvaged_frames().is_some().then(|| rebuild_file(&view)).transpose()?;
+        Ok(Self { view, rebuilt: mended })
+    }
+
+    fn fetched_segment(&self) -> FetchedSegment {
+        let bytes = self.rebuilt.as_ref().map_or(self.view.end, |file| file.len() as u64);
+        FetchedSegment { id: self.view.id, bytes, text_bytes: self.view.reach.text_bytes }
+    }
+}
+
+/// A queue file of the whole frames of another, with the same id: so their checksums fit. All of them, or none: what is left
+/// out here is let go of when the rest is stored.
+fn rebuild_file(view: &SegmentView) -> io::Result<Vec<u8>> {
+    let mut file = queue::encode_header(view.id).to_vec();
+    for (number, labels) in (0..).zip(view.streams()) {
+        file.extend_from_slice(&stream_frame(number, labels, queue::checksum_seed(view.id)));
+    }
+    let mut frames = view.frames(0);
+    for place in view.salvaged_frames().unwrap_or_default() {
+        frames.seek(place.offset);
+        let header = frames.next_header().map_err(io::Error::other)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        file.extend_from_slice(&view.read_bytes(place.offset, header.frame_len() as usize)?);
+    }
+    Ok(file)
+}
+
+async fn send_segments(tasks: &Arc<dyn Tasks>, writer: &BodyWriter, head: Bytes, files: Vec<OutgoingSegment>) -> io::Result<u64> {
+    let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    writer.send(encode_head).await.map_err(gone)?;
+    let mut sent = 0;
+    for file in files {
+        sent += file.fetched_segment().bytes;
+        if let Some(mended) = file.rebuilt {
+            writer.send(mended).await.map_err(gone)?;
+            continue;
+        }
+        let mut at = 0;
+        while at < file.view.end {
+            let view = file.view.clone();
+            let read = run_blocking(tasks, move || view.read_bytes(at, CHUNK_BYTES)).await;
+            let piece = read.ok_or_else(|| io::Error::other("the segment was not read because of a bug"))??;
+            at += piece.len() as u64;
+            writer.send(piece).await.map_err(gone)?;
+        }
+    }
+    Ok(sent)
+}

@@ -1,0 +1,201 @@
+//! How busy a node is taking in, what it tells others of that, and what its clients are told.
+//!
+//! ```text
+//!   a second's sample ─► signs ─► level ─► facts ─► gossip ─► everybody
+//!                                   │                 │
+//!                                   ▼                 ▼
+//!                  share: may it refuse? relief: who may go? ─► the queue's guide ─► listeners
+//! ```
+//! Besides, some of the clients that are there are told of others by what the nodes take in, busy or not: see [`relief`].
+
+mod smoothed_load;
+pub mod level;
+pub mod rebalancer;
+pub mod refusal_quota;
+pub mod load_sample;
+
+use std::time::Duration;
+
+use bucksaw_cluster::{Cluster, Load, Member};
+use bucksaw_ingest::Queue;
+use bucksaw_ingest::load_shedder::{RedirectPolicy, LoadShedder, RedirectTarget};
+use bucksaw_record::Id;
+
+use smoothed_load::SmoothedLoad;
+use level::LoadLevel;
+use rebalancer::{Rebalancer, ClusterLoad};
+use refusal_quota::NodeLoad;
+use load_sample::LoadSample;
+
+/// What is told of bytes a second moves by one in so many of the way, each second.
+const SMOOTHING_DIVISOR: i128 = 4;
+
+/// When a node is busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Fewer bytes a second are never much, however little the others have; with fewer than one in [`relief::FLOOR`] parts
+    /// of it clients are let be.
+    pub busy_bytes_per_second: u64,
+    /// One in so many of the live ingest nodes may refuse at once; at least 3 counts.
+    pub refusing_one_in: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { busy_bytes_per_second: 16 << 20, refusing_one_in: 3 }
+    }
+}
+
+/// Follows the load of a node, a second at a time.
+#[derive(Debug, Default)]
+pub(crate) struct LoadController {
+    config: Config,
+    accepted_bytes: u64,
+    refused_appends: u64,
+    oldest_wait: Duration,
+    bytes_per_second: u64,
+    level: LoadLevel,
+    /// Seconds for which it has been among those that may refuse.
+    may_refuse_seconds: u32,
+    smoothed_load: SmoothedLoad,
+    rebalancer: Rebalancer,
+}
+
+impl LoadController {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// Looks at the last second: tells the listeners what to say, and returns what others are to be told.
+    pub(crate) fn step(&mut self, queue: &Queue, cluster: &Cluster) -> Load {
+        let me = cluster.node_id();
+        let members = cluster.members();
+        let others: Vec<&Member> = members.iter().filter(|member| member.facts.node != me && accepts_clients(member)).collect();
+        self.update_rate(queue);
+        let all = others.iter().map(|member| member.facts.load.bytes_per_second).chain([self.bytes_per_second]);
+        let sum = all.map(u128::from).sum::<u128>();
+        let mean = u64::try_from(sum / (others.len() as u128 + 1)).unwrap_or(u64::MAX);
+        let signs = self.sample(queue, mean).level_bounds(self.config.busy_bytes_per_second);
+        let level = self.level.step(load_sample);
+        let guide = queue.load_shedder();
+        let load = Load { bytes_per_second: self.bytes_per_second, connections: guide.connections(), level };
+
+        let standings = others.iter().map(|member| node_load(member.facts.node, &member.facts.load));
+        let standings: Vec<NodeLoad> = standings.chain([node_load(me, &load)]).collect();
+        let among = refusal_quota::may_refuse(me, &standings, self.config.refusing_one_in);
+        self.may_refuse_seconds = if among { self.may_refuse_seconds.saturating_add(1) } else { 0 };
+        let refuses = self.may_refuse_seconds >= refusal_quota::REFUSE_AFTER_SECONDS;
+        let loads = others.iter().map(|member| (member.facts.node, &member.facts.load));
+        self.smoothed_load.step(loads.clone().chain([(me, &load)]).map(|(node, load)| (node, load.bytes_per_second)));
+        let idle = loads.filter(|(_, load)| load.level <= level);
+        let least = idle.clone().map(|(_, load)| load.bytes_per_second).min();
+        let least_calm = idle.map(|(node, _)| self.smoothed_load.rate(node)).min();
+        let own = self.smoothed_load.rate(me);
+        let excess = self.bytes_per_second.saturating_sub(mean).min(own.saturating_sub(self.smoothed_load.mean()));
+        let lasting = least_calm.map_or(0, |least| own.saturating_sub(least));
+        let advice = RedirectPolicy {
+            level,
+            may_refuse: refuses,
+            bytes_per_second: load.bytes_per_second,
+            connections: load.connections,
+            targets: others.iter().map(|member| redirect_target(member, mean)).collect(),
+        };
+        guide.set_policy(advice);
+        let distress =
+            (level >= 1).then(|| if level >= 3 && refuses { bytes_per_client(self.bytes_per_second, guide) } else { 0 });
+        let scene = ClusterLoad { own: load.bytes_per_second, mean, least_loaded: least, excess, smoothed_excess: lasting, offer_min: distress };
+        if let Some(bytes_per_second) =
+            self.rebalancer.step(scene, self.config.busy_bytes_per_second, guide.is_budget_spent_without_redirect())
+        {
+            guide.set_redirect_budget(bytes_per_second);
+        }
+        load
+    }
+
+    fn update_rate(&mut self, queue: &Queue) {
+        let accepted = queue.metrics().accepted_bytes();
+        let new = accepted.saturating_sub(self.accepted_bytes);
+        self.accepted_bytes = accepted;
+        self.bytes_per_second = smoothed(self.bytes_per_second, new, SMOOTHING_DIVISOR);
+    }
+
+    fn sample(&mut self, queue: &Queue, mean_bytes_per_second: u64) -> LoadSample {
+        let refused = queue.metrics().refused();
+        let waiting = queue.backlog().oldest_age;
+        let sample = LoadSample {
+            bytes_per_second: self.bytes_per_second,
+            mean_bytes_per_second,
+            refused: refused.saturating_sub(self.refused_appends),
+            oldest_wait: waiting,
+            is_wait_growing: waiting > self.oldest_wait,
+            free_bytes: queue.free_bytes(),
+            free_bytes_min: queue.free_bytes_min(),
+            is_halted: queue.is_halted(),
+        };
+        (self.refused_appends, self.oldest_wait) = (refused, waiting);
+        sample
+    }
+}
+
+/// What a client brings on the average, and never nothing: of a node that lets go at least one goes.
+fn bytes_per_client(bytes_per_second: u64, guide: &LoadShedder) -> u64 {
+    (bytes_per_second / guide.redirectable_connections().max(1)).max(1)
+}
+
+/// The next of a row of smoothed numbers, one in so many parts of the way; it comes to rest where the numbers do.
+fn smoothed(before: u64, now: u64, parts: i128) -> u64 {
+    let step = i128::from(now) - i128::from(before);
+    let part = step / parts;
+    let part = if part == 0 { step.signum() } else { part };
+    u64::try_from(i128::from(before) + part).unwrap_or(now)
+}
+
+/// Whether clients may be sent to a node.
+fn accepts_clients(member: &Member) -> bool {
+    member.is_live() && member.facts.roles.ingest && !member.facts.draining && !member.facts.left
+}
+
+fn node_load(node: Id, load: &Load) -> NodeLoad {
+    NodeLoad { node, level: load.level, bytes_per_second: load.bytes_per_second }
+}
+
+/// Another node, as clients are told of it. What it has to spare is what it lacks of the mean, so that nodes which lack
+/// something get it in proportion, and a sixteenth of the mean besides, so that each has some odds.
+fn redirect_target(member: &Member, mean: u64) -> RedirectTarget {
+    let clients = &member.facts.clients;
+    let spare = mean.saturating_sub(member.facts.load.bytes_per_second).saturating_add(mean / 16 + 1);
+    RedirectTarget {
+        level: member.facts.load.level,
+        bytes_per_second: member.facts.load.bytes_per_second,
+        connections: member.facts.load.connections,
+        spare_capacity: spare,
+        http: clients.http.clone(),
+        fast: clients.fast.clone(),
+        durable: clients.durable.clone(),
+        bulk: clients.bulk.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smoothed_numbers_come_to_rest() {
+        let mut rate = 0;
+        let rates: Vec<u64> = (0..4)
+            .map(|_| {
+                rate = smoothed(rate, 1_000, SMOOTHING_DIVISOR);
+                rate
+            })
+            .collect();
+        assert_eq!(rates, [250, 437, 577, 682]);
+        for want in [1_000, 0, 3] {
+            for _ in 0..60 {
+                rate = smoothed(rate, want, SMOOTHING_DIVISOR);
+            }
+            assert_eq!(rate, want);
+        }
+        assert_eq!(smoothed(u64::MAX, 0, SMOOTHING_DIVISOR), u64::MAX - u64::MAX / 4);
+    }
+}

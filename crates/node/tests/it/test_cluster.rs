@@ -1,0 +1,257 @@
+//! A simulated cluster of whole nodes: one takes records in, the others keep them, and all answer questions.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_cluster::{self as cluster, Cluster, Facts, Router, MemberState};
+use bucksaw_doors::sim::{self, PowerCutLoss, World};
+use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
+use bucksaw_node::{Node, NodeTasks, Roles, load_control};
+use bucksaw_query::{self as query, Engine, GossipPeers, ScanPool, Request, Scatter, QueryServer, QueryStats, BatchSlice};
+use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
+use bucksaw_segment::RowMeta;
+use bucksaw_store::{self as store, SegmentStore, repair};
+use prometheus_client::registry::Registry;
+
+/// A store that is gone for so long is lost.
+pub(crate) const LOST_AFTER: Duration = Duration::from_secs(10);
+
+/// After so long whoever is lost has been made good: a node is taken for down within five seconds, is lost ten later, and a
+/// pass over these few records takes a few more, and what was fresh is looked at again.
+pub(crate) const REPAIR_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Which node it is that takes in. The others keep.
+pub(crate) const INGEST: usize = 0;
+
+pub(crate) struct TestCluster {
+    pub(crate) world: World,
+    pub(crate) nodes: Vec<TestNode>,
+    replication_factor: usize,
+    /// Memory for the index of the segments of stores that are started from now on.
+    pub(crate) index_bytes_max: u64,
+    sent: u32,
+}
+
+pub(crate) struct TestNode {
+    pub(crate) host: sim::Host,
+    pub(crate) running: Option<RunningNode>,
+}
+
+pub(crate) struct RunningNode {
+    pub(crate) node: Node,
+    scatter: Arc<Scatter>,
+    _parts: NodeTasks,
+}
+
+/// What an answer to the question for everything was.
+pub(crate) struct QueryOutcome {
+    pub(crate) records: usize,
+    pub(crate) stats: QueryStats,
+}
+
+impl TestCluster {
+    /// A cluster in which nothing is stored yet.
+    pub(crate) fn new(seed: u64, stores: usize, copies: usize) -> Self {
+        let world = World::new(seed);
+        let node = |number| TestNode { host: world.add_host(&format!("n{number}")), running: None };
+        let nodes = (0..=stores).map(node).collect();
+        let mut town = Self { world, nodes, replication_factor: copies, index_bytes_max: u64::MAX, sent: 0 };
+        (0..=stores).for_each(|number| town.start(number));
+        town.run_for(Duration::from_secs(15));
+        town
+    }
+
+    pub(crate) fn run_for(&self, time: Duration) {
+        self.world.run_for(time);
+    }
+
+    pub(crate) fn start(&mut self, number: usize) {
+        let host = &self.nodes[number].host;
+        host.restart();
+        let (env, tasks, net) = (host.env(), host.tasks(), host.net());
+        let mut registry = Registry::default();
+        let dir = Path::new("/data");
+        let small = ingest::Config { segment_bytes_max: 4 << 10, ..ingest::Config::default() };
+        let metrics = ingest::Metrics::new(&mut registry);
+        let (queue, _) = Queue::open(env.clone(), &dir.join("queue"), small, metrics).unwrap();
+        let small = store::Config {
+            segment_bytes: 32 << 10,
+            block_bytes: 4 << 10,
+            gather_age: Duration::from_secs(2),
+            replication_factor: self.replication_factor,
+            index_bytes_max: self.index_bytes_max,
+            repair: repair::Config {
+                lost_after: LOST_AFTER,
+                fresh_age_max: Duration::from_secs(15),
+                pass_interval: Duration::from_secs(600),
+                retry_delay: Duration::from_secs(2),
+                ..repair::Config::default()
+            },
+            ..store::Config::default()
+        };
+        let metrics = store::Metrics::new(&mut registry);
+        let store = SegmentStore::open(env.clone(), &dir.join("shelf"), small, metrics).unwrap();
+        store.reconcile(&queue);
+        let (queue, store) = (Arc::new(queue), Arc::new(store));
+        let id = id(number);
+        let roles = Roles { ingest: number == INGEST, store: number != INGEST };
+        let mut config = cluster::Config::new(dir.to_owned());
+        config.join = vec!["n0:7659".to_owned(), "n1:7659".to_owned()];
+        let facts = Facts { roles, ..Facts::new(id) };
+        let metrics = cluster::Metrics::new(&mut registry);
+        let (cluster_env, router) = (env.clone(), Router::new());
+        let cluster =
+            Cluster::start(config, cluster_env, Arc::clone(&tasks), Arc::clone(&net), facts, router, metrics).unwrap();
+        let metrics = query::Metrics::new(&mut registry);
+        let (of, on) = (Arc::clone(&queue), Arc::clone(&store));
+        let engine = Engine::new(of, on, ScanPool::inline(), env.clone(), query::Config::default(), metrics);
+        let clock = Arc::clone(&env.clock);
+        let peers = Arc::new(GossipPeers::new(Arc::clone(&cluster), clock, self.replication_factor));
+        let serving = QueryServer::new(Arc::new(engine), Arc::clone(&tasks), peers);
+        serving.register(&cluster.router());
+        let scatter = Scatter::new(serving, query::ReplyTimeouts::default(), None);
+        let patience = store::PeerTimeouts::default();
+        let balance = load_control::Config::default();
+        let node = Node { env, tasks, net, id, roles, queue, store, cluster, patience, load_control };
+        node.register_calls();
+        let parts = NodeTasks::start(node.clone());
+        self.nodes[number].running = Some(RunningNode { node, scatter, _parts: parts });
+    }
+
+    /// The process is killed.
+    pub(crate) fn kill(&mut self, number: usize) {
+        self.nodes[number].host.kill();
+        self.nodes[number].running = None;
+    }
+
+    /// The machine burns.
+    pub(crate) fn destroy(&mut self, number: usize) {
+        self.nodes[number].host.cut_power(PowerCutLoss::All);
+        self.nodes[number].running = None;
+    }
+
+    pub(crate) fn node(&self, number: usize) -> &Node {
+        &self.nodes[number].running.as_ref().unwrap().node
+    }
+
+    /// Takes in some records a second, for so many seconds.
+    pub(crate) fn send(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            let now = Millis(self.nodes[INGEST].host.env().clock.unix_ms());
+            for _ in 0..20 {
+                self.append(Id::new(now, Producer::new(u64::from(self.sent % 7)), self.sent));
+                self.sent += 1;
+            }
+            self.run_for(Duration::from_secs(1));
+        }
+    }
+
+    fn append(&self, id: Id) {
+        let text = format!("record {} {}\n", self.sent, "x".repeat(self.sent as usize * 37 % 400));
+        let mut sides = Vec::new();
+        let flags = RowMeta::default().encode(id.time(), &mut sides);
+        let records = FrameRecords {
+            source: Source::Tcp,
+            labels: &Labels::parse("app=web").unwrap(),
+            first_id: id,
+            count: 1,
+            accepted: id.time(),
+            layout_bits: flags,
+            row_meta: &sides,
+            text: &[text.as_bytes()],
+        };
+        self.node(INGEST).queue.append(Durability::Fast, &records, |_| {}).unwrap();
+    }
+
+    /// Takes in records until all stores have some, and lets them come to rest: in no queue, and no more fresh.
+    pub(crate) fn fill(&mut self) {
+        self.send(40);
+        self.run_until_stored();
+    }
+
+    /// Until all is on the shelves, and queues do not show it any more.
+    pub(crate) fn run_until_stored(&self) {
+        let is_empty = || self.node(INGEST).queue.uncommitted_segments().is_empty();
+        assert!(self.world.run_until(is_empty, Duration::from_secs(120)), "it is stored");
+        self.run_for(Duration::from_secs(20));
+    }
+
+    /// Asks a node for everything.
+    pub(crate) fn query_all(&self, number: usize) -> QueryOutcome {
+        let everything = Request::new(Expr::All, Millis(0), Millis::MAX);
+        let mut answer = self.nodes[number].running.as_ref().unwrap().scatter.search(&everything).unwrap();
+        self.world.block_on(async {
+            let mut records = 0;
+            loop {
+                let found = answer.next().await;
+                if found.is_empty() {
+                    return QueryOutcome { records, stats: answer.stats() };
+                }
+                records += found.iter().flat_map(BatchSlice::records).count();
+            }
+        })
+    }
+
+    /// Every node that lives says that its answer is complete, and it is.
+    pub(crate) fn assert_complete(&self) {
+        for number in self.live_nodes() {
+            let answer = self.query_all(number);
+            assert!(!answer.stats.is_partial(), "n{number}: {:?}", answer.stats);
+            assert_eq!(answer.records, self.sent as usize, "n{number}");
+        }
+    }
+
+    /// Every node that lives says that its answer is partial. How many records it has.
+    pub(crate) fn assert_partial(&self) -> usize {
+        let answers = self.live_nodes().map(|number| (number, self.query_all(number)));
+        let records = answers.map(|(number, answer)| {
+            assert!(answer.stats.is_partial(), "n{number}: {:?}", answer.stats);
+            answer.records
+        });
+        records.min().unwrap()
+    }
+
+    pub(crate) fn sent(&self) -> usize {
+        self.sent as usize
+    }
+
+    pub(crate) fn live_nodes(&self) -> impl Iterator<Item = usize> {
+        (0..self.nodes.len()).filter(|number| self.nodes[*number].running.is_some())
+    }
+
+    /// Whether all who live take this node for down.
+    pub(crate) fn is_down(&self, number: usize) -> bool {
+        let down = |of: usize| {
+            let members = self.node(of).cluster.members();
+            members.iter().any(|member| member.facts.node == id(number) && member.state == MemberState::Down)
+        };
+        self.live_nodes().all(down)
+    }
+
+    /// Waits until all who live know that it is down.
+    pub(crate) fn wait_down(&self, number: usize) {
+        assert!(self.world.run_until(|| self.is_down(number), Duration::from_secs(20)), "n{number} is down");
+    }
+
+    /// Which stores this node takes for made good.
+    pub(crate) fn re_replicated(&self, of: usize) -> Vec<usize> {
+        let made_good = query::re_replicated_stores(&self.node(of).cluster.members(), self.replication_factor);
+        (0..self.nodes.len()).filter(|number| made_good.contains(&id(*number))).collect()
+    }
+
+    /// Waits until all who live take these, and only these, for made good.
+    pub(crate) fn wait_re_replicated(&self, want: &[usize]) {
+        let all = || self.live_nodes().all(|of| self.re_replicated(of) == want);
+        let is_so = self.world.run_until(all, REPAIR_TIME_MAX);
+        assert!(is_so, "{want:?}: {:?}", self.live_nodes().map(|of| self.re_replicated(of)).collect::<Vec<_>>());
+    }
+
+    pub(crate) fn hosts(&self, numbers: &[usize]) -> Vec<&sim::Host> {
+        numbers.iter().map(|number| &self.nodes[*number].host).collect()
+    }
+}
+
+fn id(number: usize) -> Id {
+    Id::new(Millis(1_767_225_600_000), Producer::new(1 + number as u64), 0)
+}

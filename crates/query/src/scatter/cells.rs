@@ -1,0 +1,134 @@
+//! Counted ids on their way between nodes: for each cell of the count and each producer the sequence numbers.
+//!
+//! ```text
+//!   each   4 cell · 8 producer · 4 bytes of the numbers · the numbers, as roaring bitmaps are written
+//! ```
+//! Numbers that follow each other are kept as runs, so a count of all records costs next to nothing, and one of few of them
+//! two bytes for each; no count costs much more than a bit for each record of its producers.
+
+use bucksaw_record::Producer;
+use bytes::Bytes;
+use roaring::RoaringBitmap;
+
+use super::message::{MalformedMessage, ByteCursor, MessageKind, message};
+
+/// Bytes after which a message is sent.
+const MESSAGE_BYTES: usize = 256 << 10;
+
+/// Sequence numbers that are sent as one, so that none is longer than a message should be.
+const NUMBERS: u32 = 1 << 21;
+
+/// Ids of one cell and producer.
+pub(crate) type Cell = ((usize, Producer), RoaringBitmap);
+
+/// The messages that bring these cells.
+pub(crate) fn encode(cells: Vec<Cell>) -> Vec<Bytes> {
+    let (mut messages, mut content) = (Vec::new(), Vec::new());
+    for ((cell, producer), mut numbers) in cells {
+        while let Some(first) = numbers.min() {
+            let last = first | (NUMBERS - 1);
+            let mut part = if numbers.max() > Some(last) {
+                let mut part = numbers.clone();
+                part.remove_range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded));
+                numbers.remove_range(..=last);
+                part
+            } else {
+                std::mem::take(&mut numbers)
+            };
+            part.optimize();
+            content.extend_from_slice(&(cell as u32).to_le_bytes());
+            content.extend_from_slice(&producer.bits().to_le_bytes());
+            content.extend_from_slice(&(part.serialized_size() as u32).to_le_bytes());
+            // Writing to memory cannot fail.
+            let _ = part.serialize_into(&mut content);
+            if content.len() >= MESSAGE_BYTES {
+                messages.push(message(MessageKind::Cells, &content));
+                content.clear();
+            }
+        }
+    }
+    if !content.is_empty() {
+        messages.push(message(MessageKind::Cells, &content));
+    }
+    messages
+}
+
+/// What a message brought, for a count of so many cells.
+pub(crate) fn decode(content: &[u8], cells: usize) -> Result<Vec<Cell>, MalformedMessage> {
+    let mut rest = ByteCursor(content);
+    let mut found = Vec::new();
+    while !rest.0.is_empty() {
+        let (cell, producer, length) = (rest.u32()? as usize, rest.u64()?, rest.u32()? as usize);
+        let bytes = rest.take(length)?;
+        if cell >= cells || Producer::new(producer).bits() != producer {
+            return Err(MalformedMessage("a count is of something that was not asked for"));
+        }
+        let numbers = RoaringBitmap::deserialize_from(bytes).map_err(|_| MalformedMessage("counted ids are damaged"))?;
+        found.push(((cell, Producer::new(producer)), numbers));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::super::message::MessageReader;
+    use super::*;
+
+    fn there_and_back(cells: &[Cell]) -> (BTreeMap<(usize, Producer), RoaringBitmap>, usize) {
+        let mut messages = MessageReader::default();
+        let sent = encode(cells.to_vec());
+        sent.iter().for_each(|message| messages.push(message));
+        let mut back: BTreeMap<(usize, Producer), RoaringBitmap> = BTreeMap::new();
+        while let Some((_, content)) = messages.next().unwrap() {
+            for (key, numbers) in decode(&content, 10).unwrap() {
+                *back.entry(key).or_default() |= numbers;
+            }
+        }
+        (back, sent.iter().map(Bytes::len).sum())
+    }
+
+    #[test]
+    fn many_cost_little() {
+        let check = |numbers: RoaringBitmap, bytes_max: usize| {
+            let cell = ((3, Producer::new(9)), numbers);
+            let (back, bytes) = there_and_back(std::slice::from_ref(&cell));
+            assert_eq!(back.into_iter().collect::<Vec<_>>(), [cell]);
+            assert!(bytes <= bytes_max, "{bytes}");
+        };
+        check((0..10_000_000).collect(), 5_000);
+        check((0..10_000_000).step_by(2).collect(), 1_300_000);
+        check((0..10_000_000).step_by(1_000).collect(), 23_000);
+        check([0, u32::MAX].into_iter().collect(), 200);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_refused() {
+        let content = |cell| {
+            let mut messages = MessageReader::default();
+            messages.push(&encode(vec![((cell, Producer::new(1)), RoaringBitmap::from_iter([1]))])[0]);
+            messages.next().unwrap().unwrap().1
+        };
+        assert_eq!(decode(&content(9), 10).map(|cells| cells.len()), Ok(1));
+        assert!(decode(&content(10), 10).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn cells_come_back(cells in prop::collection::btree_map((0_usize..10, 0_u64..9), prop::collection::btree_set(any::<u32>(), 1..50), 0..20)) {
+            let cells: Vec<Cell> = cells
+                .into_iter()
+                .map(|((cell, producer), numbers)| ((cell, Producer::new(producer)), numbers.into_iter().collect()))
+                .collect();
+            prop_assert_eq!(there_and_back(&cells).0.into_iter().collect::<Vec<_>>(), cells);
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = decode(&bytes, 10);
+        }
+    }
+}

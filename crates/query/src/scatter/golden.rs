@@ -1,0 +1,182 @@
+//! What nodes of each version asked and answered, and what those of the next will: it is understood.
+
+use bucksaw_cluster::Version;
+use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
+use bucksaw_versions::{GoldenFiles, later};
+use bytes::Bytes;
+use proptest::prelude::*;
+use roaring::RoaringBitmap;
+
+use super::batch::{RecordBatch, RecordBatchBuilder};
+use super::cells;
+use super::message::{MessageKind, MessageReader, message};
+use super::request::{ScatterRequest, ReplyStatus};
+use crate::BatchSlice;
+use crate::count::Bucketing;
+use crate::match_buffer::{OwnedRecord, RecordRef};
+use crate::request::{Order, Request};
+use crate::stats::QueryStats;
+
+fn golden_files() -> GoldenFiles {
+    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::OWN)
+}
+
+fn id(number: u32) -> Id {
+    Id::new(Millis(1_763_680_200_000), Producer::new(7), number)
+}
+
+fn sample_request() -> ScatterRequest {
+    let expr = Expr::parse(br#"error -debug "\xff" n>=1.5"#).unwrap();
+    let request = Request {
+        stream: Some(Labels::parse("app=web,path=\"/a,b\"").unwrap()),
+        order: Order::Descending,
+        limit: Some(7),
+        ..Request::new(expr, Millis(5), Millis(1_763_680_200_000))
+    };
+    ScatterRequest::new(&request).with_bucketing(Bucketing { buckets: 12, by_level: true }).with_batch_bytes(9_000)
+}
+
+fn sample_status() -> ReplyStatus {
+    let stats = QueryStats {
+        segments_read: 1,
+        segments_skipped: 2,
+        bytes_scanned: 3,
+        bytes_skipped: 4,
+        damaged: ["a.seg".to_owned()].into(),
+        ..QueryStats::default()
+    };
+    let told = ReplyStatus::from_stats(&stats).with_position(Order::Ascending, Order::Ascending.key(id(5)));
+    ReplyStatus { done: 0.5, buckets_done: 6, bytes_lost: 7, ..told }
+}
+
+fn records() -> Vec<OwnedRecord> {
+    let record = |number: u32, nanos: u32, marks: u8, labels: &str, text: &str, stored: bool| OwnedRecord {
+        id: id(number),
+        nanos,
+        flags: marks,
+        labels: Labels::parse(labels).unwrap(),
+        text: text.as_bytes().to_vec(),
+        is_stored: stored,
+    };
+    vec![
+        record(1, 0, 0, "app=web", "one", true),
+        record(2, 250_000, 0, "app=web", "two\nlines", true),
+        record(3, 0, 1, "app=db", "", true),
+        record(9, 0, 0, "app=web", "not stored", false),
+    ]
+}
+
+fn batch(order: Order) -> Vec<u8> {
+    let mut builder = RecordBatchBuilder::new(order);
+    let mut records = records();
+    if order == Order::Descending {
+        records.reverse();
+    }
+    records.iter().for_each(|record| builder.push(record.as_ref()));
+    builder.finish().concat()
+}
+
+fn counted() -> Vec<cells::Cell> {
+    let numbers = [(0..5_000).collect::<RoaringBitmap>(), RoaringBitmap::from_iter([1, 9, 70_000])];
+    numbers.into_iter().enumerate().map(|(cell, numbers)| ((cell, Producer::new(7)), numbers)).collect()
+}
+
+/// The messages in some bytes.
+fn messages(bytes: &[u8]) -> Vec<(MessageKind, Bytes)> {
+    let mut messages = MessageReader::default();
+    messages.push(bytes);
+    let found = std::iter::from_fn(|| messages.next().unwrap()).collect();
+    assert!(messages.is_empty());
+    found
+}
+
+fn only(bytes: &[u8]) -> Bytes {
+    let mut found = messages(bytes);
+    assert_eq!(found.len(), 1);
+    found.remove(0).1
+}
+
+fn shown(batch: RecordBatch) -> Vec<OwnedRecord> {
+    let batch = std::sync::Arc::new(batch);
+    BatchSlice::new(&batch, 0, batch.len()).records().map(RecordRef::to_owned_record).collect()
+}
+
+#[test]
+fn questions_are_what_they_were() {
+    golden_files().check("question", &sample_request().encode());
+    for kept in golden_files().read_all("question") {
+        let found = ScatterRequest::decode(&kept).unwrap();
+        assert_eq!(found, sample_request());
+        assert!(found.request().is_ok());
+    }
+}
+
+#[test]
+fn what_is_told_is_what_it_was() {
+    for (name, kind) in [("head", MessageKind::Head), ("progress", MessageKind::Progress), ("end", MessageKind::End)] {
+        golden_files().check(name, &message(kind, &sample_status().encode()));
+        for kept in golden_files().read_all(name) {
+            let found = messages(&kept);
+            assert_eq!(found[0].0, kind);
+            assert_eq!(ReplyStatus::decode(&found[0].1), Ok(sample_status()));
+        }
+    }
+}
+
+#[test]
+fn batches_are_what_they_were() {
+    let mut newest_first = records();
+    newest_first.reverse();
+    for (name, order, want) in [("batch", Order::Ascending, records()), ("batch-down", Order::Descending, newest_first)]
+    {
+        golden_files().check(name, &batch(order));
+        for kept in golden_files().read_all(name) {
+            let found = RecordBatch::decode(&only(&kept)).unwrap();
+            assert_eq!((found.order(), format!("{:?}", shown(found))), (order, format!("{want:?}")));
+        }
+    }
+}
+
+#[test]
+fn counts_are_what_they_were() {
+    golden_files().check("cells", &cells::encode(counted()).concat());
+    for kept in golden_files().read_all("cells") {
+        assert_eq!(cells::decode(&only(&kept), 2), Ok(counted()));
+    }
+}
+
+#[test]
+fn tables_that_are_not_known_are_not_taken_for_text() {
+    let mut content = only(&batch(Order::Ascending)).to_vec();
+    content[0] |= 8;
+    let broken = RecordBatch::decode(&content.into()).unwrap_err();
+    assert_eq!(broken.to_string(), "a batch has tables that a later version has added");
+}
+
+proptest! {
+    #[test]
+    fn what_the_next_version_adds_is_passed_over(
+        seed: u64,
+        added in prop::collection::vec((0_usize..4, 128_u8.., prop::collection::vec(any::<u8>(), 0..50)), 0..6),
+    ) {
+        prop_assert_eq!(ScatterRequest::decode(&with_unknown_fields(&sample_request().encode(), seed).unwrap()).unwrap(), sample_request());
+        let grown = with_unknown_fields(&sample_status().encode(), seed).unwrap();
+        let mut all = vec![
+            message(MessageKind::Head, &grown).to_vec(),
+            batch(Order::Ascending),
+            message(MessageKind::End, &grown).to_vec(),
+        ];
+        for (at, kind, content) in added {
+            let mut unknown = message(MessageKind::End, &content).to_vec();
+            unknown[0] = kind;
+            let sum = crc32c::crc32c_append(crc32c::crc32c(&unknown[..5]), &content);
+            unknown[5..9].copy_from_slice(&sum.to_le_bytes());
+            all.insert(at.min(all.len()), unknown);
+        }
+        let found = messages(&all.concat());
+        let kinds: Vec<MessageKind> = found.iter().map(|(kind, _)| *kind).collect();
+        prop_assert_eq!(kinds, [MessageKind::Head, MessageKind::Batch, MessageKind::End]);
+        prop_assert_eq!(ReplyStatus::decode(&found[0].1), Ok(sample_status()));
+        prop_assert_eq!(ReplyStatus::decode(&found[2].1), Ok(sample_status()));
+    }
+}

@@ -1,0 +1,239 @@
+//! New records of a whole cluster, as they come.
+//!
+//! Those of one node come in the order in which it accepted them; those of different nodes in no order. A record that more
+//! than one node accepted (a client sent it again, elsewhere) comes once, unless so many came between that it is not
+//! remembered. Nodes that join are followed from then on; a node that is lost, or down from the beginning, is told of, and
+//! followed again when it is back, from then on.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bucksaw_doors::BoxFuture;
+use bucksaw_record::Id;
+
+use super::Scatter;
+use super::batch::{RecordBatch, BatchSlice};
+use super::message::MalformedMessage;
+use super::peers::QueryPeer;
+use super::request::ScatterRequest;
+use super::server::TAIL;
+use super::reply::{ReplyMessage, NodeReply, invalid_reply};
+use crate::request::Request;
+use crate::stats::MissingReason;
+
+/// A follower remembers an id for each 2 KiB of the memory of queries, between these: 1 to 4 MB of ids. With fewer, records
+/// that two nodes accepted would be shown twice under little load.
+const BYTES_PER_RECENT_ID: u64 = 2_048;
+const RECENT_IDS_MIN: u64 = 16_384;
+const RECENT_IDS_MAX: u64 = 65_536;
+
+/// A node that was lost is asked again so often.
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What a follower is shown.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TailEvent {
+    /// Records of one node.
+    Records(Vec<BatchSlice>),
+    /// The follower was too slow for a node, which passed over so many bytes.
+    Skipped {
+        /// Its address.
+        address: String,
+        /// Bytes of its queue.
+        bytes: u64,
+    },
+    /// A node is not followed any more: what it accepts is not shown.
+    Lost {
+        /// Its address.
+        address: String,
+        /// Why.
+        why: MissingReason,
+    },
+    /// A node is followed that was not before, or was lost. What it accepted before is not shown.
+    Joined {
+        /// Its address.
+        address: String,
+    },
+}
+
+/// Follows new records. Dropping it ends the work on all nodes.
+pub struct ScatterTail {
+    scatter: Arc<Scatter>,
+    request: Vec<u8>,
+    nodes: BTreeMap<Id, TailedNode>,
+    /// When the list of nodes has changed, or those that were lost are asked again.
+    recheck: Option<(BoxFuture<()>, BoxFuture<()>)>,
+    recent_ids: RecentIds,
+    /// What is to be told before anything else.
+    pending_events: VecDeque<TailEvent>,
+}
+
+struct TailedNode {
+    address: String,
+    reply: Option<NodeReply>,
+    /// Whether it was there from the beginning, or its loss was told of.
+    suppress_joined: bool,
+    is_lost: bool,
+    bytes_lost: u64,
+}
+
+impl std::fmt::Debug for ScatterTail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follow").field("nodes", &self.nodes.len()).finish_non_exhaustive()
+    }
+}
+
+enum Wakeup {
+    Message(Id, Box<Result<ReplyMessage, MissingReason>>),
+    Recheck,
+}
+
+impl ScatterTail {
+    pub(super) fn start(scatter: &Arc<Scatter>, request: &Request) -> Self {
+        let question = ScatterRequest::new(request).encode();
+        let remembered = scatter.engine().config.result_bytes_max / BYTES_PER_RECENT_ID;
+        let remembered = RecentIds::new(remembered.clamp(RECENT_IDS_MIN, RECENT_IDS_MAX));
+        let (lanes, told) = (BTreeMap::new(), VecDeque::new());
+        let mut follow = Self { scatter: Arc::clone(scatter), request: question, nodes: lanes, recheck: None, recent_ids: remembered, pending_events: told };
+        follow.connect_nodes(true);
+        follow
+    }
+
+    /// What comes next. It has no end. When this is dropped before it is done, nothing is lost.
+    pub async fn next(&mut self) -> TailEvent {
+        loop {
+            if let Some(told) = self.pending_events.pop_front() {
+                return told;
+            }
+            let event = match self.next_wakeup().await {
+                Wakeup::Recheck => {
+                    self.recheck = None;
+                    self.connect_nodes(false);
+                    continue;
+                }
+                Wakeup::Message(node, heard) => self.accept_message(node, *heard),
+            };
+            if let Some(event) = event {
+                return event;
+            }
+        }
+    }
+
+    async fn next_wakeup(&mut self) -> Wakeup {
+        let Self { scatter, recheck: look, nodes: lanes, .. } = self;
+        let (changed, again) =
+            look.get_or_insert_with(|| (scatter.peers.changed(), scatter.timing.tasks.sleep(RECONNECT_INTERVAL)));
+        poll_fn(|context| {
+            for (node, lane) in lanes.iter_mut() {
+                if let Some(source) = &mut lane.reply
+                    && let Poll::Ready(heard) = source.poll_next(context)
+                {
+                    return Poll::Ready(Wakeup::Message(*node, Box::new(heard)));
+                }
+            }
+            let looked =
+                [changed.as_mut(), again.as_mut()].into_iter().any(|wait: Pin<&mut _>| wait.poll(context).is_ready());
+            if looked { Poll::Ready(Wakeup::Recheck) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// Asks the nodes that are there and not followed.
+    fn connect_nodes(&mut self, first: bool) {
+        let nodes = self.scatter.nodes();
+        self.nodes.retain(|node, lane| lane.reply.is_some() || nodes.iter().any(|peer| peer.node == *node));
+        for (at, peer) in nodes.into_iter().enumerate() {
+            let own = at == 0;
+            let QueryPeer { node, address, is_live: live, queue_oldest: queue_from, .. } = peer;
+            let lane = self.nodes.entry(node).or_insert_with(|| TailedNode {
+                address: address.clone(),
+                reply: None,
+                suppress_joined: first,
+                is_lost: false,
+                bytes_lost: 0,
+            });
+            if lane.reply.is_none() && live {
+                let call = self.scatter.call((!own).then_some(node), TAIL, &self.request);
+                lane.reply = Some(NodeReply::start(self.scatter.timing.clone(), self.scatter.timing.clock.uptime(), call));
+                lane.bytes_lost = 0;
+            }
+            // Who takes in nothing has nothing to be missed.
+            if lane.reply.is_none() && !live && queue_from.is_some() && !std::mem::replace(&mut lane.is_lost, true) {
+                self.pending_events.push_back(TailEvent::Lost { address, why: MissingReason::Down });
+            }
+        }
+    }
+
+    fn accept_message(&mut self, node: Id, heard: Result<ReplyMessage, MissingReason>) -> Option<TailEvent> {
+        let lane = self.nodes.get_mut(&node)?;
+        let address = lane.address.clone();
+        let why = match heard {
+            Ok(ReplyMessage::Head(_)) => {
+                let silent = std::mem::replace(&mut lane.suppress_joined, false) && !lane.is_lost;
+                lane.is_lost = false;
+                return (!silent).then_some(TailEvent::Joined { address });
+            }
+            Ok(ReplyMessage::Progress(told)) => {
+                let bytes = told.bytes_lost.saturating_sub(lane.bytes_lost);
+                lane.bytes_lost = lane.bytes_lost.max(told.bytes_lost);
+                return (bytes > 0).then_some(TailEvent::Skipped { address, bytes });
+            }
+            Ok(ReplyMessage::Batch(content)) => match RecordBatch::decode(&content) {
+                Ok(batch) => {
+                    let new = self.recent_ids.unseen(&Arc::new(batch));
+                    return (!new.is_empty()).then_some(TailEvent::Records(new));
+                }
+                Err(broken) => invalid_reply(broken),
+            },
+            Ok(ReplyMessage::End(_)) => MissingReason::Truncated,
+            Ok(ReplyMessage::Cells(_)) => invalid_reply(MalformedMessage("counts were not asked for")),
+            Err(why) => why,
+        };
+        lane.reply = None;
+        // It is told of once, however often it is asked again in vain.
+        let told = std::mem::replace(&mut lane.is_lost, true);
+        (!told).then_some(TailEvent::Lost { address, why })
+    }
+}
+
+/// The ids that came last.
+#[derive(Debug)]
+struct RecentIds {
+    ids_max: usize,
+    ids: BTreeSet<Id>,
+    order: VecDeque<Id>,
+}
+
+impl RecentIds {
+    /// Nothing yet, and at most this number of ids.
+    fn new(most: u64) -> Self {
+        Self { ids_max: usize::try_from(most).unwrap_or(usize::MAX), ids: BTreeSet::new(), order: VecDeque::new() }
+    }
+
+    /// The records of a batch that did not come before.
+    fn unseen(&mut self, batch: &Arc<RecordBatch>) -> Vec<BatchSlice> {
+        let mut new: Vec<BatchSlice> = Vec::new();
+        for (at, id) in batch.ids().iter().enumerate() {
+            if !self.ids.insert(*id) {
+                continue;
+            }
+            self.order.push_back(*id);
+            if self.order.len() > self.ids_max
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.ids.remove(&oldest);
+            }
+            let stretch = BatchSlice::new(batch, at, at + 1);
+            match new.last_mut() {
+                Some(last) if last.is_adjacent_to(&stretch) => last.extend(&stretch),
+                _ => new.push(stretch),
+            }
+        }
+        new
+    }
+}

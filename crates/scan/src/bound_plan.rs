@@ -1,0 +1,252 @@
+//! A plan for one stream, at work on chunks.
+
+use std::ops::ControlFlow;
+
+use bucksaw_columns::{Bitmap, ColumnBlock, Filter, RowSet};
+use bucksaw_segment::Chunk;
+
+use crate::cursor::Cursor;
+use crate::candidate_rows::{CandidateRows, evaluate, may_match};
+use crate::plan_node::PlanNode;
+use crate::record_boundaries::{RecordBoundaries, ScanWindow};
+use crate::cancel_poll::CancelPoll;
+
+/// Bytes that are searched between two looks at `cancel`: at worst some milliseconds of work, and they stay in the cache
+/// while the parts of an expression go over them.
+const WINDOW_BYTES: usize = 256 * 1024;
+
+/// A plan for the records of one stream. It is one thread's; others make their own, which is cheap.
+#[derive(Debug)]
+pub enum BoundPlan {
+    /// No record matches, whatever it says: its text need not be read.
+    Nothing,
+    /// Every record matches, whatever it says: to count them, their text need not be read.
+    All,
+    /// The records tell.
+    PerRecord(Matcher),
+}
+
+/// Finds matching records. What it holds is how far its search is, and nothing from one chunk to the next.
+#[derive(Debug)]
+pub struct Matcher {
+    node: PlanNode,
+    cursor: Cursor,
+    window_bytes: usize,
+}
+
+/// A matching record of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatchedRecord {
+    /// Its row in the chunk.
+    pub row: u32,
+    /// Where it starts in the chunk's text.
+    pub start: usize,
+    /// Where it ends: the offset of the LF behind it.
+    pub end: usize,
+}
+
+impl BoundPlan {
+    pub(crate) fn new(node: &PlanNode) -> Self {
+        let span_bytes = node.slice_bytes().min(WINDOW_BYTES);
+        match (node, Cursor::new(node)) {
+            (PlanNode::All, _) => Self::All,
+            (_, Some(cursor)) => Self::PerRecord(Matcher { node: node.clone(), cursor, window_bytes: span_bytes }),
+            (_, None) => Self::Nothing,
+        }
+    }
+
+    /// Calls `each` for the matching records of `chunk`, in the order of their rows, until it breaks. `cancel` is asked
+    /// every 256 KiB of text or more often, also inside a long record that is searched for a regex; once it says yes, nothing
+    /// more is found.
+    pub fn find(
+        &mut self,
+        chunk: &Chunk<'_>,
+        cancel: &dyn Fn() -> bool,
+        each: &mut dyn FnMut(MatchedRecord) -> ControlFlow<()>,
+    ) {
+        let mut every;
+        let matcher = match self {
+            Self::Nothing => return,
+            Self::All => match Cursor::new(&PlanNode::All) {
+                Some(cursor) => {
+                    every = Matcher { node: PlanNode::All, cursor, window_bytes: WINDOW_BYTES };
+                    &mut every
+                }
+                None => return,
+            },
+            Self::PerRecord(matcher) => matcher,
+        };
+        let records = RecordBoundaries::of_chunk(chunk);
+        let (mut row, mut counted) = (0, 0);
+        let _ = scan_windows(&mut matcher.cursor, matcher.window_bytes, &records, cancel, &mut |start, next| {
+            row += records.count_between(counted, start) as u32;
+            counted = start;
+            // A chunk whose text has more records than it says is damaged; the rest have no ids.
+            if row >= chunk.rows.count {
+                return ControlFlow::Break(());
+            }
+            each(MatchedRecord { row, start, end: next - 1 })
+        });
+    }
+
+    /// How many records of `chunk` match. `cancel` is asked as in [`Self::find`]; once it says yes, some that
+    /// match may not be counted.
+    pub fn count(&mut self, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> u32 {
+        let all = chunk.rows.count;
+        match self {
+            Self::Nothing => 0,
+            Self::All => all,
+            Self::PerRecord(Matcher { cursor, window_bytes: span_bytes, .. }) => match cursor.negated_inner() {
+                // The records of which few are looked for are found faster than all others.
+                Some(inner) => count_records(inner, *span_bytes, chunk, cancel).map_or(0, |others| all - others),
+                None => {
+                    let mut found = 0_u32;
+                    let _ = scan_windows(cursor, *span_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
+                        found += 1;
+                        ControlFlow::Continue(())
+                    });
+                    found.min(all)
+                }
+            },
+        }
+    }
+
+    /// Whether it surely finds the same as another.
+    #[must_use]
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::All, Self::All) | (Self::Nothing, Self::Nothing) => true,
+            (Self::PerRecord(mine), Self::PerRecord(others)) => mine.node.is_equivalent(&others.node),
+            _ => false,
+        }
+    }
+
+    /// Whether a line of a block with this filter may match. Never wrongly `false`.
+    #[must_use]
+    pub fn may_match(&self, filter: Filter<'_>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::PerRecord(matcher) => may_match(&matcher.node, filter),
+        }
+    }
+
+    /// Those of the wanted lines of a block of columns that match; only those are built of which the columns do not tell.
+    /// `None` when the block is damaged. `cancel` is asked as in [`Self::find`], and between the terms that the columns are
+    /// asked for; once it says yes, some that match may be left out.
+    pub fn match_lines(&mut self, block: &ColumnBlock, wanted: RowSet, cancel: &dyn Fn() -> bool) -> Option<RowSet> {
+        let matcher = match self {
+            Self::Nothing => return Some(RowSet::None),
+            Self::All => return Some(wanted),
+            Self::PerRecord(matcher) => matcher,
+        };
+        let watch = CancelPoll::new(cancel);
+        let CandidateRows { must_match: sure, may_match: may } = evaluate(&matcher.node, block, wanted, &watch)?;
+        if watch.is_cancelled() {
+            return Some(RowSet::None);
+        }
+        let open = match may & !sure.clone() {
+            RowSet::None => return Some(sure),
+            RowSet::All => Bitmap::full(block.rows()),
+            RowSet::Some(bits) => bits,
+        };
+        // Half a span more, for the line that fills it. What is not written to takes no memory.
+        let text = Vec::with_capacity(WINDOW_BYTES / 2 * 3);
+        let mut built = MaterialisedLines { matcher, cancel, text, lines: 0, rows: open.iter(), found: Bitmap::new(block.rows()) };
+        block.visit_lines(open.iter(), &mut |line| built.push(line))?;
+        let _ = built.match_batch();
+        Some(sure | RowSet::Some(built.found))
+    }
+
+    /// Whether a record matches, given alone and without an LF behind it. Agrees with [`Self::find`].
+    #[must_use]
+    pub fn matches(&self, record: &[u8]) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::PerRecord(matcher) => matcher.cursor.matches_record(record, &CancelPoll::never()),
+        }
+    }
+}
+
+/// Lines of a block that were built and not looked at yet: a span of them, which stays in the cache and takes the same memory
+/// over and over, where all of them together would be new memory for each block.
+struct MaterialisedLines<'a, R> {
+    matcher: &'a mut Matcher,
+    cancel: &'a dyn Fn() -> bool,
+    text: Vec<u8>,
+    lines: usize,
+    /// The rows of these lines, and of those that come after them.
+    rows: R,
+    found: Bitmap,
+}
+
+impl<R: Iterator<Item = usize>> MaterialisedLines<'_, R> {
+    fn push(&mut self, line: &[u8]) -> ControlFlow<()> {
+        self.text.extend_from_slice(line);
+        self.lines += 1;
+        if self.text.len() < WINDOW_BYTES { ControlFlow::Continue(()) } else { self.match_batch() }
+    }
+
+    /// Takes note of those that match, and lets go of all. Breaks when it is cancelled.
+    fn match_batch(&mut self) -> ControlFlow<()> {
+        let Self { matcher, cancel, text, lines, rows, found } = self;
+        let records = RecordBoundaries::of_lines(text);
+        let (mut counted, mut left) = (0, std::mem::take(lines));
+        let flow = scan_windows(&mut matcher.cursor, matcher.window_bytes, &records, cancel, &mut |start, _| {
+            let before = records.count_between(counted, start);
+            if let Some(row) = rows.nth(before) {
+                found.set(row);
+            }
+            left = left.saturating_sub(before + 1);
+            counted = records.next_start(start);
+            ControlFlow::Continue(())
+        });
+        if let Some(others) = left.checked_sub(1) {
+            rows.nth(others);
+        }
+        text.clear();
+        flow
+    }
+}
+
+/// How many records match; `None` when that was stopped.
+fn count_records(cursor: &mut Cursor, span_bytes: usize, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> Option<u32> {
+    let mut count = 0_u32;
+    let flow = scan_windows(cursor, span_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    });
+    flow.is_continue().then_some(count.min(chunk.rows.count))
+}
+
+/// Calls `each` with the start of each matching record and of the one behind it, span by span.
+fn scan_windows(
+    cursor: &mut Cursor,
+    span_bytes: usize,
+    records: &RecordBoundaries<'_>,
+    cancel: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let (watch, mut from) = (CancelPoll::new(cancel), 0);
+    while from < records.text.len() {
+        if watch.poll() {
+            return ControlFlow::Break(());
+        }
+        let span = ScanWindow { records, end: records.next_start(from.saturating_add(span_bytes) - 1), cancel_poll: &watch };
+        cursor.reset();
+        while let Some(start) = cursor.seek(&span, from) {
+            // What is found by a search that was stopped need not match.
+            if watch.is_cancelled() {
+                break;
+            }
+            from = records.next_start(start);
+            each(start, from)?;
+        }
+        if watch.is_cancelled() {
+            return ControlFlow::Break(());
+        }
+        from = span.end;
+    }
+    ControlFlow::Continue(())
+}

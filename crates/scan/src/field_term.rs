@@ -1,0 +1,177 @@
+//! Tests of fields that are read from records.
+//!
+//! Reading fields is slow beside searching bytes, so records are read only where bytes say that they may pass: the
+//! parts of the name must be there, and the value if it is compared with one. Escapes may hide either, so a record
+//! with an escape that can is always read.
+
+use bucksaw_record::expr::{self, Test};
+use memchr::memmem;
+
+use crate::regex_engine::RegexEngine;
+use crate::error::CompileError;
+use crate::fields::{lookup, number};
+use crate::record_boundaries::ScanWindow;
+use crate::regex_term::compile_for_values;
+use crate::cancel_poll::CancelPoll;
+
+/// A field and what its value must pass. A negated test is a negation around one of these.
+#[derive(Debug)]
+pub(crate) struct FieldTerm {
+    name: String,
+    value_test: ValueTest,
+    /// What a record must contain unless something hides it, the rarer first.
+    needles: Vec<memmem::Finder<'static>>,
+    /// What can hide a needle: the beginning of an escape.
+    escape_start: memmem::Finder<'static>,
+    /// Whether a value is among the needles.
+    has_value_needle: bool,
+}
+
+#[derive(Debug)]
+enum ValueTest {
+    Equal(Vec<u8>),
+    Match(Box<RegexEngine>),
+    Number(fn(f64, f64) -> bool, f64),
+}
+
+/// Where the search for candidates is, in one span.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CandidatePositions {
+    needle: KnownPosition,
+    escape: KnownPosition,
+}
+
+/// Where something stands next; `usize::MAX` when nowhere, `None` when not looked for yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct KnownPosition(Option<usize>);
+
+impl KnownPosition {
+    /// The first place at or after `from`. Places only rise, so that what was found ahead is still the next.
+    fn next_from(&mut self, from: usize, search: impl FnOnce() -> Option<usize>) -> usize {
+        match self.0 {
+            Some(at) if at >= from => at,
+            _ => *self.0.insert(search().map_or(usize::MAX, |at| from + at)),
+        }
+    }
+}
+
+impl FieldTerm {
+    /// The field, and whether it must fail the test rather than pass it.
+    pub(crate) fn compile(field: &expr::Field) -> Result<(Self, bool), CompileError> {
+        let (check, negated) = match &field.test {
+            Test::Equal(value) => (ValueTest::Equal(value.clone()), false),
+            Test::NotEqual(value) => (ValueTest::Equal(value.clone()), true),
+            Test::Match(pattern) => (ValueTest::Match(compile_for_values(pattern)?.into()), false),
+            Test::NotMatch(pattern) => (ValueTest::Match(compile_for_values(pattern)?.into()), true),
+            Test::Less(limit) => (ValueTest::Number(|value, limit| value < limit, *limit), false),
+            Test::LessEqual(limit) => (ValueTest::Number(|value, limit| value <= limit, *limit), false),
+            Test::Greater(limit) => (ValueTest::Number(|value, limit| value > limit, *limit), false),
+            Test::GreaterEqual(limit) => (ValueTest::Number(|value, limit| value >= limit, *limit), false),
+        };
+        let value = match &check {
+            ValueTest::Equal(value) => value_needle(value),
+            _ => None,
+        };
+        let by_value = value.is_some();
+        // Names recur in record after record, values do so less.
+        let needles: Vec<&[u8]> = value.into_iter().chain(name_needles(&field.name)).collect();
+        let hidden_by = memmem::Finder::new(escape_start_of(&needles)).into_owned();
+        let needles = needles.into_iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
+        Ok((Self { name: field.name.clone(), value_test: check, needles, escape_start: hidden_by, has_value_needle: by_value }, negated))
+    }
+
+    /// What a record must contain unless it contains [what may hide it](Self::hidden_by), the rarer first.
+    pub(crate) fn needles(&self) -> impl Iterator<Item = &[u8]> {
+        self.needles.iter().map(memmem::Finder::needle)
+    }
+
+    /// What a record contains in which a needle is written with escapes.
+    pub(crate) fn escape_start(&self) -> &[u8] {
+        self.escape_start.needle()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of memory, where they are many.
+    pub(crate) fn memory(&self) -> usize {
+        if let ValueTest::Match(regex) = &self.value_test { regex.memory() } else { 0 }
+    }
+
+    /// Bytes of text that should be searched at once.
+    pub(crate) fn slice_bytes(&self) -> usize {
+        if let ValueTest::Match(regex) = &self.value_test { regex.slice_bytes() } else { usize::MAX }
+    }
+
+    /// Whether candidates are found by a value, and so are rarer than the field.
+    pub(crate) fn has_value_needle(&self) -> bool {
+        self.has_value_needle
+    }
+
+    pub(crate) fn value_matches(&self, value: &[u8], watch: &CancelPoll<'_>) -> bool {
+        match &self.value_test {
+            ValueTest::Equal(wanted) => wanted == value,
+            ValueTest::Match(regex) => regex.is_match(value, watch),
+            ValueTest::Number(compare, limit) => number(value).is_some_and(|value| compare(value, *limit)),
+        }
+    }
+
+    pub(crate) fn matches_record(&self, record: &[u8], watch: &CancelPoll<'_>) -> bool {
+        let candidate =
+            self.needles.iter().all(|needle| needle.find(record).is_some()) || self.escape_start.find(record).is_some();
+        candidate && lookup(record, &self.name).is_some_and(|value| self.value_matches(&value, watch))
+    }
+
+    /// The start of the first record at or after `from` that passes.
+    pub(crate) fn seek(&self, span: &ScanWindow<'_>, mut from: usize, ahead: &mut CandidatePositions) -> Option<usize> {
+        let Some(needle) = self.needles.first() else {
+            return span.find_first(from, |record| self.matches_record(record, span.cancel_poll));
+        };
+        while let Some(rest) = span.records.text.get(from..span.end).filter(|rest| !rest.is_empty()) {
+            let needle = ahead.needle.next_from(from, || needle.find(rest));
+            let hit = needle.min(ahead.escape.next_from(from, || self.escape_start.find(rest)));
+            if hit == usize::MAX {
+                return None;
+            }
+            let start = span.records.record_start(from, hit);
+            if self.matches_record(span.records.record(start), span.cancel_poll) || span.cancel_poll.is_cancelled() {
+                return Some(start);
+            }
+            from = span.records.next_start(start);
+        }
+        None
+    }
+}
+
+/// What every escape in which one of these may be written begins with. JSON has escapes of one letter for few bytes, and
+/// can write all others as `\u` and their code; logfmt has some of the former.
+fn escape_start_of(needles: &[&[u8]]) -> &'static [u8] {
+    let mut bytes = needles.iter().copied().flatten();
+    if bytes.clone().any(|byte| matches!(byte, b'"' | b'\\' | b'/') || *byte < b' ') {
+        b"\\"
+    } else if bytes.all(u8::is_ascii) {
+        b"\\u00"
+    } else {
+        b"\\u"
+    }
+}
+
+/// What stands in every record, not counting escapes, that has a field of this name, the longest first: the parts of it
+/// between dots. No numbers, because these may be the places of an array's elements, which are written nowhere; but what
+/// is all numbers starts with a key.
+fn name_needles(name: &str) -> Vec<&[u8]> {
+    let numeric = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let first = name.split('.').next().filter(|_| name.split('.').all(numeric));
+    let words = name.split('.').filter(|part| !numeric(part)).chain(first);
+    let mut needles: Vec<&[u8]> = words.filter(|part| !part.is_empty()).map(str::as_bytes).collect();
+    needles.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    needles.dedup();
+    needles
+}
+
+/// What stands in every record, not counting escapes, that has a field of this value. The text of an object or array
+/// may have space inside that its value has not; an LF that splits records is no part of a needle.
+fn value_needle(value: &[u8]) -> Option<&[u8]> {
+    (!value.is_empty() && !value.starts_with(b"{") && !value.starts_with(b"[")).then_some(value)
+}

@@ -1,0 +1,174 @@
+//! The tree of a plan: what an expression asks, compiled and simplified.
+
+use std::sync::Arc;
+
+use bucksaw_record::{Expr, Labels};
+
+use crate::CompileError;
+use crate::field_term::FieldTerm;
+use crate::plan::REGEXES_BYTES_MAX;
+use crate::regex_term::{CompiledPattern, RegexTerm, compile_for_records};
+use crate::text_term::TextTerm;
+use crate::cancel_poll::CancelPoll;
+
+/// A part of a plan. Cheap to clone but for its branches.
+///
+/// Invariant: `All` and `Nothing` stand only alone; `And` has no `And` in it, `Or` no `Or`, `Not` no `Not`; both `And` and
+/// `Or` have two members or more.
+#[derive(Clone, Debug)]
+pub(crate) enum PlanNode {
+    All,
+    Nothing,
+    Text(Arc<TextTerm>),
+    Regex(Arc<RegexTerm>),
+    Field(Arc<FieldTerm>),
+    And(Vec<Self>),
+    Or(Vec<Self>),
+    Not(Box<Self>),
+}
+
+impl PlanNode {
+    /// Compiles an expression. `room` is the bytes that its regexes may still take.
+    pub(crate) fn compile(expr: &Expr, room: &mut usize) -> Result<Self, CompileError> {
+        let node = match expr {
+            Expr::All => Self::All,
+            Expr::Literal(text) => {
+                let has_letter = text.bytes.iter().any(u8::is_ascii_alphabetic);
+                match text.case_insensitive && has_letter {
+                    true => Self::Regex(RegexTerm::any_case(&text.bytes)?.into()),
+                    false => Self::text(&text.bytes),
+                }
+            }
+            Expr::Regex(pattern) => match compile_for_records(pattern)? {
+                CompiledPattern::Text(bytes) => Self::text(&bytes),
+                CompiledPattern::Regex(regex) => Self::Regex(Arc::from(regex)),
+            },
+            Expr::Field(field) => {
+                let (field, negated) = FieldTerm::compile(field)?;
+                let node = Self::Field(field.into());
+                if negated { node.negate() } else { node }
+            }
+            Expr::And(members) => return Ok(Self::and(Self::compile_list(members, room)?)),
+            Expr::Or(members) => return Ok(Self::or(Self::compile_list(members, room)?)),
+            Expr::Not(inner) => return Ok(Self::compile(inner, room)?.negate()),
+        };
+        // A term has one regex at most.
+        let mut fits = true;
+        node.visit_regex_bytes(&mut |bytes| match room.checked_sub(bytes) {
+            Some(left) => *room = left,
+            None => fits = false,
+        });
+        if fits { Ok(node) } else { Err(CompileError::TooManyRegexes { limit: REGEXES_BYTES_MAX }) }
+    }
+
+    fn compile_list(members: &[Expr], room: &mut usize) -> Result<Vec<Self>, CompileError> {
+        members.iter().map(|member| Self::compile(member, room)).collect()
+    }
+
+    /// The same for records of one stream: fields that are its labels are settled.
+    pub(crate) fn bind(&self, labels: &Labels) -> Self {
+        match self {
+            Self::Field(field) => match labels.get(field.name()) {
+                Some(value) if field.value_matches(value.as_bytes(), &CancelPoll::never()) => Self::All,
+                Some(_) => Self::Nothing,
+                None => self.clone(),
+            },
+            Self::And(members) => Self::and(members.iter().map(|member| member.bind(labels)).collect()),
+            Self::Or(members) => Self::or(members.iter().map(|member| member.bind(labels)).collect()),
+            Self::Not(inner) => inner.bind(labels).negate(),
+            Self::All | Self::Nothing | Self::Text(_) | Self::Regex(_) => self.clone(),
+        }
+    }
+
+    /// Whether it surely is the same: made of the same terms of the same expression.
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
+        let all = |mine: &[Self], others: &[Self]| {
+            mine.len() == others.len() && mine.iter().zip(others).all(|(mine, other)| mine.is_equivalent(other))
+        };
+        match (self, other) {
+            (Self::All, Self::All) | (Self::Nothing, Self::Nothing) => true,
+            (Self::Text(mine), Self::Text(other)) => Arc::ptr_eq(mine, other),
+            (Self::Regex(mine), Self::Regex(other)) => Arc::ptr_eq(mine, other),
+            (Self::Field(mine), Self::Field(other)) => Arc::ptr_eq(mine, other),
+            (Self::And(mine), Self::And(others)) | (Self::Or(mine), Self::Or(others)) => all(mine, others),
+            (Self::Not(mine), Self::Not(other)) => mine.is_equivalent(other),
+            _ => false,
+        }
+    }
+
+    /// Calls `weigh` with the bytes of memory of each regex.
+    pub(crate) fn visit_regex_bytes(&self, weigh: &mut dyn FnMut(usize)) {
+        match self {
+            Self::Regex(regex) => weigh(regex.memory()),
+            Self::Field(field) => weigh(field.memory()),
+            Self::And(members) | Self::Or(members) => members.iter().for_each(|member| member.visit_regex_bytes(weigh)),
+            Self::Not(inner) => inner.visit_regex_bytes(weigh),
+            Self::All | Self::Nothing | Self::Text(_) => {}
+        }
+    }
+
+    /// Bytes of text that should be searched between two looks at a [`Watch`].
+    pub(crate) fn slice_bytes(&self) -> usize {
+        match self {
+            Self::Regex(regex) => regex.slice_bytes(),
+            Self::Field(field) => field.slice_bytes(),
+            Self::And(members) | Self::Or(members) => members.iter().map(Self::slice_bytes).min().unwrap_or(usize::MAX),
+            Self::Not(inner) => inner.slice_bytes(),
+            Self::All | Self::Nothing | Self::Text(_) => usize::MAX,
+        }
+    }
+
+    /// How much work a candidate is thought to be, seen over many records: what is rare and quickly found is low.
+    pub(crate) fn cost(&self) -> usize {
+        match self {
+            // The longer a needle, the rarer it is.
+            Self::Text(text) => 1_000 - text.len().min(900),
+            Self::Regex(_) => 1_000,
+            Self::Field(field) if field.has_value_needle() => 2_000,
+            Self::Field(_) => 3_000,
+            Self::And(members) => members.iter().map(Self::cost).min().unwrap_or_default(),
+            Self::Or(members) => members.iter().map(Self::cost).max().unwrap_or_default() + members.len(),
+            Self::Not(inner) => 4_000 + inner.cost(),
+            Self::All | Self::Nothing => 0,
+        }
+    }
+
+    fn text(bytes: &[u8]) -> Self {
+        if bytes.is_empty() { Self::All } else { Self::Text(TextTerm::new(bytes).into()) }
+    }
+
+    fn and(members: Vec<Self>) -> Self {
+        let mut kept = Vec::with_capacity(members.len());
+        for member in members {
+            match member {
+                Self::All => {}
+                Self::Nothing => return Self::Nothing,
+                Self::And(inner) => kept.extend(inner),
+                other => kept.push(other),
+            }
+        }
+        if kept.len() > 1 { Self::And(kept) } else { kept.pop().unwrap_or(Self::All) }
+    }
+
+    fn or(members: Vec<Self>) -> Self {
+        let mut kept = Vec::with_capacity(members.len());
+        for member in members {
+            match member {
+                Self::All => return Self::All,
+                Self::Nothing => {}
+                Self::Or(inner) => kept.extend(inner),
+                other => kept.push(other),
+            }
+        }
+        if kept.len() > 1 { Self::Or(kept) } else { kept.pop().unwrap_or(Self::Nothing) }
+    }
+
+    fn negate(self) -> Self {
+        match self {
+            Self::All => Self::Nothing,
+            Self::Nothing => Self::All,
+            Self::Not(inner) => *inner,
+            other => Self::Not(Box::new(other)),
+        }
+    }
+}

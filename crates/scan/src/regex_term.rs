@@ -1,0 +1,191 @@
+//! Regexes: from the source to automata, within bounds.
+//!
+//! A regex has up to three automata: one for a record alone, one for the text of many lines, from which the LF was
+//! [taken out](crate::strip), and [one for columns](crate::automaton). The first two are searched by an [`Engine`].
+
+use bucksaw_columns::Automaton;
+use bucksaw_record::expr::Pattern;
+use regex_automata::Anchored;
+use regex_syntax::hir::{self, Hir, HirKind};
+use regex_syntax::{Error as SyntaxError, ParserBuilder};
+
+use crate::CompileError;
+use crate::automaton::build_automaton;
+use crate::regex_engine::RegexEngine;
+use crate::error::quoted_pattern;
+use crate::required_literals::RequiredLiterals;
+use crate::record_boundaries::ScanWindow;
+use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
+use crate::cancel_poll::CancelPoll;
+
+/// How deep the groups of a regex may nest. People stay below ten; the compiler recurses this deep.
+const NEST_MAX: u32 = 100;
+
+/// The longest source of a regex, in bytes: room for an alternation of a thousand words, and it bounds the time that
+/// large Unicode classes take to be put together, before their size can be measured.
+const SOURCE_BYTES_MAX: usize = 16 * 1024;
+
+/// A compiled regex.
+#[derive(Debug)]
+pub(crate) struct RegexTerm {
+    /// For a record alone.
+    record_engine: RegexEngine,
+    /// For the text of many lines.
+    chunk_engine: ChunkEngine,
+    /// Texts that are in every match.
+    required_literals: RequiredLiterals,
+    /// For columns; there is none where the needles say all, or where it would be too large.
+    column_automaton: Option<Automaton>,
+    /// The same, begun where a match begins; there is one where each begins with a text.
+    prefix_automaton: Option<Automaton>,
+}
+
+#[derive(Debug)]
+enum ChunkEngine {
+    /// The automaton for a record alone can match no LF, so that it does for any text.
+    Shared,
+    /// Another automaton, right only where each line is a record.
+    Separate(Box<RegexEngine>),
+    /// There is none: each record is looked at alone.
+    Unsupported,
+}
+
+/// What a source becomes.
+#[derive(Debug)]
+pub(crate) enum CompiledPattern {
+    /// It has one match, these bytes.
+    Text(Vec<u8>),
+    Regex(Box<RegexTerm>),
+}
+
+/// Compiles a regex that is looked for in records.
+pub(crate) fn compile_for_records(pattern: &Pattern) -> Result<CompiledPattern, CompileError> {
+    let hir = parse(pattern, true)?;
+    if let HirKind::Literal(literal) = hir.kind() {
+        return Ok(CompiledPattern::Text(literal.0.to_vec()));
+    }
+    RegexTerm::from_hir(hir).map(|regex| CompiledPattern::Regex(regex.into())).map_err(|reason| too_large(pattern, reason))
+}
+
+/// Compiles a regex that is looked for in the values of a field: `^` and `$` are the bounds of the value.
+pub(crate) fn compile_for_values(pattern: &Pattern) -> Result<RegexEngine, CompileError> {
+    let hir = parse(pattern, false)?;
+    RegexEngine::new(&hir).map_err(|reason| too_large(pattern, reason))
+}
+
+impl RegexTerm {
+    /// Text with ASCII letters in any case. As a regex it is searched several times faster than by an Aho-Corasick
+    /// automaton of that kind, because some of its spellings are looked for as literals.
+    pub(crate) fn any_case(text: &[u8]) -> Result<Self, CompileError> {
+        let letters = text.iter().map(|byte| {
+            let range = |byte| hir::ClassBytesRange::new(byte, byte);
+            let ranges = [range(byte.to_ascii_lowercase()), range(byte.to_ascii_uppercase())];
+            Hir::class(hir::Class::Bytes(hir::ClassBytes::new(ranges)))
+        });
+        let regex = "of a text in any case".to_owned();
+        Self::from_hir(Hir::concat(letters.collect())).map_err(|reason| CompileError::TooLarge { regex, reason })
+    }
+
+    fn from_hir(hir: Hir) -> Result<Self, String> {
+        let alone = RegexEngine::new(&hir)?;
+        let needles = RequiredLiterals::of(&hir);
+        let columns = if needles.is_exact { None } else { build_automaton(&hir, Anchored::No) };
+        let head = if needles.literal_prefix.is_some() && columns.is_some() { build_automaton(&hir, Anchored::Yes) } else { None };
+        if !can_restrict_to_lines(&hir) {
+            return Ok(Self { record_engine: alone, chunk_engine: ChunkEngine::Unsupported, required_literals: needles, column_automaton: columns, prefix_automaton: head });
+        }
+        let lines = match restrict_to_lines(hir) {
+            (_, false) => ChunkEngine::Shared,
+            (hir, true) => ChunkEngine::Separate(RegexEngine::new(&hir)?.into()),
+        };
+        Ok(Self { record_engine: alone, chunk_engine: lines, required_literals: needles, column_automaton: columns, prefix_automaton: head })
+    }
+
+    /// Bytes of memory, without the caches of searches.
+    pub(crate) fn memory(&self) -> usize {
+        let own = if let ChunkEngine::Separate(regex) = &self.chunk_engine { regex.memory() } else { 0 };
+        let columns = self.column_automaton.iter().chain(&self.prefix_automaton).map(Automaton::memory);
+        self.record_engine.memory() + own + columns.sum::<usize>()
+    }
+
+    /// For the columns of lines.
+    pub(crate) fn column_automaton(&self) -> Option<&Automaton> {
+        self.column_automaton.as_ref()
+    }
+
+    /// For what follows the [head](Needles::head) of a match in columns.
+    pub(crate) fn prefix_automaton(&self) -> Option<&Automaton> {
+        self.prefix_automaton.as_ref()
+    }
+
+    /// Texts that are in every match.
+    pub(crate) fn required_literals(&self) -> &RequiredLiterals {
+        &self.required_literals
+    }
+
+    /// Bytes of text that should be searched at once.
+    pub(crate) fn slice_bytes(&self) -> usize {
+        let own = if let ChunkEngine::Separate(regex) = &self.chunk_engine { regex.slice_bytes() } else { usize::MAX };
+        own.min(self.record_engine.slice_bytes())
+    }
+
+    pub(crate) fn matches_record(&self, record: &[u8], watch: &CancelPoll<'_>) -> bool {
+        self.record_engine.is_match(record, watch)
+    }
+
+    /// The start of the first record at or after `from` in which the regex matches.
+    pub(crate) fn seek(&self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
+        let regex = match &self.chunk_engine {
+            ChunkEngine::Shared => &self.record_engine,
+            ChunkEngine::Separate(regex) if span.records.is_line_per_record() => regex,
+            _ => return span.find_first(from, |record| self.matches_record(record, span.cancel_poll)),
+        };
+        // The last LF stays out: behind it there is no record, but an empty match.
+        let rest = span.records.text.get(from..span.end.saturating_sub(1))?;
+        // Where a match ends is enough: it is in the record where it starts.
+        let hit = regex.find_end(rest, span.cancel_poll)?;
+        Some(span.records.record_start(from, from + hit))
+    }
+}
+
+/// Reads a regex; `multi_line` is whether `^` and `$` also match at the bounds of lines.
+fn parse(pattern: &Pattern, multi_line: bool) -> Result<Hir, CompileError> {
+    if pattern.source.len() > SOURCE_BYTES_MAX {
+        let reason = format!("its source may have {SOURCE_BYTES_MAX} bytes");
+        return Err(too_large(pattern, reason));
+    }
+    let mut parser = ParserBuilder::new()
+        .utf8(false)
+        .unicode(false)
+        .multi_line(multi_line)
+        .case_insensitive(pattern.case_insensitive)
+        .nest_limit(NEST_MAX)
+        .build();
+    parser.parse(&pattern.source).map_err(|error| {
+        let (reason, span) = match &error {
+            SyntaxError::Parse(error) => (error.kind().to_string(), *error.span()),
+            SyntaxError::Translate(error) => (explain(error.kind()), *error.span()),
+            error => (error.to_string().lines().collect::<Vec<_>>().join(" "), whole()),
+        };
+        let before = pattern.source.get(..span.start.offset).unwrap_or_default();
+        CompileError::Regex { regex: quoted_pattern(pattern), column: before.chars().count() + 1, reason }
+    })
+}
+
+/// The bounds of a regex that is wrong as a whole.
+fn whole() -> regex_syntax::ast::Span {
+    regex_syntax::ast::Span::splat(regex_syntax::ast::Position::new(0, 1, 1))
+}
+
+fn explain(kind: &hir::ErrorKind) -> String {
+    match kind {
+        hir::ErrorKind::UnicodeNotAllowed => {
+            "this needs Unicode, which is off for speed; `(?u)` in front turns it on".to_owned()
+        }
+        kind => kind.to_string(),
+    }
+}
+
+fn too_large(pattern: &Pattern, reason: String) -> CompileError {
+    CompileError::TooLarge { regex: quoted_pattern(pattern), reason }
+}

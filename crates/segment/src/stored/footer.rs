@@ -1,0 +1,246 @@
+//! The footer of a shelf segment: what each block holds, so that a query opens no block in vain.
+//!
+//! ```text
+//!   varint streams, then for each: varint bytes · the labels
+//!   varint sources, then for each: 16 bytes: a queue segment whose records are in here
+//!   a byte: 1 when a merge made this; then 16 bytes its id · varint files that it made · varint inputs, for each 16 bytes
+//!   varint blocks, then for each:
+//!     varint offset
+//!     rows column, text column: for each  a byte codec · varint packed bytes · varint unpacked bytes
+//!     4 bytes crc32c over the packed columns
+//!     varint bytes of the filter · 4 bytes crc32c over it
+//!     reach
+//!     varint streams, then for each: varint number in the table above
+//! ```
+
+use bucksaw_record::{Id, Labels};
+
+use crate::varint::{Reader, put_varint};
+use crate::{Codec, RecordSummary};
+
+/// Bytes in a footer that an id, a block and a block's stream have at least: what bounds the room that is made for them.
+const ID_BYTES: usize = 16;
+const BLOCK_BYTES_MIN: usize = 45;
+const BLOCK_STREAM_BYTES_MIN: usize = 1;
+
+/// What a shelf segment holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Footer {
+    /// Every stream of the segment, once.
+    pub streams: Vec<Labels>,
+    /// The queue segments that were gathered into this one. Until their own node forgets them, they must not be answered
+    /// from beside this.
+    pub sources: Vec<Id>,
+    /// The merge that made this segment, if one did.
+    pub merge: Option<MergeInfo>,
+    /// The blocks, by lowest id.
+    pub blocks: Vec<BlockEntry>,
+}
+
+/// A merge replaces its inputs by what it made, once all of that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeInfo {
+    /// The same in all files that the merge made.
+    pub id: Id,
+    /// How many files it made.
+    pub output_count: u32,
+    /// The segments that it read.
+    pub inputs: Vec<Id>,
+}
+
+/// Where a block lies and what it holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockEntry {
+    /// Offset in the file.
+    pub offset: u64,
+    /// The column that says what is known of the rows.
+    pub(crate) rows: ColumnEntry,
+    /// The column of the text.
+    pub(crate) text: ColumnEntry,
+    /// CRC-32C over both packed columns.
+    pub(crate) crc: u32,
+    /// Bytes of the filter; 0 when there is none.
+    pub(crate) filter_len: u32,
+    /// CRC-32C over the filter.
+    pub(crate) filter_crc: u32,
+    /// What the block reaches over.
+    pub summary: RecordSummary,
+    /// Its streams, by number in the footer.
+    pub streams: Vec<u32>,
+}
+
+/// The sizes of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnEntry {
+    pub(crate) codec: u8,
+    pub(crate) packed_len: u32,
+    pub(crate) raw_len: u32,
+}
+
+impl BlockEntry {
+    /// Bytes that the block takes in the file.
+    #[must_use]
+    pub fn packed_bytes(&self) -> u64 {
+        self.columns_bytes() + u64::from(self.filter_len)
+    }
+
+    /// Bytes that [`Reader::rows`](super::Reader::rows) reads of the block.
+    #[must_use]
+    pub fn rows_bytes(&self) -> u64 {
+        u64::from(self.rows.packed_len)
+    }
+
+    /// How the text is packed, without the level.
+    #[must_use]
+    pub fn text_codec(&self) -> Option<Codec> {
+        Codec::from_byte(self.text.codec)
+    }
+
+    /// Bytes of both packed columns.
+    pub(crate) fn columns_bytes(&self) -> u64 {
+        u64::from(self.rows.packed_len) + u64::from(self.text.packed_len)
+    }
+}
+
+impl ColumnEntry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.codec);
+        put_varint(out, u64::from(self.packed_len));
+        put_varint(out, u64::from(self.raw_len));
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        let codec = reader.u8().filter(|byte| Codec::from_byte(*byte).is_some())?;
+        let entry = Self { codec, packed_len: reader.varint_u32()?, raw_len: reader.varint_u32()? };
+        let bounded = |length: u32| length as usize <= super::COLUMN_BYTES_MAX;
+        (bounded(entry.packed_len) && bounded(entry.raw_len)).then_some(entry)
+    }
+}
+
+impl Footer {
+    /// What the whole segment reaches over.
+    #[must_use]
+    pub fn summary(&self) -> RecordSummary {
+        let mut summary = RecordSummary::default();
+        self.blocks.iter().for_each(|block| summary.merge(&block.summary));
+        summary
+    }
+
+    /// Bytes of memory that it takes, about.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let streams = allocation_size(self.streams.capacity() * size_of::<Labels>());
+        let labels = self.streams.iter().map(labels_memory);
+        let ids = self.sources.capacity() + self.merge.as_ref().map_or(0, |merge| merge.inputs.capacity());
+        let blocks = allocation_size(self.blocks.capacity() * size_of::<BlockEntry>());
+        let of_block =
+            |block: &BlockEntry| allocation_size(block.streams.capacity() * size_of::<u32>()) + allocation_size(block.summary.memory());
+        let of_blocks: usize = self.blocks.iter().map(of_block).sum();
+        streams + labels.sum::<usize>() + allocation_size(ids * ID_BYTES) + blocks + of_blocks
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.streams.len() as u64);
+        for labels in &self.streams {
+            let mut bytes = Vec::new();
+            labels.encode(&mut bytes);
+            put_varint(&mut out, bytes.len() as u64);
+            out.extend_from_slice(&bytes);
+        }
+        put_varint(&mut out, self.sources.len() as u64);
+        self.sources.iter().for_each(|source| out.extend_from_slice(&source.bits().to_le_bytes()));
+        out.push(u8::from(self.merge.is_some()));
+        if let Some(merge) = &self.merge {
+            out.extend_from_slice(&merge.id.bits().to_le_bytes());
+            put_varint(&mut out, u64::from(merge.output_count));
+            put_varint(&mut out, merge.inputs.len() as u64);
+            merge.inputs.iter().for_each(|input| out.extend_from_slice(&input.bits().to_le_bytes()));
+        }
+        put_varint(&mut out, self.blocks.len() as u64);
+        for block in &self.blocks {
+            put_varint(&mut out, block.offset);
+            block.rows.encode(&mut out);
+            block.text.encode(&mut out);
+            out.extend_from_slice(&block.crc.to_le_bytes());
+            put_varint(&mut out, u64::from(block.filter_len));
+            out.extend_from_slice(&block.filter_crc.to_le_bytes());
+            block.summary.encode(&mut out);
+            put_varint(&mut out, block.streams.len() as u64);
+            block.streams.iter().for_each(|stream| put_varint(&mut out, u64::from(*stream)));
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let mut footer = Self::default();
+        for _ in 0..reader.varint()? {
+            let length = usize::try_from(reader.varint()?).ok()?;
+            footer.streams.push(Labels::decode(reader.bytes(length)?).ok()?);
+        }
+        footer.streams.shrink_to_fit();
+        let count = reader.varint()?;
+        footer.sources = bounded_vec(&reader, count, ID_BYTES);
+        for _ in 0..count {
+            footer.sources.push(Id::from_bits(reader.u128()?));
+        }
+        footer.merge = Self::decode_merge(&mut reader)?;
+        let count = reader.varint()?;
+        footer.blocks = bounded_vec(&reader, count, BLOCK_BYTES_MIN);
+        for _ in 0..count {
+            let block = Self::decode_block(&mut reader, footer.streams.len())?;
+            footer.blocks.push(block);
+        }
+        reader.is_empty().then_some(footer)
+    }
+
+    fn decode_merge(reader: &mut Reader<'_>) -> Option<Option<MergeInfo>> {
+        if reader.u8()? == 0 {
+            return Some(None);
+        }
+        let mut merge = MergeInfo { id: Id::from_bits(reader.u128()?), output_count: reader.varint_u32()?, inputs: Vec::new() };
+        let count = reader.varint()?;
+        merge.inputs = bounded_vec(reader, count, ID_BYTES);
+        for _ in 0..count {
+            merge.inputs.push(Id::from_bits(reader.u128()?));
+        }
+        Some(Some(merge))
+    }
+
+    fn decode_block(reader: &mut Reader<'_>, streams_known: usize) -> Option<BlockEntry> {
+        let offset = reader.varint()?;
+        let rows = ColumnEntry::decode(reader)?;
+        let text = ColumnEntry::decode(reader)?;
+        let crc = reader.u32()?;
+        let filter_len = reader.varint_u32().filter(|len| *len as usize <= super::FILTER_BYTES_MAX)?;
+        let filter_crc = reader.u32()?;
+        let summary = RecordSummary::decode(reader)?;
+        let count = reader.varint()?;
+        let mut streams = bounded_vec(reader, count, BLOCK_STREAM_BYTES_MIN);
+        for _ in 0..count {
+            streams.push(reader.varint_u32().filter(|stream| (*stream as usize) < streams_known)?);
+        }
+        Some(BlockEntry { offset, rows, text, crc, filter_len, filter_crc, summary, streams })
+    }
+}
+
+/// An empty list with room for exactly what is to come, and for no more than the bytes that are left can hold.
+fn bounded_vec<T>(reader: &Reader<'_>, count: u64, bytes_min: usize) -> Vec<T> {
+    Vec::with_capacity(usize::try_from(count).unwrap_or(usize::MAX).min(reader.len() / bytes_min))
+}
+
+/// Memory of the labels of a stream: each name and each value is a piece of its own.
+fn labels_memory(labels: &Labels) -> usize {
+    const COUNTS: usize = 2 * size_of::<usize>();
+    let pairs = labels.iter().count() * size_of::<(Box<str>, Box<str>)>();
+    allocation_size(COUNTS + pairs) + labels.iter().map(|(name, value)| allocation_size(name.len()) + allocation_size(value.len())).sum::<usize>()
+}
+
+/// Memory of a piece of this number of bytes, as the allocator of glibc gives it.
+fn allocation_size(bytes: usize) -> usize {
+    const HEAD: usize = 8;
+    const STEP: usize = 16;
+    const LEAST: usize = 32;
+    if bytes == 0 { 0 } else { (bytes + HEAD).next_multiple_of(STEP).max(LEAST) }
+}

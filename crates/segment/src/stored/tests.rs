@@ -1,0 +1,182 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_doors::{File, Fs, sim};
+use bucksaw_record::{Id, Labels, Millis, Producer};
+
+use super::*;
+use crate::{BlockBuilder, Codec, ReadError, Rows};
+
+const ID: Id = Id::from_bits(77);
+
+pub(super) fn file(bytes: &[u8]) -> Arc<dyn File> {
+    let file = sim::Fs::new().create(Path::new("s")).unwrap();
+    file.append(&[bytes]).unwrap();
+    file
+}
+
+pub(super) fn bytes_of(file: &Arc<dyn File>) -> Vec<u8> {
+    let mut bytes = vec![0; file.size().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn builder(app: &str, ms: u64, text: &[u8]) -> BlockBuilder {
+    let mut rows = Rows { accepted: Millis(ms), ..Rows::default() };
+    let count = text.iter().filter(|byte| **byte == b'\n').count() as u32;
+    rows.push_run(Id::new(Millis(ms), Producer::new(1), 0), count);
+    let mut builder = BlockBuilder::default();
+    builder.push(&Labels::new([("app", app)]).unwrap(), &rows, 0..count, text);
+    builder
+}
+
+/// Lines that are packed as columns.
+fn log() -> String {
+    (0..300)
+        .map(|row| {
+            format!("level=info at {row} GET /a/{} in {} ms, as it has ever been done here\n", row % 9, row * 7 % 50)
+        })
+        .collect()
+}
+
+fn segment() -> Arc<dyn File> {
+    let file = file(b"");
+    let mut writer = Writer::start(Arc::clone(&file), ID).unwrap();
+    writer.append(&mut builder("web", 10, b"a\nb\n"), Codec::Zstd(1)).unwrap();
+    writer.append(&mut builder("db", 20, "long line\n".repeat(50).as_bytes()), Codec::Lz4).unwrap();
+    writer.append(&mut builder("app", 30, log().as_bytes()), Codec::Columns(1)).unwrap();
+    writer.append(&mut BlockBuilder::default(), Codec::Plain).unwrap();
+    let merge = Some(MergeInfo { id: Id::from_bits(6), output_count: 1, inputs: vec![Id::from_bits(7)] });
+    writer.seal(SegmentOrigin { sources: vec![Id::from_bits(5)], merge }).unwrap();
+    file
+}
+
+fn texts(reader: &Reader) -> Result<Vec<Vec<u8>>, ReadError> {
+    let mut texts = Vec::new();
+    for at in 0..reader.footer().blocks.len() {
+        reader.filter(at)?;
+        texts.extend(reader.block(at)?.chunks().map(|chunk| chunk.text.to_vec()));
+    }
+    Ok(texts)
+}
+
+fn open(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ReadError> {
+    texts(&Reader::open(file(bytes), Path::new("s"))?)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let reader = Reader::open(segment(), Path::new("s")).unwrap();
+    assert_eq!(reader.id(), ID);
+    assert_eq!(
+        texts(&reader).unwrap(),
+        [b"a\nb\n".to_vec(), "long line\n".repeat(50).into_bytes(), log().into_bytes()]
+    );
+    assert!(matches!(reader.searchable_block(1), Ok(SearchableBlock::Text(_))));
+    assert!(matches!(reader.searchable_block(2), Ok(SearchableBlock::Columns(_))));
+    let footer = reader.footer();
+    assert_eq!(footer.sources, [Id::from_bits(5)]);
+    assert_eq!(footer.merge.as_ref().map(|merge| (merge.output_count, merge.inputs.len())), Some((1, 1)));
+    assert_eq!(footer.streams.len(), 3);
+    assert_eq!(
+        (footer.summary().records, footer.summary().low.time(), footer.summary().high.time()),
+        (352, Millis(10), Millis(30))
+    );
+}
+
+#[test]
+fn blocks_are_copied_unchanged() {
+    let from = Reader::open(segment(), Path::new("s")).unwrap();
+    let file = file(b"");
+    let mut writer = Writer::start(Arc::clone(&file), Id::from_bits(78)).unwrap();
+    writer.append(&mut builder("db", 5, b"x\n"), Codec::Plain).unwrap();
+    writer.copy_block(&from.packed_block(1).unwrap()).unwrap();
+    writer.copy_block(&from.packed_block(2).unwrap()).unwrap();
+    let footer = writer.seal(SegmentOrigin::default()).unwrap();
+    assert_eq!((footer.streams.len(), &footer.blocks[1].streams), (2, &vec![0]));
+    let reader = Reader::open(file, Path::new("t")).unwrap();
+    assert_eq!(texts(&reader).unwrap(), [b"x\n".to_vec(), "long line\n".repeat(50).into_bytes(), log().into_bytes()]);
+    let filter = reader.filter(2).unwrap();
+    assert!(!filter.is_empty() && filter == from.filter(2).unwrap());
+}
+
+#[test]
+fn no_flipped_bit_loses_a_record() {
+    let bytes = bytes_of(&segment());
+    let want = open(&bytes).unwrap();
+    assert!(Reader::open(file(&bytes), Path::new("s")).unwrap().damaged_redundancy().unwrap().is_empty());
+    let footer = Reader::open(file(&bytes), Path::new("s")).unwrap().footer().clone();
+    let is_spare = |at: u64| {
+        // Recovery records, the backup and its gap say what stands elsewhere too; so they are not read while that is sound.
+        let trailer_at = bytes.len() - TRAILER_LEN;
+        let footer_at = u64::from_le_bytes(*bytes[trailer_at..].first_chunk().unwrap());
+        let in_block = footer.blocks.iter().any(|block| (block.offset..block.offset + block.packed_bytes()).contains(&at));
+        at >= HEADER_LEN as u64 && at < footer_at && !in_block
+    };
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let reader = Reader::open(file(&damaged), Path::new("s")).unwrap();
+        assert_eq!((reader.id(), reader.footer()), (ID, &footer), "bit {bit}");
+        assert_eq!(texts(&reader).unwrap(), want, "bit {bit}");
+        assert_eq!(reader.rebuilt_damage().is_empty(), is_spare(bit as u64 / 8), "bit {bit}");
+        if reader.rebuilt_damage().is_empty() {
+            assert_eq!(reader.damaged_redundancy().unwrap().len(), 1, "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn a_truncation_is_detected_or_harmless() {
+    let bytes = bytes_of(&segment());
+    let want = open(&bytes).unwrap();
+    let mut whole = 0;
+    for keep in 0..bytes.len() {
+        let Ok(reader) = Reader::open(file(&bytes[..keep]), Path::new("s")) else { continue };
+        whole += 1;
+        assert!(texts(&reader).unwrap() == want && !reader.rebuilt_damage().is_empty(), "cut to {keep}");
+    }
+    // From the end of the backup trailer on.
+    assert!((4_096..5_000).contains(&whole), "{whole}");
+}
+
+#[test]
+fn a_damaged_sector_at_the_end_destroys_only_one_footer() {
+    let bytes = bytes_of(&segment());
+    let want = open(&bytes).unwrap();
+    for at in (0..bytes.len()).step_by(97) {
+        let mut damaged = bytes.clone();
+        damaged[at..(at + 300).min(bytes.len())].fill(0x55);
+        // What is lost is reported; what is answered was stored.
+        if let Ok(reader) = Reader::open(file(&damaged), Path::new("s")) {
+            let blocks = (0..reader.footer().blocks.len()).map(|block| reader.block(block));
+            for (block, want) in blocks.zip(&want) {
+                assert!(block.map_or(true, |block| block.chunks().all(|chunk| chunk.text == want)), "{at}");
+            }
+        }
+        if at > bytes.len() - 4_096 {
+            assert_eq!(open(&damaged).unwrap(), want, "{at}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_block_leaves_the_others() {
+    let mut bytes = bytes_of(&segment());
+    let end = Reader::open(file(&bytes), Path::new("s")).unwrap().footer().blocks[1].offset;
+    bytes[HEADER_LEN + 3..end as usize].fill(0);
+    let reader = Reader::open(file(&bytes), Path::new("s")).unwrap();
+    assert!(matches!(reader.block(0), Err(ReadError::Damaged { .. })));
+    assert!(matches!(reader.rows(0), Err(ReadError::Damaged { .. })));
+    assert!(reader.block(1).is_ok());
+    assert!(reader.block(3).is_err());
+}
+
+#[test]
+fn rows_are_read_from_a_rebuilt_block() {
+    let mut bytes = bytes_of(&segment());
+    bytes[HEADER_LEN + 3] ^= 1;
+    let reader = Reader::open(file(&bytes), Path::new("s")).unwrap();
+    assert_eq!(reader.rows(0).unwrap().iter().map(|rows| rows.count).sum::<u32>(), 2);
+    assert_eq!(reader.rebuilt_damage().len(), 1);
+}

@@ -1,0 +1,220 @@
+//! What a segment or block reaches over: enough to know that a query need not open it, and that two of them cannot hold
+//! the same record.
+
+use bucksaw_record::{Id, Millis, Producer};
+
+use crate::Rows;
+use crate::varint::{Reader, put_varint};
+
+/// Sequence numbers by producer are kept up to this many producers; beyond, any record may be in there.
+const PRODUCERS_MAX: usize = 256;
+
+/// A producer, and its lowest and highest sequence number.
+type SequenceRange = (Producer, u32, u32);
+
+/// The span of some records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordSummary {
+    /// The lowest id; above `high` when there are no records.
+    pub low: Id,
+    /// The highest id.
+    pub high: Id,
+    /// How many records.
+    pub records: u64,
+    /// Bytes of text, an LF after each record.
+    pub text_bytes: u64,
+    /// The latest moment at which a node took one of them.
+    pub accepted: Millis,
+    /// By producer; `None` when there are too many. A list, because every block of every stored segment has one in memory, and
+    /// a tree takes 200 bytes for a single producer.
+    producers: Option<Vec<SequenceRange>>,
+}
+
+impl Default for RecordSummary {
+    fn default() -> Self {
+        let producers = Some(Vec::new());
+        Self { low: Id::MAX, high: Id::MIN, records: 0, text_bytes: 0, accepted: Millis(0), producers }
+    }
+}
+
+impl RecordSummary {
+    /// The newest of the records' times and of their arrivals: what retention goes by.
+    #[must_use]
+    pub fn newest(&self) -> Millis {
+        self.high.time().max(self.accepted)
+    }
+
+    /// Takes records in.
+    pub fn add(&mut self, rows: &Rows, text_bytes: usize) {
+        if let Some((low, high)) = rows.id_range() {
+            self.low = self.low.min(low);
+            self.high = self.high.max(high);
+        }
+        self.records += u64::from(rows.count);
+        self.text_bytes += text_bytes as u64;
+        self.accepted = self.accepted.max(rows.accepted);
+        for run in &rows.runs {
+            self.add_sequence(run.first_id.producer(), run.first_id.sequence(), run.last().sequence());
+        }
+    }
+
+    /// Takes in what another reaches over.
+    pub fn merge(&mut self, other: &Self) {
+        self.low = self.low.min(other.low);
+        self.high = self.high.max(other.high);
+        self.records += other.records;
+        self.text_bytes += other.text_bytes;
+        self.accepted = self.accepted.max(other.accepted);
+        match &other.producers {
+            None => self.producers = None,
+            Some(ranges) => ranges.iter().for_each(|(producer, low, high)| self.add_sequence(*producer, *low, *high)),
+        }
+    }
+
+    fn add_sequence(&mut self, producer: Producer, low: u32, high: u32) {
+        let Some(ranges) = &mut self.producers else { return };
+        match producer_position(ranges, producer) {
+            Ok(at) => {
+                if let Some((_, known_low, known_high)) = ranges.get_mut(at) {
+                    (*known_low, *known_high) = (low.min(*known_low), high.max(*known_high));
+                }
+            }
+            Err(_) if ranges.len() == PRODUCERS_MAX => self.producers = None,
+            Err(at) => ranges.insert(at, (producer, low, high)),
+        }
+    }
+
+    /// Whether there are no records.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Whether a record of the span `low..=high` may be among them.
+    #[must_use]
+    pub fn overlaps(&self, low: Id, high: Id) -> bool {
+        self.low <= high && low <= self.high
+    }
+
+    /// Whether the same record may be in both. Never wrongly `false`.
+    #[must_use]
+    pub fn may_intersect(&self, other: &Self) -> bool {
+        if !self.overlaps(other.low, other.high) {
+            return false;
+        }
+        let (Some(mine), Some(others)) = (&self.producers, &other.producers) else { return true };
+        let (few, many) = if mine.len() <= others.len() { (mine, others) } else { (others, mine) };
+        few.iter().any(|(producer, low, high)| {
+            let other = producer_position(many, *producer).ok().and_then(|at| many.get(at));
+            other.is_some_and(|(_, other_low, other_high)| low <= other_high && other_low <= high)
+        })
+    }
+
+    /// How many producers are kept.
+    #[must_use]
+    pub fn producer_count(&self) -> usize {
+        self.producers.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Bytes of memory that it takes besides its own size.
+    pub(crate) fn memory(&self) -> usize {
+        self.producers.as_ref().map_or(0, |producers| producers.capacity() * size_of::<SequenceRange>())
+    }
+
+    /// Whether a record of this producer may be among them.
+    #[must_use]
+    pub fn may_contain_producer(&self, producer: Producer) -> bool {
+        self.producers.as_ref().is_none_or(|ranges| producer_position(ranges, producer).is_ok())
+    }
+
+    /// ```text
+    ///   16 low · 16 high · varint records · varint text bytes · varint accepted ms
+    ///   varint 0: too many producers; else their number + 1, and for each: varint producer, varint low, varint high
+    /// ```
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.low.bits().to_le_bytes());
+        out.extend_from_slice(&self.high.bits().to_le_bytes());
+        put_varint(out, self.records);
+        put_varint(out, self.text_bytes);
+        put_varint(out, self.accepted.0);
+        let Some(ranges) = &self.producers else { return put_varint(out, 0) };
+        put_varint(out, ranges.len() as u64 + 1);
+        for (producer, low, high) in ranges {
+            put_varint(out, producer.bits());
+            put_varint(out, u64::from(*low));
+            put_varint(out, u64::from(*high));
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut summary = Self {
+            low: Id::from_bits(reader.u128()?),
+            high: Id::from_bits(reader.u128()?),
+            records: reader.varint()?,
+            text_bytes: reader.varint()?,
+            accepted: Millis(reader.varint()?),
+            producers: None,
+        };
+        if let Some(known) = (reader.varint()? as usize).checked_sub(1) {
+            if known > PRODUCERS_MAX {
+                return None;
+            }
+            let mut ranges = Vec::with_capacity(known);
+            for _ in 0..known {
+                ranges.push((Producer::new(reader.varint()?), reader.varint_u32()?, reader.varint_u32()?));
+            }
+            // They are written in this order, each once.
+            if !ranges.is_sorted_by(|(one, ..), (next, ..)| one < next) {
+                return None;
+            }
+            summary.producers = Some(ranges);
+        }
+        Some(summary)
+    }
+}
+
+/// Where a producer is, or would be.
+fn producer_position(ranges: &[SequenceRange], producer: Producer) -> Result<usize, usize> {
+    ranges.binary_search_by_key(&producer, |(known, ..)| *known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(producer: u64, sequence: u32, count: u32, ms: u64) -> RecordSummary {
+        let mut rows = Rows { accepted: Millis(ms), ..Rows::default() };
+        rows.push_run(Id::new(Millis(ms), Producer::new(producer), sequence), count);
+        let mut summary = RecordSummary::default();
+        summary.add(&rows, 10);
+        summary
+    }
+
+    #[test]
+    fn summaries_intersect_only_where_time_producer_and_sequence_do() {
+        let check = |a: RecordSummary, b: RecordSummary, want| {
+            assert_eq!((a.may_intersect(&b), b.may_intersect(&a)), (want, want), "{a:?} {b:?}");
+        };
+        check(summary(1, 0, 5, 9), summary(1, 4, 5, 9), true);
+        check(summary(1, 0, 5, 9), summary(1, 5, 5, 9), false);
+        check(summary(1, 0, 5, 9), summary(2, 0, 5, 9), false);
+        check(summary(1, 0, 5, 9), summary(1, 0, 5, 8), false);
+        let mut crowd = RecordSummary::default();
+        (0..PRODUCERS_MAX as u64).for_each(|producer| crowd.merge(&summary(producer, 0, 1, 9)));
+        check(crowd.clone(), summary(9_999, 0, 1, 9), false);
+        crowd.merge(&summary(10_000, 0, 1, 9));
+        check(crowd, summary(9_999, 0, 1, 9), true);
+    }
+
+    #[test]
+    fn bytes_round_trip() {
+        let mut one = summary(1, 0, 5, 9);
+        one.merge(&summary(7, 3, 2, 11));
+        let mut out = Vec::new();
+        one.encode(&mut out);
+        let mut reader = Reader(&out);
+        assert_eq!(RecordSummary::decode(&mut reader), Some(one));
+        assert!(reader.is_empty());
+        assert_eq!(RecordSummary::decode(&mut Reader(&out[..out.len() - 1])), None);
+    }
+}

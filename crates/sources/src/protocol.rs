@@ -1,0 +1,95 @@
+//! What the first bytes of a connection say about the rest.
+
+use bucksaw_record::{InvalidLabels, Labels};
+use bucksaw_wire::MAGIC;
+
+use crate::http;
+
+/// How a first line starts that sets the labels of the stream.
+const LABELS: &[u8] = b"#labels ";
+
+/// The longest such line, its LF included.
+pub(crate) const LABELS_LINE_MAX: usize = 64 << 10;
+
+/// What a connection is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// More bytes decide.
+    Undecided,
+    /// The framed protocol.
+    Framed,
+    /// HTTP, which is spoken at another port.
+    Http,
+    /// Lines.
+    Lines,
+    /// Lines after a first one of so many bytes that sets the labels.
+    LinesWithLabels(Labels, usize),
+    /// Lines, and the first would have set the labels if it were right.
+    LinesWithInvalidLabels(InvalidLabelsLine),
+}
+
+/// Why a first line does not set the labels.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidLabelsLine {
+    #[error(transparent)]
+    Invalid(InvalidLabels),
+    #[error("the line is not UTF-8")]
+    NotUtf8,
+    #[error("the line is longer than {LABELS_LINE_MAX} bytes")]
+    TooLong,
+}
+
+impl Protocol {
+    /// Decides by all bytes that came so far.
+    pub(crate) fn detect(bytes: &[u8]) -> Self {
+        if bytes.starts_with(&MAGIC) {
+            return Self::Framed;
+        }
+        if MAGIC.starts_with(bytes) || LABELS.starts_with(bytes) {
+            return Self::Undecided;
+        }
+        let Some(labels) = bytes.strip_prefix(LABELS) else { return http::detect_request_line(bytes) };
+        let within = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
+        let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
+            return if within.len() < LABELS_LINE_MAX { Self::Undecided } else { Self::LinesWithInvalidLabels(InvalidLabelsLine::TooLong) };
+        };
+        let labels = labels.get(..end - LABELS.len()).unwrap_or_default();
+        match str::from_utf8(labels).map(Labels::parse) {
+            Ok(Ok(labels)) => Self::LinesWithLabels(labels, end + 1),
+            Ok(Err(error)) => Self::LinesWithInvalidLabels(InvalidLabelsLine::Invalid(error)),
+            Err(_) => Self::LinesWithInvalidLabels(InvalidLabelsLine::NotUtf8),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_decide() {
+        let check = |bytes: &[u8], want: Protocol| assert_eq!(Protocol::detect(bytes), want, "{}", bytes.escape_ascii());
+        let labels = |text: &str| Labels::parse(text).unwrap();
+        check(b"", Protocol::Undecided);
+        check(b"\x89BSW\r\n\x1a", Protocol::Undecided);
+        check(b"\x89BSW\r\n\x1a\n", Protocol::Framed);
+        check(b"\x89BSW\r\n\x1a\nrest", Protocol::Framed);
+        check(b"\x89BSX", Protocol::Lines);
+        check(b"x", Protocol::Lines);
+        check(b"GET / HTTP/1.1\r\n", Protocol::Http);
+        check(b"\n", Protocol::Lines);
+        check(b"#lab", Protocol::Undecided);
+        check(b"#labels\n", Protocol::Lines);
+        check(b"#label a=b\n", Protocol::Lines);
+        check(b"#labels a=b", Protocol::Undecided);
+        check(b"#labels a=b\nx", Protocol::LinesWithLabels(labels("a=b"), 12));
+        check(b"#labels a=b, c=\"d,e\"\r\n", Protocol::LinesWithLabels(labels("a=b,c=\"d,e\""), 22));
+        check(b"#labels \n", Protocol::LinesWithLabels(Labels::default(), 9));
+        check(b"#labels a=\xff\n", Protocol::LinesWithInvalidLabels(InvalidLabelsLine::NotUtf8));
+        let no_value = InvalidLabels::MissingEquals("a".to_owned());
+        check(b"#labels a\n", Protocol::LinesWithInvalidLabels(InvalidLabelsLine::Invalid(no_value)));
+        let long = [LABELS, &[b'x'; LABELS_LINE_MAX]].concat();
+        check(&long[..LABELS_LINE_MAX - 1], Protocol::Undecided);
+        check(&long, Protocol::LinesWithInvalidLabels(InvalidLabelsLine::TooLong));
+    }
+}

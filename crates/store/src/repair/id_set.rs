@@ -1,0 +1,201 @@
+//! Sets of records: bitmaps of sequence numbers, one for each producer.
+//!
+//! A producer gives a sequence number to one record only, so these two alone tell records apart; the window of time that a
+//! set is about need not be in it. What comes in a row, and nearly all does, takes a few bytes for a hundred thousand.
+//!
+//! ```text
+//!   for each producer, rising:   8 bytes its number · a bitmap in the portable format of Roaring
+//! ```
+//! (Bitmaps: <https://github.com/RoaringBitmap/RoaringFormatSpec>.)
+
+use std::collections::BTreeMap;
+
+use bucksaw_record::{Id, Producer};
+use bucksaw_segment::IdRun;
+use roaring::RoaringBitmap;
+
+/// The greatest set that is sent, in bytes.
+pub(crate) const IDS_BYTES_MAX: usize = 16 << 20;
+
+/// A set of records.
+///
+/// Invariant: no bitmap is empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IdSet(BTreeMap<Producer, RoaringBitmap>);
+
+impl IdSet {
+    /// How many records.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.0.values().map(RoaringBitmap::len).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a record is among them.
+    #[must_use]
+    pub fn contains(&self, id: Id) -> bool {
+        self.0.get(&id.producer()).is_some_and(|sequences| sequences.contains(id.sequence()))
+    }
+
+    /// Adds `count` records that go on from `first`.
+    pub fn add(&mut self, first: Id, count: u32) {
+        let Some(more) = count.checked_sub(1) else { return };
+        let last = first.sequence().saturating_add(more);
+        self.0.entry(first.producer()).or_default().insert_range(first.sequence()..=last);
+    }
+
+    /// How many of a run are among them.
+    pub(crate) fn count_in(&self, run: &IdRun) -> u64 {
+        let sequences = self.0.get(&run.first_id.producer());
+        sequences.map_or(0, |sequences| sequences.range_cardinality(run.first_id.sequence()..=run.last().sequence()))
+    }
+
+    pub(crate) fn add_run(&mut self, run: &IdRun) {
+        self.add(run.first_id, run.count);
+    }
+
+    /// Adds all of another set.
+    pub(crate) fn union_with(&mut self, other: &Self) {
+        for (producer, sequences) in &other.0 {
+            *self.0.entry(*producer).or_default() |= sequences;
+        }
+    }
+
+    /// Those that are in both.
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        let common = self.0.iter().filter_map(|(producer, mine)| Some((*producer, mine & other.0.get(producer)?)));
+        Self(common.filter(|(_, common)| !common.is_empty()).collect())
+    }
+
+    /// Those that are not in the other.
+    pub(crate) fn difference(&self, other: &Self) -> Self {
+        let rest = self.0.iter().map(|(producer, mine)| match other.0.get(producer) {
+            Some(others) => (*producer, mine - others),
+            None => (*producer, mine.clone()),
+        });
+        Self(rest.filter(|(_, rest)| !rest.is_empty()).collect())
+    }
+
+    pub(crate) fn producers(&self) -> impl Iterator<Item = Producer> + '_ {
+        self.0.keys().copied()
+    }
+
+    /// Takes the records of each producer apart.
+    pub(crate) fn into_producers(self) -> impl Iterator<Item = (Producer, Self)> {
+        self.0.into_iter().map(|(producer, sequences)| (producer, Self(BTreeMap::from([(producer, sequences)]))))
+    }
+
+    /// Whether records of a producer are among them.
+    pub(crate) fn has_producer(&self, producer: Producer) -> bool {
+        self.0.contains_key(&producer)
+    }
+
+    /// The bytes of the set.
+    #[must_use]
+    pub fn encode(mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (producer, sequences) in &mut self.0 {
+            sequences.optimize();
+            out.extend_from_slice(&producer.bits().to_le_bytes());
+            // Nothing fails that is written to memory.
+            let _ = sequences.serialize_into(&mut out);
+        }
+        out
+    }
+
+    /// Reads what [`Self::encode`] wrote; `None` when it is anything else.
+    #[must_use]
+    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut ids = BTreeMap::new();
+        let mut before = None;
+        while !bytes.is_empty() {
+            let (number, rest) = bytes.split_first_chunk::<8>()?;
+            let number = u64::from_le_bytes(*number);
+            let producer = Producer::new(number);
+            if producer.bits() != number || before.replace(producer).is_some_and(|before| before >= producer) {
+                return None;
+            }
+            bytes = rest;
+            let sequences = RoaringBitmap::deserialize_from(&mut bytes).ok().filter(|found| !found.is_empty())?;
+            ids.insert(producer, sequences);
+        }
+        Some(Self(ids))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use bucksaw_record::Millis;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn id(producer: u64, sequence: u32) -> Id {
+        Id::new(Millis(9), Producer::new(producer), sequence)
+    }
+
+    pub(crate) fn ids(of: &[(u64, u32)]) -> IdSet {
+        let mut ids = IdSet::default();
+        of.iter().for_each(|(producer, sequence)| ids.add(id(*producer, *sequence), 1));
+        ids
+    }
+
+    #[test]
+    fn rows_that_follow_each_other_take_few_bytes() {
+        let mut many = IdSet::default();
+        many.add(id(1, 5), 100_000);
+        assert_eq!(many.len(), 100_000);
+        assert!(many.contains(id(1, 100_004)) && !many.contains(id(1, 100_005)) && !many.contains(id(2, 5)));
+        assert!(many.encode().len() < 60);
+        let mut last = IdSet::default();
+        last.add(id(1, u32::MAX), 1);
+        assert_eq!(last.len(), 1);
+        last.add(id(1, 1), 0);
+        assert_eq!(last.len(), 1);
+    }
+
+    #[test]
+    fn other_bytes_are_refused() {
+        let good = ids(&[(1, 1), (2, 7)]).encode();
+        assert!(IdSet::decode(&good).is_some());
+        assert_eq!(IdSet::decode(&[]), Some(IdSet::default()));
+        assert_eq!(IdSet::decode(&good[..good.len() - 1]), None);
+        assert_eq!(IdSet::decode(&good[4..]), None);
+        let (one, two) = (ids(&[(1, 1)]).encode(), ids(&[(2, 7)]).encode());
+        assert_eq!(IdSet::decode(&[two.clone(), one.clone()].concat()), None, "the producers rise");
+        assert_eq!(IdSet::decode(&[one.clone(), one].concat()), None, "and come once");
+        let mut beyond = two;
+        beyond[7] = 1;
+        assert_eq!(IdSet::decode(&beyond), None, "and have 48 bits");
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_what_they_say(
+            a in prop::collection::btree_set((0_u64..4, 0_u32..50), 0..60),
+            b in prop::collection::btree_set((0_u64..4, 0_u32..50), 0..60),
+        ) {
+            let set = |of: &std::collections::BTreeSet<(u64, u32)>| ids(&of.iter().copied().collect::<Vec<_>>());
+            let (one, other) = (set(&a), set(&b));
+            prop_assert_eq!(one.intersection(&other), set(&a.intersection(&b).copied().collect()));
+            prop_assert_eq!(one.difference(&other), set(&a.difference(&b).copied().collect()));
+            let mut joined = one.clone();
+            joined.union_with(&other);
+            prop_assert_eq!(&joined, &set(&a.union(&b).copied().collect()));
+            prop_assert_eq!(joined.len(), a.union(&b).count() as u64);
+            prop_assert_eq!(IdSet::decode(&joined.clone().encode()), Some(joined));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(ids) = IdSet::decode(&bytes) {
+                prop_assert_eq!(IdSet::decode(&ids.clone().encode()), Some(ids));
+            }
+        }
+    }
+}

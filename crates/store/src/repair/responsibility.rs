@@ -1,0 +1,146 @@
+//! Who does what about records that too few stores hold: a pure rule on facts that all who hold a record have alike.
+//!
+//! Of those who hold a record one is responsible for it: the first in an order that the producer and the nodes' ids give, by
+//! a hash. So normally one acts, and over many producers the work is even. When two act because they know different things,
+//! there is a copy more than need be, which does no harm.
+
+use std::collections::BTreeMap;
+
+use bucksaw_record::{Id, Producer};
+
+use super::id_set::IdSet;
+
+/// Records that the same stores hold, too few of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UnderReplicatedIds {
+    /// Who holds them, by id.
+    pub(crate) holders: Vec<Id>,
+    /// The records.
+    pub(crate) ids: IdSet,
+}
+
+/// The records of `own` that fewer than `copies` stores hold and that `me` is responsible for, or all of them where it once
+/// was and `goes_on`. `others` are all other stores, each with those of `own` that it holds.
+pub(crate) fn under_replicated(me: Id, own: &IdSet, others: &[(Id, IdSet)], replication_factor: usize, is_claimed: bool) -> Vec<UnderReplicatedIds> {
+    let mut by_holders: BTreeMap<Vec<Id>, IdSet> = BTreeMap::from([(vec![me], own.clone())]);
+    for (node, held) in others {
+        let mut next: BTreeMap<Vec<Id>, IdSet> = BTreeMap::new();
+        for (holders, ids) in by_holders {
+            let (with, without) = (ids.intersection(held), ids.difference(held));
+            if !without.is_empty() {
+                next.insert(holders.clone(), without);
+            }
+            // What is held often enough is of no interest any more.
+            if !with.is_empty() && holders.len() + 1 < replication_factor {
+                next.insert([holders, vec![*node]].concat(), with);
+            }
+        }
+        by_holders = next;
+    }
+    let enough = |(holders, ids): &(Vec<Id>, IdSet)| holders.len() >= replication_factor || ids.is_empty();
+    let few = by_holders.into_iter().filter(|group| !enough(group));
+    let mine = few.map(|(mut holders, ids)| {
+        if is_claimed {
+            holders.sort_unstable();
+            return UnderReplicatedIds { holders, ids };
+        }
+        let mut mine = IdSet::default();
+        let producers = ids.into_producers();
+        producers
+            .filter(|(producer, _)| responsible_store(*producer, &holders) == Some(me))
+            .for_each(|(_, ids)| mine.union_with(&ids));
+        holders.sort_unstable();
+        UnderReplicatedIds { holders, ids: mine }
+    });
+    mine.filter(|wanting| !wanting.ids.is_empty()).collect()
+}
+
+/// Which of those who hold records of a producer is responsible for them.
+pub(crate) fn responsible_store(producer: Producer, holders: &[Id]) -> Option<Id> {
+    holders.iter().copied().min_by_key(|node| (rank(producer, *node), *node))
+}
+
+/// The mixer of splitmix64, over both: the same on every machine and in every version.
+fn rank(producer: Producer, node: Id) -> u64 {
+    let (high, low) = ((node.bits() >> 64) as u64, node.bits() as u64);
+    mix(mix(mix(producer.bits()) ^ high) ^ low)
+}
+
+fn mix(bits: u64) -> u64 {
+    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use bucksaw_record::Millis;
+    use proptest::prelude::*;
+
+    use super::super::id_set::tests::ids;
+    use super::*;
+
+    fn node(number: u64) -> Id {
+        Id::new(Millis(1), Producer::new(number), 0)
+    }
+
+    #[test]
+    fn responsibility_is_spread_evenly() {
+        let nodes: Vec<Id> = (0..4).map(node).collect();
+        let mut times = [0; 4];
+        for producer in 0..4_000 {
+            let one = responsible_store(Producer::random(producer * 977), &nodes).unwrap();
+            times[one.producer().bits() as usize] += 1;
+        }
+        assert!(times.iter().all(|times| (900..1_100).contains(times)), "{times:?}");
+    }
+
+    #[test]
+    fn a_claimed_range_stays_with_its_store() {
+        let own = ids(&(0..50).map(|producer| (producer, 1)).collect::<Vec<_>>());
+        let others = [(node(2), own.clone())];
+        let count =
+            |goes_on| under_replicated(node(1), &own, &others, 3, goes_on).iter().map(|group| group.ids.len()).sum::<u64>();
+        assert!((10..40).contains(&count(false)), "{}", count(false));
+        assert_eq!(count(true), 50);
+    }
+
+    type RecordSet = BTreeSet<(u64, u32)>;
+
+    proptest! {
+        /// Some stores with some records: what each of them does, against the rule record by record.
+        #[test]
+        fn each_record_is_seen_to_by_one_who_holds_it(
+            stores in prop::collection::vec(prop::collection::btree_set((0_u64..3, 0_u32..12), 0..30), 1..5),
+            copies in 1_usize..4,
+        ) {
+            let set = |of: &RecordSet| ids(&of.iter().copied().collect::<Vec<_>>());
+            let mut seen: Vec<((u64, u32), Vec<Id>)> = Vec::new();
+            for (me, own) in stores.iter().enumerate() {
+                let others: Vec<(Id, IdSet)> = (0..).zip(&stores).filter(|(at, _)| *at != me as u64)
+                    .map(|(at, held)| (node(at), set(own).intersection(&set(held)))).collect();
+                for UnderReplicatedIds { holders, ids } in under_replicated(node(me as u64), &set(own), &others, copies, false) {
+                    prop_assert!(holders.contains(&node(me as u64)));
+                    let records = own.iter().filter(|(producer, sequence)| {
+                        ids.contains(Id::new(Millis(0), Producer::new(*producer), *sequence))
+                    });
+                    seen.extend(records.map(|record| (*record, holders.clone())));
+                }
+            }
+            seen.sort();
+            let mut all: Vec<((u64, u32), Vec<Id>)> = Vec::new();
+            for record in stores.iter().flatten().collect::<BTreeSet<_>>() {
+                let holders: Vec<Id> =
+                    (0..).zip(&stores).filter(|(_, held)| held.contains(record)).map(|(at, _)| node(at)).collect();
+                if holders.len() < copies {
+                    all.push((*record, holders));
+                }
+            }
+            // Each record that is held too seldom is there once: one of those who hold it sees to it.
+            prop_assert_eq!(seen, all);
+        }
+    }
+}

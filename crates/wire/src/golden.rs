@@ -1,0 +1,97 @@
+//! What clients and nodes of each version say to each other, and what those of the next will.
+
+use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
+use bucksaw_segment::RowMeta;
+use bucksaw_versions::GoldenFiles;
+use proptest::prelude::*;
+
+use super::*;
+
+fn golden() -> GoldenFiles {
+    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::NEWEST)
+}
+
+fn hello(version: Version) -> Hello {
+    Hello { version, labels: Labels::parse("app=web,host=a1").unwrap() }
+}
+
+fn hello_replies() -> [(&'static str, HelloReply); 2] {
+    [
+        ("welcome", HelloReply::Welcome { version: Version::NEWEST, frame_bytes_max: 1 << 20 }),
+        ("refused", HelloReply::Refused { code: RefusalCode::BUSY, text: "too much to do".to_owned() }),
+    ]
+}
+
+fn server_messages() -> [(&'static str, ServerMessage); 3] {
+    let addresses = ["10.0.0.1:7651", "[::1]:7651"].map(str::to_owned);
+    [
+        ("acked", ServerMessage::Acked(7)),
+        ("failed", ServerMessage::Failed { acked: 7, text: "the disk is full".to_owned() }),
+        ("elsewhere", ServerMessage::Redirect(Redirect::new(RedirectReason::CLOSE, addresses).unwrap())),
+    ]
+}
+
+fn batch() -> Vec<u8> {
+    let first = Id::new(Millis(1_763_680_200_000), Producer::new(7), 5);
+    let mut flags = Flags::empty();
+    flags.push(1, Flags::CUT);
+    let mut row_meta = Vec::new();
+    let layout_bits = RowMeta::with_flags(flags).encode(first.time(), &mut row_meta);
+    Batch { first_id: first, count: 2, accepted: Millis(9), layout_bits, row_meta: &row_meta, text: b"one\ntwo\n" }.encode()
+}
+
+fn complete<T>(step: Result<DecodeProgress<T>, WireError>) -> T {
+    match step.unwrap() {
+        DecodeProgress::Complete(found, _) => found,
+        DecodeProgress::Incomplete(missing) => panic!("{missing} bytes are missing"),
+    }
+}
+
+#[test]
+fn client_bytes_are_stable() {
+    golden().check("hello", &hello(Version::NEWEST).encode());
+    golden().read_all("hello").iter().for_each(|kept| assert_eq!(complete(Hello::decode(kept)), hello(Version::NEWEST)));
+    golden().check("flush", &FLUSH);
+    golden().check("batch", &batch());
+    for kept in golden().read_all("batch") {
+        let ClientMessage::Batch(frame) = complete(ClientMessage::decode(&kept, 1 << 20)) else { panic!("no batch") };
+        let rows = frame.rows().unwrap();
+        assert_eq!((frame.text(), rows.count, rows.flags.get(1)), (&b"one\ntwo\n"[..], 2, Flags::CUT));
+    }
+}
+
+#[test]
+fn server_bytes_are_stable() {
+    for (kind, said) in hello_replies() {
+        golden().check(kind, &said.encode());
+        let found = complete(HelloReply::decode(&golden().read_all(kind).pop().unwrap()));
+        assert_eq!(found, said);
+    }
+    for (kind, said) in server_messages() {
+        golden().check(kind, &said.encode());
+        golden().read_all(kind).iter().for_each(|kept| assert_eq!(complete(ServerMessage::decode(kept)), said));
+    }
+}
+
+proptest! {
+    /// Of this protocol a later minor version adds what is not said to an older side. What it may say all the same are
+    /// numbers that it knows more of, and what is in reserved bytes.
+    #[test]
+    fn additions_of_the_next_version_are_ignored(minor in 1_u16.., code in 1_u16.., why: u8, reserved: [u8; 4]) {
+        let newer = Version { major: 1, minor };
+        prop_assert_eq!(complete(Hello::decode(&hello(newer).encode())), hello(newer));
+        prop_assert_eq!(Version::negotiate(newer), Ok(Version::NEWEST));
+        let refused = HelloReply::Refused { code: RefusalCode(code), text: "why".to_owned() };
+        let mut bytes = refused.encode();
+        // The newest version that the other knows.
+        bytes[10..12].copy_from_slice(&minor.to_le_bytes());
+        prop_assert_eq!(complete(HelloReply::decode(&bytes)), refused);
+        for (_, said) in server_messages() {
+            let mut bytes = said.encode();
+            bytes[4..8].copy_from_slice(&reserved);
+            prop_assert_eq!(complete(ServerMessage::decode(&bytes)), said);
+        }
+        let redirect = Redirect::new(RedirectReason(why), ["a:1".to_owned()]).unwrap();
+        prop_assert_eq!(complete(ServerMessage::decode(&ServerMessage::Redirect(redirect.clone()).encode())), ServerMessage::Redirect(redirect));
+    }
+}

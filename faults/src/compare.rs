@@ -1,0 +1,65 @@
+//! Compares answers with the ledgers.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use crate::fleet::url;
+use crate::http::call;
+use crate::ledger::{ExpectedLines, Ledger, LedgerComparison};
+
+/// How long an answer may take to go on.
+const READ_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// What an answer showed.
+#[derive(Debug)]
+pub(crate) struct ComparedAnswer {
+    pub(crate) partial: bool,
+    pub(crate) comparison: LedgerComparison,
+}
+
+/// Asks a node for a writer's lines; none when there was no whole answer.
+pub(crate) fn query_and_compare(at: SocketAddr, ledger: &Ledger, expected: &ExpectedLines) -> Option<ComparedAnswer> {
+    let target = format!("/api/v1/query?from={}&q=writer%3D{}", expected.since.seconds, ledger.name());
+    let answer = call(at, "GET", &target, &[("Accept", "text/plain")], b"", READ_TIMEOUT).ok()?;
+    let partial = partial(answer.header("bucksaw-stats")?)?;
+    (answer.status == 200).then(|| compare_answer(ledger, expected, &answer.body, partial))
+}
+
+/// Whether a loss would be seen: one line more is expected of a node than was ever sent.
+pub(crate) fn detects_loss(at: SocketAddr) -> bool {
+    let ledger = Ledger::new("nobody");
+    ledger.acknowledge(ledger.next(1));
+    query_and_compare(at, &ledger, &ledger.everything()).is_some_and(|seen| !seen.partial && seen.comparison.lost == [0])
+}
+
+fn partial(stats: &str) -> Option<bool> {
+    serde_json::from_str::<serde_json::Value>(stats).ok()?["partial"].as_bool()
+}
+
+fn compare_answer(ledger: &Ledger, expected: &ExpectedLines, text: &[u8], partial: bool) -> ComparedAnswer {
+    let verdict = ledger.compare(text, expected);
+    if !partial && verdict.lost.is_empty() && verdict.is_clean() {
+        ledger.mark_found(&verdict, expected);
+    }
+    ComparedAnswer { partial, comparison: verdict }
+}
+
+/// Asks by `bucksaw query` for all lines of a writer.
+///
+/// # Errors
+/// When the program fails, or says nothing of how whole its answer is.
+pub(crate) fn query(bucksaw: &Path, at: SocketAddr, ledger: &Ledger) -> anyhow::Result<ComparedAnswer> {
+    let expected = ledger.everything();
+    let mut command = Command::new(bucksaw);
+    command.args(["query", "--addr", &url(at), "--from", "0", "--stats", &format!("writer={}", ledger.name())]);
+    let output = command.env_clear().stdin(Stdio::null()).output().context("cannot run bucksaw query")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    // 1 means that nothing was found, which the comparison judges.
+    ensure!(matches!(output.status.code(), Some(0 | 1)), "bucksaw query: {}\n{said}", output.status);
+    let partial = said.contains("the answer is partial");
+    Ok(compare_answer(ledger, &expected, &output.stdout, partial))
+}

@@ -1,0 +1,282 @@
+//! What is seen from outside while things go wrong: a look at every node four times a second, how many records can be
+//! found, and probe lines whose way from being sent to being found is timed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::http::{call, get};
+use crate::ledger::Ledger;
+
+/// How often nodes are looked at.
+pub(crate) const POLL_PERIOD: Duration = Duration::from_millis(250);
+
+/// A node that does not tell its metrics within this is silent.
+const METRICS_MAX: Duration = Duration::from_millis(900);
+
+/// How often each writer's lines are counted.
+const COUNT_PERIOD: Duration = Duration::from_secs(1);
+
+/// How often a probe line is sent, how long it is looked for, and the pause between two looks.
+const PROBE_PERIOD: Duration = Duration::from_secs(1);
+const PROBE_MAX: Duration = Duration::from_secs(90);
+const PROBE_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a question may take.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What a node told last, counted over its restarts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NodeCounters {
+    /// Bytes of text that it accepted, that stores took from it, and that wait for them.
+    pub(crate) accepted: f64,
+    pub(crate) consumed: f64,
+    pub(crate) pending: f64,
+    /// Bytes of segment files that were made or kept here: a store's share.
+    pub(crate) stored: f64,
+    /// Age of the oldest of what waits, in seconds.
+    pub(crate) oldest_seconds: f64,
+    /// Whether it told anything just now.
+    pub(crate) is_responding: bool,
+    /// What it told of its counters when it was last asked: a restart begins them anew.
+    raw: (f64, f64, f64),
+}
+
+/// The state four times a second.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterSample {
+    pub(crate) at: Duration,
+    pub(crate) nodes: Vec<NodeCounters>,
+    pub(crate) found: u64,
+    /// Lines that each writer has given away.
+    pub(crate) sent: Vec<u64>,
+    /// Of these, those that were found, by the writer.
+    pub(crate) seen: Vec<u64>,
+}
+
+/// The way of a probe line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LatencyProbe {
+    pub(crate) sent: Duration,
+    /// From being sent to being found; none when it was given up.
+    pub(crate) took: Option<Duration>,
+}
+
+/// Looks on.
+#[derive(Debug)]
+pub(crate) struct ClusterMonitor {
+    pub(crate) started: Instant,
+    nodes: Vec<SocketAddr>,
+    ingest: Vec<SocketAddr>,
+    ledgers: Vec<Arc<Ledger>>,
+    counters: Mutex<Vec<NodeCounters>>,
+    found: AtomicU64,
+    seen: Mutex<Vec<u64>>,
+    samples: Mutex<Vec<ClusterSample>>,
+    probes: Mutex<Vec<LatencyProbe>>,
+    stop: AtomicBool,
+}
+
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClusterMonitor {
+    pub(crate) fn new(nodes: Vec<SocketAddr>, ingest: Vec<SocketAddr>, ledgers: Vec<Arc<Ledger>>) -> Arc<Self> {
+        Arc::new(Self {
+            started: Instant::now(),
+            counters: Mutex::new(vec![NodeCounters::default(); nodes.len()]),
+            seen: Mutex::new(vec![0; ledgers.len()]),
+            nodes,
+            ingest,
+            ledgers,
+            found: AtomicU64::new(0),
+            samples: Mutex::default(),
+            probes: Mutex::default(),
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    /// Looks at every node, in threads that end with [`Self::stop`], like those below.
+    pub(crate) fn start_polling(self: &Arc<Self>) {
+        for place in 0..self.nodes.len() {
+            let watch = Arc::clone(self);
+            thread::spawn(move || watch.run_periodically(POLL_PERIOD, |_| watch.poll_node(place)));
+        }
+        let watch = Arc::clone(self);
+        thread::spawn(move || watch.run_periodically(POLL_PERIOD, |_| watch.sample()));
+    }
+
+    /// Counts what can be found: all, and of each writer.
+    pub(crate) fn start_counting(self: &Arc<Self>) {
+        let watch = Arc::clone(self);
+        thread::spawn(move || watch.run_periodically(POLL_PERIOD, |turn| watch.count(turn)));
+        let watch = Arc::clone(self);
+        thread::spawn(move || watch.run_periodically(COUNT_PERIOD, |turn| watch.count_by_writer(turn)));
+    }
+
+    /// Sends probe lines and looks for them.
+    pub(crate) fn start_probing(self: &Arc<Self>) {
+        let watch = Arc::clone(self);
+        thread::spawn(move || {
+            watch.run_periodically(PROBE_PERIOD, |turn| {
+                let watch = Arc::clone(&watch);
+                thread::spawn(move || watch.probe(turn));
+            });
+        });
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Does it again and again, and tells it the how manieth time it is.
+    fn run_periodically(&self, pause: Duration, mut what: impl FnMut(usize)) {
+        for turn in 0.. {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let next = Instant::now() + pause;
+            what(turn);
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn latest_counters(&self) -> Vec<NodeCounters> {
+        lock_ignoring_poison(&self.counters).clone()
+    }
+
+    pub(crate) fn samples(&self) -> Vec<ClusterSample> {
+        lock_ignoring_poison(&self.samples).clone()
+    }
+
+    pub(crate) fn probes(&self) -> Vec<LatencyProbe> {
+        lock_ignoring_poison(&self.probes).clone()
+    }
+
+    fn poll_node(&self, place: usize) {
+        let answer = get(self.nodes[place], "/metrics", METRICS_MAX).ok().filter(|answer| answer.status == 200);
+        let mut told = lock_ignoring_poison(&self.counters);
+        let told = &mut told[place];
+        told.is_responding = answer.is_some();
+        let Some(answer) = answer else { return };
+        let metrics = Metrics::read(&String::from_utf8_lossy(&answer.body));
+        let raw = (
+            metrics.sum("bucksaw_ingest_bytes_total"),
+            metrics.sum("bucksaw_ingest_consumed_bytes_total"),
+            metrics.sum("bucksaw_store_written_bytes_total") + metrics.sum("bucksaw_store_received_bytes_total"),
+        );
+        // A counter that went back began anew.
+        let grown = |now: f64, before: f64| if now >= before { now - before } else { now };
+        told.accepted += grown(raw.0, told.raw.0);
+        told.consumed += grown(raw.1, told.raw.1);
+        told.stored += grown(raw.2, told.raw.2);
+        told.raw = raw;
+        told.pending = metrics.sum("bucksaw_ingest_pending_bytes");
+        told.oldest_seconds = metrics.sum("bucksaw_ingest_oldest_pending_seconds");
+    }
+
+    fn sample(&self) {
+        let sample = ClusterSample {
+            at: self.now(),
+            nodes: self.latest_counters(),
+            found: self.found.load(Ordering::Relaxed),
+            sent: self.ledgers.iter().map(|ledger| ledger.sent()).collect(),
+            seen: lock_ignoring_poison(&self.seen).clone(),
+        };
+        lock_ignoring_poison(&self.samples).push(sample);
+    }
+
+    /// How many records there are; a count from an answer that says it is partial is not taken.
+    fn count(&self, turn: usize) {
+        if let Some(count) = count(self.nodes[turn % self.nodes.len()], "", 0) {
+            self.found.fetch_max(count, Ordering::Relaxed);
+        }
+    }
+
+    fn count_by_writer(&self, turn: usize) {
+        for (place, ledger) in self.ledgers.iter().enumerate() {
+            let at = self.nodes[(turn + place) % self.nodes.len()];
+            if let Some(count) = count(at, &format!("writer%3D{}", ledger.name()), 0) {
+                let mut seen = lock_ignoring_poison(&self.seen);
+                seen[place] = seen[place].max(count);
+            }
+        }
+    }
+
+    fn probe(&self, turn: usize) {
+        let (sent, since) = (self.now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let (line, until) = (format!("probe {turn} of this run\n"), Instant::now() + PROBE_MAX);
+        // A node that does not take it is passed over: a client would do so, too.
+        let mut tries = (turn..).map(|turn| self.ingest[turn % self.ingest.len()]);
+        let post = |at| {
+            let target = "/api/v1/ingest?label=writer=probe";
+            call(at, "POST", target, &[], line.as_bytes(), Duration::from_secs(2))
+        };
+        let is_over = || Instant::now() > until || self.stop.load(Ordering::Relaxed);
+        while !is_over() && !tries.next().is_some_and(|at| post(at).is_ok_and(|answer| answer.status == 200)) {
+            thread::sleep(PROBE_PAUSE);
+        }
+        let filter = format!("writer%3Dprobe%20%22probe%20{turn}%20of%22");
+        let mut asked = (turn + 1..).map(|turn| self.nodes[turn % self.nodes.len()]);
+        let mut took = None;
+        while took.is_none() && !is_over() {
+            let at = asked.next().unwrap_or(self.nodes[0]);
+            let found = count_with_partial(at, &filter, since.as_secs().saturating_sub(60));
+            took = found.filter(|(count, _)| *count > 0).map(|_| self.now() - sent);
+            thread::sleep(PROBE_PAUSE);
+        }
+        if took.is_some() || Instant::now() > until {
+            lock_ignoring_poison(&self.probes).push(LatencyProbe { sent, took });
+        }
+    }
+}
+
+/// How many records a complete answer counts.
+pub(crate) fn count(at: SocketAddr, filter: &str, from: u64) -> Option<u64> {
+    count_with_partial(at, filter, from).filter(|(_, partial)| !partial).map(|(count, _)| count)
+}
+
+fn count_with_partial(at: SocketAddr, filter: &str, from: u64) -> Option<(u64, bool)> {
+    let answer = get(at, &format!("/api/v1/count?from={from}&q={filter}"), COUNT_TIMEOUT).ok()?.json().ok()?;
+    Some((answer["count"].as_u64()?, answer["stats"]["partial"].as_bool()?))
+}
+
+/// The metrics of a node, summed up over their labels.
+#[derive(Debug)]
+pub(crate) struct Metrics(BTreeMap<String, f64>);
+
+impl Metrics {
+    pub(crate) fn read(text: &str) -> Self {
+        let mut sums = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let Some((name, value)) = line.rsplit_once(' ') else { continue };
+            let name = name.split('{').next().unwrap_or_default();
+            *sums.entry(name.to_owned()).or_default() += value.parse().unwrap_or(0.0);
+        }
+        Self(sums)
+    }
+
+    pub(crate) fn sum(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_summed_over_labels() {
+        let metrics =
+            Metrics::read("# TYPE a counter\na_total{s=\"x\"} 3\na_total{s=\"y z\"} 4\na_total_more 9\n# EOF\n");
+        assert_eq!((metrics.sum("a_total"), metrics.sum("a_total_more"), metrics.sum("b")), (7.0, 9.0, 0.0));
+    }
+}

@@ -1,0 +1,232 @@
+//! What is wrong with an answer.
+//!
+//! One that calls itself complete has every record that was acknowledged when it was asked for. Any has a record once at
+//! most, and none that was refused. Counts are held between what must be there and what may be.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_query::{Bucket, Order, QueryStats};
+use bucksaw_record::{Id, Millis, Producer};
+
+use crate::ledger::{RecordLedger, Violation};
+use crate::pending_query::QueryKind;
+
+/// What an answer says.
+#[derive(Debug)]
+pub(crate) enum AnswerContent {
+    Records(Vec<(Id, Arc<str>)>),
+    Count(u64),
+    /// Those of a histogram that are not empty.
+    Buckets(Vec<Bucket>),
+}
+
+impl AnswerContent {
+    /// Adds what another one says, without a look at what both have.
+    pub(crate) fn add(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Records(all), Self::Records(more)) => all.extend(more),
+            (Self::Count(all), Self::Count(more)) => *all += more,
+            (Self::Buckets(all), Self::Buckets(more)) => {
+                for bucket in more {
+                    match all.iter_mut().find(|own| own.from == bucket.from) {
+                        Some(own) => own.count += bucket.count,
+                        None => all.push(bucket),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An answer.
+pub(crate) struct CheckedAnswer {
+    /// The machine that was asked, and when.
+    pub(crate) machine: usize,
+    pub(crate) asked_at: Duration,
+    pub(crate) kind: QueryKind,
+    /// What must be in it, if it is complete.
+    pub(crate) required: BTreeSet<Id>,
+    /// All is well: no node may be missing, and what is damaged somewhere must be elsewhere.
+    pub(crate) is_final: bool,
+    pub(crate) content: AnswerContent,
+    pub(crate) stats: QueryStats,
+}
+
+impl CheckedAnswer {
+    /// Says in the log what it is.
+    pub(crate) fn log(&self) {
+        let found = match &self.content {
+            AnswerContent::Records(found) => found.len() as u64,
+            AnswerContent::Count(count) => *count,
+            AnswerContent::Buckets(buckets) => buckets.iter().map(|bucket| bucket.count).sum(),
+        };
+        let (asked_of, kind, due) = (self.machine, self.kind, self.required.len());
+        let (nodes, reasons) = (self.stats.nodes.asked, self.stats.partial_reasons());
+        let missing: Vec<String> = self.stats.nodes.missing.iter().map(ToString::to_string).collect();
+        tracing::info!(asked_of, asked_at = ?self.asked_at, ?kind, due, found, nodes, ?missing, ?reasons, "an answer");
+    }
+
+    /// Whether it says that nothing is missing.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.stats.is_partial()
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn check(&self, ledger: &RecordLedger) -> Vec<Violation> {
+        let none = BTreeSet::new();
+        let sure = ledger.without_damaged(self.required.clone());
+        let due = match (self.is_complete(), self.is_final) {
+            (true, _) => &self.required,
+            (false, true) => &sure,
+            (false, false) => &none,
+        };
+        let mut violations = self.check_against(ledger, due);
+        if self.is_final && (self.stats.nodes.is_incomplete || !self.stats.nodes.missing.is_empty()) {
+            let words = format!("an answer is partial though all is well: {}", self.stats.partial_reasons().join("; "));
+            violations.push(Violation::Unanswered(words));
+        }
+        violations
+    }
+
+    fn check_against(&self, ledger: &RecordLedger, due: &BTreeSet<Id>) -> Vec<Violation> {
+        match (&self.content, self.kind) {
+            (AnswerContent::Records(found), QueryKind::Records(order, limit)) => check_records(ledger, due, found, order, limit),
+            (AnswerContent::Count(count), _) => check_counts(ledger, due, &[bucket(Millis(0), Millis::MAX, *count)]),
+            (AnswerContent::Buckets(buckets), _) => {
+                // They are in order, and do not overlap.
+                let counted = |id: &&Id| {
+                    let before = buckets.partition_point(|bucket| bucket.to <= id.time());
+                    buckets.get(before).is_some_and(|bucket| bucket.from <= id.time())
+                };
+                let still = ledger.still_required(due.iter().filter(|id| !counted(id)));
+                let lost = still.into_iter().map(Violation::Lost);
+                check_counts(ledger, due, buckets).into_iter().chain(lost).collect()
+            }
+            (AnswerContent::Records(_), _) => Vec::new(),
+        }
+    }
+}
+
+/// The lowest id of a moment.
+fn first_at(at: Millis) -> Id {
+    Id::new(at, Producer::new(0), 0)
+}
+
+fn bucket(from: Millis, to: Millis, count: u64) -> Bucket {
+    Bucket { from, to, count, levels: None }
+}
+
+fn check_records(
+    ledger: &RecordLedger,
+    due: &BTreeSet<Id>,
+    found: &[(Id, Arc<str>)],
+    order: Order,
+    limit: Option<u64>,
+) -> Vec<Violation> {
+    let in_order = |pair: &[(Id, Arc<str>)]| match (pair, order) {
+        ([one, next], Order::Ascending) => one.0 <= next.0,
+        ([one, next], Order::Descending) => one.0 >= next.0,
+        _ => true,
+    };
+    if let Some([_, (id, _)]) = found.windows(2).find(|pair| !in_order(pair)) {
+        return vec![Violation::OutOfOrder(*id)];
+    }
+    // Behind its limit an answer has nothing; before that it has all.
+    let last = found.last().filter(|_| limit.is_some_and(|limit| found.len() as u64 >= limit)).map(|(id, _)| *id);
+    let due = due.iter().filter(|id| {
+        last.is_none_or(|last| match order {
+            Order::Ascending => **id <= last,
+            Order::Descending => **id >= last,
+        })
+    });
+    let due = due.copied().collect();
+    let mut found = found.to_vec();
+    found.sort();
+    ledger.check(&due, &found)
+}
+
+/// Holds counts against what must be there and what may be.
+fn check_counts(ledger: &RecordLedger, due: &BTreeSet<Id>, buckets: &[Bucket]) -> Vec<Violation> {
+    let (due, possible, unnumbered) = (ledger.still_required(due.iter()), ledger.allowed(), ledger.records_without_known_id_max());
+    let mut violations = Vec::new();
+    for bucket in buckets {
+        let inside = |ids: &BTreeSet<Id>| ids.range(first_at(bucket.from)..first_at(bucket.to)).count() as u64;
+        let (least, most) = (inside(&due), inside(&possible) + unnumbered);
+        if !(least..=most).contains(&bucket.count) {
+            violations.push(Violation::Miscounted { count: bucket.count, least, most });
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_ingest::Durability;
+
+    use super::*;
+
+    fn id(number: u32) -> Id {
+        Id::new(Millis(u64::from(number)), Producer::new(1), number)
+    }
+
+    /// Records 1 to 5, of which the last is unknown.
+    fn ledger() -> RecordLedger {
+        let ledger = RecordLedger::default();
+        for number in 1..=5 {
+            ledger.record_sent(id(number), format!("text {number}"), Durability::Fast);
+            ledger.record_try(&[id(number)]);
+        }
+        ledger.record_acknowledged(&[id(1), id(2), id(3), id(4)], 0, 0);
+        ledger
+    }
+
+    fn check(content: AnswerContent, kind: QueryKind, is_partial: bool, want: &[Violation]) {
+        let ledger = ledger();
+        let mut stats = QueryStats::default();
+        stats.nodes.is_incomplete = is_partial;
+        let due = ledger.required();
+        let answer = CheckedAnswer { machine: 0, asked_at: Duration::ZERO, kind, required: due, is_final: false, content, stats };
+        assert_eq!(answer.check(&ledger), want, "{:?}", answer.content);
+    }
+
+    #[test]
+    fn all_records_up_to_the_limit_are_required() {
+        let of = |numbers: &[u32]| {
+            AnswerContent::Records(numbers.iter().map(|number| (id(*number), format!("text {number}").into())).collect())
+        };
+        let all = |order| QueryKind::Records(order, None);
+        check(of(&[1, 2, 3, 4]), all(Order::Ascending), false, &[]);
+        check(of(&[5, 4, 3, 2, 1]), all(Order::Descending), false, &[]);
+        check(of(&[1, 2, 4]), all(Order::Ascending), false, &[Violation::Lost(id(3))]);
+        check(of(&[1, 2, 4]), all(Order::Ascending), true, &[]);
+        check(of(&[1, 2, 2]), all(Order::Ascending), true, &[Violation::Duplicated(id(2))]);
+        check(of(&[1, 3, 2, 4]), all(Order::Ascending), false, &[Violation::OutOfOrder(id(2))]);
+        let some = |order| QueryKind::Records(order, Some(2));
+        check(of(&[1, 2]), some(Order::Ascending), false, &[]);
+        check(of(&[1, 3]), some(Order::Ascending), false, &[Violation::Lost(id(2))]);
+        check(of(&[5, 4]), some(Order::Descending), false, &[]);
+        check(of(&[3, 2]), some(Order::Descending), false, &[Violation::Lost(id(4))]);
+        check(of(&[4]), some(Order::Descending), false, &[1, 2, 3].map(|number| Violation::Lost(id(number))));
+    }
+
+    #[test]
+    fn counts_lie_between_required_and_allowed() {
+        let off = |count, least| Violation::Miscounted { count, least, most: 5 };
+        check(AnswerContent::Count(4), QueryKind::Count, false, &[]);
+        check(AnswerContent::Count(5), QueryKind::Count, false, &[]);
+        check(AnswerContent::Count(6), QueryKind::Count, false, &[off(6, 4)]);
+        check(AnswerContent::Count(3), QueryKind::Count, false, &[off(3, 4)]);
+        check(AnswerContent::Count(3), QueryKind::Count, true, &[]);
+        check(AnswerContent::Count(6), QueryKind::Count, true, &[off(6, 0)]);
+        let of = |first, second| {
+            AnswerContent::Buckets(vec![bucket(Millis(0), Millis(3), first), bucket(Millis(3), Millis(9), second)])
+        };
+        check(of(2, 3), QueryKind::Histogram, false, &[]);
+        check(of(3, 2), QueryKind::Histogram, false, &[Violation::Miscounted { count: 3, least: 2, most: 2 }]);
+        let one = AnswerContent::Buckets(vec![bucket(Millis(3), Millis(9), 2)]);
+        check(one, QueryKind::Histogram, false, &[Violation::Lost(id(1)), Violation::Lost(id(2))]);
+    }
+}

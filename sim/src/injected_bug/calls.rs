@@ -1,0 +1,122 @@
+//! Calls of other nodes that are answered wrongly.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::Body;
+use bucksaw_ingest::lease::{
+    LeaseServer, ACK, AckRequest, FETCH, FetchRequest, FetchReply, WAIT, QueueBacklogStatus, encode_head, message_body, read_head, read_message,
+};
+use bucksaw_node::Node;
+use bucksaw_record::Id;
+use bucksaw_store::repair::{HELD_IDS, Repair};
+use bucksaw_store::{PUT, SegmentReceiver};
+
+use super::Mutation;
+
+/// More than any copy in a simulation has.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// Answers calls of a node as the mutation wants it.
+pub(crate) fn inject(mutation: Mutation, node: &Node) {
+    let router = node.cluster.router();
+    let node = node.clone();
+    match mutation {
+        Mutation::PutDiscarded | Mutation::PutAcknowledgedEarly | Mutation::PutAcknowledgedUnread if node.roles.store => {
+            router.add(PUT, move |body: Body| put(mutation, node.clone(), body));
+        }
+        Mutation::FetchCommits | Mutation::LeaseNeverExpires => {
+            router.add(FETCH, move |body: Body| fetch(mutation, node.clone(), body));
+        }
+        Mutation::AckForgotten | Mutation::AckCommitsReturned => {
+            router.add(ACK, move |body: Body| ack(mutation, node.clone(), body));
+        }
+        Mutation::HeldReportedFalsely if node.roles.store => router.add(HELD_IDS, report_all_held),
+        Mutation::WaitNeverDue => router.add(WAIT, move |body: Body| wait(node.clone(), body)),
+        _ => {}
+    }
+}
+
+/// How often facts are falsified: oftener than nodes tell them.
+const FALSIFY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Declares each store made good as soon as it counts as lost.
+pub(crate) fn skip_repair_passes(node: &Node, repair: &Arc<Repair>) {
+    let (own, repair) = (node.clone(), Arc::clone(repair));
+    node.tasks.spawn(Box::pin(async move {
+        loop {
+            own.tasks.sleep(FALSIFY_INTERVAL).await;
+            let lost = repair.status().lost_stores;
+            let members = own.cluster.members();
+            let gone = members.iter().filter(|member| lost.contains(&member.facts.node) && !member.is_live());
+            let made_good: Vec<u64> = gone.map(|member| member.facts.fingerprint()).collect();
+            if own.cluster.facts().made_good != made_good {
+                own.cluster.update_facts(|facts| facts.made_good = made_good);
+            }
+        }
+    }));
+}
+
+fn empty_reply() -> io::Result<Body> {
+    message_body(&serde_json::json!({}))
+}
+
+async fn put(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
+    let receive = SegmentReceiver::new(node.replication_context());
+    match mutation {
+        Mutation::PutAcknowledgedUnread => {
+            node.tasks.spawn(Box::pin(async move { drop(receive.put(body).await) }));
+        }
+        _ => {
+            let whole = body.read_all(BODY_BYTES_MAX).await?;
+            if mutation == Mutation::PutAcknowledgedEarly {
+                node.tasks.spawn(Box::pin(async move { drop(receive.put(Body::whole(whole)).await) }));
+            }
+        }
+    }
+    empty_reply()
+}
+
+async fn fetch(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
+    let handover = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
+    let mut asked: FetchRequest = read_message(body).await?;
+    if mutation == Mutation::LeaseNeverExpires {
+        asked.lease_ms = u64::MAX;
+    }
+    let (taken, mut rest) = read_head::<FetchReply>(handover.fetch(message_body(&asked)?).await?).await?;
+    if mutation == Mutation::FetchCommits {
+        node.queue.commit(&taken.segments.iter().map(|segment| segment.id).collect::<Vec<Id>>());
+    }
+    let mut bytes = encode_head(&taken)?.to_vec();
+    while let Some(piece) = rest.next_chunk(u64::MAX).await? {
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(Body::whole(bytes))
+}
+
+async fn ack(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
+    let mut asked: AckRequest = read_message(body).await?;
+    if mutation == Mutation::AckForgotten {
+        return empty_reply();
+    }
+    asked.stored.append(&mut asked.returned);
+    let handover = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
+    handover.ack(message_body(&asked)?).await
+}
+
+/// Tells that all ids that were asked about are held: the set that follows is as it came.
+async fn report_all_held(body: Body) -> io::Result<Body> {
+    let (asked, mut rest) = read_head::<serde_json::Value>(body).await?;
+    let mut bytes = encode_head(&serde_json::json!({"bytes": asked["bytes"], "crc": asked["crc"]}))?.to_vec();
+    while let Some(piece) = rest.next_chunk(u64::MAX).await? {
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(Body::whole(bytes))
+}
+
+async fn wait(node: Node, body: Body) -> io::Result<Body> {
+    let handover = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
+    let waits: QueueBacklogStatus = read_message(handover.wait(body).await?).await?;
+    message_body(&QueueBacklogStatus { due: false, ..waits })
+}

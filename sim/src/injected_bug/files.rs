@@ -1,0 +1,170 @@
+//! A file system that lies.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_doors::{File, Fs, FileLock, Space};
+use bucksaw_record::Id;
+use bucksaw_segment::queue::scan_segment;
+
+use super::Mutation;
+
+/// The door to the files, with what is wrong with it.
+pub(crate) fn inject(mutation: Option<Mutation>, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
+    let faulty = [
+        Mutation::FileSyncSkipped,
+        Mutation::DirSyncSkipped,
+        Mutation::SyncFailureHidden,
+        Mutation::StoreSyncSkipped,
+        Mutation::DamageForgotten,
+        Mutation::DamagedRemoved,
+    ];
+    match mutation.filter(|mutation| faulty.contains(mutation)) {
+        Some(mutation) => Arc::new(FaultyFs { mutation, fs }),
+        None => fs,
+    }
+}
+
+/// Removes the files of a queue whose last frame is torn, as a recovery does that takes them for empty.
+pub(crate) fn remove_torn(fs: &dyn Fs, queue: &Path) {
+    for name in fs.list(queue).unwrap_or_default() {
+        let (path, id) = (queue.join(&name), name.split_once('.').and_then(|(id, _)| id.parse::<Id>().ok()));
+        let is_torn = |file, id| scan_segment(&file, &path, id).is_ok_and(|found| found.tail_bytes > 0);
+        if let (Some(id), Ok(file)) = (id, fs.open(&path))
+            && is_torn(file, id)
+        {
+            let _ = fs.remove(&path);
+        }
+    }
+}
+
+/// Removes what a queue remembers of keys.
+pub(crate) fn forget_keys(fs: &dyn Fs, queue: &Path) {
+    let names = fs.list(queue).unwrap_or_default();
+    for name in names.iter().filter(|name| name.ends_with(".keys")) {
+        let _ = fs.remove(&queue.join(name));
+    }
+}
+
+/// Takes closed queue files without a sound seal for open ones, whose end a crash may have torn.
+pub(crate) fn forget_seals(fs: &dyn Fs, queue: &Path) {
+    for name in fs.list(queue).unwrap_or_default() {
+        let Some(id) = name.strip_suffix(".pending").and_then(|id| id.parse::<Id>().ok()) else { continue };
+        let path = queue.join(&name);
+        let is_sealed = |file| scan_segment(&file, &path, id).is_ok_and(|found| found.seal.is_some());
+        if let Ok(file) = fs.open(&path)
+            && !is_sealed(file)
+        {
+            let _ = fs.rename(&path, &path.with_extension("active"));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct FaultyFs {
+    mutation: Mutation,
+    fs: Arc<dyn Fs>,
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    mutation: Mutation,
+    file: Arc<dyn File>,
+}
+
+impl FaultyFs {
+    fn file(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
+        let is_outside_store = !path.to_string_lossy().contains("/shelf/");
+        if self.mutation == Mutation::StoreSyncSkipped && is_outside_store {
+            return file;
+        }
+        Arc::new(FaultyFile { mutation: self.mutation, file })
+    }
+}
+
+impl Fs for FaultyFs {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(self.file(path, self.fs.create(path)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(self.file(path, self.fs.open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let is_queue = to.to_string_lossy().contains("/queue/");
+        if self.mutation == Mutation::DamagedRemoved && is_queue && to.extension().is_some_and(|end| end == "damaged") {
+            return self.fs.remove(from);
+        }
+        self.fs.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.fs.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = self.fs.list(dir)?;
+        if self.mutation == Mutation::DamageForgotten {
+            names.retain(|name| !name.ends_with(".damaged"));
+        }
+        Ok(names)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.fs.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        match self.mutation {
+            Mutation::DirSyncSkipped => Ok(()),
+            Mutation::SyncFailureHidden => {
+                drop(self.fs.sync_dir(dir));
+                Ok(())
+            }
+            _ => self.fs.sync_dir(dir),
+        }
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        self.fs.space(dir)
+    }
+
+    fn boot_id(&self) -> Option<u128> {
+        self.fs.boot_id()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        self.fs.lock(path)
+    }
+}
+
+impl File for FaultyFile {
+    fn append(&self, parts: &[&[u8]]) -> io::Result<()> {
+        self.file.append(parts)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, buffer)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn truncate(&self, size: u64) -> io::Result<()> {
+        self.file.truncate(size)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.mutation {
+            Mutation::FileSyncSkipped | Mutation::StoreSyncSkipped => Ok(()),
+            Mutation::SyncFailureHidden => {
+                drop(self.file.sync());
+                Ok(())
+            }
+            _ => self.file.sync(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Nodes that are asked, and coverage, with what is wrong with them.
+
+use std::io;
+use std::sync::Arc;
+
+use bucksaw_doors::{Body, BodyWriter, Tasks, BoxFuture};
+use bucksaw_query::{GossipPeers, QueryPeer, QueryPeers};
+use bucksaw_record::Id;
+
+use super::Mutation;
+
+/// The call for new records.
+const TAIL: &str = "query/tail";
+
+/// Bytes before the content of a message of an answer: its kind, its length, a checksum.
+const HEADER_LEN: usize = 9;
+
+/// The kind of an answer's last message.
+const END: u8 = 5;
+
+/// Who is asked besides the node itself.
+pub(crate) fn inject(mutation: Option<Mutation>, peers: GossipPeers, tasks: &Arc<dyn Tasks>) -> Arc<dyn QueryPeers> {
+    let faulty = [
+        Mutation::NotMerged,
+        Mutation::DownNodesIgnored,
+        Mutation::PartialReportedComplete,
+        Mutation::TruncatedReportedComplete,
+        Mutation::TailWithoutPeers,
+    ];
+    match mutation.filter(|mutation| faulty.contains(mutation)) {
+        Some(mutation) => Arc::new(FaultyPeers { mutation, peers, tasks: Arc::clone(tasks) }),
+        None => Arc::new(peers),
+    }
+}
+
+#[derive(Debug)]
+struct FaultyPeers {
+    mutation: Mutation,
+    peers: GossipPeers,
+    tasks: Arc<dyn Tasks>,
+}
+
+impl FaultyPeers {
+    fn peer(&self, peer: QueryPeer) -> QueryPeer {
+        match self.mutation {
+            Mutation::PartialReportedComplete => QueryPeer { queue_oldest: None, is_store: false, ..peer },
+            _ => peer,
+        }
+    }
+}
+
+impl QueryPeers for FaultyPeers {
+    fn local_peer(&self) -> QueryPeer {
+        self.peer(self.peers.local_peer())
+    }
+
+    fn remote_peers(&self) -> Vec<QueryPeer> {
+        let others = self.peers.remote_peers().into_iter().map(|peer| self.peer(peer));
+        match self.mutation {
+            Mutation::NotMerged => Vec::new(),
+            Mutation::DownNodesIgnored => others.filter(|peer| peer.is_live).collect(),
+            _ => others.collect(),
+        }
+    }
+
+    fn is_joining(&self) -> bool {
+        self.mutation != Mutation::PartialReportedComplete && self.peers.is_joining()
+    }
+
+    fn replication_factor(&self) -> usize {
+        self.peers.replication_factor()
+    }
+
+    fn changed(&self) -> BoxFuture<()> {
+        self.peers.changed()
+    }
+
+    fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
+        let call = self.peers.call(node, name, body);
+        let (mutation, tasks) = (self.mutation, Arc::clone(&self.tasks));
+        match mutation {
+            Mutation::TruncatedReportedComplete => {}
+            Mutation::TailWithoutPeers if name == TAIL => {}
+            _ => return call,
+        }
+        Box::pin(async move {
+            let answer = call.await?;
+            let (writer, body) = Body::channel();
+            tasks.spawn(Box::pin(async move {
+                match mutation {
+                    Mutation::TailWithoutPeers => forward_first_message(answer, writer).await,
+                    _ => forward_with_end(answer, writer).await,
+                }
+            }));
+            Ok(body)
+        })
+    }
+}
+
+/// Hands on the first message, and nothing more.
+async fn forward_first_message(mut answer: Body, writer: BodyWriter) {
+    let mut messages = MessageSplitter::default();
+    while let Some(Ok(piece)) = answer.next().await {
+        if let Some(message) = messages.push(&piece).into_iter().next() {
+            let _ = writer.send(message).await;
+            break;
+        }
+    }
+    writer.closed().await;
+}
+
+/// Hands messages on, and where they are cut off says that they were all.
+async fn forward_with_end(mut answer: Body, writer: BodyWriter) {
+    let mut messages = MessageSplitter::default();
+    loop {
+        let piece = tokio::select! { biased;
+            () = writer.closed() => return,
+            piece = answer.next() => piece,
+        };
+        match piece {
+            Some(Ok(piece)) => {
+                for message in messages.push(&piece) {
+                    if writer.send(message).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            ended => {
+                if ended.is_some() {
+                    let _ = writer.send(end_message()).await;
+                }
+                let _ = writer.end().await;
+                return;
+            }
+        }
+    }
+}
+
+fn end_message() -> Vec<u8> {
+    let content = br#"{"version":1}"#;
+    let mut message = vec![END];
+    message.extend_from_slice(&(content.len() as u32).to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&message), content);
+    message.extend_from_slice(&sum.to_le_bytes());
+    message.extend_from_slice(content);
+    message
+}
+
+/// Takes whole messages out of pieces.
+#[derive(Default)]
+struct MessageSplitter(Vec<u8>);
+
+impl MessageSplitter {
+    fn push(&mut self, piece: &[u8]) -> Vec<Vec<u8>> {
+        self.0.extend_from_slice(piece);
+        let mut whole = Vec::new();
+        while let Some([_, a, b, c, d, ..]) = self.0.first_chunk::<HEADER_LEN>() {
+            let end = HEADER_LEN + u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+            if self.0.len() < end {
+                break;
+            }
+            let rest = self.0.split_off(end);
+            whole.push(std::mem::replace(&mut self.0, rest));
+        }
+        whole
+    }
+}

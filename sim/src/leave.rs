@@ -1,0 +1,39 @@
+//! Nodes that stop and leave in a world where all else is well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_query::{Request, BatchSlice};
+use bucksaw_record::{Expr, Millis};
+
+use crate::test_bed::TestBed;
+use crate::machine::StopOutcome;
+
+#[test]
+fn who_leaves_with_nothing_left_is_missed_by_nobody() {
+    for seed in 0..5 {
+        let mut bench = TestBed::new(20 + seed, 2, 2);
+        bench.send(3);
+        bench.fleet.machines[0].stop(true);
+        let mut stopped = None;
+        for _ in 0..400 {
+            bench.run_for(Duration::from_millis(100));
+            stopped = stopped.or_else(|| bench.fleet.machines[0].take_stop_outcome());
+        }
+        assert_eq!(stopped, Some(StopOutcome::Drained));
+        let scatter = Arc::clone(bench.fleet.machines[1].scatter().unwrap());
+        let mut answer = scatter.search(&Request::new(Expr::All, Millis(0), Millis::MAX)).unwrap();
+        let (found, stats) = bench.world.block_on(async {
+            let mut found = 0;
+            loop {
+                let some = answer.next().await;
+                if some.is_empty() {
+                    return (found, answer.stats());
+                }
+                found += some.iter().map(BatchSlice::len).sum::<usize>();
+            }
+        });
+        assert_eq!(found, bench.sent as usize);
+        assert!(!stats.is_partial() && stats.nodes.missing.is_empty(), "{stats:?}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Questions of people: whichever node is asked, also one that is cut off, stands still or has just begun, asks all nodes
+//! over the network, as the program does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_doors::Tasks;
+use bucksaw_doors::sim::World;
+use bucksaw_query::{Bucket, Bucketing, Order, Request, RequestError, Scatter, QueryStats, BatchSlice};
+use bucksaw_record::{Expr, Id, Millis};
+use tokio::sync::oneshot;
+
+use crate::checked_answer::{CheckedAnswer, AnswerContent};
+use crate::rng::SeededRng;
+use crate::sim_cluster::SimCluster;
+use crate::ledger::{RecordLedger, Violation};
+use crate::machine::Machine;
+
+/// Records of an answer that has a limit, at most.
+const LIMIT_MAX: usize = 200;
+
+/// How long a reader who is slow rests between what he reads, and how often; then he reads on quickly.
+const READ_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(3));
+const READ_PAUSES_MAX: usize = 5;
+
+/// The time of a histogram: so much that no wall clock of a run is beyond it, in stretches of a minute and a half. A node whose
+/// clock is days behind numbers batches with keys by it.
+const HISTOGRAM_FROM: Millis = Millis(1_767_225_600_000 - 4 * 24 * 3_600_000);
+const HISTOGRAM_TO: Millis = Millis(HISTOGRAM_FROM.0 + 10 * 24 * 3_600_000);
+const BUCKETS: usize = 10_000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryKind {
+    /// Records in an order, and how many at most.
+    Records(Order, Option<u64>),
+    /// How many there are.
+    Count,
+    /// How many there are of each time.
+    Histogram,
+}
+
+impl QueryKind {
+    /// All of which every record is a part.
+    pub(crate) const COMPLETE: [Self; 3] = [Self::Records(Order::Ascending, None), Self::Count, Self::Histogram];
+
+    fn random(rng: &SeededRng) -> Self {
+        let order = if rng.percent(50) { Order::Ascending } else { Order::Descending };
+        match rng.below(6) {
+            0 => Self::Count,
+            1 => Self::Histogram,
+            2 => Self::Records(order, Some(rng.between(1, LIMIT_MAX) as u64)),
+            _ => Self::Records(order, None),
+        }
+    }
+}
+
+/// A question that was asked and is not answered yet.
+pub(crate) struct PendingQuery {
+    machine: usize,
+    asked_at: Duration,
+    kind: QueryKind,
+    /// What must be in a complete answer.
+    required: BTreeSet<Id>,
+    /// All is well, so that it must be complete.
+    is_final: bool,
+    reply: oneshot::Receiver<Result<(AnswerContent, QueryStats), RequestError>>,
+}
+
+/// How a question stands.
+pub(crate) enum QueryStatus {
+    Pending(PendingQuery),
+    /// Whoever was asked is no more.
+    Cancelled,
+    Answered(CheckedAnswer),
+    Failed(Violation),
+}
+
+impl PendingQuery {
+    /// Asks anything of a machine; `None` when it is not up.
+    pub(crate) fn random(world: &World, fleet: &SimCluster, ledger: &RecordLedger, at: usize, rng: &SeededRng) -> Option<Self> {
+        let rest = if rng.percent(10) { rng.duration(READ_PAUSE.0, READ_PAUSE.1) } else { Duration::ZERO };
+        Self::send(world, fleet, ledger, at, QueryKind::random(rng), rest)
+    }
+
+    /// Asks when all is well.
+    pub(crate) fn final_check(world: &World, fleet: &SimCluster, ledger: &RecordLedger, at: usize, kind: QueryKind) -> Option<Self> {
+        let question = Self::send(world, fleet, ledger, at, kind, Duration::ZERO)?;
+        Some(Self { is_final: true, ..question })
+    }
+
+    /// Asks a machine, and rests between what is read; `None` when it is not up.
+    fn send(world: &World, fleet: &SimCluster, ledger: &RecordLedger, at: usize, kind: QueryKind, rest: Duration) -> Option<Self> {
+        let machine = fleet.machines.get(at)?;
+        let own = Arc::clone(machine.scatter()?);
+        let (tell, told) = oneshot::channel();
+        let due = ledger.required_except_from(&fleet.unknown_to(at));
+        if fleet.queries_unmerged {
+            let scatters: Vec<_> = fleet.machines.iter().filter_map(Machine::scatter).map(Arc::clone).collect();
+            let tasks = world.tasks();
+            world.spawn(async move { drop(tell.send(query_each_unmerged(&scatters, &tasks, kind).await)) });
+        } else {
+            let tasks = machine.host.tasks();
+            machine.host.spawn(async move { drop(tell.send(query_one(&own, &tasks, kind, rest).await)) });
+        }
+        Some(Self { machine: at, asked_at: world.now(), kind, required: due, is_final: false, reply: told })
+    }
+
+    /// Whether it is answered.
+    pub(crate) fn poll(mut self) -> QueryStatus {
+        match self.reply.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => QueryStatus::Pending(self),
+            Err(oneshot::error::TryRecvError::Closed) => QueryStatus::Cancelled,
+            Ok(Ok((content, stats))) => {
+                let Self { machine: asked_of, asked_at, kind, required: due, is_final: is_last, .. } = self;
+                QueryStatus::Answered(CheckedAnswer { machine: asked_of, asked_at, kind, required: due, is_final: is_last, content, stats })
+            }
+            Ok(Err(error)) => QueryStatus::Failed(Violation::Unanswered(format!("a question: {error}"))),
+        }
+    }
+}
+
+fn request(kind: QueryKind) -> Request {
+    match kind {
+        QueryKind::Records(order, limit) => Request { order, limit, ..Request::new(Expr::All, Millis(0), Millis::MAX) },
+        QueryKind::Count => Request::new(Expr::All, Millis(0), Millis::MAX),
+        QueryKind::Histogram => Request::new(Expr::All, HISTOGRAM_FROM, HISTOGRAM_TO),
+    }
+}
+
+async fn query_one(
+    scatter: &Arc<Scatter>,
+    tasks: &Arc<dyn Tasks>,
+    kind: QueryKind,
+    rest: Duration,
+) -> Result<(AnswerContent, QueryStats), RequestError> {
+    let request = request(kind);
+    match kind {
+        QueryKind::Records(..) => {
+            let (mut answer, mut found, mut rests) = (scatter.search(&request)?, Vec::new(), 0..READ_PAUSES_MAX);
+            loop {
+                let some = answer.next().await;
+                if some.is_empty() {
+                    return Ok((AnswerContent::Records(found), answer.stats()));
+                }
+                let records = some.iter().flat_map(BatchSlice::records);
+                found.extend(records.map(|record| (record.id, String::from_utf8_lossy(record.text).into())));
+                if !rest.is_zero() && rests.next().is_some() {
+                    tasks.sleep(rest).await;
+                }
+            }
+        }
+        QueryKind::Count => {
+            let (count, stats) = scatter.count(&request).await?;
+            Ok((AnswerContent::Count(count), stats))
+        }
+        QueryKind::Histogram => {
+            let division = Bucketing { buckets: BUCKETS, by_level: false };
+            let (histogram, stats) = scatter.histogram(&request, division, &mut |_, _| {}).await?;
+            let some = |bucket: &Bucket| bucket.count > 0;
+            Ok((AnswerContent::Buckets(histogram.buckets.into_iter().filter(some).collect()), stats))
+        }
+    }
+}
+
+/// Asks each node for its own alone, and adds up what they say: as if nothing were merged.
+async fn query_each_unmerged(
+    scatters: &[Arc<Scatter>],
+    tasks: &Arc<dyn Tasks>,
+    kind: QueryKind,
+) -> Result<(AnswerContent, QueryStats), RequestError> {
+    let mut sum: Option<(AnswerContent, QueryStats)> = None;
+    for scatter in scatters {
+        let (content, stats) = query_one(scatter, tasks, kind, Duration::ZERO).await?;
+        match &mut sum {
+            Some((all, told)) => {
+                all.add(content);
+                told.nodes.is_incomplete |= stats.nodes.is_incomplete;
+                told.damaged.extend(stats.damaged);
+            }
+            none => *none = Some((content, stats)),
+        }
+    }
+    let (mut content, stats) = sum.ok_or(RequestError::Cancelled)?;
+    if let (AnswerContent::Records(found), QueryKind::Records(order, _)) = (&mut content, kind) {
+        found.sort();
+        if order == Order::Descending {
+            found.reverse();
+        }
+    }
+    Ok((content, stats))
+}

@@ -1,0 +1,131 @@
+//! Bodies of calls, with what a later version adds.
+
+use std::io;
+use std::sync::Arc;
+
+use bucksaw_doors::{Body, BodyWriter, Tasks};
+use bucksaw_ingest::lease::{BodyRemainder, encode_head, read_head};
+use bucksaw_versions::later;
+use bytes::{Buf as _, Bytes, BytesMut};
+use serde_json::Value;
+
+/// More than any message in a simulation has.
+const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes before a message of an answer: its kind, its length, its checksum.
+const HEADER_BYTES: usize = 9;
+
+/// Kinds of messages whose content is JSON, and one that nobody knows yet.
+const JSON_KINDS: [u8; 3] = [1, 2, 5];
+const UNKNOWN: u8 = 200;
+
+/// How a body is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallBodyFormat {
+    /// One message.
+    Json,
+    /// A message behind its length, and what belongs to it.
+    WithHead,
+    /// Messages of an answer, one behind the other.
+    Messages,
+}
+
+/// The same body with more in it.
+pub(super) async fn extend(form: CallBodyFormat, body: Body, tasks: &Arc<dyn Tasks>, seed: u64) -> io::Result<Body> {
+    match form {
+        CallBodyFormat::Json => {
+            let bytes = body.read_all(MESSAGE_BYTES_MAX).await?;
+            Ok(Body::whole(with_unknown_fields(&bytes, seed).unwrap_or(bytes)))
+        }
+        CallBodyFormat::WithHead => {
+            let (message, rest) = read_head::<Value>(body).await?;
+            let grown = with_unknown_fields(&serde_json::to_vec(&message)?, seed).unwrap_or_default();
+            let first = encode_head(&serde_json::from_slice::<Value>(&grown)?)?;
+            let (writer, body) = Body::channel();
+            tasks.spawn(Box::pin(forward_rest(writer, first, rest)));
+            Ok(body)
+        }
+        CallBodyFormat::Messages => {
+            let (writer, grown) = Body::channel();
+            tasks.spawn(Box::pin(forward_messages(writer, body, seed)));
+            Ok(grown)
+        }
+    }
+}
+
+/// Carries on what belongs to a message.
+async fn forward_rest(writer: BodyWriter, first: Bytes, mut rest: BodyRemainder) {
+    if writer.send(first).await.is_err() {
+        return;
+    }
+    loop {
+        let piece = tokio::select! {
+            biased;
+            () = writer.closed() => return,
+            piece = rest.next_chunk(u64::MAX) => piece,
+        };
+        match piece {
+            Ok(Some(piece)) => {
+                if writer.send(piece).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => {
+                // Who no longer reads needs no end.
+                let _ = writer.end().await;
+                return;
+            }
+            Err(error) => return writer.fail(error).await,
+        }
+    }
+}
+
+/// Carries on messages, each with more in it, and others between them.
+async fn forward_messages(writer: BodyWriter, mut body: Body, mut seed: u64) {
+    let mut came = BytesMut::new();
+    loop {
+        while let Some((kind, content)) = take_message(&mut came) {
+            seed = seed.wrapping_add(1);
+            let content = if JSON_KINDS.contains(&kind) { with_unknown_fields(&content, seed).unwrap_or_default().into() } else { content };
+            let unknown = message(UNKNOWN, b"of a version to come");
+            for piece in [unknown, message(kind, &content)] {
+                if writer.send(piece).await.is_err() {
+                    return;
+                }
+            }
+        }
+        let piece = tokio::select! {
+            biased;
+            () = writer.closed() => return,
+            piece = body.next() => piece,
+        };
+        match piece {
+            Some(Ok(piece)) => came.extend_from_slice(&piece),
+            Some(Err(error)) => return writer.fail(error).await,
+            None => {
+                let _ = writer.end().await;
+                return;
+            }
+        }
+    }
+}
+
+/// The next message of those that came.
+fn take_message(came: &mut BytesMut) -> Option<(u8, Bytes)> {
+    let [kind, a, b, c, d, ..] = *came.first_chunk::<HEADER_BYTES>()?;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    if came.len() < HEADER_BYTES + length {
+        return None;
+    }
+    came.advance(HEADER_BYTES);
+    Some((kind, came.split_to(length).freeze()))
+}
+
+fn message(kind: u8, content: &[u8]) -> Bytes {
+    let mut bytes = vec![kind];
+    bytes.extend_from_slice(&(content.len() as u32).to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), content);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    bytes.extend_from_slice(content);
+    bytes.into()
+}

@@ -1,0 +1,80 @@
+//! People who follow new records, at any node.
+//!
+//! Each record comes once at most. Those that were accepted while nobody was lost come all.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bucksaw_query::{TailEvent, Scatter, BatchSlice};
+use bucksaw_record::{Expr, Id};
+use tokio::sync::oneshot;
+
+use crate::ledger::{RecordLedger, Violation};
+use crate::machine::Machine;
+
+/// One who follows, until this is dropped.
+pub(crate) struct TailSession {
+    seen: Arc<Mutex<TailRecords>>,
+    _stop: oneshot::Sender<()>,
+}
+
+#[derive(Default)]
+struct TailRecords {
+    records: Vec<(Id, Arc<str>)>,
+    /// Something may not have been shown, and it was said.
+    is_partial: bool,
+}
+
+impl TailSession {
+    /// Follows at a machine; `None` when it is not up.
+    pub(crate) fn start(machine: &Machine) -> Option<Self> {
+        let scatter = Arc::clone(machine.scatter()?);
+        let seen = Arc::new(Mutex::new(TailRecords::default()));
+        let (stop, mut stopped) = oneshot::channel();
+        let shown = Arc::clone(&seen);
+        machine.host.spawn(async move {
+            tokio::select! { biased;
+                _ = &mut stopped => {}
+                () = read_tail(&scatter, &shown) => {}
+            }
+        });
+        Some(Self { seen, _stop: stop })
+    }
+
+    /// What is wrong with what was shown so far.
+    pub(crate) fn check(&self, ledger: &RecordLedger) -> Vec<Violation> {
+        let mut found = lock_records(&self.seen).records.clone();
+        found.sort();
+        ledger.check(&BTreeSet::new(), &found)
+    }
+
+    /// The same, and all of these must have been shown, unless it was said that something may not be.
+    pub(crate) fn check_all(&self, ledger: &RecordLedger, due: &BTreeSet<Id>) -> Vec<Violation> {
+        let (mut found, is_partial) = {
+            let seen = lock_records(&self.seen);
+            (seen.records.clone(), seen.is_partial)
+        };
+        found.sort();
+        let none = BTreeSet::new();
+        ledger.check(if is_partial { &none } else { due }, &found)
+    }
+}
+
+async fn read_tail(scatter: &Arc<Scatter>, seen: &Mutex<TailRecords>) {
+    let Ok(mut follow) = scatter.tail(&Expr::All) else { return };
+    loop {
+        let event = follow.next().await;
+        let mut seen = lock_records(seen);
+        match event {
+            TailEvent::Records(some) => {
+                let records = some.iter().flat_map(BatchSlice::records);
+                seen.records.extend(records.map(|record| (record.id, String::from_utf8_lossy(record.text).into())));
+            }
+            _ => seen.is_partial = true,
+        }
+    }
+}
+
+fn lock_records(seen: &Mutex<TailRecords>) -> MutexGuard<'_, TailRecords> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
