@@ -14,7 +14,7 @@ use bucksaw_segment::Codec;
 use bucksaw_segment::stored::{SegmentOrigin, Writer};
 use tracing::debug;
 
-use crate::aside::ThrottledTask;
+use crate::throttle::ThrottledTask;
 use crate::merge::{SegmentMerge, MergeError, MergeOutput};
 use crate::shelf::{SegmentDraft, SegmentStore, StoreError};
 use crate::stored::StoredSegment;

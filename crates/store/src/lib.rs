@@ -29,14 +29,14 @@
 //! Invariant: what a merge read is removed only when all that the merge made is durable and shown.
 //! Invariant: nothing damaged is ever removed, but what is past its retention and whose damaged records other stores keep.
 
-mod aside;
+mod throttle;
 mod clock_guard;
 mod compact;
 mod config;
-mod debt;
+mod backlog;
 mod foreground;
 mod gather;
-mod haul;
+mod fetch;
 mod index_memory;
 mod linked;
 pub mod mend;

@@ -12,7 +12,7 @@ use bucksaw_record::Id;
 use bucksaw_segment::stored::{PackedBlock, Writer};
 use bucksaw_segment::{BlockBuilder, Codec};
 
-use crate::aside::ThrottledTask;
+use crate::throttle::ThrottledTask;
 use crate::unit::{InputError, UnitReader, MergeCursor, MergeUnit};
 
 /// Where a merge's records go: into files of a certain size.

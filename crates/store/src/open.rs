@@ -14,10 +14,10 @@ use bucksaw_segment::stored::Reader;
 use bucksaw_segment::{OpenError, ReadError};
 use tracing::{error, info, warn};
 
-use crate::aside::BackgroundThrottle;
+use crate::throttle::BackgroundThrottle;
 use crate::clock_guard::ClockGuard;
 use crate::config::Config;
-use crate::debt::CompactionBacklog;
+use crate::backlog::CompactionBacklog;
 use crate::foreground::Foreground;
 use crate::index_memory::{StoreIndexMemory, open_bytes_max};
 use crate::metrics::Metrics;

@@ -27,7 +27,7 @@ use futures_util::future::{join_all, select_all};
 use tracing::{debug, warn};
 
 use crate::gather::WrittenBatch;
-use crate::haul::{FetchedBatch, QueueLocation, FetchError, to_millis, fetch_from, ack};
+use crate::fetch::{FetchedBatch, QueueLocation, FetchError, to_millis, fetch_from, ack};
 use crate::linked::ReplicationContext;
 use crate::replicate::Replicator;
 use crate::shelf::StoreError;

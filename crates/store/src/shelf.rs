@@ -11,10 +11,10 @@ use bucksaw_segment::ReadError;
 use bucksaw_segment::stored::{SegmentOrigin, Reader, Writer};
 use tracing::warn;
 
-use crate::aside::BackgroundThrottle;
+use crate::throttle::BackgroundThrottle;
 use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
-use crate::debt::CompactionBacklog;
+use crate::backlog::CompactionBacklog;
 use crate::foreground::Foreground;
 use crate::index_memory::StoreIndexMemory;
 use crate::metrics::Metrics;

@@ -13,10 +13,10 @@ use prometheus_client::registry::Registry;
 use super::*;
 use crate::shelf::lock;
 
-mod aside;
+mod throttle;
 mod disk;
 mod index_memory;
-mod mend;
+mod offline_repair;
 mod repair;
 mod versions;
 

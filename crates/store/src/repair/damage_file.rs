@@ -251,7 +251,7 @@ fn sibling_path(path: &Path, end: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::walked::PassStatusReply;
+    use super::super::pass_status::PassStatusReply;
     use super::*;
     use bucksaw_record::Id;
     use bucksaw_versions::later;

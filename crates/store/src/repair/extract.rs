@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bucksaw_segment::stored::{SegmentOrigin, Reader, Writer};
 
 use super::id_set::IdSet;
-use super::window::TimeRange;
+use super::time_range::TimeRange;
 use crate::gather::merge_error;
 use crate::merge::{SegmentMerge, MergeOutput};
 use crate::shelf::{SegmentDraft, SegmentStore, StoreError};

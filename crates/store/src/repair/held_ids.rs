@@ -18,8 +18,8 @@ use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::id_set::{IDS_BYTES_MAX, IdSet};
-use super::look::RetentionBounds;
-use super::window::TimeRange;
+use super::local_scan::RetentionBounds;
+use super::time_range::TimeRange;
 use crate::linked::{ReplicationContext, timed_out};
 use crate::peers::Peer;
 

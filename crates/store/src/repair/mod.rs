@@ -42,25 +42,25 @@ mod responsibility;
 mod extract;
 mod id_set;
 pub(crate) mod damage_file;
-mod legs;
-mod look;
-mod pace;
+mod range_queue;
+mod local_scan;
+mod pass_rate;
 pub(crate) mod proof;
-mod prove;
+mod proof_requests;
 mod state;
 mod status;
-mod walk;
-mod walked;
-mod watch;
-mod window;
+mod runner;
+mod pass_status;
+mod store_monitor;
+mod time_range;
 
 pub use held_ids::{HeldIdsServer, HELD_IDS};
 pub use config::Config;
 pub use id_set::IdSet;
 pub use status::{RepairBlocker, RepairStatus};
-pub use walk::Repair;
-pub use walked::PASS_STATUS;
-pub(crate) use window::TimeRange;
+pub use runner::Repair;
+pub use pass_status::PASS_STATUS;
+pub(crate) use time_range::TimeRange;
 
 #[cfg(test)]
-pub(crate) use look::{LocalScan, LocalIds, RetentionBounds};
+pub(crate) use local_scan::{LocalScan, LocalIds, RetentionBounds};

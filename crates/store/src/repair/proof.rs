@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 
-use super::walked::PassStatusReply;
+use super::pass_status::PassStatusReply;
 
 /// What is known about one damaged file, or about the damaged blocks of one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

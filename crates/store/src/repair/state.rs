@@ -6,13 +6,13 @@ use std::time::Duration;
 use bucksaw_record::{Id, Millis};
 
 use super::Config;
-use super::legs::{PendingRange, RangeQueue};
-use super::look::RetentionBounds;
-use super::pace::PassRate;
+use super::range_queue::{PendingRange, RangeQueue};
+use super::local_scan::RetentionBounds;
+use super::pass_rate::PassRate;
 use super::status::{RepairBlocker, RepairStatus};
-use super::walked::{PassStatusRequest, PassStatusReply};
-use super::watch::{StoreChanges, StoreMonitor};
-use super::window::TimeRange;
+use super::pass_status::{PassStatusRequest, PassStatusReply};
+use super::store_monitor::{StoreChanges, StoreMonitor};
+use super::time_range::TimeRange;
 use crate::peers::PeerStore;
 
 /// Where the walker stands.

@@ -1,7 +1,7 @@
 //! What repair reads of a shelf, and the segments that it makes.
 
 use super::*;
-use crate::aside::ThrottledTask;
+use crate::throttle::ThrottledTask;
 use crate::repair::proof::Proof;
 use crate::repair::{LocalScan, LocalIds, IdSet, RetentionBounds, TimeRange};
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::repair::watch::tests::peer_store;
+use crate::repair::store_monitor::tests::peer_store;
 
 const COPIES: usize = 2;
 

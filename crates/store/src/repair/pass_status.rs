@@ -15,7 +15,7 @@ use bucksaw_doors::{Body, with_timeout};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 
-use super::window::TimeRange;
+use super::time_range::TimeRange;
 use crate::linked::{ReplicationContext, timed_out};
 use crate::peers::Peer;
 

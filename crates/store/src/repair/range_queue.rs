@@ -7,7 +7,7 @@ use bucksaw_record::Millis;
 
 use super::id_set::IdSet;
 use super::status::RepairBlocker;
-use super::window::TimeRange;
+use super::time_range::TimeRange;
 
 /// A list has no more legs than this; then neighbours become one.
 const RANGES_MAX: usize = 64;

@@ -10,9 +10,9 @@ use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::debug;
 
-use super::walk::Repair;
-use super::walked::{PassStatusRequest, PassStatusReply, request_pass_status, read_request};
-use super::window::TimeRange;
+use super::runner::Repair;
+use super::pass_status::{PassStatusRequest, PassStatusReply, request_pass_status, read_request};
+use super::time_range::TimeRange;
 use crate::shelf::{SegmentStore, lock};
 use crate::stored::DamagedSegment;
 

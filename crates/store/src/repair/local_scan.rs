@@ -8,8 +8,8 @@ use bucksaw_segment::{ReadError, IdRun};
 use serde::{Deserialize, Serialize};
 
 use super::id_set::IdSet;
-use super::window::TimeRange;
-use crate::aside::ThrottledTask;
+use super::time_range::TimeRange;
+use crate::throttle::ThrottledTask;
 use crate::shelf::{SegmentStore, lock};
 
 /// A shelf that is filled to so many hundredths of its `retention_bytes` keeps nothing older than it has.
