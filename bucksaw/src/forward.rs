@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use anyhow::{Context as _, bail};
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_forward::{Config, ForwardError};
 use bucksaw_record::Labels;
 use tokio::signal::unix::{SignalKind, signal};

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use bucksaw_doors::{Clock, real};
+use bucksaw_env::{Clock, real};
 use bucksaw_generate::{Config, Format, Generator, LineSchedule};
 use clap::{Args, ValueEnum};
 

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use bucksaw_doors::{Fs, real};
+use bucksaw_env::{Fs, real};
 use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};

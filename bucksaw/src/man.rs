@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bucksaw_doors::{Fs, real};
+use bucksaw_env::{Fs, real};
 use clap::{Args, Command};
 use clap_mangen::Man;
 

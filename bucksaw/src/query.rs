@@ -1,7 +1,7 @@
 //! `bucksaw query`: searches the records of a time span.
 
 use anyhow::{Context, bail};
-use bucksaw_doors::{Clock, real};
+use bucksaw_env::{Clock, real};
 use bucksaw_record::Millis;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use bucksaw_doors::Fs;
-use bucksaw_doors::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_env::Fs;
+use bucksaw_env::backed_up_file::{self, BackupState, BackedUpFile};
 
 /// Files that have a backup beside them.
 pub(crate) const FILES_WITH_BACKUP: [&str; 3] = ["node.json", "members.json", "shelf/clock.json"];
@@ -96,7 +96,7 @@ fn is_json(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_doors::sim;
+    use bucksaw_env::sim;
 
     use super::*;
 

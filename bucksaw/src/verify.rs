@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use bucksaw_doors::{Env, Fs, FileLock};
+use bucksaw_env::{Env, Fs, FileLock};
 use bucksaw_ingest::KeyFileReport;
 use bucksaw_segment::health::{QuarantineKind, CheckedFile, RepairOutcome};
 use bucksaw_segment::{Health, RecordLoss, ReadError};
@@ -67,7 +67,7 @@ fn check(env: &Env, dir: &Path, part: &str, name: &str) -> Result<Option<Box<dyn
     let checked = if part == "queue" {
         bucksaw_ingest::offline_repair::check(env, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
     } else {
-        bucksaw_store::mend::check(&*env.fs, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
+        bucksaw_store::offline_repair::check(&*env.fs, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
     };
     match checked {
         Err(ReadError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),

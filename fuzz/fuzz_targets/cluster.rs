@@ -2,4 +2,4 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| bucksaw_doors::real::take_nonsense(data));
+fuzz_target!(|data: &[u8]| bucksaw_env::real::take_nonsense(data));

@@ -2,7 +2,7 @@
 #![no_main]
 use std::path::Path;
 
-use bucksaw_doors::{Fs as _, sim};
+use bucksaw_env::{Fs as _, sim};
 use bucksaw_record::Id;
 use bucksaw_segment::queue::{Frames, header, survey};
 use libfuzzer_sys::fuzz_target;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::{Fs as _, sim};
+use bucksaw_env::{Fs as _, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
-use bucksaw_segment::shelf::{Origin, Reader, Writer};
+use bucksaw_segment::stored::{Origin, Reader, Writer};
 use bucksaw_segment::{BlockBuilder, Codec, Rows};
 use libfuzzer_sys::fuzz_target;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bucksaw_cluster::JoinState;
-use bucksaw_doors::Body;
+use bucksaw_env::Body;
 use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_ingest::{IdempotentBatch, Durability, Queue, FrameRecords, IngestError, Source};
 use bucksaw_node::Node;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::sim::{self, World};
+use bucksaw_env::sim::{self, World};
 use bucksaw_ingest::load_shedder::{ClientRate, RedirectKind, ListenerKind};
 use bucksaw_ingest::{Durability, Queue, FrameRecords, Source};
 use bucksaw_node::{Roles, load_control};

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bucksaw_cluster::MemberState;
-use bucksaw_doors::sim::World;
+use bucksaw_env::sim::World;
 use bucksaw_ingest::Durability;
 use bucksaw_node::Node;
 use bucksaw_record::Id;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::{sim, with_timeout};
+use bucksaw_env::{sim, with_timeout};
 use bucksaw_ingest::Durability;
 use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_record::{Id, Millis, Producer};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bucksaw_cluster::JoinState;
-use bucksaw_doors::sim::World;
+use bucksaw_env::sim::World;
 use bucksaw_node::Roles;
 
 use crate::rng::SeededRng;

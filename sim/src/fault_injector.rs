@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use bucksaw_doors::sim::{Delay, PowerCutLoss, Host, NetworkConditions, World};
+use bucksaw_env::sim::{Delay, PowerCutLoss, Host, NetworkConditions, World};
 use bucksaw_record::Id;
 
 use crate::rng::SeededRng;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bucksaw_doors::sim;
-use bucksaw_doors::backed_up_file::{BackupState, BackedUpFile, backup_path};
+use bucksaw_env::sim;
+use bucksaw_env::backed_up_file::{BackupState, BackedUpFile, backup_path};
 use bucksaw_record::Id;
 
 use crate::rng::SeededRng;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bucksaw_cluster::{self as cluster, Cluster, Facts, Router};
-use bucksaw_doors::sim::PowerCutLoss;
-use bucksaw_doors::{run_blocking, sim};
+use bucksaw_env::sim::PowerCutLoss;
+use bucksaw_env::{run_blocking, sim};
 use bucksaw_ingest::{self as ingest, Queue};
 use bucksaw_node::{Node, NodeTasks, Roles};
 use bucksaw_query::{self as query, Engine, GossipPeers, QueryPeers, ScanPool, Scatter, QueryServer};

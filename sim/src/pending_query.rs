@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::Tasks;
-use bucksaw_doors::sim::World;
+use bucksaw_env::Tasks;
+use bucksaw_env::sim::World;
 use bucksaw_query::{Bucket, Bucketing, Order, Request, RequestError, Scatter, QueryStats, BatchSlice};
 use bucksaw_record::{Expr, Id, Millis};
 use tokio::sync::oneshot;

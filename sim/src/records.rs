@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bucksaw_doors::{File, Fs as _, sim};
+use bucksaw_env::{File, Fs as _, sim};
 use bucksaw_ingest::SegmentView;
 use bucksaw_node::Node;
 use bucksaw_record::Id;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::Fs as _;
+use bucksaw_env::Fs as _;
 use bucksaw_node::Node;
 use bucksaw_query::Request;
 use bucksaw_record::{Expr, Id, Millis};

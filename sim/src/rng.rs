@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bucksaw_doors::Entropy as _;
-use bucksaw_doors::sim::Entropy;
+use bucksaw_env::Entropy as _;
+use bucksaw_env::sim::Entropy;
 
 /// Dice.
 #[derive(Debug)]

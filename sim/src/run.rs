@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::sim::World;
+use bucksaw_env::sim::World;
 
 use crate::rng::SeededRng;
 use crate::check;

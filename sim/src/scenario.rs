@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bucksaw_doors::sim::{Delay, NetworkConditions};
+use bucksaw_env::sim::{Delay, NetworkConditions};
 use bucksaw_node::Roles;
 
 use crate::rng::SeededRng;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_cluster::Member;
-use bucksaw_doors::sim::{self, World};
+use bucksaw_env::sim::{self, World};
 use bucksaw_node::Node;
 use bucksaw_record::Id;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use bucksaw_doors::sim::{self, World};
+use bucksaw_env::sim::{self, World};
 use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_node::Roles;
 use bucksaw_record::{Id, Millis, Producer};

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use bucksaw_doors::sim::{Observer, World};
+use bucksaw_env::sim::{Observer, World};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::util::TryInitError;

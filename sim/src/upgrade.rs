@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::sim::{self, World};
-use bucksaw_doors::with_timeout;
+use bucksaw_env::sim::{self, World};
+use bucksaw_env::with_timeout;
 use bucksaw_ingest::Durability;
 use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_node::Roles;

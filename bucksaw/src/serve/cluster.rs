@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bucksaw_cluster::{Clients, Facts, Roles};
-use bucksaw_doors::{Env, Net, real};
+use bucksaw_env::{Env, Net, real};
 use bucksaw_record::Id;
 use bucksaw_store::repair::Repair;
 use tokio::net::lookup_host;

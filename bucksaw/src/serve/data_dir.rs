@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bucksaw_doors::backed_up_file::{self, BackupState, BackedUpFile};
-use bucksaw_doors::{Env, FileLock, Shortage, replace};
+use bucksaw_env::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_env::{Env, FileLock, Shortage, replace};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, info, warn};
@@ -208,8 +208,8 @@ fn write(env: &Env, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_doors::sim;
-    use bucksaw_versions::{GoldenFiles, later};
+    use bucksaw_env::sim;
+    use bucksaw_fixtures::{GoldenFiles, later};
 
     use super::*;
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use bucksaw_doors::Fs;
+use bucksaw_env::Fs;
 use bucksaw_ingest::{HaltReason, Queue};
 use bucksaw_sources::ConnectionSlots;
 use bucksaw_store::SegmentStore;

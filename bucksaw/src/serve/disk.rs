@@ -15,7 +15,7 @@
 use std::path::Path;
 
 use anyhow::bail;
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 
 /// The smallest file system on which a new node is started.
 const TOTAL_BYTES_MIN: u64 = 32 << 20;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
 use bucksaw_cluster::{Cluster, Router};
-use bucksaw_doors::{Env, Tasks, real};
+use bucksaw_env::{Env, Tasks, real};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_node::{Node, NodeTasks};
 use bucksaw_query::{Engine, GossipPeers, Scatter, QueryServer};

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::path::{Path, PathBuf};
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_segment::stored::{Reader, SearchableBlock};
 
 use crate::client::encode;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_cluster::Cluster;
-use bucksaw_doors::{Body, Env};
+use bucksaw_env::{Body, Env};
 use bucksaw_ingest::Queue;
 use bucksaw_query::{Engine, Scatter};
 use bucksaw_record::Millis;

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_cluster::{ForgetError, DataSummary, Member, IncompatiblePeer, Version};
-use bucksaw_doors::Body;
+use bucksaw_env::Body;
 use bucksaw_ingest::HaltReason;
 use bucksaw_query::re_replicated_stores;
 use bucksaw_record::{Millis, time};

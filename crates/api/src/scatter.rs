@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bucksaw_doors::Clock;
+use bucksaw_env::Clock;
 use bucksaw_query::{ScatterSearch, ScatterTail, TailEvent, ScatterContext, RequestError, QueryStats, BatchSlice};
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use bucksaw_doors::Clock;
+use bucksaw_env::Clock;
 use bucksaw_query::{Cancel, RecordRef, Tail, TailBatch};
 use serde_json::json;
 

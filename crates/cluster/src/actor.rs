@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bucksaw_doors::{Env, Net, LogRateLimiter, Tasks, BoxFuture};
+use bucksaw_env::{Env, Net, LogRateLimiter, Tasks, BoxFuture};
 use bucksaw_record::{Id, Millis};
 use foca::Timer;
 use tokio::sync::{mpsc, oneshot, watch};

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Body, Env, Net, Tasks, BoxFuture, with_timeout};
+use bucksaw_env::{Body, Env, Net, Tasks, BoxFuture, with_timeout};
 use bucksaw_record::Id;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -9,7 +9,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use bucksaw_doors::Body;
+use bucksaw_env::Body;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Net, Tasks, with_timeout};
+use bucksaw_env::{Net, Tasks, with_timeout};
 
 use crate::entry::Entry;
 use crate::exchange;

@@ -4,9 +4,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, Fs as _, sim};
+use bucksaw_env::{Body, Fs as _, sim};
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_versions::{GoldenFiles as Files, at_once, later};
+use bucksaw_fixtures::{GoldenFiles as Files, at_once, later};
 use foca::{Codec as _, Header, Member, Message, State};
 use proptest::prelude::*;
 
@@ -183,7 +183,7 @@ proptest! {
         let facts = packet::facts(&entry()).unwrap();
         let grown = [&facts[..2], &with_unknown_fields(&facts[2..], seed).unwrap()].concat();
         // Some are too long for a datagram: then it is not sent so.
-        if grown.len() <= bucksaw_doors::DATAGRAM_BYTES_MAX {
+        if grown.len() <= bucksaw_env::DATAGRAM_BYTES_MAX {
             let Ok(Packet::Facts(found)) = Packet::parse(&grown) else { panic!("not understood") };
             prop_assert_eq!(*found, entry());
         }

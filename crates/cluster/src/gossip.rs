@@ -6,7 +6,7 @@ use std::num::{NonZeroU8, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::Entropy;
+use bucksaw_env::Entropy;
 use foca::{AccumulatingRuntime, Foca, Member, Message, NoCustomBroadcast, OwnedNotification, PeriodicParams, Timer};
 
 use crate::Config;
@@ -235,7 +235,7 @@ fn log(result: Result<(), foca::Error>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bucksaw_doors::sim;
+    use bucksaw_env::sim;
     use bucksaw_record::{Id, Millis, Producer};
     use foca::{Codec as _, Header};
 

@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Net, Tasks, BoxFuture};
+use bucksaw_env::{Net, Tasks, BoxFuture};
 use bucksaw_record::Id;
 use tokio::sync::mpsc;
 

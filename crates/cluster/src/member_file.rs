@@ -4,7 +4,7 @@
 //!   {"format": 1, "incarnation": "<id>", "awaiting": true, "members": [{"facts": {…}, "gone": {…}}, …]}
 //! ```
 //! Without it a node needs `--join` to find the others, and does not know of those that are down with records that they alone
-//! have. So it is kept twice ([`doors::twice`](bucksaw_doors::twice)): what is damaged is taken from `members.backup`. It is
+//! have. So it is kept twice ([`doors::twice`](bucksaw_env::twice)): what is damaged is taken from `members.backup`. It is
 //! written rarely. Where there is no sound backup, a list that makes no sense is set aside as `members.json.damaged` and told
 //! of; one of a newer format, where it makes no sense here, as `members.json.newer`.
 //!
@@ -14,8 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_doors::Fs;
-use bucksaw_doors::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_env::Fs;
+use bucksaw_env::backed_up_file::{self, BackupState, BackedUpFile};
 use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -142,7 +142,7 @@ fn parse(bytes: &[u8]) -> Option<PersistedMembers> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bucksaw_doors::sim;
+    use bucksaw_env::sim;
     use bucksaw_record::{Millis, Producer};
 
     use crate::Facts;

@@ -9,7 +9,7 @@
 //! ```
 //! Every byte is checked before foca sees any: it is written for friends.
 
-use bucksaw_doors::DATAGRAM_BYTES_MAX;
+use bucksaw_env::DATAGRAM_BYTES_MAX;
 use bytes::Buf as _;
 use foca::{Codec as _, Header, Member, Message};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use bucksaw_doors::{Body, IncomingCall, Net, Tasks, BoxFuture};
+use bucksaw_env::{Body, IncomingCall, Net, Tasks, BoxFuture};
 use tokio::sync::Semaphore;
 
 use crate::{Metrics, Version};
@@ -50,7 +50,7 @@ impl Router {
     ///
     /// ```
     /// # use bucksaw_cluster::Router;
-    /// # use bucksaw_doors::Body;
+    /// # use bucksaw_env::Body;
     /// let router = Router::new();
     /// router.add("store/echo", |body: Body| async { Ok(body) });
     /// ```

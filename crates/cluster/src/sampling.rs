@@ -1,6 +1,6 @@
 //! Picking at random, so that a seed decides.
 
-use bucksaw_doors::Entropy;
+use bucksaw_env::Entropy;
 
 /// At most `count` of `all`, each choice and each order as likely as another.
 pub(crate) fn sample<T>(entropy: &dyn Entropy, mut items: Vec<T>, count: usize) -> Vec<T> {

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use bucksaw_doors::Entropy;
+use bucksaw_env::Entropy;
 
 use crate::Config;
 
@@ -131,7 +131,7 @@ impl AddressSelector {
 mod tests {
     use std::collections::BTreeSet;
 
-    use bucksaw_doors::Env;
+    use bucksaw_env::Env;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Packing lines into batches: cut, numbered, and encoded as they will be sent, once.
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_record::{SplitLines, LineSplitter, Id, Flags, Millis, IdAllocator, Producer};
 use bucksaw_segment::{FrameHeader, RowMeta};
 use bucksaw_wire::Batch;

@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};

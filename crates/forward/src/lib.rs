@@ -18,7 +18,7 @@
 //! ```no_run
 //! # async fn ship(stop: tokio::sync::watch::Receiver<bool>) -> Result<(), bucksaw_forward::ForwardError> {
 //! let config = bucksaw_forward::Config { to: vec!["127.0.0.1:7651".to_owned()], ..Default::default() };
-//! let summary = bucksaw_forward::run(tokio::io::stdin(), config, bucksaw_doors::Doors::real(), stop).await?;
+//! let summary = bucksaw_forward::run(tokio::io::stdin(), config, bucksaw_env::Doors::real(), stop).await?;
 //! assert_eq!(summary.reconnects, 0);
 //! # Ok(()) }
 //! ```

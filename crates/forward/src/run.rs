@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use tokio::io::AsyncRead;
 use tokio::sync::watch;
 use tokio::time::sleep;

@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_wire::{Redirect, FLUSH, ServerMessage, RedirectReason};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{ReadHalf, WriteHalf};

@@ -3,7 +3,7 @@
 //! `cargo bench -p bucksaw-generate` prints a line for each format; each run checks what it made.
 #![expect(clippy::print_stdout, reason = "the figures are for whoever runs the bench")]
 
-use bucksaw_doors::{Clock, real};
+use bucksaw_env::{Clock, real};
 use bucksaw_generate::{Config, Format, Generator};
 
 const LINES: u64 = 4_000_000;

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use tracing::debug;
 
 const NAME: &str = "boot";
@@ -65,8 +65,8 @@ fn write(env: &Env, dir: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_doors::{Fs as _, sim};
-    use bucksaw_versions::GoldenFiles;
+    use bucksaw_env::{Fs as _, sim};
+    use bucksaw_fixtures::GoldenFiles;
 
     use super::*;
 

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::{Env, LogRateLimiter, Shortage};
+use bucksaw_env::{Env, LogRateLimiter, Shortage};
 use tracing::{error, warn};
 
 use crate::append::IngestError;

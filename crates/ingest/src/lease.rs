@@ -19,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Body, BodyWriter, Tasks, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, Tasks, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_segment::queue;
 use bytes::Bytes;

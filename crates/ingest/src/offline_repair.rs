@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_doors::{Env, File, Fs};
+use bucksaw_env::{Env, File, Fs};
 use bucksaw_record::Id;
 use bucksaw_segment::health::{QuarantineKind, CheckedFile, DAMAGED_EXTENSION, Health, RecordLoss, RepairOutcome, SAVED_EXTENSION, write_checked, rename_durably, saved_id, quarantine};
 use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, rewrite, scan_segment};

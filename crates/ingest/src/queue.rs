@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bucksaw_doors::{Env, LogRateLimiter};
+use bucksaw_env::{Env, LogRateLimiter};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::FrameHeader;
 use bucksaw_segment::queue::{HEADER_LEN, Seal};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::{Env, File};
+use bucksaw_env::{Env, File};
 use bucksaw_record::Id;
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
 use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, scan_frames, read_header, scan_segment};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::queue::{FrameReader, HEADER_LEN, FramePosition, SegmentScan};
 use bucksaw_segment::{Damage, RecordSummary, ReadError, Rows};

@@ -3,7 +3,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::{Clock as _, Env, Fs as _, sim};
+use bucksaw_env::{Clock as _, Env, Fs as _, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 

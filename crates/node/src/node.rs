@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bucksaw_cluster::{Cluster, Format, Formats};
-use bucksaw_doors::{Body, Env, Net, Tasks};
+use bucksaw_env::{Body, Env, Net, Tasks};
 use bucksaw_ingest::Queue;
 use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_record::Id;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::MemberState;
-use bucksaw_doors::{Body, LogRateLimiter, BoxFuture, run_blocking, with_timeout};
+use bucksaw_env::{Body, LogRateLimiter, BoxFuture, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_store::repair::{Repair, PASS_STATUS};
 use bucksaw_store::{Peers as _, Puller, StoreError};

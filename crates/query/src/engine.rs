@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_ingest::Queue;
 use bucksaw_scan::Plan;
 use bucksaw_store::SegmentStore;

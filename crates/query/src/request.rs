@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::Clock;
+use bucksaw_env::Clock;
 use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, Labels, Millis};
 use bucksaw_scan::CompileError;
@@ -216,7 +216,7 @@ fn micros(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_doors::sim;
+    use bucksaw_env::sim;
 
     use super::*;
 

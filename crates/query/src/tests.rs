@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Clock, Env, Fs as _, sim};
+use bucksaw_env::{Clock, Env, Fs as _, sim};
 use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;

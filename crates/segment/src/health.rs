@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::{File, Fs};
+use bucksaw_env::{File, Fs};
 use bucksaw_record::{Id, Producer};
 
 use crate::{Damage, ReadError};
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_file_that_fails_its_check_replaces_nothing() {
-        let fs = bucksaw_doors::sim::Fs::new();
+        let fs = bucksaw_env::sim::Fs::new();
         let (draft, target) = (Path::new("x.tmp"), Path::new("x.seg"));
         fs.create(target).unwrap().append(&[b"before"]).unwrap();
         let fill = |file: &Arc<dyn File>| file.append(&[b"anew"]).map_err(ReadError::io(draft));

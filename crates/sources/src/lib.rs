@@ -31,7 +31,7 @@
 //! use bucksaw_sources::{Config, Intake, Metrics, Slots, serve};
 //! # async fn run(queue: Arc<Queue>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
-//! let intake = Intake { queue, config: Config::default(), doors: bucksaw_doors::Doors::real(), metrics, slots: Slots::new(1_000) };
+//! let intake = Intake { queue, config: Config::default(), doors: bucksaw_env::Doors::real(), metrics, slots: Slots::new(1_000) };
 //! serve(listener, Durability::Fast, intake, stop).await;
 //! # Ok(()) }
 //! ```

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bucksaw_doors::{Env, LogRateLimiter};
+use bucksaw_env::{Env, LogRateLimiter};
 use bucksaw_ingest::load_shedder::{ConnectionGuard, LoadShedder, ListenerKind};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Millis, Producer};

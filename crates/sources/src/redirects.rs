@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bucksaw_doors::Entropy;
+use bucksaw_env::Entropy;
 use bucksaw_ingest::load_shedder::{AdmissionDecision, ClientRate, LoadShedder, RedirectKind};
 use bucksaw_wire::{HelloReply, RefusalCode, Redirect, ServerMessage, RedirectReason};
 use tokio::sync::watch;

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::Clock;
+use bucksaw_env::Clock;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::watch;

@@ -14,12 +14,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bucksaw_doors::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_env::backed_up_file::{self, BackupState, BackedUpFile};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use crate::shelf::{SegmentStore, lock};
+use crate::segment_store::{SegmentStore, lock};
 
 /// The wall clock may be this far ahead of what is expected, in milliseconds: adjustments by NTP are smaller.
 const JUMP_MAX_MS: u64 = 10 * 60_000;

@@ -14,8 +14,8 @@ use tracing::debug;
 use crate::gather::{input_error, merge_error};
 use crate::merge::{SegmentMerge, MergeError, MergeOutput};
 use crate::plan::{MergeLimits, MergeCandidate, MergePlan, plan};
-use crate::shelf::{SegmentDraft, SegmentStore, StoreError};
-use crate::stored::StoredSegment;
+use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
+use crate::stored_segment::StoredSegment;
 use crate::unit::{UnitReader, MergeUnit};
 
 /// A source younger than this may still be in somebody's view of the queue, in milliseconds: an hour is far longer than

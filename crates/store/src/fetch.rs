@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{File, with_timeout};
+use bucksaw_env::{File, with_timeout};
 use bucksaw_ingest::SegmentView;
 use bucksaw_ingest::lease::{
     BodyRemainder, ACK, AckRequest, FETCH, FetchRequest, FetchReply, FetchedSegment, QueueBacklogStatus, message_body, read_head, read_message,
@@ -14,9 +14,9 @@ use bucksaw_record::Id;
 use bucksaw_segment::queue::scan_segment;
 use tracing::{debug, warn};
 
-use crate::linked::{ReplicationContext, timed_out};
+use crate::replication_context::{ReplicationContext, timed_out};
 use crate::peers::Peer;
-use crate::shelf::SegmentStore;
+use crate::segment_store::SegmentStore;
 
 /// How long segments are reserved. Longer than all takes that goes well; what goes wrong holds them up for so long.
 const LEASE_DURATION: Duration = Duration::from_secs(60);

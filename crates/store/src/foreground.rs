@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::Clock;
+use bucksaw_env::Clock;
 
 /// How long after the last piece of work another one is expected.
 pub(crate) const LINGER: Duration = Duration::from_millis(30);
@@ -63,7 +63,7 @@ fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bucksaw_doors::sim;
+    use bucksaw_env::sim;
 
     #[test]
     fn work_counts_until_a_moment_after_its_end() {

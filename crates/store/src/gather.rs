@@ -16,8 +16,8 @@ use tracing::debug;
 
 use crate::throttle::ThrottledTask;
 use crate::merge::{SegmentMerge, MergeError, MergeOutput};
-use crate::shelf::{SegmentDraft, SegmentStore, StoreError};
-use crate::stored::StoredSegment;
+use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
+use crate::stored_segment::StoredSegment;
 use crate::unit::{InputError, UnitReader};
 
 /// The store is behind when more waits than so many gatherings take, or for so many times the age at which it is gathered.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::stored::StoredSegment;
+use crate::stored_segment::StoredSegment;
 
 /// How much of the memory is taken.
 #[derive(Debug, Default)]

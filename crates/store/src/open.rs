@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::{Env, Shortage};
+use bucksaw_env::{Env, Shortage};
 use bucksaw_ingest::Queue;
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
@@ -23,9 +23,9 @@ use crate::index_memory::{StoreIndexMemory, open_bytes_max};
 use crate::metrics::Metrics;
 use crate::name;
 use crate::repair::damage_file::{DRAFT_SUFFIXES, BLOCKS_PROOF_SUFFIX, FILE_PROOF_SUFFIX};
-use crate::room::GatherBatchSize;
-use crate::shelf::{StoreLogLimits, SegmentStore, lock};
-use crate::stored::{DamagedSegment, StoredSegment};
+use crate::disk_space::GatherBatchSize;
+use crate::segment_store::{StoreLogLimits, SegmentStore, lock};
+use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::trash;
 
 impl SegmentStore {

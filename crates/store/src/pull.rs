@@ -19,7 +19,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{LogRateLimiter, run_blocking, with_timeout};
+use bucksaw_env::{LogRateLimiter, run_blocking, with_timeout};
 use bucksaw_ingest::lease::{WAIT, WaitRequest, QueueBacklogStatus, message_body, read_message};
 use bucksaw_ingest::{QueueBacklog, Queue, SegmentView};
 use bucksaw_record::Id;
@@ -28,9 +28,9 @@ use tracing::{debug, warn};
 
 use crate::gather::WrittenBatch;
 use crate::fetch::{FetchedBatch, QueueLocation, FetchError, to_millis, fetch_from, ack};
-use crate::linked::ReplicationContext;
+use crate::replication_context::ReplicationContext;
 use crate::replicate::Replicator;
-use crate::shelf::StoreError;
+use crate::segment_store::StoreError;
 
 /// A wait is begun anew so often, for nodes come and go.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -156,7 +156,7 @@ impl Puller {
     }
 
     /// The origin, when something is due there.
-    fn wait_for(&self, origin: QueueLocation) -> bucksaw_doors::BoxFuture<Option<QueueLocation>> {
+    fn wait_for(&self, origin: QueueLocation) -> bucksaw_env::BoxFuture<Option<QueueLocation>> {
         let (tasks, net, due) = (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.context.store.fetch_threshold());
         let (queue, answer) = (self.queue.clone(), self.context.timeouts.answer);
         Box::pin(async move {

@@ -13,17 +13,17 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, File};
+use bucksaw_env::{Body, File};
 use bucksaw_ingest::lease::{BodyRemainder, message_body, read_head};
 use bucksaw_record::Id;
 use bucksaw_segment::stored::Reader;
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 
-use crate::linked::ReplicationContext;
+use crate::replication_context::ReplicationContext;
 use crate::name;
-use crate::shelf::{SegmentStore, StoreError, lock};
-use crate::stored::StoredSegment;
+use crate::segment_store::{SegmentStore, StoreError, lock};
+use crate::stored_segment::StoredSegment;
 
 /// The call that brings a segment.
 pub const PUT: &str = "store/put";

@@ -6,16 +6,16 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, BodyWriter, Entropy, Tasks, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, Entropy, Tasks, run_blocking, with_timeout};
 use bucksaw_ingest::lease::{encode_head, read_message};
 use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::{debug, warn};
 
-use crate::linked::ReplicationContext;
+use crate::replication_context::ReplicationContext;
 use crate::peers::{PeerTimeouts, Peer};
 use crate::receive::{PUT, PutRequest};
-use crate::stored::StoredSegment;
+use crate::stored_segment::StoredSegment;
 
 /// Bytes of a file that are read and sent at a time.
 const CHUNK_BYTES: u64 = 256 << 10;
@@ -127,7 +127,7 @@ fn weighted_order(mut stores: Vec<Peer>, entropy: &dyn Entropy) -> Vec<Peer> {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_doors::sim::Entropy;
+    use bucksaw_env::sim::Entropy;
     use bucksaw_record::{Millis, Producer};
 
     use super::*;

@@ -15,8 +15,8 @@ use bucksaw_ingest::Queue;
 use bucksaw_record::Millis;
 use tracing::{info, warn};
 
-use crate::shelf::{SegmentStore, lock};
-use crate::stored::StoredSegment;
+use crate::segment_store::{SegmentStore, lock};
+use crate::stored_segment::StoredSegment;
 
 impl SegmentStore {
     /// Moves what is past its retention to the trash, empties the trash of what lay there long enough, and frees room from

@@ -3,15 +3,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::{Clock as _, Env, Fs as _, sim};
+use bucksaw_env::{Clock as _, Env, Fs as _, sim};
 use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{Chunk, RowMeta};
-use bucksaw_versions::{GoldenFiles, later};
+use bucksaw_fixtures::{GoldenFiles, later};
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::shelf::lock;
+use crate::segment_store::lock;
 
 mod throttle;
 mod disk;

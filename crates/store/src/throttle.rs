@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::Clock;
+use bucksaw_env::Clock;
 
 use crate::foreground::Foreground;
 use crate::metrics::Metrics;
-use crate::shelf::lock;
+use crate::segment_store::lock;
 
 /// How often is looked whether queries still run.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -134,7 +134,7 @@ impl Drop for ThrottledTask<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bucksaw_doors::sim;
+    use bucksaw_env::sim;
 
     const BLOCK: Duration = Duration::from_millis(200);
 

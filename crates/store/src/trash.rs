@@ -12,14 +12,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_doors::Shortage;
+use bucksaw_env::Shortage;
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::Reader;
 use tracing::{debug, info, warn};
 
 use crate::name;
-use crate::shelf::{SegmentStore, lock};
-use crate::stored::StoredSegment;
+use crate::segment_store::{SegmentStore, lock};
+use crate::stored_segment::StoredSegment;
 
 /// A segment in the trash.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use bucksaw_segment::queue::{FrameReader, FramePosition};
 use bucksaw_segment::{Chunk, ReadError, Rows, StreamSlice};
 
 use crate::repair::{IdSet, TimeRange};
-use crate::stored::StoredSegment;
+use crate::stored_segment::StoredSegment;
 
 /// Records of one stream, sorted by id, on their way through a merge.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
 use bucksaw_segment::RowMeta;
-use bucksaw_versions::GoldenFiles;
+use bucksaw_fixtures::GoldenFiles;
 use proptest::prelude::*;
 
 use super::*;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::Body;
+use bucksaw_env::Body;
 use bucksaw_ingest::lease::{
     LeaseServer, ACK, AckRequest, FETCH, FetchRequest, FetchReply, WAIT, QueueBacklogStatus, encode_head, message_body, read_head, read_message,
 };

@@ -16,10 +16,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_cluster::{Format, Formats, Version};
-use bucksaw_doors::backed_up_file::{BackedUpFile, backup_path};
-use bucksaw_doors::{Fs as _, Net, sim};
+use bucksaw_env::backed_up_file::{BackedUpFile, backup_path};
+use bucksaw_env::{Fs as _, Net, sim};
 use bucksaw_node::FORMATS;
-use bucksaw_versions::later;
+use bucksaw_fixtures::later;
 
 use crate::machine::DIR;
 use crate::file_damage::LIST_BYTES_MAX;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bucksaw_doors::{Body, DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply, Tasks, BoxFuture, sim};
-use bucksaw_versions::later;
+use bucksaw_env::{Body, DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply, Tasks, BoxFuture, sim};
+use bucksaw_fixtures::later;
 
 use super::stream::{CallBodyFormat, extend};
 use crate::append::APPEND;

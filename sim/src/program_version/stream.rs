@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, BodyWriter, Tasks};
+use bucksaw_env::{Body, BodyWriter, Tasks};
 use bucksaw_ingest::lease::{BodyRemainder, encode_head, read_head};
-use bucksaw_versions::later;
+use bucksaw_fixtures::later;
 use bytes::{Buf as _, Bytes, BytesMut};
 use serde_json::Value;
 

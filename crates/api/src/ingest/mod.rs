@@ -17,7 +17,7 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_doors::Entropy;
+use bucksaw_env::Entropy;
 use bucksaw_ingest::load_shedder::{LoadShedder, RedirectKind, ListenerKind};
 use bucksaw_ingest::{IdempotentBatch, Durability};
 use bucksaw_record::{Id, Labels, Producer};

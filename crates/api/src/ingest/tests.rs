@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Env, sim};
+use bucksaw_env::{Env, sim};
 use bucksaw_ingest::{Metrics as QueueMetrics, Queue};
 use bucksaw_query::{Engine, ScanPool};
 use bucksaw_store::SegmentStore;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Net, Tasks, run_blocking, with_timeout};
+use bucksaw_env::{Net, Tasks, run_blocking, with_timeout};
 use tokio::sync::oneshot;
 
 use super::{Actor, Command};

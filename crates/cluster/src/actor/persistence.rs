@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use bucksaw_doors::run_blocking;
+use bucksaw_env::run_blocking;
 
 use super::{Actor, Command};
 use crate::member_file::PersistedMembers;

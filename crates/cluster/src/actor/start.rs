@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bucksaw_doors::LogRateLimiter;
+use bucksaw_env::LogRateLimiter;
 use bucksaw_record::Id;
 
 use super::local_facts::incarnation_after;

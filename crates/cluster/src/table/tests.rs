@@ -245,7 +245,7 @@ proptest! {
         for entry in &heard {
             one.merge(entry.clone(), at(0));
         }
-        let entropy = bucksaw_doors::sim::Entropy::seeded(seed);
+        let entropy = bucksaw_env::sim::Entropy::seeded(seed);
         let count = heard.len();
         for entry in crate::sampling::sample(&entropy, heard, count) {
             other.merge(entry, at(0));

@@ -3,8 +3,8 @@
 use std::io;
 
 use bucksaw_cluster::{JSON_BYTES_MAX, MemberState, IncompatiblePeer, Version};
-use bucksaw_doors::sim::NetworkConditions;
-use bucksaw_doors::{Body, BoxFuture};
+use bucksaw_env::sim::NetworkConditions;
+use bucksaw_env::{Body, BoxFuture};
 
 use crate::test_cluster::{TestCluster, seconds};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bucksaw_cluster::MemberState;
-use bucksaw_doors::sim::{PowerCutLoss, NetworkConditions};
+use bucksaw_env::sim::{PowerCutLoss, NetworkConditions};
 
 use crate::test_cluster::{TestCluster, seconds};
 

@@ -1,6 +1,6 @@
 //! Datagrams and calls that nobody of the cluster has sent.
 
-use bucksaw_doors::{Body, Entropy as _, sim};
+use bucksaw_env::{Body, Entropy as _, sim};
 use proptest::prelude::*;
 
 use crate::test_cluster::{TestCluster, seconds};

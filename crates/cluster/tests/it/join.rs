@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use bucksaw_cluster::{ForgetError, JoinState, MemberState};
-use bucksaw_doors::Fs as _;
-use bucksaw_doors::sim::PowerCutLoss;
+use bucksaw_env::Fs as _;
+use bucksaw_env::sim::PowerCutLoss;
 use tokio::sync::oneshot;
 
 use crate::test_cluster::{TestCluster, id, seconds};
@@ -489,7 +489,7 @@ fn a_name_that_leads_nowhere_for_ever_keeps_no_node_of_a_cluster_waiting() {
     // The disk of another one is replaced.
     town.kill(1);
     town.nodes[1].id = id(9);
-    town.nodes[1].node.set_disk(bucksaw_doors::sim::Fs::new());
+    town.nodes[1].node.set_disk(bucksaw_env::sim::Fs::new());
     town.start(1);
     assert!(town.cluster(1).is_bootstrapping());
     assert!(town.run_until(10, is_over));

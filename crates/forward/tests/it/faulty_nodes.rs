@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_forward::{Config, ForwardError, Summary, run};
 use bucksaw_ingest::Durability;
 use bucksaw_wire::{HelloReply, RefusalCode, Hello, ServerMessage, Version};

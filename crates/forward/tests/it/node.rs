@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::{Env, sim};
+use bucksaw_env::{Env, sim};
 use bucksaw_forward::Config;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_forward::{Config, Summary, run};
 use bucksaw_ingest::Durability;
 use bucksaw_ingest::load_shedder::{RedirectPolicy, RedirectTarget};

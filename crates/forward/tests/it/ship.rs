@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_forward::{Config, Summary, run};
 use bucksaw_ingest::Durability;
 use bucksaw_record::{Labels, Flags};

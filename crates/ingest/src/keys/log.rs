@@ -21,7 +21,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_doors::{Env, File, Shortage};
+use bucksaw_env::{Env, File, Shortage};
 use bucksaw_record::{Id, Millis, Producer};
 use tracing::warn;
 

@@ -23,7 +23,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use bucksaw_record::{Id, Millis, Producer, key_time};
 use twox_hash::XxHash3_64;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::Id;
 
 use super::log::{ENTRY_LEN, KeyEntry, MAGIC};

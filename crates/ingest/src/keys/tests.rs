@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use bucksaw_doors::{Clock as _, Fs as _, sim};
-use bucksaw_versions::GoldenFiles;
+use bucksaw_env::{Clock as _, Fs as _, sim};
+use bucksaw_fixtures::GoldenFiles;
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 

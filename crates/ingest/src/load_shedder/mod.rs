@@ -28,7 +28,7 @@ pub use client_rate::ClientRate;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bucksaw_doors::Entropy;
+use bucksaw_env::Entropy;
 
 use crate::append::Durability;
 use crate::metrics::{RedirectLabels, Metrics};

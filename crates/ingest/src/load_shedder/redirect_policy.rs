@@ -1,6 +1,6 @@
 //! What a node makes of its own load and that of the others.
 
-use bucksaw_doors::Entropy;
+use bucksaw_env::Entropy;
 
 use super::ListenerKind;
 use crate::append::Durability;

@@ -1,6 +1,6 @@
 //! What clients are told.
 
-use bucksaw_doors::Env;
+use bucksaw_env::Env;
 use prometheus_client::registry::Registry;
 
 use super::redirect_policy::TARGETS_MAX;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bucksaw_doors::Entropy;
+use bucksaw_env::Entropy;
 
 /// Bytes a second that may go.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl TokenBucket {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_doors::Env;
+    use bucksaw_env::Env;
 
     use super::*;
 

@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 
 use bucksaw_cluster::Version;
-use bucksaw_doors::Body;
+use bucksaw_env::Body;
 use bucksaw_ingest::lease::{
     AckRequest, FetchRequest, FetchReply, FetchedSegment, WaitRequest, QueueBacklogStatus, encode_head, message_body, read_head, read_message,
 };
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_versions::{GoldenFiles, at_once, later};
+use bucksaw_fixtures::{GoldenFiles, at_once, later};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::{self as cluster, Cluster, Facts, Router, MemberState};
-use bucksaw_doors::sim::{self, PowerCutLoss, World};
+use bucksaw_env::sim::{self, PowerCutLoss, World};
 use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
 use bucksaw_node::{Node, NodeTasks, Roles, load_control};
 use bucksaw_query::{self as query, Engine, GossipPeers, ScanPool, Request, Scatter, QueryServer, QueryStats, BatchSlice};

@@ -2,7 +2,7 @@
 
 use bucksaw_cluster::Version;
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
-use bucksaw_versions::{GoldenFiles, later};
+use bucksaw_fixtures::{GoldenFiles, later};
 use bytes::Bytes;
 use proptest::prelude::*;
 use roaring::RoaringBitmap;

@@ -36,7 +36,7 @@ mod reply;
 
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, BoxFuture, run_blocking};
+use bucksaw_env::{Body, BoxFuture, run_blocking};
 use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, Millis};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::{Cluster, Member, MemberState};
-use bucksaw_doors::{Body, Clock, BoxFuture};
+use bucksaw_env::{Body, Clock, BoxFuture};
 use bucksaw_record::{Id, Millis};
 use tokio::sync::watch;
 
@@ -31,7 +31,7 @@ pub trait QueryPeers: Send + Sync + std::fmt::Debug {
     /// Resolves when [`Self::others`] has changed since this was called, or soon after.
     fn changed(&self) -> BoxFuture<()>;
 
-    /// Calls one of them; see [`bucksaw_doors::Net::call`].
+    /// Calls one of them; see [`bucksaw_env::Net::call`].
     fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>>;
 }
 

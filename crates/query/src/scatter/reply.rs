@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bucksaw_doors::{Body, Clock, Tasks, BoxFuture, with_timeout};
+use bucksaw_env::{Body, Clock, Tasks, BoxFuture, with_timeout};
 use bytes::Bytes;
 
 use super::message::{MalformedMessage, MessageKind, MessageReader};

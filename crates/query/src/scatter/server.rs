@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Body, BodyWriter, Tasks, BoxFuture, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, Tasks, BoxFuture, run_blocking, with_timeout};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

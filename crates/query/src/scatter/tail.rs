@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bucksaw_doors::BoxFuture;
+use bucksaw_env::BoxFuture;
 use bucksaw_record::Id;
 
 use super::Scatter;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::{Body, Clock as _, Tasks, BoxFuture, sim};
+use bucksaw_env::{Body, Clock as _, Tasks, BoxFuture, sim};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
 use proptest::prelude::*;
@@ -143,7 +143,7 @@ impl QueryPeers for TestPeers {
 }
 
 /// Hands a body on, as well as the network can.
-async fn forward_body(mut inner: Body, writer: bucksaw_doors::BodyWriter, fault: Option<PeerFault>) {
+async fn forward_body(mut inner: Body, writer: bucksaw_env::BodyWriter, fault: Option<PeerFault>) {
     let mut sent = 0;
     loop {
         let piece = tokio::select! {

@@ -1,7 +1,7 @@
 //! Whole answers, and what is said of those that are not.
 
 use bucksaw_cluster::Member;
-use bucksaw_doors::sim::NetworkConditions;
+use bucksaw_env::sim::NetworkConditions;
 use bucksaw_query::{TailEvent, BatchSlice};
 use bucksaw_record::{Expr, Id};
 
@@ -119,7 +119,7 @@ fn followers_see_all_nodes() {
     let mut follow = town.nodes[0].scatter.tail(&Expr::All).unwrap();
     let mut next = |town: &TestCluster| {
         let tasks = town.world.tasks();
-        town.world.block_on(async { bucksaw_doors::with_timeout(&tasks, seconds(8), follow.next()).await })
+        town.world.block_on(async { bucksaw_env::with_timeout(&tasks, seconds(8), follow.next()).await })
     };
     assert!(next(&town).is_none());
     town.put(&[1, 2], 1, "seen once");

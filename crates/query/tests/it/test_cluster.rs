@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster as cluster;
-use bucksaw_doors::sim::{Host, World};
+use bucksaw_env::sim::{Host, World};
 use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
 use bucksaw_query::{Config, Engine, GossipPeers, Metrics, ReplyTimeouts, ScanPool, Request, Scatter, QueryServer, QueryStats, BatchSlice};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};

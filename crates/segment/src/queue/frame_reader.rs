@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use crate::{Chunk, Frame, FrameError, FrameHeader, FrameKind, ReadError};

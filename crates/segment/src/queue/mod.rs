@@ -23,7 +23,7 @@ mod segment_scan;
 
 use std::path::Path;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::Id;
 
 use crate::ReadError;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, encode_header, checksum_seed};
@@ -103,7 +103,7 @@ impl SegmentOutput<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_doors::{Fs, sim};
+    use bucksaw_env::{Fs, sim};
     use bucksaw_record::{Millis, Producer};
     use proptest::prelude::*;
 

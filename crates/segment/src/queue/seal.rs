@@ -23,7 +23,7 @@
 
 use std::path::Path;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use crate::varint::Reader;
@@ -146,7 +146,7 @@ impl Seal {
 mod tests {
     use std::sync::Arc;
 
-    use bucksaw_doors::{Fs, sim};
+    use bucksaw_env::{Fs, sim};
     use bucksaw_record::{Millis, Producer};
     use proptest::prelude::*;
 

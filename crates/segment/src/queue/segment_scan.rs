@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use super::frame_reader::error_text;

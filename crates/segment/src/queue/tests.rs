@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::{File, Fs, sim};
+use bucksaw_env::{File, Fs, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
 use super::*;

@@ -16,7 +16,7 @@
 
 use std::path::Path;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::Id;
 
 use super::footer::Footer;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_columns::Encoder;
-use bucksaw_doors::{Fs as _, sim};
+use bucksaw_env::{Fs as _, sim};
 use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
-use bucksaw_versions::GoldenFiles;
+use bucksaw_fixtures::GoldenFiles;
 
 use super::footer::ColumnEntry;
 use super::*;

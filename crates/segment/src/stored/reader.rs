@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use super::backup::FooterBackup;

@@ -32,7 +32,7 @@
 
 use std::path::Path;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::Id;
 
 use super::footer::{BlockEntry, ColumnEntry};
@@ -309,7 +309,7 @@ mod tests {
             bytes.extend(record(block, 7));
         }
         let find = |bytes: &[u8]| {
-            use bucksaw_doors::{Fs as _, sim};
+            use bucksaw_env::{Fs as _, sim};
             let file = sim::Fs::new().create(Path::new("s")).unwrap();
             file.append(&[bytes]).unwrap();
             scan(&*file, Path::new("s"), ID, bytes.len() as u64).unwrap()

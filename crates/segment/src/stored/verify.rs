@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use super::footer::Footer;

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use bucksaw_columns::Encoder;
-use bucksaw_doors::File;
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use super::footer::{BlockEntry, ColumnEntry, Footer, MergeInfo};

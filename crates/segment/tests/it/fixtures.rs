@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bucksaw_columns::{Filter, Needle};
-use bucksaw_doors::{File, Fs as _, real, sim};
+use bucksaw_env::{File, Fs as _, real, sim};
 use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
 use bucksaw_segment::queue::{FrameReader, HEADER_LEN, encode_header, checksum_seed, scan_segment};
 use bucksaw_segment::stored::{MergeInfo, SegmentOrigin, Reader, SearchableBlock, Writer};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Env, Fs as _, sim};
+use bucksaw_env::{Env, Fs as _, sim};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels, Flags};
 use bucksaw_segment::queue::HEADER_LEN;

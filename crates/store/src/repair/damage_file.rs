@@ -19,14 +19,14 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use bucksaw_doors::replace;
+use bucksaw_env::replace;
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use super::proof::{Proof, WitnessRecord};
-use crate::shelf::{SegmentStore, lock};
-use crate::stored::{DamagedSegment, StoredSegment};
+use crate::segment_store::{SegmentStore, lock};
+use crate::stored_segment::{DamagedSegment, StoredSegment};
 
 /// How the name of a proof ends, in place of a segment's `seg`.
 pub(crate) const BLOCKS_PROOF_SUFFIX: &str = "blocks.proof";
@@ -254,7 +254,7 @@ mod tests {
     use super::super::pass_status::PassStatusReply;
     use super::*;
     use bucksaw_record::Id;
-    use bucksaw_versions::later;
+    use bucksaw_fixtures::later;
 
     fn node(number: u128) -> Id {
         Id::from_bits(number)
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn damage_files_of_all_versions_are_read() {
-        let files = bucksaw_versions::GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), FORMAT);
+        let files = bucksaw_fixtures::GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), FORMAT);
         let kept = DamageState { proof: proof(&[0, 2]), blocks: [1, 7].into(), re_replicated: [3].into() };
         files.check("proof", &kept.encode(70_000, 2));
         // What waits for a pass is not kept.

@@ -10,8 +10,8 @@ use super::id_set::IdSet;
 use super::time_range::TimeRange;
 use crate::gather::merge_error;
 use crate::merge::{SegmentMerge, MergeOutput};
-use crate::shelf::{SegmentDraft, SegmentStore, StoreError};
-use crate::stored::StoredSegment;
+use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
+use crate::stored_segment::StoredSegment;
 use crate::unit::{UnitReader, MergeUnit};
 
 /// A segment that goes, with its file, when this is dropped.

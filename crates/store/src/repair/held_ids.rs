@@ -12,7 +12,7 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_doors::{Body, with_timeout};
+use bucksaw_env::{Body, with_timeout};
 use bucksaw_ingest::lease::{BodyRemainder, encode_head, read_head};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::id_set::{IDS_BYTES_MAX, IdSet};
 use super::local_scan::RetentionBounds;
 use super::time_range::TimeRange;
-use crate::linked::{ReplicationContext, timed_out};
+use crate::replication_context::{ReplicationContext, timed_out};
 use crate::peers::Peer;
 
 /// The call that asks.

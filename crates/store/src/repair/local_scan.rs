@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
 use crate::throttle::ThrottledTask;
-use crate::shelf::{SegmentStore, lock};
+use crate::segment_store::{SegmentStore, lock};
 
 /// A shelf that is filled to so many hundredths of its `retention_bytes` keeps nothing older than it has.
 const FULL_PERCENT: u64 = 90;

@@ -11,12 +11,12 @@
 
 use std::io;
 
-use bucksaw_doors::{Body, with_timeout};
+use bucksaw_env::{Body, with_timeout};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::time_range::TimeRange;
-use crate::linked::{ReplicationContext, timed_out};
+use crate::replication_context::{ReplicationContext, timed_out};
 use crate::peers::Peer;
 
 /// The call that asks.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_doors::{Body, run_blocking};
+use bucksaw_env::{Body, run_blocking};
 use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::debug;
@@ -13,8 +13,8 @@ use tracing::debug;
 use super::runner::Repair;
 use super::pass_status::{PassStatusRequest, PassStatusReply, request_pass_status, read_request};
 use super::time_range::TimeRange;
-use crate::shelf::{SegmentStore, lock};
-use crate::stored::DamagedSegment;
+use crate::segment_store::{SegmentStore, lock};
+use crate::stored_segment::DamagedSegment;
 
 /// After so long since its start a node has heard of all stores that are there, and of those that are not from its list.
 pub(super) const MEMBERS_KNOWN_AFTER: Duration = Duration::from_secs(10);

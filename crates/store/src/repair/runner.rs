@@ -16,10 +16,10 @@ use super::proof_requests::MEMBERS_KNOWN_AFTER;
 use super::state::{RangeOutcome, RepairState, RepairTask};
 use super::status::{RepairBlocker, RepairStatus};
 use super::time_range::{TimeRange, newest_range};
-use crate::linked::ReplicationContext;
+use crate::replication_context::ReplicationContext;
 use crate::peers::{PeerStore, Peer};
 use crate::replicate::Replicator;
-use crate::shelf::{StoreError, lock};
+use crate::segment_store::{StoreError, lock};
 
 /// How long nothing is done when there is nothing to do.
 const IDLE_DELAY: Duration = Duration::from_secs(1);

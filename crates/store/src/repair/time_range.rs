@@ -3,8 +3,8 @@
 
 use bucksaw_record::{Id, Millis};
 
-use crate::shelf::SegmentStore;
-use crate::stored::StoredSegment;
+use crate::segment_store::SegmentStore;
+use crate::stored_segment::StoredSegment;
 
 /// A span of time, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ fn put_noise(machine: &mut StoreTestMachine, lines: usize, bytes: usize) {
     let dice = sim::Entropy::seeded(11);
     for _ in 0..lines {
         let line: String =
-            (0..bytes).map(|_| char::from(b'0' + (bucksaw_doors::Entropy::next_u64(&dice) % 75) as u8)).collect();
+            (0..bytes).map(|_| char::from(b'0' + (bucksaw_env::Entropy::next_u64(&dice) % 75) as u8)).collect();
         machine.put(Durability::Durable, &line, 0);
     }
     machine.queue.commit_group();

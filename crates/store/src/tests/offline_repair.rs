@@ -3,7 +3,7 @@
 use bucksaw_segment::health::{CheckedFile, RepairOutcome};
 
 use super::*;
-use crate::mend::check;
+use crate::offline_repair::check;
 
 const DIRS: [&str; 2] = ["/d/queue", "/d/shelf"];
 
@@ -52,7 +52,7 @@ fn filled_disk() -> (sim::Fs, BTreeMap<Id, String>) {
 
 /// Damages some segments as the seed decides.
 fn damage(fs: &sim::Fs, seed: u64) {
-    use bucksaw_doors::Entropy as _;
+    use bucksaw_env::Entropy as _;
     let dice = sim::Entropy::seeded(seed);
     let draw = |below: usize| (dice.next_u64() % below.max(1) as u64) as usize;
     let mut paths = fs.paths();

@@ -2,7 +2,7 @@
 
 use bucksaw_cluster::Version;
 use bucksaw_ingest::lease::encode_head;
-use bucksaw_versions::{GoldenFiles, later};
+use bucksaw_fixtures::{GoldenFiles, later};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Questions and answers of each version, and of the next.
 
 use bucksaw_cluster::Version;
-use bucksaw_versions::{GoldenFiles, at_once, later};
+use bucksaw_fixtures::{GoldenFiles, at_once, later};
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 

@@ -13,7 +13,7 @@
 //! datagram seems to come from is not proven.
 //!
 //! ```
-//! use bucksaw_doors::{Body, Net as _, real};
+//! use bucksaw_env::{Body, Net as _, real};
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! let listen = "127.0.0.1:0".parse().unwrap();
 //! let net = real::Net::bind(real::NetConfig { listen, ..real::NetConfig::default() }).await.unwrap();

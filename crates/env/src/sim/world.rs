@@ -9,7 +9,7 @@
 //! futures of *one* task are woken (as `FuturesUnordered` does, over a `watch`).
 //!
 //! ```
-//! use bucksaw_doors::{Body, sim};
+//! use bucksaw_env::{Body, sim};
 //!
 //! let world = sim::World::new(1);
 //! let (one, other) = (world.add_node("one"), world.add_node("other"));

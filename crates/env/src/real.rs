@@ -1,7 +1,7 @@
 //! The doors of a real machine: its files, its clocks, its randomness, and its network ([`Net`]).
 //!
 //! ```
-//! use bucksaw_doors::{Clock, real};
+//! use bucksaw_env::{Clock, real};
 //! let clock = real::Clock::new();
 //! let earlier = clock.uptime();
 //! assert!(clock.uptime() >= earlier);

@@ -3,12 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_doors::{File, Net, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
+use bucksaw_env::{File, Net, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
 use bucksaw_ingest::lease::BodyRemainder;
 use bucksaw_record::Id;
 
 use crate::peers::{PeerTimeouts, Peers};
-use crate::shelf::SegmentStore;
+use crate::segment_store::SegmentStore;
 
 /// A store, and what links it to the others: what pulling, copying, receiving and repair need.
 #[derive(Clone, Debug)]

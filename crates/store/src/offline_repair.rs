@@ -11,7 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bucksaw_doors::Fs;
+use bucksaw_env::Fs;
 use bucksaw_record::Id;
 use bucksaw_segment::ReadError;
 use bucksaw_segment::health::{QuarantineKind, CheckedFile, DAMAGED_EXTENSION, Health, RepairOutcome, SAVED_EXTENSION, write_checked, rename_durably, saved_id, quarantine};

@@ -17,7 +17,7 @@ impl Shortage {
     /// The shortage that an error tells of; `None` when it tells of none.
     ///
     /// ```
-    /// use bucksaw_doors::Shortage;
+    /// use bucksaw_env::Shortage;
     /// use std::io::{Error, ErrorKind};
     /// assert_eq!(Shortage::of(&Error::from(ErrorKind::StorageFull)), Some(Shortage::Space));
     /// assert_eq!(Shortage::of(&Error::from(ErrorKind::NotFound)), None);

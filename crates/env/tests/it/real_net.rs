@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bucksaw_doors::real::{self, NetConfig, Secret};
-use bucksaw_doors::{Body, IncomingCall, Net as _};
+use bucksaw_env::real::{self, NetConfig, Secret};
+use bucksaw_env::{Body, IncomingCall, Net as _};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -179,7 +179,7 @@ async fn a_writer_waits_for_the_reader() {
     }
 }
 
-async fn write_large_body(writer: bucksaw_doors::BodyWriter, written: Arc<AtomicUsize>) {
+async fn write_large_body(writer: bucksaw_env::BodyWriter, written: Arc<AtomicUsize>) {
     for piece in pieces(LARGE_BODY_BYTES) {
         let bytes = piece.len();
         writer.send(piece).await.unwrap();
@@ -602,11 +602,11 @@ async fn only_datagrams_with_the_secret_are_received() {
         }
         // The loopback keeps the order.
         near.send(far.address(), b"hello".to_vec());
-        near.send(far.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX]);
-        near.send(far.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX + 1]);
+        near.send(far.address(), vec![7; bucksaw_env::DATAGRAM_BYTES_MAX]);
+        near.send(far.address(), vec![7; bucksaw_env::DATAGRAM_BYTES_MAX + 1]);
         near.send(far.address(), Vec::new());
         assert_eq!(with_test_timeout(far.receive()).await, (near.address(), b"hello".to_vec()));
-        assert_eq!(with_test_timeout(far.receive()).await, (near.address(), vec![7; bucksaw_doors::DATAGRAM_BYTES_MAX]));
+        assert_eq!(with_test_timeout(far.receive()).await, (near.address(), vec![7; bucksaw_env::DATAGRAM_BYTES_MAX]));
         assert_eq!(with_test_timeout(far.receive()).await, (near.address(), Vec::new()));
         assert_eq!(far.counters().bad_datagrams(), bad);
         assert_eq!(near.counters().unsent_datagrams(), 1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// let repeats = bucksaw_doors::Repeats::new();
+/// let repeats = bucksaw_env::Repeats::new();
 /// assert_eq!(repeats.pass(Duration::from_secs(1)), Some(0));
 /// assert_eq!(repeats.pass(Duration::from_secs(2)), None);
 /// assert_eq!(repeats.pass(Duration::from_secs(61)), Some(1));

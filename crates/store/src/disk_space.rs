@@ -9,9 +9,9 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bucksaw_doors::{Shortage, Space};
+use bucksaw_env::{Shortage, Space};
 
-use crate::shelf::{SegmentStore, StoreError};
+use crate::segment_store::{SegmentStore, StoreError};
 
 /// The most bytes of text that a gathering takes, by what came of those before.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! How much faster than the clock on the wall a simulated cluster of five nodes is, which do some ten things a second each:
-//! `cargo run --release -p bucksaw-doors --example world_speed`
+//! `cargo run --release -p bucksaw-env --example world_speed`
 #![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures, and says so")]
 
 use std::time::{Duration, Instant};
 
-use bucksaw_doors::sim::World;
-use bucksaw_doors::{Body, run_blocking};
+use bucksaw_env::sim::World;
+use bucksaw_env::{Body, run_blocking};
 
 /// An hour of the cluster's life; each node sends four datagrams, makes a call and works on its disk once in each second,
 /// and does what the other nodes ask of it.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::sim::{Delay, PowerCutLoss, World};
-use bucksaw_doors::{Tasks, run_blocking, with_timeout};
+use bucksaw_env::sim::{Delay, PowerCutLoss, World};
+use bucksaw_env::{Tasks, run_blocking, with_timeout};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 const HOUR: Duration = Duration::from_secs(3_600);

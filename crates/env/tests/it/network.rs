@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_doors::sim::{Delay, PowerCutLoss, Host, NetworkConditions, World};
-use bucksaw_doors::{Body, BodyWriter, IncomingCall, Net, run_blocking, with_timeout};
+use bucksaw_env::sim::{Delay, PowerCutLoss, Host, NetworkConditions, World};
+use bucksaw_env::{Body, BodyWriter, IncomingCall, Net, run_blocking, with_timeout};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

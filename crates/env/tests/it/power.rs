@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_doors::sim::PowerCutLoss;
-use bucksaw_doors::{File, Fs as _, sim};
+use bucksaw_env::sim::PowerCutLoss;
+use bucksaw_env::{File, Fs as _, sim};
 use proptest::prelude::*;
 
 /// One step of a script. All files are in `/d` or `/e`.

@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use bucksaw_doors::sim::PowerCutLoss;
-use bucksaw_doors::{Fs as _, Space, sim};
+use bucksaw_env::sim::PowerCutLoss;
+use bucksaw_env::{Fs as _, Space, sim};
 
 const A: &str = "/a";
 const B: &str = "/b";
@@ -169,7 +169,7 @@ fn a_full_disk_takes_what_fits() -> io::Result<()> {
 fn bad_sectors_fail_reads_of_some_files() -> io::Result<()> {
     let fs = sim::Fs::new();
     let (a, b) = (fs.create(path(A))?, fs.create(path(B))?);
-    let fails = |file: &dyn bucksaw_doors::File| {
+    let fails = |file: &dyn bucksaw_env::File| {
         file.read_at(0, &mut [0]).err().and_then(|error| error.raw_os_error()) == Some(5)
     };
     fs.fail_reads_of("a", true);

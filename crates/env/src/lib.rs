@@ -13,7 +13,7 @@
 //! What it does not do: it knows nothing of records, segments or formats.
 //!
 //! ```
-//! use bucksaw_doors::{Clock, sim};
+//! use bucksaw_env::{Clock, sim};
 //! let clock = sim::Clock::at(1_000);
 //! clock.advance(std::time::Duration::from_millis(5));
 //! assert_eq!(clock.unix_ms(), 1_005);

@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use bucksaw_doors::{File, Fs, real, sim};
+use bucksaw_env::{File, Fs, real, sim};
 
 /// Runs `check` on an empty directory of either file system.
 fn on_both(check: impl Fn(&dyn Fs, &Path) -> io::Result<()>) -> io::Result<()> {

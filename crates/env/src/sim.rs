@@ -34,7 +34,7 @@
 //! [`crate::Tasks::block`], by which its callers wait for a disk.
 //!
 //! ```
-//! use bucksaw_doors::{Fs as _, sim};
+//! use bucksaw_env::{Fs as _, sim};
 //! use std::path::Path;
 //!
 //! let disk = sim::Fs::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bucksaw_doors::{Env, LogRateLimiter};
+use bucksaw_env::{Env, LogRateLimiter};
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::ReadError;
 use bucksaw_segment::stored::{SegmentOrigin, Reader, Writer};
@@ -19,8 +19,8 @@ use crate::foreground::Foreground;
 use crate::index_memory::StoreIndexMemory;
 use crate::metrics::Metrics;
 use crate::name;
-use crate::room::GatherBatchSize;
-use crate::stored::{DamagedSegment, StoredSegment};
+use crate::disk_space::GatherBatchSize;
+use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::trash::TrashedSegment;
 
 /// The store of one node. Shared by all who gather, merge, expire and read.
