@@ -59,7 +59,7 @@ pub(crate) fn held_by(node: &Node) -> Option<u64> {
 
 /// What a store reports of its repair.
 pub(crate) fn repair(node: &Node) -> Option<serde_json::Value> {
-    Some(own(node)?["store"]["repair"].take())
+    Some(own(node)?["repair"].take())
 }
 
 /// How many bytes a store's segments take.
