@@ -203,9 +203,9 @@ fn repairs(nodes: &[Node]) -> String {
     nodes.iter().map(|node| format!("{}: {}", node.name, of(node))).collect::<Vec<_>>().join("\n")
 }
 
-/// Counts records; none when no answer was complete for a minute.
+/// Counts records; none when no answer was complete for ten minutes: little memory makes counts slow.
 fn complete_count(at: SocketAddr, filter: &str) -> Option<u64> {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + SETTLE_MAX;
     loop {
         let found = count(at, filter, 0);
         if found.is_some() || Instant::now() > until {
