@@ -19,7 +19,7 @@ use crate::cgroup::{Cgroup, Usage};
 use crate::fleet::{self, Common, Node, Role};
 use crate::http::get;
 use crate::log::last_lines;
-use crate::watch::{Metrics, count};
+use crate::watch::{Metrics, count_within};
 use load::{Corpus, Load};
 
 /// How often the groups are looked at.
@@ -30,6 +30,9 @@ const SETTLE_MAX: Duration = Duration::from_secs(600);
 
 /// How long copies may take to be restored: with little memory some 20,000 records a second are.
 const RESTORE_MAX: Duration = Duration::from_secs(5_400);
+
+/// How long a count may take.
+const ASK_MAX: Duration = Duration::from_secs(120);
 
 /// How often is printed how far repair is.
 const PROGRESS: Duration = Duration::from_secs(30);
@@ -207,7 +210,7 @@ fn repairs(nodes: &[Node]) -> String {
 fn complete_count(at: SocketAddr, filter: &str) -> Option<u64> {
     let until = Instant::now() + SETTLE_MAX;
     loop {
-        let found = count(at, filter, 0);
+        let found = count_within(ASK_MAX, at, filter, 0);
         if found.is_some() || Instant::now() > until {
             return found;
         }

@@ -229,7 +229,7 @@ impl Watch {
         let mut took = None;
         while took.is_none() && !is_over() {
             let at = asked.next().unwrap_or(self.nodes[0]);
-            let found = counted(at, &filter, since.as_secs().saturating_sub(60));
+            let found = counted(ASK_MAX, at, &filter, since.as_secs().saturating_sub(60));
             took = found.filter(|(count, _)| *count > 0).map(|_| self.now() - sent);
             thread::sleep(PROBE_PAUSE);
         }
@@ -241,11 +241,16 @@ impl Watch {
 
 /// How many records a complete answer counts.
 pub(crate) fn count(at: SocketAddr, filter: &str, from: u64) -> Option<u64> {
-    counted(at, filter, from).filter(|(_, partial)| !partial).map(|(count, _)| count)
+    count_within(ASK_MAX, at, filter, from)
 }
 
-fn counted(at: SocketAddr, filter: &str, from: u64) -> Option<(u64, bool)> {
-    let answer = get(at, &format!("/api/v1/count?from={from}&q={filter}"), ASK_MAX).ok()?.json().ok()?;
+/// The same with another limit of time.
+pub(crate) fn count_within(time: Duration, at: SocketAddr, filter: &str, from: u64) -> Option<u64> {
+    counted(time, at, filter, from).filter(|(_, partial)| !partial).map(|(count, _)| count)
+}
+
+fn counted(time: Duration, at: SocketAddr, filter: &str, from: u64) -> Option<(u64, bool)> {
+    let answer = get(at, &format!("/api/v1/count?from={from}&q={filter}"), time).ok()?.json().ok()?;
     Some((answer["count"].as_u64()?, answer["stats"]["partial"].as_bool()?))
 }
 
