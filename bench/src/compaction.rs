@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::context::{BenchContext, Size};
 use crate::corpus::Corpus;
 use crate::feed::FeedTotals;
+use crate::http_load::{HttpLoad, HttpPost};
 use crate::node::BenchNode;
-use crate::http_load::{HttpPost, HttpLoad};
-use crate::results::{Figure, BenchRun, figure};
-use crate::context::{BenchContext, Size};
+use crate::results::{BenchRun, Figure, figure};
 use crate::{machine, process};
 
 /// Bodies on their way at the same time.
@@ -61,7 +61,12 @@ pub(crate) fn run(args: &CompactionArgs, setting: &BenchContext) -> anyhow::Resu
     setting.report(&results)
 }
 
-fn measure(args: &CompactionArgs, setting: &BenchContext, corpus: &Corpus, is_late: bool) -> anyhow::Result<Vec<Figure>> {
+fn measure(
+    args: &CompactionArgs,
+    setting: &BenchContext,
+    corpus: &Corpus,
+    is_late: bool,
+) -> anyhow::Result<Vec<Figure>> {
     let node = setting.node("node", &[])?;
     let started = Instant::now();
     let fed = send(args, corpus, &node, is_late)?;

@@ -11,9 +11,9 @@ use bucksaw_segment::Codec;
 use bucksaw_store::Config;
 use clap::Args;
 
-use crate::hostile::TEXTS;
-use crate::results::{Figure, BenchRun, figure};
 use crate::context::BenchContext;
+use crate::hostile::TEXTS;
+use crate::results::{BenchRun, Figure, figure};
 use crate::{machine, process};
 
 /// zstd packs pieces of this size alone, as in `search`, at this level.

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, ensure};
 use clap::Args;
 
+use crate::context::{BenchContext, Size};
 use crate::feed::{self, FeedTotals};
 use crate::http::HttpClient;
 use crate::machine;
 use crate::node::{BenchNode, number};
-use crate::results::{Figure, BenchRun, figure};
-use crate::context::{BenchContext, Size};
+use crate::results::{BenchRun, Figure, figure};
 use crate::spread::percentile_ms;
 use crate::trace::VisibilityTrace;
 use crate::wait;
@@ -98,7 +98,8 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &BenchContext) -> anyhow::Resul
     let node = setting.node("node", &[])?;
     let trace = VisibilityTrace::start(node.http()?, "probe")?;
     let counts = args.from.iter().map(|from| VisibilityQuery::Count(from));
-    let questions: Vec<VisibilityQuery> = counts.chain(args.search_from.iter().map(|from| VisibilityQuery::Search(from))).collect();
+    let questions: Vec<VisibilityQuery> =
+        counts.chain(args.search_from.iter().map(|from| VisibilityQuery::Search(from))).collect();
     let done = AtomicBool::new(false);
     let (fed, probed) = thread::scope(|scope| {
         let address = node.address("fast")?;
@@ -149,7 +150,12 @@ struct ProbeTimes {
     asked: Vec<Duration>,
 }
 
-fn probe(args: &FreshnessArgs, questions: &[VisibilityQuery], node: &BenchNode, trace: &VisibilityTrace) -> anyhow::Result<ProbeRun> {
+fn probe(
+    args: &FreshnessArgs,
+    questions: &[VisibilityQuery],
+    node: &BenchNode,
+    trace: &VisibilityTrace,
+) -> anyhow::Result<ProbeRun> {
     let mut stream = TcpStream::connect(node.address("fast")?)?;
     stream.set_nodelay(true)?;
     let mut http = node.http()?;

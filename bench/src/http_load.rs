@@ -34,7 +34,10 @@ pub(crate) struct HttpLoad<'a> {
 
 impl HttpLoad<'_> {
     /// Sends body 0, 1, 2, … until there is none. Each has to be answered by a 200 that counts the right lines.
-    pub(crate) fn send(&self, post: impl Fn(usize) -> anyhow::Result<Option<HttpPost>> + Sync) -> anyhow::Result<FeedTotals> {
+    pub(crate) fn send(
+        &self,
+        post: impl Fn(usize) -> anyhow::Result<Option<HttpPost>> + Sync,
+    ) -> anyhow::Result<FeedTotals> {
         let (started, next) = (Instant::now(), AtomicUsize::new(0));
         let sent: anyhow::Result<Vec<FeedTotals>> = thread::scope(|scope| {
             let sender = || self.one(started, || post(next.fetch_add(1, Ordering::Relaxed)));

@@ -13,8 +13,8 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::results::{BenchRun, figure};
 use crate::context::BenchContext;
+use crate::results::{BenchRun, figure};
 use crate::spread::percentile_ms;
 use crate::trace::VisibilityTrace;
 use crate::{machine, process};

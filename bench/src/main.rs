@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement prints its figures and its progress")]
 
 mod compaction;
+mod context;
 mod cores;
 mod corpus;
 mod encode;
@@ -16,18 +17,17 @@ mod feed;
 mod freshness;
 mod hostile;
 mod http;
+mod http_load;
 mod idle;
 mod ingest;
 mod machine;
 mod memory;
 mod node;
-mod http_load;
 mod process;
 mod program;
 mod results;
 mod search;
 mod segments;
-mod context;
 mod spread;
 mod startup;
 mod trace;
@@ -36,7 +36,7 @@ mod wait;
 
 use clap::{Parser, Subcommand};
 
-use context::{BenchOptions, BenchContext};
+use context::{BenchContext, BenchOptions};
 
 /// Measure Bucksaw
 #[derive(Debug, Parser)]

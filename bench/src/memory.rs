@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::context::{BenchContext, Size};
 use crate::corpus::Corpus;
 use crate::feed::{self, FeedTotals};
+use crate::http_load::{HttpLoad, HttpPost};
 use crate::node::BenchNode;
-use crate::http_load::{HttpPost, HttpLoad};
-use crate::results::{Figure, BenchRun, figure};
-use crate::context::{BenchContext, Size};
+use crate::results::{BenchRun, Figure, figure};
 use crate::{machine, process};
 
 /// How much of the corpus is held in memory to be sent over and over.
@@ -62,7 +62,11 @@ fn idle(setting: &BenchContext) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure("resident", "MB", resident), figure("peak", "MB", peak)])
 }
 
-fn busy(setting: &BenchContext, name: &str, feed: impl Fn(&BenchNode) -> anyhow::Result<FeedTotals>) -> anyhow::Result<Vec<Figure>> {
+fn busy(
+    setting: &BenchContext,
+    name: &str,
+    feed: impl Fn(&BenchNode) -> anyhow::Result<FeedTotals>,
+) -> anyhow::Result<Vec<Figure>> {
     let node = setting.node(name, &[])?;
     let fed = feed(&node)?;
     node.wait_accepted(fed.bytes)?;
@@ -89,7 +93,12 @@ fn tcp_fast(args: &MemoryArgs, sample: &[u8], node: &BenchNode) -> anyhow::Resul
 }
 
 /// The batches of the corpus, over and over, each when the rate has come to it.
-fn http_durable(args: &MemoryArgs, corpus: &Corpus, batches: &[(u64, u64)], node: &BenchNode) -> anyhow::Result<FeedTotals> {
+fn http_durable(
+    args: &MemoryArgs,
+    corpus: &Corpus,
+    batches: &[(u64, u64)],
+    node: &BenchNode,
+) -> anyhow::Result<FeedTotals> {
     let file = File::open(&corpus.path)?;
     let apart = Duration::from_secs_f64(corpus.bytes as f64 / batches.len() as f64 / args.rate.0 as f64);
     let posting = HttpLoad { address: node.address("http")?, senders: CONNECTIONS, connect_anew: false };

@@ -11,12 +11,12 @@ use anyhow::ensure;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::context::{BenchContext, Size};
 use crate::corpus::Corpus;
 use crate::feed::FeedTotals;
+use crate::http_load::{HttpLoad, HttpPost};
 use crate::node::BenchNode;
-use crate::http_load::{HttpPost, HttpLoad};
-use crate::results::{Figure, BenchRun, figure};
-use crate::context::{BenchContext, Size};
+use crate::results::{BenchRun, Figure, figure};
 use crate::spread::percentile_ms;
 use crate::{machine, wait};
 

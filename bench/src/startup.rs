@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::context::{BenchContext, Size};
 use crate::corpus::Corpus;
 use crate::node::{BenchNode, number};
 use crate::results::{BenchRun, figure};
-use crate::context::{BenchContext, Size};
 use crate::{feed, machine, wait};
 
 /// How far the store may be behind what was sent, in bytes.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use crate::http::{HttpClient, FollowStopper};
+use crate::http::{FollowStopper, HttpClient};
 use crate::wait;
 
 /// How long a follower may take to see the last line.

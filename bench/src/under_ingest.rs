@@ -15,14 +15,14 @@ use anyhow::{anyhow, ensure};
 use clap::Args;
 use jiff::Timestamp;
 
+use crate::context::{BenchContext, Size};
 use crate::corpus::Corpus;
 use crate::feed::{self, FeedTotals};
+use crate::http_load::{HttpLoad, HttpPost};
 use crate::machine;
 use crate::node::BenchNode;
-use crate::http_load::{HttpPost, HttpLoad};
-use crate::results::{Figure, BenchRun, figure};
+use crate::results::{BenchRun, Figure, figure};
 use crate::search::{escaped, frequent, rare};
-use crate::context::{BenchContext, Size};
 use crate::spread::percentile_ms;
 
 /// Bodies on their way at the same time, unpaced. Paced there are more, or one that waits would hold up the others.
@@ -106,7 +106,8 @@ fn measure_corpus(args: &UnderIngestArgs, setting: &BenchContext, corpus: &Corpu
         node.wait_settled(corpus.bytes + fed.bytes)?;
         time_queries(args, &questions, &node, &mut idle)?;
         let before = StoreCounters::of(&node)?;
-        let sent = measure_under_ingest(args, corpus, &node, rate, || time_queries(args, &questions, &node, &mut busy))?;
+        let sent =
+            measure_under_ingest(args, corpus, &node, rate, || time_queries(args, &questions, &node, &mut busy))?;
         meanwhile.add(&StoreCounters::of(&node)?, &before);
         fed = FeedTotals {
             bytes: fed.bytes + sent.bytes,

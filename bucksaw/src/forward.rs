@@ -9,7 +9,7 @@ use bucksaw_record::Labels;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::args::{ForwardDurability, ForwardArgs};
+use crate::args::{ForwardArgs, ForwardDurability};
 use crate::exit::Exit;
 use crate::failure::{UsageError, print_error};
 

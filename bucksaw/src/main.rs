@@ -5,6 +5,7 @@
 //! Standard output is for data, standard error for everything that is said about it.
 
 mod answer_stats;
+mod answer_stream;
 mod args;
 mod cli;
 mod completions;
@@ -18,15 +19,14 @@ mod generate;
 mod interrupt;
 mod layers;
 mod man;
-mod answer_stream;
 mod node_client;
 mod print;
 mod query;
 mod serve;
 mod small_files;
 mod status;
-mod text_table;
 mod tail;
+mod text_table;
 mod values;
 mod verify;
 

@@ -16,7 +16,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-use crate::answer_stream::{MEDIA_TYPE, Message, AnswerStreamReader};
+use crate::answer_stream::{AnswerStreamReader, MEDIA_TYPE, Message};
 use crate::values::NodeUrl;
 
 /// How long a node may take to accept a connection. An answer may take any time: a search may be large, and a tail waits

@@ -6,10 +6,10 @@ use bucksaw_record::Millis;
 use serde_json::Value;
 
 use crate::answer_stats::AnswerStats;
+use crate::answer_stream::Message;
 use crate::args::{FilterArgs, OutputFormat, QueryArgs};
 use crate::exit::Exit;
 use crate::failure::print_error;
-use crate::answer_stream::Message;
 use crate::node_client::{self, AnswerStream};
 use crate::print::{Out, RecordPrinter};
 use crate::{expression, interrupt};
@@ -18,7 +18,8 @@ pub(crate) fn run(args: QueryArgs) -> anyhow::Result<Exit> {
     let expr = expression::build(&args.filter)?;
     args.window.check(Millis(real::Clock::new().unix_ms()))?;
     interrupt::exit_on_interrupt()?;
-    node_client::runtime()?.block_on(async { if args.count { count(&args, &expr).await } else { search(&args, &expr).await } })
+    node_client::runtime()?
+        .block_on(async { if args.count { count(&args, &expr).await } else { search(&args, &expr).await } })
 }
 
 async fn count(args: &QueryArgs, expr: &str) -> anyhow::Result<Exit> {
@@ -92,7 +93,11 @@ pub(crate) struct PrintResult {
 ///
 /// # Errors
 /// When the node says that it cannot go on, the connection breaks, or standard output does not take it.
-pub(crate) async fn print(mut stream: AnswerStream, filter: &FilterArgs, stop: StopWhen) -> anyhow::Result<PrintResult> {
+pub(crate) async fn print(
+    mut stream: AnswerStream,
+    filter: &FilterArgs,
+    stop: StopWhen,
+) -> anyhow::Result<PrintResult> {
     let mut records = RecordPrinter::new(Out::stdout()?, filter.output, filter.max_count);
     let mut printed = PrintResult::default();
     while !(stop == StopWhen::AtLimit && records.is_full()) {
@@ -138,10 +143,16 @@ fn print_notice(notice: &[u8]) {
     let text = |name| said.get(name).and_then(Value::as_str).map(node_client::one_line);
     match (said.get("skipped_bytes").and_then(Value::as_u64), text("node"), text("lost")) {
         (Some(bytes), ..) => {
-            print_error(&format!("{bytes} bytes came faster than they could be shown and were skipped: narrow the expression"));
+            print_error(&format!(
+                "{bytes} bytes came faster than they could be shown and were skipped: narrow the expression"
+            ));
         }
-        (_, Some(node), Some(why)) => print_error(&format!("node {node} {why}: what it accepts is not shown until it is back")),
-        (_, Some(node), None) if said.get("joined").is_some() => print_error(&format!("node {node} is followed from now on")),
+        (_, Some(node), Some(why)) => {
+            print_error(&format!("node {node} {why}: what it accepts is not shown until it is back"))
+        }
+        (_, Some(node), None) if said.get("joined").is_some() => {
+            print_error(&format!("node {node} is followed from now on"))
+        }
         _ => print_error(&format!("the node says: {}", node_client::one_line(&String::from_utf8_lossy(notice)))),
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use bucksaw_env::Fs;
-use bucksaw_env::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 
 /// Files that have a backup beside them.
 pub(crate) const FILES_WITH_BACKUP: [&str; 3] = ["node.json", "members.json", "shelf/clock.json"];
@@ -83,7 +83,9 @@ pub(crate) fn check(fs: &dyn Fs, dir: &Path, name: &str) -> Option<String> {
 pub(crate) fn restore(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<bool> {
     let path = dir.join(name);
     match BackedUpFile::read(fs, &path, BYTES_MAX)? {
-        BackedUpFile { file: Some(_), backup: BackupState::Valid(kept) | BackupState::Newer(kept) } => backed_up_file::restore(fs, &path, &kept)?,
+        BackedUpFile { file: Some(_), backup: BackupState::Valid(kept) | BackupState::Newer(kept) } => {
+            backed_up_file::restore(fs, &path, &kept)?
+        }
         BackedUpFile { file: Some(file), .. } if is_json(&file) => backed_up_file::write_backup(fs, &path, &file)?,
         _ => return Ok(false),
     }

@@ -1,7 +1,7 @@
 //! `bucksaw status`: the cluster as the asked node sees it.
 
-mod replication;
 mod health;
+mod replication;
 
 use anyhow::Context;
 use clap::Args;
@@ -97,7 +97,9 @@ fn render(cluster: &Value) -> String {
         }
     }
     text.extend(nodes.iter().filter_map(trash));
-    for (key, value) in cluster.as_object().into_iter().flatten().filter(|(key, _)| !CLUSTER_KEYS.contains(&key.as_str())) {
+    for (key, value) in
+        cluster.as_object().into_iter().flatten().filter(|(key, _)| !CLUSTER_KEYS.contains(&key.as_str()))
+    {
         text.push_str(&format!("{}: {}\n", unitless(key).replace('_', " "), cell(key, value)));
     }
     text

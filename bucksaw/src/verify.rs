@@ -7,10 +7,10 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use bucksaw_env::{Env, Fs, FileLock};
+use bucksaw_env::{Env, FileLock, Fs};
 use bucksaw_ingest::KeyFileReport;
-use bucksaw_segment::health::{QuarantineKind, CheckedFile, RepairOutcome};
-use bucksaw_segment::{Health, RecordLoss, ReadError};
+use bucksaw_segment::health::{CheckedFile, QuarantineKind, RepairOutcome};
+use bucksaw_segment::{Health, ReadError, RecordLoss};
 
 use crate::args::VerifyArgs;
 use crate::exit::Exit;
@@ -65,9 +65,11 @@ fn lock(env: &Env, dir: &Path) -> anyhow::Result<Box<dyn FileLock>> {
 fn check(env: &Env, dir: &Path, part: &str, name: &str) -> Result<Option<Box<dyn CheckedFile>>, ReadError> {
     let path = dir.join(part).join(name);
     let checked = if part == "queue" {
-        bucksaw_ingest::offline_repair::check(env, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
+        bucksaw_ingest::offline_repair::check(env, &path)
+            .map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
     } else {
-        bucksaw_store::offline_repair::check(&*env.fs, &path).map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
+        bucksaw_store::offline_repair::check(&*env.fs, &path)
+            .map(|file| file.map(|file| Box::new(file) as Box<dyn CheckedFile>))
     };
     match checked {
         Err(ReadError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
@@ -160,7 +162,11 @@ impl VerifySummary {
         self.records += checked.health().records;
         print_findings(&file, &*checked)?;
         let is_damaged = !checked.health().is_intact() || checked.quarantine_kind().is_some();
-        if is_damaged && self.repair { self.repair_segment(part, &file, &*checked) } else { self.count_damaged(&file, &*checked) }
+        if is_damaged && self.repair {
+            self.repair_segment(part, &file, &*checked)
+        } else {
+            self.count_damaged(&file, &*checked)
+        }
     }
 
     /// Counts a file that stays as it is.
@@ -190,7 +196,9 @@ impl VerifySummary {
         match mended {
             RepairOutcome::Repaired(name) => {
                 self.repaired += 1;
-                return print_line(&format!("{file}: mended, nothing is lost: {part}/{name} has all {records} records"));
+                return print_line(&format!(
+                    "{file}: mended, nothing is lost: {part}/{name} has all {records} records"
+                ));
             }
             RepairOutcome::Saved { name, original } => print_line(&format!(
                 "{file}: saved {records} records to {part}/{name}; {loss}, so the damaged file is kept as {part}/{original}"

@@ -33,7 +33,8 @@ pub(crate) fn query_and_compare(at: SocketAddr, ledger: &Ledger, expected: &Expe
 pub(crate) fn detects_loss(at: SocketAddr) -> bool {
     let ledger = Ledger::new("nobody");
     ledger.acknowledge(ledger.next(1));
-    query_and_compare(at, &ledger, &ledger.everything()).is_some_and(|seen| !seen.partial && seen.comparison.lost == [0])
+    query_and_compare(at, &ledger, &ledger.everything())
+        .is_some_and(|seen| !seen.partial && seen.comparison.lost == [0])
 }
 
 fn partial(stats: &str) -> Option<bool> {

@@ -13,8 +13,8 @@
 
 mod answers;
 mod corruption;
-mod fixtures;
 mod damage_report;
+mod fixtures;
 mod visibility;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,14 +27,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use crate::standalone::{StandaloneNode, free_net};
 use crate::cleanup_guard::CleanupGuard;
 use crate::random::Random;
+use crate::standalone::{StandaloneNode, free_net};
 use answers::AnswerSet;
 use corruption::Corruption;
-use fixtures::DataDirFixture;
 pub use damage_report::DamageReport;
 use damage_report::{DamageOutcome, TrialResult};
+use fixtures::DataDirFixture;
 use visibility::is_visible;
 
 /// Files of idempotency keys.
@@ -111,7 +111,10 @@ pub fn damage(options: &DamageOptions) -> anyhow::Result<DamageReport> {
 }
 
 /// Files that can be damaged, by kind: the stock, and the path in it.
-fn damage_targets(stocks: &[DataDirFixture], only: &[String]) -> anyhow::Result<BTreeMap<String, Vec<(usize, PathBuf)>>> {
+fn damage_targets(
+    stocks: &[DataDirFixture],
+    only: &[String],
+) -> anyhow::Result<BTreeMap<String, Vec<(usize, PathBuf)>>> {
     let mut places: BTreeMap<String, Vec<(usize, PathBuf)>> = BTreeMap::new();
     for (number, stock) in stocks.iter().enumerate() {
         for (path, bytes) in files(&stock.dir)? {
@@ -186,7 +189,13 @@ impl DamageTrial<'_> {
         Ok(trial)
     }
 
-    fn check_answers(&mut self, run: usize, order: &[usize], damaged: &[u8], trial: &mut TrialResult) -> anyhow::Result<()> {
+    fn check_answers(
+        &mut self,
+        run: usize,
+        order: &[usize],
+        damaged: &[u8],
+        trial: &mut TrialResult,
+    ) -> anyhow::Result<()> {
         let at = self.node.http();
         let asked = AnswerSet::fetch(at, order).with_context(|| self.node.stderr())?;
         let found: BTreeSet<&String> = asked.lines.iter().collect();
@@ -239,7 +248,8 @@ impl DamageTrial<'_> {
         let at = self.node.http();
         let status = answers::status(&self.options.bucksaw, at)?;
         trial.check(status.contains("of batch keys"), || format!("run {run}: SILENT: status: {status}"));
-        trial.check(answers::metrics_report_key_damage(at)?, || format!("run {run}: SILENT: metrics do not count keys"));
+        trial
+            .check(answers::metrics_report_key_damage(at)?, || format!("run {run}: SILENT: metrics do not count keys"));
         Ok(())
     }
 
@@ -250,7 +260,8 @@ impl DamageTrial<'_> {
         let mut status = String::new();
         let mut tells = || {
             status = answers::status(&self.options.bucksaw, at)?;
-            let told = (!status.contains("all well") && status.contains("damaged"), answers::metrics_report_damage(at)?);
+            let told =
+                (!status.contains("all well") && status.contains("damaged"), answers::metrics_report_damage(at)?);
             anyhow::Ok(told)
         };
         let mut told = tells()?;

@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::firewall::{Firewall, PacketSender};
 use crate::fleet::{FleetNode, FleetRole};
 use crate::proxy::Proxy;
 use crate::random::Random;
-use crate::firewall::{PacketSender, Firewall};
 
 /// How far a clock jumps.
 const CLOCK_JUMP: &str = "+40s";
@@ -124,7 +124,9 @@ impl Capabilities {
     /// Why something cannot be tried here.
     pub(crate) fn missing_for(&self, kind: FaultKind) -> Option<&'static str> {
         match kind {
-            FaultKind::CutOff | FaultKind::Split | FaultKind::OneWay | FaultKind::Loss if !self.nft => Some("needs root and nft"),
+            FaultKind::CutOff | FaultKind::Split | FaultKind::OneWay | FaultKind::Loss if !self.nft => {
+                Some("needs root and nft")
+            }
             FaultKind::FullDisk if !self.root => Some("needs root, to mount a small disk"),
             FaultKind::SlowSync | FaultKind::FailedSync if !self.strace => Some("needs strace"),
             FaultKind::Clock if self.faketime.is_none() => Some("needs libfaketime: apt-get install faketime"),

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::cleanup_guard::CleanupGuard;
 use crate::http::{self, get};
 use crate::log::last_lines;
-use crate::cleanup_guard::CleanupGuard;
 use crate::random::Random;
 use crate::run_command;
 
@@ -70,7 +70,14 @@ impl FleetConfig {
         let mut draw = || [1 + random.below(250) as u8, 1 + random.below(250) as u8];
         let net = (0..50).map(|_| draw()).find(is_free);
         let net = net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")?;
-        Ok(Self { bucksaw: bucksaw.to_owned(), home: home.to_owned(), replication_factor: copies, users, cleanup: CleanupGuard::start()?, net })
+        Ok(Self {
+            bucksaw: bucksaw.to_owned(),
+            home: home.to_owned(),
+            replication_factor: copies,
+            users,
+            cleanup: CleanupGuard::start()?,
+            net,
+        })
     }
 
     /// An address of this run.
@@ -167,7 +174,12 @@ impl FleetNode {
             }
         };
         command.arg("serve").arg("--data-dir").arg(&self.dir);
-        command.args(["--roles", self.role.name(), "--replication-factor", &self.config.replication_factor.to_string()]);
+        command.args([
+            "--roles",
+            self.role.name(),
+            "--replication-factor",
+            &self.config.replication_factor.to_string(),
+        ]);
         command.args(["--listen", &self.http().to_string(), "--listen-fast", "", "--listen-bulk", ""]);
         let durable = if self.role == FleetRole::Store { String::new() } else { self.durable().to_string() };
         command.args(["--listen-durable", &durable, "--listen-cluster", &format!("{}:{CLUSTER}", self.ip)]);
@@ -179,7 +191,11 @@ impl FleetNode {
             [] => command.args(small),
             others => command.args(others),
         };
-        command.args(&self.extra_arguments).args(["--log-level", "info"]).env_clear().envs(self.environment.iter().cloned());
+        command
+            .args(&self.extra_arguments)
+            .args(["--log-level", "info"])
+            .env_clear()
+            .envs(self.environment.iter().cloned());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         if self.config.users {
@@ -302,7 +318,8 @@ impl Drop for FleetNode {
 
 /// So many ingest nodes, and after them as many stores, that do not run yet.
 pub(crate) fn pairs(common: &FleetConfig, each: usize) -> anyhow::Result<Vec<FleetNode>> {
-    let roles = [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| (0..each).map(move |number| (role, number)));
+    let roles =
+        [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| (0..each).map(move |number| (role, number)));
     roles.enumerate().map(|(place, (role, number))| FleetNode::new(common, role, number + 1, place as u8)).collect()
 }
 

@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::ledger::Ledger;
 use crate::load::Forwarder;
+use crate::monitor::{ClusterMonitor, NodeCounters};
 use crate::proxy::Proxy;
-use crate::monitor::{NodeCounters, ClusterMonitor};
 
 /// Nodes of each role; one more of each joins.
 const NODES: usize = 3;

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::standalone::{StandaloneNode, CLUSTER, free_net};
+use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::ledger::{ExpectedLines, Ledger};
-use crate::cleanup_guard::CleanupGuard;
 use crate::random::Random;
-use writer::{WriterStop, IngestPath, KillWriter};
+use crate::standalone::{CLUSTER, StandaloneNode, free_net};
+use writer::{IngestPath, KillWriter, WriterStop};
 
 /// Small enough that records move from the queue to the store, and segments are merged, all the time.
 const SMALL: [&str; 6] = ["--segment-max-age", "200ms", "--segment-max-bytes", "64K", "--store-segment-bytes", "512K"];
@@ -88,7 +88,9 @@ pub struct KillReport {
 impl fmt::Display for KillReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.problems.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
-        let Self { rounds, kills, acknowledged, lost, duplicated: doubled, unexpected: foreign, controls, time, .. } = self;
+        let Self {
+            rounds, kills, acknowledged, lost, duplicated: doubled, unexpected: foreign, controls, time, ..
+        } = self;
         writeln!(
             f,
             "{rounds} rounds, {kills} kills, {acknowledged} lines acknowledged: {lost} lost, {doubled} doubled, {foreign} never \
@@ -112,8 +114,13 @@ pub fn kill(options: &KillOptions) -> anyhow::Result<KillReport> {
     nodes.iter_mut().try_for_each(StandaloneNode::wait_ready)?;
     let stop = Arc::<WriterStop>::default();
     let started = Instant::now();
-    let mut run =
-        KillRun { options, random: Random::new(options.seed), writers: Vec::new(), nodes, report: KillReport::default() };
+    let mut run = KillRun {
+        options,
+        random: Random::new(options.seed),
+        writers: Vec::new(),
+        nodes,
+        report: KillReport::default(),
+    };
     run.wait_healthy()?;
     run.writers = writers(options, home.path(), &run.nodes, &minder, &stop)?;
     let done = run.rounds();
@@ -195,13 +202,15 @@ impl KillRun<'_> {
     fn round(&mut self) -> anyhow::Result<()> {
         let before: Vec<u64> = self.writers.iter().map(|writer| writer.ledger.sent()).collect();
         let until = Instant::now() + WRITE_MAX;
-        let is_busy = |(writer, before): (&KillWriter, &u64)| writer.ledger.sent() > *before || writer.waits_for_others();
+        let is_busy =
+            |(writer, before): (&KillWriter, &u64)| writer.ledger.sent() > *before || writer.waits_for_others();
         while !self.writers.iter().zip(&before).all(is_busy) {
             ensure!(Instant::now() < until, "a writer does not go on");
             thread::sleep(Duration::from_millis(5));
         }
         thread::sleep(Duration::from_millis(self.random.below(LOAD_MAX_MS) as u64));
-        let blow = *self.random.pick(&[KillPhase::Working, KillPhase::Working, KillPhase::Starting, KillPhase::Stopping]);
+        let blow =
+            *self.random.pick(&[KillPhase::Working, KillPhase::Working, KillPhase::Starting, KillPhase::Stopping]);
         let place = self.random.below(self.nodes.len());
         let all = self.nodes.len() > 1 && self.random.one_in(4);
         for at in 0..self.nodes.len() {

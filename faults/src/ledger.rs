@@ -192,7 +192,8 @@ impl Ledger {
     /// Compares the lines that were found with those that were sent, and with what has to be there.
     #[must_use]
     pub fn compare(&self, text: &[u8], expected: &ExpectedLines) -> LedgerComparison {
-        let mut verdict = LedgerComparison { found: vec![false; self.state().lines.len()], ..LedgerComparison::default() };
+        let mut verdict =
+            LedgerComparison { found: vec![false; self.state().lines.len()], ..LedgerComparison::default() };
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(line);
             let number = line.split_once(' ').and_then(|(number, _)| number.parse::<u64>().ok());
@@ -206,7 +207,8 @@ impl Ledger {
                 Some((_, place)) => *place = true,
             }
         }
-        let is_lost = |number: &usize| expected.lines[*number].state == LineState::Acknowledged && !verdict.found[*number];
+        let is_lost =
+            |number: &usize| expected.lines[*number].state == LineState::Acknowledged && !verdict.found[*number];
         let numbers = expected.since.number..expected.lines.len();
         verdict.lost = numbers.filter(is_lost).map(|number| number as u64).collect();
         verdict

@@ -17,14 +17,14 @@
 #![expect(clippy::disallowed_methods, reason = "this is about real time, real files and real processes")]
 #![expect(clippy::print_stderr, reason = "a run of minutes says how it goes")]
 
-mod standalone;
-mod query_load;
 mod cgroup;
+mod cleanup_guard;
 mod compare;
-mod replication;
 mod damage;
 mod fault;
+mod firewall;
 mod fleet;
+mod health_check;
 mod http;
 mod joining;
 mod kill;
@@ -32,29 +32,29 @@ mod ledger;
 mod load;
 mod log;
 mod memory;
-mod cleanup_guard;
+mod monitor;
 mod plot;
 mod proxy;
+mod query_load;
 mod random;
+mod replication;
 mod report;
 mod run;
 mod scaling;
 mod schedule;
 mod slow;
+mod standalone;
 mod timeline;
 mod upgrade;
-mod firewall;
-mod monitor;
-mod health_check;
 mod wiped;
 
 pub use damage::{DamageOptions, DamageReport, damage};
 pub use joining::{JoiningOptions, measure_join};
 pub use kill::{KillOptions, KillReport, kill};
-pub use ledger::{ExpectedLines, Ledger, ComparisonStart, LedgerComparison};
+pub use ledger::{ComparisonStart, ExpectedLines, Ledger, LedgerComparison};
 pub use memory::{MemoryOptions, limit_memory};
 pub use random::Random;
-pub use report::{Report, FaultResult};
+pub use report::{FaultResult, Report};
 pub use run::{RunOptions, run};
 pub use scaling::{ScalingOptions, scale};
 pub use slow::{SlowOptions, measure_slow};

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 
+use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::ledger::Ledger;
-use crate::cleanup_guard::CleanupGuard;
 
 /// Between two portions that a forwarder is fed with.
 const FEED_EVERY: Duration = Duration::from_millis(20);

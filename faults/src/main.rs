@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bucksaw_faults::{
-    DamageOptions, JoiningOptions, KillOptions, MemoryOptions, RunOptions, Report, ScalingOptions, SlowOptions, UpgradeOptions, WipeOptions, damage, measure_join, kill, limit_memory,
-    run, scale, slow, upgrade, wipe,
+    DamageOptions, JoiningOptions, KillOptions, MemoryOptions, Report, RunOptions, ScalingOptions, SlowOptions,
+    UpgradeOptions, WipeOptions, damage, kill, limit_memory, measure_join, run, scale, measure_slow, upgrade, wipe,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -215,7 +215,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         FaultsCommand::Memory(MemoryArgs { limit, seconds, nodes, connections, only, more }) => {
             let (limit, time) = (limit << 20, Duration::from_secs(seconds));
-            ("memory.csv", limit_memory(&MemoryOptions { bucksaw, limit, time, nodes, connections, only, extra_arguments: more })?)
+            (
+                "memory.csv",
+                limit_memory(&MemoryOptions { bucksaw, limit, time, nodes, connections, only, extra_arguments: more })?,
+            )
         }
         FaultsCommand::Joining { rate, reconnect, busy } => {
             let name = if busy.is_some() { "joining-busy.csv" } else { "joining.csv" };
@@ -229,7 +232,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         FaultsCommand::Scaling { ingest_percent, store_percent, warm, seconds, pairs, rounds } => {
             let (warm, time) = (Duration::from_secs(warm), Duration::from_secs(seconds));
-            ("scaling.csv", scale(&ScalingOptions { bucksaw, ingest_percent, store_percent, warm, time, pairs, rounds })?)
+            (
+                "scaling.csv",
+                scale(&ScalingOptions { bucksaw, ingest_percent, store_percent, warm, time, pairs, rounds })?,
+            )
         }
     };
     print!("{table}");

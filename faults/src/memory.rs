@@ -19,7 +19,7 @@ use crate::cgroup::{Cgroup, MemoryUsage};
 use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::http::get;
 use crate::log::last_lines;
-use crate::monitor::{Metrics, count};
+use crate::monitor::{Metrics, count_within};
 use load::{LoadCorpus, MemoryLoad};
 
 /// How often the groups are looked at.
@@ -30,6 +30,9 @@ const SETTLE_MAX: Duration = Duration::from_secs(600);
 
 /// How long copies may take to be restored: with little memory some 20,000 records a second are.
 const RESTORE_MAX: Duration = Duration::from_secs(5_400);
+
+/// How long a count may take.
+const ASK_MAX: Duration = Duration::from_secs(120);
 
 /// How often is printed how far repair is.
 const PROGRESS: Duration = Duration::from_secs(30);
@@ -99,9 +102,11 @@ pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
     watched?;
     let counts = load.finish();
     // All that was taken reaches the shelf.
-    let settled = |nodes: &[FleetNode]| nodes.iter().all(|node| read_metric(node, "bucksaw_ingest_pending_bytes") == Some(0.0));
+    let settled =
+        |nodes: &[FleetNode]| nodes.iter().all(|node| read_metric(node, "bucksaw_ingest_pending_bytes") == Some(0.0));
     watch(&mut nodes, &groups, SETTLE_MAX, &mut figures, settled)?;
-    figures.accepted_mb = nodes.iter().filter_map(|node| read_metric(node, "bucksaw_ingest_bytes_total")).sum::<f64>() / 1e6;
+    figures.accepted_mb =
+        nodes.iter().filter_map(|node| read_metric(node, "bucksaw_ingest_bytes_total")).sum::<f64>() / 1e6;
     if memory.nodes > 1 {
         figures.restored_s = restore(&mut nodes, &groups, &mut figures)?;
     }
@@ -199,15 +204,17 @@ fn restore(nodes: &mut [FleetNode], groups: &[Cgroup], figures: &mut MemoryFigur
 
 /// What each store reports of its repair.
 fn repairs(nodes: &[FleetNode]) -> String {
-    let of = |node: &FleetNode| crate::replication::repair(node).map_or_else(|| "no answer".into(), |repair| repair.to_string());
+    let of = |node: &FleetNode| {
+        crate::replication::repair(node).map_or_else(|| "no answer".into(), |repair| repair.to_string())
+    };
     nodes.iter().map(|node| format!("{}: {}", node.name, of(node))).collect::<Vec<_>>().join("\n")
 }
 
-/// Counts records; none when no answer was complete for a minute.
+/// Counts records; none when no answer was complete for ten minutes: little memory makes counts slow.
 fn complete_count(at: SocketAddr, filter: &str) -> Option<u64> {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + SETTLE_MAX;
     loop {
-        let found = count(at, filter, 0);
+        let found = count_within(ASK_MAX, at, filter, 0);
         if found.is_some() || Instant::now() > until {
             return found;
         }

@@ -229,7 +229,7 @@ impl ClusterMonitor {
         let mut took = None;
         while took.is_none() && !is_over() {
             let at = asked.next().unwrap_or(self.nodes[0]);
-            let found = count_with_partial(at, &filter, since.as_secs().saturating_sub(60));
+            let found = count_with_partial(COUNT_TIMEOUT, at, &filter, since.as_secs().saturating_sub(60));
             took = found.filter(|(count, _)| *count > 0).map(|_| self.now() - sent);
             thread::sleep(PROBE_PAUSE);
         }
@@ -241,11 +241,16 @@ impl ClusterMonitor {
 
 /// How many records a complete answer counts.
 pub(crate) fn count(at: SocketAddr, filter: &str, from: u64) -> Option<u64> {
-    count_with_partial(at, filter, from).filter(|(_, partial)| !partial).map(|(count, _)| count)
+    count_within(COUNT_TIMEOUT, at, filter, from)
 }
 
-fn count_with_partial(at: SocketAddr, filter: &str, from: u64) -> Option<(u64, bool)> {
-    let answer = get(at, &format!("/api/v1/count?from={from}&q={filter}"), COUNT_TIMEOUT).ok()?.json().ok()?;
+/// The same with another limit of time.
+pub(crate) fn count_within(time: Duration, at: SocketAddr, filter: &str, from: u64) -> Option<u64> {
+    count_with_partial(time, at, filter, from).filter(|(_, partial)| !partial).map(|(count, _)| count)
+}
+
+fn count_with_partial(time: Duration, at: SocketAddr, filter: &str, from: u64) -> Option<(u64, bool)> {
+    let answer = get(at, &format!("/api/v1/count?from={from}&q={filter}"), time).ok()?.json().ok()?;
     Some((answer["count"].as_u64()?, answer["stats"]["partial"].as_bool()?))
 }
 

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::monitor::{ClusterSample, LatencyProbe};
 use crate::report::FaultResult;
 use crate::timeline::ratio;
-use crate::monitor::{LatencyProbe, ClusterSample};
 
 const WIDTH: f64 = 1_400.0;
 const LEFT: f64 = 70.0;
@@ -46,7 +46,8 @@ pub(crate) fn draw(rows: &[FaultResult], samples: &[ClusterSample], probes: &[La
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
     for row in rows {
-        let (from, to, healed) = (x(row.started_at), x(row.ended_at), x(row.ended_at + row.healed_after.unwrap_or_default()));
+        let (from, to, healed) =
+            (x(row.started_at), x(row.ended_at), x(row.ended_at + row.healed_after.unwrap_or_default()));
         let foot = height - 40.0;
         let mut band = |from: f64, to: f64, fill: &str| {
             let width = (to - from).max(0.5);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::compare::{ComparedAnswer, query_and_compare};
 use crate::ledger::Ledger;
-use crate::random::Random;
 use crate::monitor::ClusterMonitor;
+use crate::random::Random;
 
 /// Between an answer and the next question.
 const QUERY_PAUSE: Duration = Duration::from_millis(300);
@@ -33,7 +33,12 @@ pub(crate) struct QueryObservation {
 }
 
 impl QueryLoad {
-    pub(crate) fn start(nodes: Vec<SocketAddr>, ledgers: Vec<Arc<Ledger>>, watch: Arc<ClusterMonitor>, seed: u64) -> Self {
+    pub(crate) fn start(
+        nodes: Vec<SocketAddr>,
+        ledgers: Vec<Arc<Ledger>>,
+        watch: Arc<ClusterMonitor>,
+        seed: u64,
+    ) -> Self {
         let (told, stop) = (Arc::<Mutex<Vec<QueryObservation>>>::default(), Arc::<AtomicBool>::default());
         let (tell, stopped) = (Arc::clone(&told), Arc::clone(&stop));
         thread::spawn(move || {

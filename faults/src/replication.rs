@@ -27,7 +27,9 @@ pub(crate) fn passes(nodes: &[FleetNode]) -> Vec<Passes> {
 /// Says what is missing; none when the stores hold as many records as `copies` of all would be, but for so many that have come
 /// just now, none of them knows of a record that has too few, and each has completed a pass since `passes` were counted.
 pub(crate) fn under_replicated(nodes: &[FleetNode], copies: usize, fresh: u64, passes: &[Passes]) -> Option<String> {
-    let Some(asked) = nodes.iter().find(|node| node.role == FleetRole::Ingest) else { return Some("nobody to ask".into()) };
+    let Some(asked) = nodes.iter().find(|node| node.role == FleetRole::Ingest) else {
+        return Some("nobody to ask".into());
+    };
     let Some(records) = count(asked.http(), "", 0) else { return Some("no complete answer".into()) };
     let mut held = 0;
     for (node, before) in nodes.iter().filter(|node| node.role == FleetRole::Store).zip(passes) {
@@ -40,7 +42,9 @@ pub(crate) fn under_replicated(nodes: &[FleetNode], copies: usize, fresh: u64, p
         if metrics.sum("bucksaw_store_repair_passes_total") <= completed {
             return Some(format!("{} has completed no pass of repair", node.name));
         }
-        let Some(here) = stored_records_of(node) else { return Some(format!("{} does not say what it holds", node.name)) };
+        let Some(here) = stored_records_of(node) else {
+            return Some(format!("{} does not say what it holds", node.name));
+        };
         held += here;
     }
     let wanted = records.saturating_sub(fresh) * copies as u64;
@@ -59,7 +63,7 @@ pub(crate) fn stored_records_of(node: &FleetNode) -> Option<u64> {
 
 /// What a store reports of its repair.
 pub(crate) fn repair(node: &FleetNode) -> Option<serde_json::Value> {
-    Some(own_status(node)?["store"]["repair"].take())
+    Some(own_status(node)?["repair"].take())
 }
 
 /// How many bytes a store's segments take.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use crate::query_load::QueryObservation;
 use crate::monitor::LatencyProbe;
+use crate::query_load::QueryObservation;
 
 /// The row of the last look at everything.
 pub(crate) const FINAL_ROW: &str = "at the end";
@@ -119,7 +119,9 @@ impl Report {
             let took = probe.took.unwrap_or(Duration::MAX);
             let arrived = probe.sent.saturating_add(took);
             let touches = |row: &&mut FaultResult| {
-                row.name != FINAL_ROW && probe.sent < row.ended_at + row.healed_after.unwrap_or_default() && row.started_at < arrived
+                row.name != FINAL_ROW
+                    && probe.sent < row.ended_at + row.healed_after.unwrap_or_default()
+                    && row.started_at < arrived
             };
             match self.rows.iter_mut().find(touches) {
                 Some(row) => {

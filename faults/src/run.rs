@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::query_load::{QueryLoad, QueryObservation};
-use crate::compare::{query_and_compare, detects_loss};
-use crate::fault::{Fault, FaultInjector, FaultKind, Capabilities};
+use crate::compare::{detects_loss, query_and_compare};
+use crate::fault::{Capabilities, Fault, FaultInjector, FaultKind};
+use crate::firewall::Firewall;
 use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::ledger::Ledger;
 use crate::load::{Forwarder, bulk};
-use crate::proxy::Proxy;
-use crate::random::Random;
-use crate::report::{FINAL_ROW, Report, FaultResult};
-use crate::schedule::{ScheduledFaults, random_schedule};
-use crate::firewall::Firewall;
 use crate::monitor::ClusterMonitor;
-use crate::{replication, plot, timeline, health_check};
+use crate::proxy::Proxy;
+use crate::query_load::{QueryLoad, QueryObservation};
+use crate::random::Random;
+use crate::report::{FINAL_ROW, FaultResult, Report};
+use crate::schedule::{ScheduledFaults, random_schedule};
+use crate::{health_check, plot, replication, timeline};
 
 /// Nodes of each role.
 const NODES: usize = 3;
@@ -104,7 +104,8 @@ pub fn run(options: &RunOptions) -> anyhow::Result<Report> {
         common.cleanup.register_undo(&format!("rm -rf '{}'", dir.display()));
     }
     let mut random = Random::new(options.seed);
-    let roles: Vec<FleetRole> = [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| [role; NODES]).collect();
+    let roles: Vec<FleetRole> =
+        [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| [role; NODES]).collect();
     let (mut steps, left_out) = random_schedule(&mut random, &roles, options.small, options.hold, &means);
     let wall = if common.users { Some(Firewall::create(&common.cleanup)?) } else { None };
     let nodes = fleet::pairs(&common, NODES)?;
@@ -148,7 +149,12 @@ struct FaultRun<'a> {
 }
 
 impl<'a> FaultRun<'a> {
-    fn start(options: &'a RunOptions, common: &FleetConfig, mut field: FaultInjector, mut random: Random) -> anyhow::Result<Self> {
+    fn start(
+        options: &'a RunOptions,
+        common: &FleetConfig,
+        mut field: FaultInjector,
+        mut random: Random,
+    ) -> anyhow::Result<Self> {
         for place in 0..field.nodes.len() {
             let wanted = !options.small && field.capabilities.root && place % NODES == 0;
             let node = &mut field.nodes[place];
@@ -260,7 +266,12 @@ impl<'a> FaultRun<'a> {
         for (place, node) in self.injector.nodes.iter().enumerate() {
             for ledger in &self.ledgers {
                 let seen = query_and_compare(node.http(), ledger, &ledger.recent());
-                let told = QueryObservation { at: self.watch.now(), node_index: place, writer: ledger.name().to_owned(), compared: seen };
+                let told = QueryObservation {
+                    at: self.watch.now(),
+                    node_index: place,
+                    writer: ledger.name().to_owned(),
+                    compared: seen,
+                };
                 self.report.record_observation(row, &told, &node.name);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fault::{Fault, FaultKind, Capabilities};
+use crate::fault::{Capabilities, Fault, FaultKind};
 use crate::fleet::FleetRole;
 use crate::random::Random;
 
@@ -126,7 +126,12 @@ mod tests {
     #[test]
     fn what_cannot_be_done_is_named() {
         let (steps, left_out) = drawn(1, &Capabilities::default());
-        assert!(steps.iter().flat_map(|step| &step.faults).all(|blow| Capabilities::default().missing_for(blow.kind).is_none()));
+        assert!(
+            steps
+                .iter()
+                .flat_map(|step| &step.faults)
+                .all(|blow| Capabilities::default().missing_for(blow.kind).is_none())
+        );
         assert!(left_out.iter().any(|line| line.contains("nft")), "{left_out:?}");
         assert!(left_out.iter().any(|line| line.contains("strace")), "{left_out:?}");
     }

@@ -37,7 +37,7 @@ pub struct SlowOptions {
 /// When a node does not start.
 pub fn measure_slow(slow: &SlowOptions) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
-    let common = FleetConfig::new(&measure_slow.bucksaw, home.path(), 2, false)?;
+    let common = FleetConfig::new(&slow.bucksaw, home.path(), 2, false)?;
     let mut nodes = fleet::pairs(&common, NODES)?;
     fleet::start(&mut nodes)?;
     let ledgers: Vec<Arc<Ledger>> =
@@ -49,7 +49,7 @@ pub fn measure_slow(slow: &SlowOptions) -> anyhow::Result<String> {
     for (number, ledger) in ledgers.iter().enumerate() {
         let to = [nodes[number % NODES].durable()];
         let (bucksaw, minder) = (&common.bucksaw, &common.cleanup);
-        forwarders.push(Forwarder::start(bucksaw, home.path(), minder, ledger, &to, measure_slow.rate, &stop)?);
+        forwarders.push(Forwarder::start(bucksaw, home.path(), minder, ledger, &to, slow.rate, &stop)?);
     }
     thread::sleep(Duration::from_secs(3));
     let mut text = "phase,node,accepted_mb_s\n".to_owned();
@@ -60,7 +60,7 @@ pub fn measure_slow(slow: &SlowOptions) -> anyhow::Result<String> {
             _ => {}
         }
         let before = (watch.now(), watch.latest_counters());
-        thread::sleep(measure_slow.time);
+        thread::sleep(slow.time);
         let after = (watch.now(), watch.latest_counters());
         let seconds = (after.0 - before.0).as_secs_f64();
         for (place, node) in nodes.iter().enumerate().take(NODES) {

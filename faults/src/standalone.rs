@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::cleanup_guard::CleanupGuard;
 use crate::http::get;
 use crate::log::last_lines;
-use crate::cleanup_guard::CleanupGuard;
 use crate::random::Random;
 
 /// How long a node may take to be ready, or to end.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::report::{Report, FaultResult};
-use crate::monitor::{LatencyProbe, ClusterSample, NodeCounters};
+use crate::monitor::{ClusterSample, LatencyProbe, NodeCounters};
+use crate::report::{FaultResult, Report};
 
 /// Writes `faults.csv`, `timeline.csv` and `probes.csv`.
 pub(crate) fn write(
@@ -34,8 +34,12 @@ fn seconds(time: Duration) -> String {
 
 /// The fault of a moment, with `healing` behind it when it has been ended.
 fn fault_at(at: Duration, rows: &[FaultResult]) -> String {
-    let row = rows.iter().rev().find(|row| row.started_at <= at && at < row.ended_at + row.healed_after.unwrap_or_default());
-    row.map_or_else(String::new, |row| if at < row.ended_at { row.name.clone() } else { format!("{} healing", row.name) })
+    let row =
+        rows.iter().rev().find(|row| row.started_at <= at && at < row.ended_at + row.healed_after.unwrap_or_default());
+    row.map_or_else(
+        String::new,
+        |row| if at < row.ended_at { row.name.clone() } else { format!("{} healing", row.name) },
+    )
 }
 
 fn faults(rows: &[FaultResult]) -> String {
@@ -103,7 +107,8 @@ pub(crate) fn ratio(sample: &ClusterSample) -> f64 {
 
 /// The same from one moment to another.
 pub(crate) fn consumed_since(before: &[NodeCounters], now: &[NodeCounters]) -> f64 {
-    let grown = |of: fn(&NodeCounters) -> f64| now.iter().zip(before).map(|(now, before)| of(now) - of(before)).sum::<f64>();
+    let grown =
+        |of: fn(&NodeCounters) -> f64| now.iter().zip(before).map(|(now, before)| of(now) - of(before)).sum::<f64>();
     let (consumed, pending) = (grown(|told| told.consumed), grown(|told| told.pending).max(0.0));
     if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
 }

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 
-use crate::query_load::{QueryLoad, QueryObservation};
-use crate::compare::{query_and_compare, query, detects_loss};
+use crate::compare::{detects_loss, query, query_and_compare};
 use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
+use crate::health_check;
 use crate::ledger::Ledger;
 use crate::load::{Forwarder, bulk};
-use crate::random::Random;
-use crate::report::{FINAL_ROW, Report, FaultResult};
 use crate::monitor::{ClusterMonitor, count};
-use crate::health_check;
+use crate::query_load::{QueryLoad, QueryObservation};
+use crate::random::Random;
+use crate::report::{FINAL_ROW, FaultResult, Report};
 
 /// Nodes of each role.
 const NODES: usize = 3;
@@ -118,7 +118,18 @@ impl<'a> UpgradeRun<'a> {
         watch.start_probing();
         let random = Random::new(1);
         let report = Report::default();
-        Ok(Self { options, nodes, watch, ledgers, forwarders, bulk_writers: bulks, stop, query_load: asker, random, report })
+        Ok(Self {
+            options,
+            nodes,
+            watch,
+            ledgers,
+            forwarders,
+            bulk_writers: bulks,
+            stop,
+            query_load: asker,
+            random,
+            report,
+        })
     }
 
     /// Shows that a loss would be seen: one line more is expected than there is.
@@ -148,7 +159,12 @@ impl<'a> UpgradeRun<'a> {
                 let seen = query_and_compare(self.nodes[place].http(), &ledger, &ledger.recent());
                 self.record_answer(
                     &mut row,
-                    &QueryObservation { at: self.watch.now(), node_index: place, writer: ledger.name().to_owned(), compared: seen },
+                    &QueryObservation {
+                        at: self.watch.now(),
+                        node_index: place,
+                        writer: ledger.name().to_owned(),
+                        compared: seen,
+                    },
                     true,
                 );
                 self.check_text_search(place, &ledger);
@@ -222,7 +238,12 @@ impl<'a> UpgradeRun<'a> {
                     let seen = Some(query(program, self.nodes[place].http(), &ledger)?);
                     self.record_answer(
                         &mut row,
-                        &QueryObservation { at: self.watch.now(), node_index: place, writer: ledger.name().to_owned(), compared: seen },
+                        &QueryObservation {
+                            at: self.watch.now(),
+                            node_index: place,
+                            writer: ledger.name().to_owned(),
+                            compared: seen,
+                        },
                         true,
                     );
                 }

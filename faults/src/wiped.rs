@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::replication::{stored_records_of, packed_bytes};
 use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::http::call;
 use crate::monitor::count;
+use crate::replication::{packed_bytes, stored_records_of};
 
 const STORES: usize = 3;
 const REPLICATION_FACTOR: u64 = 2;

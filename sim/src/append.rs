@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bucksaw_cluster::JoinState;
 use bucksaw_env::Body;
 use bucksaw_ingest::lease::{message_body, read_message};
-use bucksaw_ingest::{IdempotentBatch, Durability, Queue, FrameRecords, IngestError, Source};
+use bucksaw_ingest::{Durability, FrameRecords, IdempotentBatch, IngestError, Queue, Source};
 use bucksaw_node::Node;
 use bucksaw_record::{Id, Labels};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,12 @@ impl AppendBehavior {
 
 /// The id of the first record of a batch with a key, as the HTTP interface gets it, and whether the key must be synced before the
 /// batch is acknowledged as more than `fast`.
-fn assign_ids(queue: &Queue, planted: Option<Mutation>, key: &str, lines: &[String]) -> Result<(Id, bool), IngestError> {
+fn assign_ids(
+    queue: &Queue,
+    planted: Option<Mutation>,
+    key: &str,
+    lines: &[String],
+) -> Result<(Id, bool), IngestError> {
     let text = lines.concat();
     let (name, content) = match planted {
         Some(Mutation::KeyReuseAccepted) => (format!("{key} {text}"), &*text),
@@ -117,10 +122,12 @@ pub(crate) fn register_calls(node: &Node, promises: AppendBehavior) {
                     drop(append(&queue, batch, syncs_keys).await);
                     kept
                 }
-                Some(Mutation::FailureReportedAsRefusal) => match reply_for(append(&queue, batch, syncs_keys).await, kept) {
-                    AppendReply::Unknown => AppendReply::Refused,
-                    told => told,
-                },
+                Some(Mutation::FailureReportedAsRefusal) => {
+                    match reply_for(append(&queue, batch, syncs_keys).await, kept) {
+                        AppendReply::Unknown => AppendReply::Refused,
+                        told => told,
+                    }
+                }
                 _ => reply_for(append(&queue, batch, syncs_keys).await, kept),
             };
             message_body(&told)

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bucksaw_env::sim::{self, World};
-use bucksaw_ingest::load_shedder::{ClientRate, RedirectKind, ListenerKind};
-use bucksaw_ingest::{Durability, Queue, FrameRecords, Source};
+use bucksaw_ingest::load_shedder::{ClientRate, ListenerKind, RedirectKind};
+use bucksaw_ingest::{Durability, FrameRecords, Queue, Source};
 use bucksaw_node::{Roles, load_control};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
-use crate::rng::SeededRng;
-use crate::sim_cluster::SimCluster;
 use crate::machine::Machine;
+use crate::rng::SeededRng;
 use crate::settings::NodeSettings;
+use crate::sim_cluster::SimCluster;
 
 const BOTH: Roles = Roles { ingest: true, store: true };
 

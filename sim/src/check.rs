@@ -14,8 +14,8 @@ use bucksaw_node::Node;
 use bucksaw_record::Id;
 
 use crate::client::{AppendClient, producer};
-use crate::sim_cluster::SimCluster;
 use crate::ledger::{RecordLedger, Violation};
+use crate::sim_cluster::SimCluster;
 
 /// Where queues are.
 const QUEUE: &str = "/data/queue";
@@ -51,7 +51,11 @@ pub(crate) fn is_replicated(fleet: &SimCluster, ledger: &RecordLedger) -> bool {
 }
 
 /// Records that fewer stores keep than was promised, also where a store was lost since; unless there are not so many.
-fn under_replicated(fleet: &SimCluster, due: &BTreeSet<Id>, stored: &BTreeMap<Id, (usize, Arc<str>)>) -> Vec<Violation> {
+fn under_replicated(
+    fleet: &SimCluster,
+    due: &BTreeSet<Id>,
+    stored: &BTreeMap<Id, (usize, Arc<str>)>,
+) -> Vec<Violation> {
     let wanted = fleet.copies.min(fleet.stores_up());
     let counts = due.iter().filter_map(|id| Some((*id, stored.get(id)?.0)));
     counts.filter(|(_, count)| *count < wanted).map(|(id, count)| Violation::UnderReplicated(id, count)).collect()
@@ -69,11 +73,13 @@ pub(crate) fn check_damage(fleet: &SimCluster, is_spoilt: bool) -> Vec<Violation
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let told = if path.starts_with(QUEUE) { &queue } else { &shelf };
             if path.components().count() > 3 && !told.contains(&name) {
-                violations.push(Violation::UnreportedDamage(format!("n{at} has {} and does not tell of it", path.display())));
+                violations
+                    .push(Violation::UnreportedDamage(format!("n{at} has {} and does not tell of it", path.display())));
             }
         }
         if !is_spoilt {
-            let words = |name| Violation::UnreportedDamage(format!("n{at} has a damaged {name}, and nothing happened to it"));
+            let words =
+                |name| Violation::UnreportedDamage(format!("n{at} has a damaged {name}, and nothing happened to it"));
             violations.extend(queue.iter().map(words));
         }
     }
@@ -120,8 +126,11 @@ pub(crate) fn check_membership(fleet: &SimCluster) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (at, node) in fleet.nodes() {
         let members = node.cluster.members();
-        let live: BTreeSet<Id> =
-            members.iter().filter(|member| member.state == MemberState::Alive).map(|member| member.facts.node).collect();
+        let live: BTreeSet<Id> = members
+            .iter()
+            .filter(|member| member.state == MemberState::Alive)
+            .map(|member| member.facts.node)
+            .collect();
         if live != up {
             let words = format!("n{at} knows of {} nodes that are alive, and {} are", live.len(), up.len());
             violations.push(Violation::MembershipMismatch(words));

@@ -93,7 +93,9 @@ impl CheckedAnswer {
 
     fn check_against(&self, ledger: &RecordLedger, due: &BTreeSet<Id>) -> Vec<Violation> {
         match (&self.content, self.kind) {
-            (AnswerContent::Records(found), QueryKind::Records(order, limit)) => check_records(ledger, due, found, order, limit),
+            (AnswerContent::Records(found), QueryKind::Records(order, limit)) => {
+                check_records(ledger, due, found, order, limit)
+            }
             (AnswerContent::Count(count), _) => check_counts(ledger, due, &[bucket(Millis(0), Millis::MAX, *count)]),
             (AnswerContent::Buckets(buckets), _) => {
                 // They are in order, and do not overlap.
@@ -150,7 +152,8 @@ fn check_records(
 
 /// Holds counts against what must be there and what may be.
 fn check_counts(ledger: &RecordLedger, due: &BTreeSet<Id>, buckets: &[Bucket]) -> Vec<Violation> {
-    let (due, possible, unnumbered) = (ledger.still_required(due.iter()), ledger.allowed(), ledger.records_without_known_id_max());
+    let (due, possible, unnumbered) =
+        (ledger.still_required(due.iter()), ledger.allowed(), ledger.records_without_known_id_max());
     let mut violations = Vec::new();
     for bucket in buckets {
         let inside = |ids: &BTreeSet<Id>| ids.range(first_at(bucket.from)..first_at(bucket.to)).count() as u64;
@@ -188,14 +191,24 @@ mod tests {
         let mut stats = QueryStats::default();
         stats.nodes.is_incomplete = is_partial;
         let due = ledger.required();
-        let answer = CheckedAnswer { machine: 0, asked_at: Duration::ZERO, kind, required: due, is_final: false, content, stats };
+        let answer = CheckedAnswer {
+            machine: 0,
+            asked_at: Duration::ZERO,
+            kind,
+            required: due,
+            is_final: false,
+            content,
+            stats,
+        };
         assert_eq!(answer.check(&ledger), want, "{:?}", answer.content);
     }
 
     #[test]
     fn all_records_up_to_the_limit_are_required() {
         let of = |numbers: &[u32]| {
-            AnswerContent::Records(numbers.iter().map(|number| (id(*number), format!("text {number}").into())).collect())
+            AnswerContent::Records(
+                numbers.iter().map(|number| (id(*number), format!("text {number}").into())).collect(),
+            )
         };
         let all = |order| QueryKind::Records(order, None);
         check(of(&[1, 2, 3, 4]), all(Order::Ascending), false, &[]);

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bucksaw_record::{Id, Millis};
 use bucksaw_store::DamagedSegment;
 
-use crate::sim_cluster::SimCluster;
 use crate::ledger::{RecordLedger, Violation};
 use crate::machine::Machine;
 use crate::scenario::Scenario;
+use crate::sim_cluster::SimCluster;
 
 /// The claims that were checked.
 #[derive(Debug)]
@@ -45,8 +45,9 @@ impl RepairClaims {
                     continue;
                 }
                 let members = node.cluster.members();
-                let is_it =
-                    |mark: u64| members.iter().any(|member| member.facts.node == *lost && member.facts.fingerprint() == mark);
+                let is_it = |mark: u64| {
+                    members.iter().any(|member| member.facts.node == *lost && member.facts.fingerprint() == mark)
+                };
                 if made_good.into_iter().any(is_it) {
                     self.checked_losses.insert((node.id, *lost));
                     let stored = stored.get_or_insert_with(|| fleet.replicas());
@@ -86,7 +87,8 @@ impl RepairClaims {
         let due = ledger.without_damaged(due);
         let count = |id: &Id| stored.get(id).map_or(0, |(count, _)| *count);
         for id in due.iter().filter(|id| count(id) < wanted).take(1) {
-            let holders: Vec<usize> = (0..fleet.machines.len()).filter(|at| fleet.stored_ids(*at).contains(id)).collect();
+            let holders: Vec<usize> =
+                (0..fleet.machines.len()).filter(|at| fleet.stored_ids(*at).contains(id)).collect();
             tracing::debug!(%id, claims = at, ?holders, wanted, "a claim does not hold");
         }
         under_replicated(&due, stored, wanted)

@@ -12,10 +12,10 @@ use bucksaw_ingest::Durability;
 use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_record::{Id, Millis, Producer};
 
-use crate::append::{APPEND, AppendRequest, AppendReply};
-use crate::rng::SeededRng;
-use crate::ledger::RecordLedger;
+use crate::append::{APPEND, AppendReply, AppendRequest};
 use crate::injected_bug::Mutation;
+use crate::ledger::RecordLedger;
+use crate::rng::SeededRng;
 
 /// How long a client waits for an answer. `bulk` takes as long as storing does.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -148,7 +148,9 @@ impl AppendClient {
     ) {
         self.ledger.record_keyed_try(key, body, number);
         match self.call(batch, durability, address).await {
-            Some(AppendReply::AcknowledgedAs { cuts, first }) => self.ledger.record_keyed_acknowledged(key, body, first, number, cuts),
+            Some(AppendReply::AcknowledgedAs { cuts, first }) => {
+                self.ledger.record_keyed_acknowledged(key, body, first, number, cuts)
+            }
             Some(AppendReply::Refused | AppendReply::KeyReused) => self.ledger.record_keyed_refused(key, body),
             _ => {}
         }

@@ -10,13 +10,13 @@ use bucksaw_cluster::JoinState;
 use bucksaw_env::sim::World;
 use bucksaw_node::Roles;
 
-use crate::rng::SeededRng;
 use crate::client::AppendClient;
-use crate::sim_cluster::SimCluster;
 use crate::ledger::RecordLedger;
 use crate::machine::Machine;
 use crate::pending_query::{PendingQuery, QueryStatus};
+use crate::rng::SeededRng;
 use crate::settings::NodeSettings;
+use crate::sim_cluster::SimCluster;
 
 const BOTH: Roles = Roles { ingest: true, store: true };
 

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use bucksaw_env::sim::{Delay, PowerCutLoss, Host, NetworkConditions, World};
+use bucksaw_env::sim::{Delay, Host, NetworkConditions, PowerCutLoss, World};
 use bucksaw_record::Id;
 
-use crate::rng::SeededRng;
-use crate::sim_cluster::SimCluster;
+use crate::file_damage::{FileDamager, InjectedDamage};
 use crate::ledger::RecordLedger;
 use crate::machine::{DIR, Machine, StopOutcome};
-use crate::file_damage::{FileDamager, InjectedDamage};
+use crate::rng::SeededRng;
 use crate::scenario::Scenario;
+use crate::sim_cluster::SimCluster;
 
 /// Kinds of faults; what happens often has several numbers.
 pub(crate) const FAULTS: usize = 27;
@@ -233,7 +233,11 @@ impl<'a> SimFaultInjector<'a> {
         if fleet.machines.get(at).is_none_or(|machine| machine.node().is_none()) {
             return;
         }
-        let how = self.rng.choose(&[PowerCutLoss::All, PowerCutLoss::None, PowerCutLoss::Torn]).copied().unwrap_or(PowerCutLoss::All);
+        let how = self
+            .rng
+            .choose(&[PowerCutLoss::All, PowerCutLoss::None, PowerCutLoss::Torn])
+            .copied()
+            .unwrap_or(PowerCutLoss::All);
         if how == PowerCutLoss::Torn {
             // Nearly always everything is synced: without this hardly any frame would be torn behind others that must stay.
             let disk = fleet.machines.get(at).map(|machine| machine.host.fs());
@@ -389,7 +393,9 @@ impl<'a> SimFaultInjector<'a> {
 
     /// The disk of one of the victims is lost with all that was on it, and an empty one comes in its place.
     fn lose_disk(&mut self, fleet: &mut SimCluster) {
-        let Some(at) = self.rng.choose(&self.scenario.faulty_stores).copied().filter(|_| self.loses_disk) else { return };
+        let Some(at) = self.rng.choose(&self.scenario.faulty_stores).copied().filter(|_| self.loses_disk) else {
+            return;
+        };
         if fleet.machines.get(at).is_none_or(|machine| machine.node().is_none()) {
             return;
         }

@@ -8,15 +8,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bucksaw_env::backed_up_file::{BackedUpFile, BackupState, backup_path};
 use bucksaw_env::sim;
-use bucksaw_env::backed_up_file::{BackupState, BackedUpFile, backup_path};
 use bucksaw_record::Id;
 
-use crate::rng::SeededRng;
-use crate::sim_cluster::SimCluster;
 use crate::ledger::RecordLedger;
 use crate::machine::DIR;
 use crate::records::queue_file_ids;
+use crate::rng::SeededRng;
+use crate::sim_cluster::SimCluster;
 
 /// How often something goes bad when something else goes wrong, of a hundred times.
 const DAMAGE_PERCENT: usize = 40;
@@ -60,7 +60,12 @@ impl FileDamager {
     }
 
     /// Damages something, mostly.
-    pub(crate) fn inject(&mut self, fleet: &SimCluster, ledger: &RecordLedger, now: Duration) -> Option<InjectedDamage> {
+    pub(crate) fn inject(
+        &mut self,
+        fleet: &SimCluster,
+        ledger: &RecordLedger,
+        now: Duration,
+    ) -> Option<InjectedDamage> {
         if !self.rng.percent(DAMAGE_PERCENT) {
             return None;
         }

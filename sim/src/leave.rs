@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_query::{Request, BatchSlice};
+use bucksaw_query::{BatchSlice, Request};
 use bucksaw_record::{Expr, Millis};
 
-use crate::test_bed::TestBed;
 use crate::machine::StopOutcome;
+use crate::test_bed::TestBed;
 
 #[test]
 fn who_leaves_with_nothing_left_is_missed_by_nobody() {

@@ -213,7 +213,13 @@ impl RecordLedger {
     }
 
     /// Takes note of the bodies that are sent with a key, before the first is.
-    pub(crate) fn record_keyed_batch(&self, key: &str, bodies: Vec<Vec<String>>, durability: Durability, is_stated: bool) {
+    pub(crate) fn record_keyed_batch(
+        &self,
+        key: &str,
+        bodies: Vec<Vec<String>>,
+        durability: Durability,
+        is_stated: bool,
+    ) {
         let mut known = self.lock();
         for (body, texts) in bodies.iter().enumerate() {
             for (at, text) in texts.iter().enumerate() {
@@ -223,7 +229,14 @@ impl RecordLedger {
         let body = |texts| KeyedBody { texts, tries: 0, refused: 0, acknowledged_by: BTreeSet::new() };
         let bodies = bodies.into_iter().map(body).collect();
         let (tried, forgetful) = (BTreeSet::new(), BTreeSet::new());
-        let keyed = KeyedBatch { bodies, durability, has_key_time: is_stated, tried_nodes: tried, may_be_duplicated: false, nodes_without_key: forgetful };
+        let keyed = KeyedBatch {
+            bodies,
+            durability,
+            has_key_time: is_stated,
+            tried_nodes: tried,
+            may_be_duplicated: false,
+            nodes_without_key: forgetful,
+        };
         known.keyed_batches.insert(key.to_owned(), keyed);
     }
 
@@ -252,7 +265,8 @@ impl RecordLedger {
             let mut known = self.lock();
             let LedgerEntries { entries, keyed_batches: keyed, reused_keys: reused, .. } = &mut *known;
             let Some(keyed) = keyed.get_mut(key) else { return };
-            let took_other = |(other, taken): (usize, &KeyedBody)| other != body && taken.acknowledged_by.contains(&node);
+            let took_other =
+                |(other, taken): (usize, &KeyedBody)| other != body && taken.acknowledged_by.contains(&node);
             if keyed.bodies.iter().enumerate().any(took_other) && !keyed.nodes_without_key.contains(&node) {
                 reused.push(Violation::KeyReused(key.to_owned(), node));
             }
@@ -272,7 +286,8 @@ impl RecordLedger {
     /// A node lost power, and so what it remembered of keys, but of those whose batches it acknowledged as durable.
     fn forget_unsynced_keys(&self, node: usize) {
         self.forget_matching_keys(node, |keyed| {
-            keyed.durability == Durability::Fast || keyed.bodies.iter().all(|body| !body.acknowledged_by.contains(&node))
+            keyed.durability == Durability::Fast
+                || keyed.bodies.iter().all(|body| !body.acknowledged_by.contains(&node))
         });
     }
 
@@ -453,7 +468,9 @@ impl RecordLedger {
 impl LedgerEntries {
     /// What is wrong with a record of a batch with a key. `seen` has those of the same answer that came before it.
     fn check_keyed<'a>(&self, id: Id, text: &'a str, seen: &mut BTreeSet<&'a str>) -> Option<Violation> {
-        let Some(KeyedPosition { key, body, at }) = self.keyed_texts.get(text) else { return Some(Violation::NeverSent(id)) };
+        let Some(KeyedPosition { key, body, at }) = self.keyed_texts.get(text) else {
+            return Some(Violation::NeverSent(id));
+        };
         let keyed = self.keyed_batches.get(key)?;
         if id.sequence() as usize != *at {
             return Some(Violation::NeverSent(id));

@@ -12,41 +12,41 @@
 //!
 //! The same seed gives the same run, event for event, so a seed that fails is a test ([`KEPT`]).
 
-mod checked_answer;
 mod append;
 #[cfg(test)]
 mod balance;
-#[cfg(test)]
-mod test_bed;
-mod rng;
 mod check;
+mod checked_answer;
 mod claims;
 mod client;
-mod program_version;
+#[cfg(test)]
+mod duplicate_id;
 mod fault_injector;
-mod sim_cluster;
-mod tail;
+mod file_damage;
+mod injected_bug;
 #[cfg(test)]
 mod leave;
 mod ledger;
 mod machine;
-mod injected_bug;
 mod pending_query;
+mod program_version;
 mod records;
 #[cfg(test)]
 mod repair;
-mod file_damage;
+mod rng;
 mod run;
 mod scenario;
 mod settings;
-mod trace;
+mod sim_cluster;
+mod tail;
 #[cfg(test)]
-mod duplicate_id;
+mod test_bed;
+mod trace;
 #[cfg(test)]
 mod upgrade;
 
-pub use ledger::Violation;
 pub use injected_bug::Mutation;
+pub use ledger::Violation;
 pub use run::{RunOutcome, run};
 pub use scenario::Scenario;
 pub use trace::log_to_stderr;

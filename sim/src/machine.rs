@@ -10,16 +10,16 @@ use bucksaw_env::sim::PowerCutLoss;
 use bucksaw_env::{run_blocking, sim};
 use bucksaw_ingest::{self as ingest, Queue};
 use bucksaw_node::{Node, NodeTasks, Roles};
-use bucksaw_query::{self as query, Engine, GossipPeers, QueryPeers, ScanPool, Scatter, QueryServer};
+use bucksaw_query::{self as query, Engine, GossipPeers, QueryPeers, QueryServer, ScanPool, Scatter};
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_store::repair::Repair;
 use bucksaw_store::{self as store, PeerTimeouts, SegmentStore};
 use prometheus_client::registry::Registry;
 
 use crate::append::{self, AppendBehavior};
-use crate::rng::SeededRng;
-use crate::program_version::ProgramVersion;
 use crate::injected_bug::{Mutation, calls, files, peers};
+use crate::program_version::ProgramVersion;
+use crate::rng::SeededRng;
 use crate::settings::NodeSettings;
 
 /// The data directory.
@@ -244,11 +244,13 @@ impl Machine {
         let copies = self.settings.copies;
         let gossiped = GossipPeers::new(Arc::clone(&node.cluster), Arc::clone(&node.env.clock), copies);
         let own = format!("{}:{}", self.host.name(), self.host.address().port());
-        let joins = self.settings.join.iter().any(|host| *host != own) && planted != Some(Mutation::NewNodeAssumesAlone);
+        let joins =
+            self.settings.join.iter().any(|host| *host != own) && planted != Some(Mutation::NewNodeAssumesAlone);
         let gossiped = if joins { gossiped.with_join_targets() } else { gossiped };
         let peers: Arc<dyn QueryPeers> = peers::inject(planted, gossiped, &node.tasks);
         let repair = repair.filter(|_| !planted.is_some_and(Mutation::is_repaired));
-        let restore = repair.map(|repair| Arc::new(RepairHintForwarder(Arc::clone(repair))) as Arc<dyn query::RepairHints>);
+        let restore =
+            repair.map(|repair| Arc::new(RepairHintForwarder(Arc::clone(repair))) as Arc<dyn query::RepairHints>);
         let serving = QueryServer::new(Arc::new(engine), Arc::clone(&node.tasks), peers);
         serving.register(&node.cluster.router());
         Scatter::new(serving, query::ReplyTimeouts::default(), restore)

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use bucksaw_env::Tasks;
 use bucksaw_env::sim::World;
-use bucksaw_query::{Bucket, Bucketing, Order, Request, RequestError, Scatter, QueryStats, BatchSlice};
+use bucksaw_query::{BatchSlice, Bucket, Bucketing, Order, QueryStats, Request, RequestError, Scatter};
 use bucksaw_record::{Expr, Id, Millis};
 use tokio::sync::oneshot;
 
-use crate::checked_answer::{CheckedAnswer, AnswerContent};
-use crate::rng::SeededRng;
-use crate::sim_cluster::SimCluster;
+use crate::checked_answer::{AnswerContent, CheckedAnswer};
 use crate::ledger::{RecordLedger, Violation};
 use crate::machine::Machine;
+use crate::rng::SeededRng;
+use crate::sim_cluster::SimCluster;
 
 /// Records of an answer that has a limit, at most.
 const LIMIT_MAX: usize = 200;
@@ -79,19 +79,38 @@ pub(crate) enum QueryStatus {
 
 impl PendingQuery {
     /// Asks anything of a machine; `None` when it is not up.
-    pub(crate) fn random(world: &World, fleet: &SimCluster, ledger: &RecordLedger, at: usize, rng: &SeededRng) -> Option<Self> {
+    pub(crate) fn random(
+        world: &World,
+        fleet: &SimCluster,
+        ledger: &RecordLedger,
+        at: usize,
+        rng: &SeededRng,
+    ) -> Option<Self> {
         let rest = if rng.percent(10) { rng.duration(READ_PAUSE.0, READ_PAUSE.1) } else { Duration::ZERO };
         Self::send(world, fleet, ledger, at, QueryKind::random(rng), rest)
     }
 
     /// Asks when all is well.
-    pub(crate) fn final_check(world: &World, fleet: &SimCluster, ledger: &RecordLedger, at: usize, kind: QueryKind) -> Option<Self> {
+    pub(crate) fn final_check(
+        world: &World,
+        fleet: &SimCluster,
+        ledger: &RecordLedger,
+        at: usize,
+        kind: QueryKind,
+    ) -> Option<Self> {
         let question = Self::send(world, fleet, ledger, at, kind, Duration::ZERO)?;
         Some(Self { is_final: true, ..question })
     }
 
     /// Asks a machine, and rests between what is read; `None` when it is not up.
-    fn send(world: &World, fleet: &SimCluster, ledger: &RecordLedger, at: usize, kind: QueryKind, rest: Duration) -> Option<Self> {
+    fn send(
+        world: &World,
+        fleet: &SimCluster,
+        ledger: &RecordLedger,
+        at: usize,
+        kind: QueryKind,
+        rest: Duration,
+    ) -> Option<Self> {
         let machine = fleet.machines.get(at)?;
         let own = Arc::clone(machine.scatter()?);
         let (tell, told) = oneshot::channel();
@@ -114,7 +133,15 @@ impl PendingQuery {
             Err(oneshot::error::TryRecvError::Closed) => QueryStatus::Cancelled,
             Ok(Ok((content, stats))) => {
                 let Self { machine: asked_of, asked_at, kind, required: due, is_final: is_last, .. } = self;
-                QueryStatus::Answered(CheckedAnswer { machine: asked_of, asked_at, kind, required: due, is_final: is_last, content, stats })
+                QueryStatus::Answered(CheckedAnswer {
+                    machine: asked_of,
+                    asked_at,
+                    kind,
+                    required: due,
+                    is_final: is_last,
+                    content,
+                    stats,
+                })
             }
             Ok(Err(error)) => QueryStatus::Failed(Violation::Unanswered(format!("a question: {error}"))),
         }

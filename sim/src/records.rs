@@ -53,7 +53,8 @@ impl RecordCache {
 
     /// All on the shelf of a node.
     pub(crate) fn stored(&self, node: &Node) -> RecordsRead {
-        let mut found = RecordsRead { is_partial: !node.store.quarantined_files().is_empty(), ..RecordsRead::default() };
+        let mut found =
+            RecordsRead { is_partial: !node.store.quarantined_files().is_empty(), ..RecordsRead::default() };
         for segment in node.store.segments().iter() {
             for block in 0..segment.footer().blocks.len() {
                 found.add(self.block(segment.id(), block, || segment.block(block).ok()));
@@ -99,7 +100,8 @@ impl RecordCache {
 
     /// All that can be read in the queue of a node, also what it has let go of and still shows.
     pub(crate) fn queued(&self, node: &Node) -> RecordsRead {
-        let mut found = RecordsRead { is_partial: !node.queue.damaged_file_names().is_empty(), ..RecordsRead::default() };
+        let mut found =
+            RecordsRead { is_partial: !node.queue.damaged_file_names().is_empty(), ..RecordsRead::default() };
         for segment in node.queue.readable_segments() {
             let view = segment.view();
             let known = self.lock().queued.get(&view.id).filter(|(end, _)| *end == view.end).cloned();
@@ -152,7 +154,11 @@ fn open_snapshot(disk: &sim::Fs, path: &Path) -> Option<Arc<dyn File>> {
 /// What lies in files of a queue that were set aside, and that the node tells of.
 pub(crate) fn reported_damaged_ids(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
     let queue = Path::new(crate::machine::DIR).join("queue");
-    node.queue.damaged_file_names().into_iter().flat_map(|name| queue_file_ids(disk, queue.join(name)).unwrap_or_default()).collect()
+    node.queue
+        .damaged_file_names()
+        .into_iter()
+        .flat_map(|name| queue_file_ids(disk, queue.join(name)).unwrap_or_default())
+        .collect()
 }
 
 /// The records in a segment on a disk that can be read.

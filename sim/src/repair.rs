@@ -13,8 +13,8 @@ use bucksaw_segment::RecordSummary;
 use bucksaw_store::StoredSegment;
 use bucksaw_store::repair::{self, RepairBlocker};
 
-use crate::test_bed::{TestBed, LOST_AFTER, PERIOD, REPAIR_TIME_MAX};
 use crate::machine::Machine;
+use crate::test_bed::{LOST_AFTER, PERIOD, REPAIR_TIME_MAX, TestBed};
 
 /// Bound for these few records: at most 5 s until all nodes know of the replacement, 10 s until the newest records can be
 /// copied, and the steps of one second in between.
@@ -30,8 +30,9 @@ fn replicas_of_a_lost_store_are_restored() {
         bench.destroy(1);
         assert!(bench.replica_counts().keys().any(|count| *count < copies), "it had some");
         // Known to be down, and not yet lost.
-        let is_awaited =
-            |status: &repair::RepairStatus| status.lost_bytes_max > 0 && (status.awaited_stores.len(), status.unrepaired_stores.len()) == (1, 0);
+        let is_awaited = |status: &repair::RepairStatus| {
+            status.lost_bytes_max > 0 && (status.awaited_stores.len(), status.unrepaired_stores.len()) == (1, 0)
+        };
         let all = || bench.statuses().iter().all(is_awaited);
         assert!(bench.world.run_until(all, LOST_AFTER), "{:#?}", bench.statuses());
         bench.assert_repaired();
@@ -91,7 +92,10 @@ fn losses_up_to_the_replication_factor_stay_open() {
     bench.world.block_on(async move { cluster.forget(gone).await }).unwrap();
     bench.run_for(LOST_AFTER + REPAIR_TIME_MAX);
     for status in bench.statuses() {
-        assert!(status.unrepaired_stores.is_empty() && status.lost_bytes_max == 0 && status.blocked_by.is_none(), "{status:?}");
+        assert!(
+            status.unrepaired_stores.is_empty() && status.lost_bytes_max == 0 && status.blocked_by.is_none(),
+            "{status:?}"
+        );
     }
 }
 
@@ -147,7 +151,11 @@ fn a_restarted_store_causes_no_repair() {
 fn damage_first_block(bench: &mut TestBed, at: usize) -> (Arc<StoredSegment>, RecordSummary) {
     let segment = Arc::clone(&bench.fleet.machines[at].node().unwrap().store.segments()[0]);
     let block = segment.footer().blocks[0].clone();
-    bench.damage(at, segment.reader().path(), block.offset + block.rows_bytes() + 9..block.offset + block.packed_bytes() + 1);
+    bench.damage(
+        at,
+        segment.reader().path(),
+        block.offset + block.rows_bytes() + 9..block.offset + block.packed_bytes() + 1,
+    );
     (segment, block.summary)
 }
 
@@ -261,7 +269,11 @@ fn a_damaged_block_is_re_replicated_when_all_its_records_have_replicas() {
         bench.run_until_stored();
         bench.run_for(PERIOD / 4);
         let (segment, _) = damage_first_block(&mut bench, 1);
-        assert_eq!((is_complete(&bench, 2), damaged_segments(&bench, 1)), (false, [1, 0]), "seed {seed}: an answer meets it");
+        assert_eq!(
+            (is_complete(&bench, 2), damaged_segments(&bench, 1)),
+            (false, [1, 0]),
+            "seed {seed}: an answer meets it"
+        );
         bench.run_for(REPAIR_TIME_MAX);
         assert_eq!(damaged_segments(&bench, 1), [0, 1], "seed {seed}: {:#?}", bench.statuses());
         assert!(bench.is_replicated_within(Duration::ZERO), "seed {seed}");
@@ -319,7 +331,11 @@ fn blocks_damaged_on_every_replica_stay_reported() {
     });
     let (at, segment, block) = other.unwrap();
     let entry = segment.footer().blocks[block].clone();
-    bench.damage(at, segment.reader().path(), entry.offset + entry.rows_bytes() + 9..entry.offset + entry.packed_bytes() + 1);
+    bench.damage(
+        at,
+        segment.reader().path(),
+        entry.offset + entry.rows_bytes() + 9..entry.offset + entry.packed_bytes() + 1,
+    );
     assert!(!is_complete(&bench, 0));
     bench.run_for(2 * PERIOD);
     assert!(!is_complete(&bench, 0));
@@ -493,7 +509,12 @@ fn an_emptied_store_is_restored_within_seconds() {
         fs.sync_dir(Path::new("/data/shelf")).unwrap();
         bench.fleet.machines[2].start();
         assert!(bench.replica_counts().contains_key(&1));
-        assert!(bench.is_replicated_within(REPLACE_TIME_MAX), "seed {seed}: {:?} {:#?}", bench.replica_counts(), bench.statuses());
+        assert!(
+            bench.is_replicated_within(REPLACE_TIME_MAX),
+            "seed {seed}: {:?} {:#?}",
+            bench.replica_counts(),
+            bench.statuses()
+        );
     }
 }
 

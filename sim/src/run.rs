@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use bucksaw_env::sim::World;
 
-use crate::rng::SeededRng;
 use crate::check;
 use crate::claims::RepairClaims;
 use crate::client::AppendClient;
 use crate::fault_injector::SimFaultInjector;
+use crate::injected_bug::Mutation;
+use crate::ledger::{RecordLedger, SentStatus, Violation};
+use crate::pending_query::{PendingQuery, QueryKind, QueryStatus};
+use crate::rng::SeededRng;
+use crate::scenario::Scenario;
 use crate::sim_cluster::SimCluster;
 use crate::tail::TailSession;
-use crate::ledger::{SentStatus, RecordLedger, Violation};
-use crate::injected_bug::Mutation;
-use crate::pending_query::{QueryKind, PendingQuery, QueryStatus};
-use crate::scenario::Scenario;
 use crate::trace;
 
 /// When all is healed, everything has come right within so much time.
@@ -89,8 +89,9 @@ fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<Mutatio
     let sound = Scenario { faulty_stores: Vec::new(), destroys_store: false, loses_disk: false, ..scenario.clone() };
     let scenario = if planted.is_some_and(Mutation::is_repaired) { &sound } else { scenario };
     let ran = catch_unwind(AssertUnwindSafe(|| ScenarioRun::new(world, seed, scenario, &ledger, planted).run()));
-    let panicked =
-        |panic: Box<dyn std::any::Any + Send>| (vec![Violation::Panicked(panic_message(&*panic))], AnswerCounts::default());
+    let panicked = |panic: Box<dyn std::any::Any + Send>| {
+        (vec![Violation::Panicked(panic_message(&*panic))], AnswerCounts::default())
+    };
     let (violations, answers) = ran.unwrap_or_else(panicked);
     let known = ledger.lock();
     let acknowledged = known.entries.values().filter(|entry| entry.fate == SentStatus::Acknowledged).count();
@@ -138,7 +139,13 @@ struct ScenarioRun<'a> {
 }
 
 impl<'a> ScenarioRun<'a> {
-    fn new(world: &'a World, seed: u64, scenario: &'a Scenario, ledger: &'a RecordLedger, planted: Option<Mutation>) -> Self {
+    fn new(
+        world: &'a World,
+        seed: u64,
+        scenario: &'a Scenario,
+        ledger: &'a RecordLedger,
+        planted: Option<Mutation>,
+    ) -> Self {
         let fleet = SimCluster::build(world, scenario, planted);
         let rng = SeededRng::new(seed);
         Self {
@@ -173,7 +180,8 @@ impl<'a> ScenarioRun<'a> {
             self.violations.extend(early);
             if self.world.now() >= next {
                 trouble.inject(&mut self.fleet);
-                next = self.world.now() + self.rng.duration(self.scenario.fault_interval / 2, self.scenario.fault_interval * 2);
+                next = self.world.now()
+                    + self.rng.duration(self.scenario.fault_interval / 2, self.scenario.fault_interval * 2);
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -205,7 +213,8 @@ impl<'a> ScenarioRun<'a> {
         self.violations.extend(check::check_up(&self.fleet));
         self.violations.extend(knocking.check());
         if self.fleet.pending_segments() > 0 {
-            self.violations.push(Violation::Stuck(format!("{} segments wait in queues", self.fleet.pending_segments())));
+            self.violations
+                .push(Violation::Stuck(format!("{} segments wait in queues", self.fleet.pending_segments())));
         }
         self.violations.extend(check::check_stored(&self.fleet, self.ledger));
         self.violations.extend(check::check_consumed(&self.fleet));
@@ -218,7 +227,8 @@ impl<'a> ScenarioRun<'a> {
 
     fn run_until_replicated(&mut self, trouble: &mut SimFaultInjector<'_>) {
         let until = self.world.now() + REPLICATE_MAX;
-        while self.violations.is_empty() && !check::is_replicated(&self.fleet, self.ledger) && self.world.now() < until {
+        while self.violations.is_empty() && !check::is_replicated(&self.fleet, self.ledger) && self.world.now() < until
+        {
             self.run_until(REPLICATE_STEP, |_| false, trouble);
         }
     }
@@ -257,7 +267,12 @@ impl<'a> ScenarioRun<'a> {
         self.rng.choose(&up).copied()
     }
 
-    fn run_until(&mut self, at_most: Duration, is_so: impl Fn(&SimCluster) -> bool, trouble: &mut SimFaultInjector<'_>) {
+    fn run_until(
+        &mut self,
+        at_most: Duration,
+        is_so: impl Fn(&SimCluster) -> bool,
+        trouble: &mut SimFaultInjector<'_>,
+    ) {
         let until = self.world.now() + at_most;
         while self.violations.is_empty() && !is_so(&self.fleet) && self.world.now() < until {
             self.step();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bucksaw_env::sim::{Delay, NetworkConditions};
 use bucksaw_node::Roles;
 
+use crate::fault_injector::{DESTROY, FAULTS, KILLS, LOSE_DISK, POWER};
 use crate::rng::SeededRng;
-use crate::fault_injector::{DESTROY, LOSE_DISK, FAULTS, KILLS, POWER};
 
 /// What a run is like.
 #[derive(Clone, Debug)]
@@ -126,7 +126,15 @@ impl Scenario {
         };
         let (destroys, empties, leaver, rots) = (false, false, None, None);
         let trouble = self.fault_interval.min(SINGLE_FAULT_INTERVAL);
-        Ok(Self { faults: faults.to_vec(), destroys_store: destroys, loses_disk: empties, leaver, damage_seed: rots, fault_interval: trouble, ..self })
+        Ok(Self {
+            faults: faults.to_vec(),
+            destroys_store: destroys,
+            loses_disk: empties,
+            leaver,
+            damage_seed: rots,
+            fault_interval: trouble,
+            ..self
+        })
     }
 
     /// Five nodes that take in and store, two copies, and nothing goes wrong: what speed is measured by.

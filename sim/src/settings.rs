@@ -53,7 +53,9 @@ impl NodeSettings {
         };
         match bug {
             Some(Mutation::OneCopy) => shelf.replication_factor = 1,
-            Some(Mutation::NoGrace) => (queue.committed_grace, queue.committed_grace_remote) = (Duration::ZERO, Duration::ZERO),
+            Some(Mutation::NoGrace) => {
+                (queue.committed_grace, queue.committed_grace_remote) = (Duration::ZERO, Duration::ZERO)
+            }
             Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
             _ => {}
         }

@@ -9,9 +9,9 @@ use bucksaw_env::sim::{self, World};
 use bucksaw_node::Node;
 use bucksaw_record::Id;
 
-use crate::machine::Machine;
 use crate::injected_bug::Mutation;
-use crate::records::{RecordCache, RecordsRead, segment_ids, reported_damaged_ids, pending_ids_on_disk};
+use crate::machine::Machine;
+use crate::records::{RecordCache, RecordsRead, pending_ids_on_disk, reported_damaged_ids, segment_ids};
 use crate::scenario::Scenario;
 use crate::settings::NodeSettings;
 
@@ -41,7 +41,10 @@ impl SimCluster {
             let join = join(scenario.late_joiners.contains(&number));
             // What is planted is to be found with nothing else that is odd.
             let mixes = scenario.version_seed.filter(|_| bug.is_none());
-            let settings = NodeSettings { version_seed: mixes, ..NodeSettings::for_simulation(scenario.copies, scenario.reserve, join, bug) };
+            let settings = NodeSettings {
+                version_seed: mixes,
+                ..NodeSettings::for_simulation(scenario.copies, scenario.reserve, join, bug)
+            };
             let settings = if scenario.has_little_memory { settings.with_little_memory() } else { settings };
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
             let mut machine = Machine::new(world.add_host(name), number, roles, settings);
@@ -56,7 +59,14 @@ impl SimCluster {
     /// These machines.
     pub(crate) fn from_machines(machines: Vec<Machine>, copies: usize) -> Self {
         let caches = machines.iter().map(|_| RecordCache::default()).collect();
-        Self { machines, copies, queries_unmerged: false, caches, lost_stores: Vec::new(), damaged_segments: BTreeMap::new() }
+        Self {
+            machines,
+            copies,
+            queries_unmerged: false,
+            caches,
+            lost_stores: Vec::new(),
+            damaged_segments: BTreeMap::new(),
+        }
     }
 
     /// Starts those that are not up.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bucksaw_query::{TailEvent, Scatter, BatchSlice};
+use bucksaw_query::{BatchSlice, Scatter, TailEvent};
 use bucksaw_record::{Expr, Id};
 use tokio::sync::oneshot;
 

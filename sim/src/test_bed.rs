@@ -10,10 +10,10 @@ use bucksaw_node::Roles;
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_store::repair;
 
-use crate::append::{APPEND, AppendRequest, AppendReply};
-use crate::sim_cluster::SimCluster;
+use crate::append::{APPEND, AppendReply, AppendRequest};
 use crate::machine::Machine;
 use crate::settings::NodeSettings;
+use crate::sim_cluster::SimCluster;
 
 const INGEST: Roles = Roles { ingest: true, store: false };
 const STORE: Roles = Roles { ingest: false, store: true };
@@ -77,13 +77,17 @@ impl TestBed {
             let now = Millis(self.client.env().clock.unix_ms());
             let first = Id::new(now, Producer::new(1_000 + u64::from(self.sent % 7)), self.sent);
             let line = |at: u32| format!("record {} {}", self.sent + at, "x".repeat((at as usize * 37) % 200));
-            let batch =
-                AppendRequest { first, durability: "durable".to_owned(), lines: (0..count).map(line).collect(), key: None };
+            let batch = AppendRequest {
+                first,
+                durability: "durable".to_owned(),
+                lines: (0..count).map(line).collect(),
+                key: None,
+            };
             self.sent += count;
             let (net, to) = (self.client.net(), self.fleet.machines[0].host.address());
-            let appended = self
-                .world
-                .block_on(async move { read_message::<AppendReply>(net.call(to, APPEND, message_body(&batch)?).await?).await });
+            let appended = self.world.block_on(async move {
+                read_message::<AppendReply>(net.call(to, APPEND, message_body(&batch)?).await?).await
+            });
             assert_eq!(appended.unwrap(), AppendReply::Acknowledged { cuts: 0 });
             self.run_for(Duration::from_secs(1));
         }

@@ -11,16 +11,16 @@ use bucksaw_env::with_timeout;
 use bucksaw_ingest::Durability;
 use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_node::Roles;
-use bucksaw_query::{Request, BatchSlice};
+use bucksaw_query::{BatchSlice, Request};
 use bucksaw_record::{Expr, Id, Millis, Producer};
 
-use crate::append::{APPEND, AppendRequest, AppendReply};
+use crate::append::{APPEND, AppendReply, AppendRequest};
 use crate::check;
-use crate::program_version::ProgramVersion;
-use crate::sim_cluster::SimCluster;
-use crate::ledger::{SentStatus, RecordLedger};
+use crate::ledger::{RecordLedger, SentStatus};
 use crate::machine::{Machine, StopOutcome};
+use crate::program_version::ProgramVersion;
 use crate::settings::NodeSettings;
+use crate::sim_cluster::SimCluster;
 
 const INGEST: Roles = Roles { ingest: true, store: false };
 const STORE: Roles = Roles { ingest: false, store: true };
@@ -184,7 +184,8 @@ async fn write_batches(
         let batch = AppendRequest { first, durability: durability.name().to_owned(), lines, key: None };
         loop {
             let (node, address) = nodes[turn % nodes.len()];
-            let call = async { read_message::<AppendReply>(net.call(address, APPEND, message_body(&batch)?).await?).await };
+            let call =
+                async { read_message::<AppendReply>(net.call(address, APPEND, message_body(&batch)?).await?).await };
             turn += 1;
             if let Some(Ok(AppendReply::Acknowledged { cuts })) = with_timeout(&tasks, REPLY_TIMEOUT, call).await {
                 ledger.record_acknowledged(&ids, node, cuts);
@@ -206,7 +207,10 @@ fn a_rolling_upgrade_and_the_way_back_lose_double_and_refuse_nothing() {
         bench.run_for(10);
         // Upwards those that store come first, as it is told to operators; back, last.
         let up: Vec<usize> = (0..roles.len()).rev().collect();
-        let steps = up.iter().map(|at| (*at, ProgramVersion::Next)).chain(up.iter().rev().map(|at| (*at, ProgramVersion::Current)));
+        let steps = up
+            .iter()
+            .map(|at| (*at, ProgramVersion::Next))
+            .chain(up.iter().rev().map(|at| (*at, ProgramVersion::Current)));
         for (at, edition) in steps {
             bench.restart_as(at, edition);
             bench.run_until_agreed();
@@ -256,7 +260,10 @@ fn a_store_is_sent_only_formats_that_it_reads() {
     bench.run_until_agreed();
     bench.run_for(5);
     let reads = "stores segments of format 2, and this node reads them up to 1: it gives this node no copies";
-    assert_eq!((bench.version_mismatches(0), bench.version_mismatches(1)), (Vec::<String>::new(), vec![reads.to_owned()]));
+    assert_eq!(
+        (bench.version_mismatches(0), bench.version_mismatches(1)),
+        (Vec::<String>::new(), vec![reads.to_owned()])
+    );
     let given = "meets segments stored by this node of format 2, and it reads them up to 1: it is given no copies";
     assert_eq!(bench.version_mismatches(3), [given, given]);
     let before = bench.stored(3);

@@ -8,9 +8,9 @@ mod socat;
 
 use clap::{Args, ValueEnum};
 
+use crate::context::BenchContext;
 use crate::machine;
 use crate::results::{BenchRun, figure};
-use crate::context::BenchContext;
 
 const SPEED: &str = "speed";
 

@@ -3,26 +3,26 @@
 //! Asked twice: with the node and the rivals held to one core, which is what all ratios are made of, and then with all
 //! cores for the node, which says what the others of them are good for.
 
-mod query_timing;
-mod queries;
 mod other_tools;
+mod queries;
+mod query_timing;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 use clap::Args;
 
+use crate::context::BenchContext;
 use crate::cores::OneCore;
 use crate::corpus::Corpus;
 use crate::node::BenchNode;
-use crate::results::{Figure, BenchRun, figure};
-use crate::context::BenchContext;
+use crate::results::{BenchRun, Figure, figure};
 use crate::{feed, machine, process};
-use query_timing::{QueryTiming, time_query};
 use queries::{Query, QueryOutput};
+use query_timing::{QueryTiming, time_query};
 
-pub(crate) use query_timing::escaped;
 pub(crate) use queries::{frequent, rare};
+pub(crate) use query_timing::escaped;
 
 /// How fast questions of all kinds are answered
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ mod search;
 mod serve;
 mod verify;
 
-pub(crate) use forward::{ForwardDurability, ForwardArgs};
+pub(crate) use forward::{ForwardArgs, ForwardDurability};
 pub(crate) use search::{FilterArgs, OutputFormat, QueryArgs, TailArgs};
 pub(crate) use serve::{Role, ServeArgs, StoreCodec};
 pub(crate) use verify::VerifyArgs;

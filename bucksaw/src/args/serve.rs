@@ -6,7 +6,7 @@ use std::time::Duration;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
-use crate::values::{ByteSize, HostName, HostPort, OptionalLimit, ListenAddress};
+use crate::values::{ByteSize, HostName, HostPort, ListenAddress, OptionalLimit};
 
 /// Run a node
 ///

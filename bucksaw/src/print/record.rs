@@ -45,7 +45,14 @@ impl<W: Write> RecordPrinter<W> {
     /// Prints at most `max` records in this format. The limit holds for what comes as JSON.
     pub(crate) fn new(out: Out<W>, format: OutputFormat, max: Option<u64>) -> Self {
         let left = max.unwrap_or(u64::MAX);
-        Self { out, format, remaining: left, partial_object: Vec::new(), pieces: SanitisingStream::default(), printed: false }
+        Self {
+            out,
+            format,
+            remaining: left,
+            partial_object: Vec::new(),
+            pieces: SanitisingStream::default(),
+            printed: false,
+        }
     }
 
     /// Whether anything was printed.
@@ -200,7 +207,12 @@ mod tests {
         "\n",
     );
 
-    fn printed(format: OutputFormat, terminal: bool, max: Option<u64>, print: impl Fn(&mut RecordPrinter<Vec<u8>>)) -> Vec<u8> {
+    fn printed(
+        format: OutputFormat,
+        terminal: bool,
+        max: Option<u64>,
+        print: impl Fn(&mut RecordPrinter<Vec<u8>>),
+    ) -> Vec<u8> {
         let mut records = RecordPrinter::new(Out::new(Vec::new(), terminal, Colour::Off), format, max);
         print(&mut records);
         records.finish().unwrap();
@@ -218,8 +230,16 @@ mod tests {
         check(OutputFormat::Raw, false, b"one\x1b[1m\n\xfftwo\n");
         check(OutputFormat::Raw, true, b"one\\x1b[1m\n\\xfftwo\n");
         let times = ["2026-11-20T23:10:00.000001Z {a=\"x y\",b=2} one", "\n2026-11-20T23:10:01.000000Z {} "];
-        check(OutputFormat::Text, false, &[times[0].as_bytes(), b"\x1b[1m", times[1].as_bytes(), b"\xfftwo\n"].concat());
-        check(OutputFormat::Text, true, &[times[0].as_bytes(), b"\\x1b[1m", times[1].as_bytes(), b"\\xfftwo\n"].concat());
+        check(
+            OutputFormat::Text,
+            false,
+            &[times[0].as_bytes(), b"\x1b[1m", times[1].as_bytes(), b"\xfftwo\n"].concat(),
+        );
+        check(
+            OutputFormat::Text,
+            true,
+            &[times[0].as_bytes(), b"\\x1b[1m", times[1].as_bytes(), b"\\xfftwo\n"].concat(),
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bucksaw_env::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 use bucksaw_env::{Env, FileLock, Shortage, replace};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
@@ -71,8 +71,8 @@ impl DataDir {
             warn!(dir = %shown, %error, "cannot take the rights to the data directory from other users: run chmod -R go= on it");
         }
         let file = path.join("node.json");
-        let kept =
-            BackedUpFile::read(&**fs, &file, FILE_BYTES_MAX).with_context(|| format!("cannot read {}", file.display()))?;
+        let kept = BackedUpFile::read(&**fs, &file, FILE_BYTES_MAX)
+            .with_context(|| format!("cannot read {}", file.display()))?;
         let node = match kept {
             BackedUpFile { file: Some(bytes), backup } => restore_from_backup(env, bytes, &backup, &file, path)?,
             // The file is moved away by an operator who wants a new id.
@@ -152,11 +152,19 @@ impl PendingFile {
 
 /// What `node.json` says, or its backup where they differ. What is damaged is written anew; a disk that is full does not keep
 /// the node from starting.
-fn restore_from_backup(env: &Env, bytes: Vec<u8>, backup: &BackupState, file: &Path, dir: &Path) -> anyhow::Result<NodeFile> {
+fn restore_from_backup(
+    env: &Env,
+    bytes: Vec<u8>,
+    backup: &BackupState,
+    file: &Path,
+    dir: &Path,
+) -> anyhow::Result<NodeFile> {
     let shown = file.display();
     let (node, written) = match backup {
         BackupState::Valid(kept) if *kept == bytes => return parse(&bytes, file, dir),
-        BackupState::Newer(kept) => (parse(kept, &backed_up_file::backup_path(file), dir)?, backed_up_file::restore(&*env.fs, file, kept)),
+        BackupState::Newer(kept) => {
+            (parse(kept, &backed_up_file::backup_path(file), dir)?, backed_up_file::restore(&*env.fs, file, kept))
+        }
         BackupState::Valid(kept) => {
             let node = parse(kept, &backed_up_file::backup_path(file), dir)?;
             let aside = file.with_extension("json.damaged");
@@ -209,7 +217,7 @@ fn write(env: &Env, path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use bucksaw_env::sim;
-    use bucksaw_fixtures::{GoldenFiles, later};
+    use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 
     use super::*;
 
@@ -262,7 +270,10 @@ mod tests {
         dir.write_addresses(&env, &addresses.into()).unwrap();
         files().check("addresses", &written(&fs, "/data/addresses.json"));
         for seed in 0..20 {
-            assert_eq!(open(&with_unknown_fields(&files().read_all("node")[0], seed).unwrap()).unwrap().to_string(), NODE);
+            assert_eq!(
+                open(&with_unknown_fields(&files().read_all("node")[0], seed).unwrap()).unwrap().to_string(),
+                NODE
+            );
         }
     }
 

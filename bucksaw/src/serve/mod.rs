@@ -25,8 +25,8 @@ use bucksaw_cluster::{Cluster, Router};
 use bucksaw_env::{Env, Tasks, real};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_node::{Node, NodeTasks};
-use bucksaw_query::{Engine, GossipPeers, Scatter, QueryServer};
-use bucksaw_sources::{Intake, ConnectionSlots};
+use bucksaw_query::{Engine, GossipPeers, QueryServer, Scatter};
+use bucksaw_sources::{ConnectionSlots, Intake};
 use bucksaw_store::SegmentStore;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -80,9 +80,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             "found records that wait for the store"
         );
     }
-    let store =
-        SegmentStore::open(env.clone(), &data_dir.path().join("shelf"), settings::store(&args, &plan, sizes), metrics.store)
-            .map_err(|error| memory::explain_open_error(error, &limit))?;
+    let store = SegmentStore::open(
+        env.clone(),
+        &data_dir.path().join("shelf"),
+        settings::store(&args, &plan, sizes),
+        metrics.store,
+    )
+    .map_err(|error| memory::explain_open_error(error, &limit))?;
     store.reconcile(&queue);
     let (queue, store) = (Arc::new(queue), Arc::new(store));
 
@@ -100,7 +104,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         metrics: metrics.sources,
         slots: ConnectionSlots::new(shares.lines),
     };
-    let tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(node_runtime.handle().clone()).with_low_priority(background.handle().clone()));
+    let tasks: Arc<dyn Tasks> =
+        Arc::new(real::Tasks::new(node_runtime.handle().clone()).with_low_priority(background.handle().clone()));
     let facts = cluster::initial_facts(data_dir.node(), roles, &addresses, reached_at);
     addresses.extend(reached_at.map(|at| ("cluster".to_owned(), at.to_string())));
     let (config, router) = (settings::cluster(&args, data_dir.path()), Router::new());
@@ -124,7 +129,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     };
     let replication_factor = args.replication_factor as usize;
     let peers = GossipPeers::new(Arc::clone(&cluster), Arc::clone(&env.clock), replication_factor);
-    let peers = if node_runtime.block_on(cluster::has_other_seeds(&args.join, reached_at)) { peers.with_join_targets() } else { peers };
+    let peers = if node_runtime.block_on(cluster::has_other_seeds(&args.join, reached_at)) {
+        peers.with_join_targets()
+    } else {
+        peers
+    };
     let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
     query_server.register(&cluster.router());
     let node = Node {
@@ -145,14 +154,21 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
 
     let (slots, queue_there, shelf_there) = (intake.slots.clone(), Arc::clone(&queue), Arc::clone(&store));
-    let growth = descriptors::DescriptorMonitor { limit: descriptor_limit, shares, slots, queue: queue_there, store: shelf_there };
+    let growth = descriptors::DescriptorMonitor {
+        limit: descriptor_limit,
+        shares,
+        slots,
+        queue: queue_there,
+        store: shelf_there,
+    };
     node_runtime.spawn(growth.run());
 
     let signals = Signals::install(&http)?;
     node.register_calls();
     let mut parts = NodeTasks::start(node);
     let repair = parts.repair().cloned();
-    let read_repair = repair.clone().map(|repair| Arc::new(cluster::ReadRepair(repair)) as Arc<dyn bucksaw_query::RepairHints>);
+    let read_repair =
+        repair.clone().map(|repair| Arc::new(cluster::ReadRepair(repair)) as Arc<dyn bucksaw_query::RepairHints>);
     let scatter = Scatter::new(query_server, bucksaw_query::ReplyTimeouts::default(), read_repair);
     let app = App::new(engine, env.clone(), settings::api(&args, &plan, shares), metrics.api, info, registry);
     let app = app.with_repair(repair).with_cluster(Arc::clone(&cluster), args.replication_factor).with_scatter(scatter);

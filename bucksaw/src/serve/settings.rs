@@ -52,7 +52,12 @@ pub(super) fn balance(args: &ServeArgs) -> bucksaw_node::load_control::Config {
     }
 }
 
-pub(super) fn queue(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes, descriptor_limit: usize) -> bucksaw_ingest::Config {
+pub(super) fn queue(
+    args: &ServeArgs,
+    plan: &MemoryPlan,
+    sizes: DiskSizes,
+    descriptor_limit: usize,
+) -> bucksaw_ingest::Config {
     bucksaw_ingest::Config {
         segment_bytes_max: args.segment_max_bytes.0.min(plan.queue_segment).min(sizes.queue_segment),
         unsynced_bytes_max: plan.unsynced,

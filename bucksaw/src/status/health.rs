@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{replication, plain_text, text};
+use super::{plain_text, replication, text};
 use crate::print::human_seconds;
 
 /// A queue whose oldest records wait for longer than this is one that the stores do not keep up with; as in

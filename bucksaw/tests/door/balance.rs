@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::node::{TestServer, bucksaw};
 use crate::child_process::ChildProcess;
+use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
 
 /// Three nodes that know each other; the first with these arguments besides.

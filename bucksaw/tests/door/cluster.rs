@@ -1,17 +1,17 @@
 //! Several nodes: what `make cluster` starts, and what is said of them.
 
 mod damaged;
-mod retry;
 mod duplicate_id;
+mod retry;
 mod watch;
 
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::child_process::ChildProcess;
 use crate::client::call;
 use crate::node::{TestServer, bucksaw};
-use crate::child_process::ChildProcess;
 use crate::wait::{wait_for, wait_until};
 
 /// Nodes that know each other, each record on two of them.

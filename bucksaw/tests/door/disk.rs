@@ -3,12 +3,12 @@
 mod changed;
 mod clock;
 mod damage;
-mod start_full;
+mod foreign_files;
 mod full;
 mod mounted;
 mod refused;
 mod small;
-mod foreign_files;
+mod start_full;
 mod unwritable;
 
 use std::fs;

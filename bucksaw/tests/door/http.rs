@@ -1,10 +1,10 @@
 //! Every call of the HTTP interface, as its clients make it.
 
-mod queries;
+mod errors;
 mod follow;
 mod ingest;
 mod operate;
 mod page;
+mod queries;
 mod retry;
 mod web;
-mod errors;

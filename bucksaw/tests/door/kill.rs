@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use crate::node::TestServer;
 use crate::wait::wait_until;
 use bucksaw_faults::Random;
-use bucksaw_faults::{ExpectedLines, Ledger, ComparisonStart};
+use bucksaw_faults::{ComparisonStart, ExpectedLines, Ledger};
 use writers::{StopFlag, WriterKind};
 
 /// Rounds of each kind, unless more are asked for.

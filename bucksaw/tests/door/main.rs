@@ -11,6 +11,7 @@
 )]
 
 mod balance;
+mod child_process;
 mod cli;
 mod client;
 mod cluster;
@@ -23,6 +24,5 @@ mod kill;
 mod memory;
 mod node;
 mod pattern;
-mod child_process;
 mod same_as_grep;
 mod wait;

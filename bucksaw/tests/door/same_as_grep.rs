@@ -257,7 +257,8 @@ impl GrepComparison {
     fn by_letters(&mut self, node: &TestServer, sample: &CorpusSample, files: &[&Path]) {
         let random = &mut self.random;
         let regex = random.one_in(2);
-        let term = if regex { PatternTerm::regex(&sample.text, random) } else { PatternTerm::text(&sample.text, random) };
+        let term =
+            if regex { PatternTerm::regex(&sample.text, random) } else { PatternTerm::text(&sample.text, random) };
         let invert = random.one_in(4);
         let letters: &[&str] = if invert { &["-c", "-v"] } else { &["-c"] };
         let want = count(letters, &term, files);

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::node::{MockResponse, MockNode, ResponseStep, message};
+use crate::node::{MockNode, MockResponse, ResponseStep, message};
 use crate::process::bucksaw;
 
 fn start(words: &[&str]) -> (Child, BufReader<ChildStdout>) {

@@ -1,6 +1,6 @@
 //! Flag over environment over file over default.
 
-use crate::node::{MockResponse, MockNode};
+use crate::node::{MockNode, MockResponse};
 use crate::process::{bucksaw, file, run, words};
 
 /// What the node was asked for with these arguments, variables and this file.

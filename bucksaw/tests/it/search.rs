@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::node::{MockResponse, MockNode, ReceivedRequest, ResponseStep, message};
+use crate::node::{MockNode, MockResponse, ReceivedRequest, ResponseStep, message};
 use crate::process::{CommandOutput, bucksaw, run, words};
 
 const STATS: &str = r#"{"stats":{"matched":2,"partial":false,"segments_read":3,"segments_skipped":4,
@@ -146,7 +146,10 @@ fn refusals_are_told() {
             assert_eq!(run.err, format!("bucksaw: {} refused: {want}\n", node.url), "{words:?}");
         }
     };
-    check(MockResponse::plain(400, r#"{"error":"the regex is too large"}"#), "the regex is too large (400 Bad Request)");
+    check(
+        MockResponse::plain(400, r#"{"error":"the regex is too large"}"#),
+        "the regex is too large (400 Bad Request)",
+    );
     check(MockResponse::plain(503, "<h1>\nno\x1b</h1>"), "<h1> no\\x1b</h1> (503 Service Unavailable)");
     let node = MockNode::new(MockResponse::plain(200, "{}"));
     let run = run(&mut bucksaw(["query", "--addr", &node.url]));

@@ -1,6 +1,6 @@
 //! The small commands, and usage that is wrong.
 
-use crate::node::{MockResponse, MockNode};
+use crate::node::{MockNode, MockResponse};
 use crate::process::{bucksaw, run, words};
 
 #[test]

@@ -7,11 +7,11 @@ use axum::response::Response;
 use bucksaw_query::{Cancel, Context};
 
 use crate::app::App;
-use crate::scatter;
 use crate::error::ApiError;
 use crate::params::Params;
 use crate::query::{self, QueryPermit};
 use crate::render::{self, ObjectWriter};
+use crate::scatter;
 use crate::stream::{StreamFormat, StreamSender, open_stream};
 
 /// Records on each side, at most.

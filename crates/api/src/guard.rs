@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::EncodeLabelValue;
 
 use crate::error::ApiError;
-use crate::metrics::{RefusalLabels, Metrics};
+use crate::metrics::{Metrics, RefusalLabels};
 
 /// Allows every name.
 const ANY: &str = "*";
@@ -210,7 +210,12 @@ mod tests {
 
     use super::*;
 
-    fn check(method: &str, target: &str, headers: &[(&'static str, &'static str)], names: &[&str]) -> Option<RefusalReason> {
+    fn check(
+        method: &str,
+        target: &str,
+        headers: &[(&'static str, &'static str)],
+        names: &[&str],
+    ) -> Option<RefusalReason> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let guard = Guard::new(&names, Metrics::new(&mut Registry::default()));
         let mut map = HeaderMap::new();
@@ -276,17 +281,22 @@ mod tests {
         origin("", "127.0.0.1:7650", false);
         origin("file://", "127.0.0.1:7650", false);
         origin("chrome-extension://127.0.0.1:7650", "127.0.0.1:7650", false);
-        assert_eq!(check("POST", "/", &[("origin", "http://127.0.0.1")], &[]), Some(RefusalReason::origin), "without Host");
+        assert_eq!(
+            check("POST", "/", &[("origin", "http://127.0.0.1")], &[]),
+            Some(RefusalReason::origin),
+            "without Host"
+        );
         let two = [("host", "127.0.0.1"), ("origin", "http://127.0.0.1"), ("origin", "http://evil.example")];
         assert_eq!(check("POST", "/", &two, &[]), Some(RefusalReason::origin));
     }
 
     #[test]
     fn other_sites_may_only_open_the_page() {
-        let check = |method: &str, target: &str, headers: &[(&'static str, &'static str)], want: Option<RefusalReason>| {
-            let headers = [&[("host", "127.0.0.1:7650")], headers].concat();
-            assert_eq!(check(method, target, &headers, &[]), want, "{method} {target} {headers:?}");
-        };
+        let check =
+            |method: &str, target: &str, headers: &[(&'static str, &'static str)], want: Option<RefusalReason>| {
+                let headers = [&[("host", "127.0.0.1:7650")], headers].concat();
+                assert_eq!(check(method, target, &headers, &[]), want, "{method} {target} {headers:?}");
+            };
         let refused = Some(RefusalReason::fetch_site);
         for site in ["same-origin", "none"] {
             check("POST", "/api/v1/forget", &[("sec-fetch-site", site)], None);

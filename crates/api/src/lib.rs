@@ -7,10 +7,8 @@
 
 mod admission;
 mod app;
-mod scatter;
 mod config;
 mod context;
-mod replication;
 mod error;
 mod guard;
 mod history;
@@ -21,6 +19,8 @@ mod page;
 mod params;
 mod query;
 mod render;
+mod replication;
+mod scatter;
 mod server;
 mod socket;
 mod stream;

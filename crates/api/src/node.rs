@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_cluster::{ForgetError, DataSummary, Member, IncompatiblePeer, Version};
+use bucksaw_cluster::{DataSummary, ForgetError, IncompatiblePeer, Member, Version};
 use bucksaw_env::Body;
 use bucksaw_ingest::HaltReason;
 use bucksaw_query::re_replicated_stores;
@@ -16,9 +16,9 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::replication;
 use crate::error::ApiError;
 use crate::params::Params;
+use crate::replication;
 
 /// The call by which nodes ask each other how they are.
 pub(crate) const STATUS: &str = "node/status";
@@ -51,7 +51,8 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     let stores = match members.is_empty() {
         true => app.info.roles.iter().filter(|role| *role == "store").count(),
         false => {
-            let works = |member: &&Member| member.facts.roles.store && member.is_live() && member.version_skew.is_none();
+            let works =
+                |member: &&Member| member.facts.roles.store && member.is_live() && member.version_skew.is_none();
             members.iter().filter(works).count()
         }
     };
@@ -73,7 +74,8 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
 /// Takes a node that will not come back from the list.
 pub(crate) async fn forget(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.reject_unknown(&["node"])?;
-    let node = params.id("node")?.ok_or_else(|| ApiError::bad_request("the parameter `node` is missing: the id of a node"))?;
+    let node =
+        params.id("node")?.ok_or_else(|| ApiError::bad_request("the parameter `node` is missing: the id of a node"))?;
     let place = app.membership.as_ref().ok_or_else(|| forget_failure(ForgetError::Unknown))?;
     place.cluster.forget(node).await.map_err(forget_failure)?;
     Ok(Json(json!({ "forgotten": node.to_string() })))
@@ -108,7 +110,8 @@ fn member_status(member: &Member, told: Option<Value>, own: bool) -> Value {
     let addresses: Map<String, Value> =
         addresses.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.into()))).collect();
     let mut node = told.filter(Value::is_object).unwrap_or_else(|| {
-        let held = |held: &DataSummary| json!({ "oldest": format_time(held.oldest), "newest": format_time(held.newest) });
+        let held =
+            |held: &DataSummary| json!({ "oldest": format_time(held.oldest), "newest": format_time(held.newest) });
         let roles: Vec<&str> = [("ingest", facts.roles.ingest), ("store", facts.roles.store)]
             .into_iter()
             .filter(|role| role.1)

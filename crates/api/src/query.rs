@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
-use bucksaw_query::{Cancel, Bucketing, Engine, Fields, Histogram, Order, RecordRef, RequestError, Search, QueryStats};
+use bucksaw_query::{Bucketing, Cancel, Engine, Fields, Histogram, Order, QueryStats, RecordRef, RequestError, Search};
 use bucksaw_record::Id;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -16,11 +16,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
-use crate::scatter;
 use crate::error::ApiError;
 use crate::params::Params;
 use crate::render::{self, LongRecord, ObjectWriter};
-use crate::stream::{StreamFormat, ClientGone, FRAME_BYTES, StreamFrame, StreamSender, open_stream};
+use crate::scatter;
+use crate::stream::{ClientGone, FRAME_BYTES, StreamFormat, StreamFrame, StreamSender, open_stream};
 
 /// How long a query waits for its turn before the client is told to come again.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,7 +32,10 @@ const QUERY_PARAMS: [&str; 7] = ["q", "from", "to", "limit", "order", "after", "
 
 pub(crate) async fn acquire_query_permit(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
     let permit = tokio::time::timeout(PERMIT_TIMEOUT, Arc::clone(&app.query_permits).acquire_owned()).await;
-    permit.ok().and_then(Result::ok).ok_or_else(|| ApiError::too_many_requests("too many queries are running: try again"))
+    permit
+        .ok()
+        .and_then(Result::ok)
+        .ok_or_else(|| ApiError::too_many_requests("too many queries are running: try again"))
 }
 
 /// The turn of an answer that is streamed. It is given up while its reader is slow, so that readers who stall do not keep
@@ -51,7 +54,11 @@ impl QueryPermit {
     }
 
     /// Sends records of a cluster, which wait by themselves where they are.
-    pub(crate) async fn send_async(&mut self, sender: &StreamSender, out: impl Iterator<Item = StreamFrame>) -> Result<(), ClientGone> {
+    pub(crate) async fn send_async(
+        &mut self,
+        sender: &StreamSender,
+        out: impl Iterator<Item = StreamFrame>,
+    ) -> Result<(), ClientGone> {
         for piece in out {
             let Some(waiting) = sender.try_send(piece)? else { continue };
             self.permit = None;
@@ -122,7 +129,10 @@ async fn run_query<T: Send + 'static>(
 }
 
 /// Sends a document. One of several pieces, which its reader may leave waiting, takes a place among the answers.
-fn send_document(app: &App, mut document: impl Iterator<Item = Vec<u8>> + Send + 'static) -> Result<Response, ApiError> {
+fn send_document(
+    app: &App,
+    mut document: impl Iterator<Item = Vec<u8>> + Send + 'static,
+) -> Result<Response, ApiError> {
     let first = document.next().unwrap_or_default();
     let Some(second) = document.next() else {
         return Ok(([(header::CONTENT_TYPE, "application/json")], first).into_response());
@@ -168,7 +178,13 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
     Ok(response)
 }
 
-fn write(mut search: Search, form: StreamFormat, sender: &StreamSender, permit: &mut QueryPermit, seconds: impl Fn() -> f64) {
+fn write(
+    mut search: Search,
+    form: StreamFormat,
+    sender: &StreamSender,
+    permit: &mut QueryPermit,
+    seconds: impl Fn() -> f64,
+) {
     let (mut raw, mut lines) = (render::RawWriter::default(), ObjectWriter::LINES);
     loop {
         let (shown, sent) = if form.is_raw() {

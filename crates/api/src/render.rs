@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{Bucket, FieldValues, Level, MissingNode, OwnedRecord, RecordRef, RecordRun, QueryStats};
-use bucksaw_record::{Id, Flags, time};
+use bucksaw_query::{Bucket, FieldValues, Level, MissingNode, OwnedRecord, QueryStats, RecordRef, RecordRun};
+use bucksaw_record::{Flags, Id, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
 

@@ -141,8 +141,12 @@ mod tests {
         let told = cluster_status(&[store(1, &awaited, 100), store(2, &gone(100, 0), 100)], 0);
         assert_eq!((&told["short_bytes"], &told["left_seconds"]), (&1_000.into(), &Value::Null), "{told}");
         // What is left over cannot be copied.
-        let stuck =
-            RepairStatus { under_replicated_records: 3, under_replicated_bytes: 30, blocked_by: Some(RepairBlocker::Unreachable(id(7))), ..RepairStatus::default() };
+        let stuck = RepairStatus {
+            under_replicated_records: 3,
+            under_replicated_bytes: 30,
+            blocked_by: Some(RepairBlocker::Unreachable(id(7))),
+            ..RepairStatus::default()
+        };
         let node = store(1, &stuck, 100);
         let repair = &node["repair"];
         assert_eq!(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bucksaw_env::Clock;
-use bucksaw_query::{ScatterSearch, ScatterTail, TailEvent, ScatterContext, RequestError, QueryStats, BatchSlice};
+use bucksaw_query::{BatchSlice, QueryStats, RequestError, ScatterContext, ScatterSearch, ScatterTail, TailEvent};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::query::{QueryPermit, acquire_query_permit};
 use crate::render::{self, ObjectWriter};
-use crate::stream::{StreamFormat, ClientGone, FRAME_BYTES, StreamSender};
+use crate::stream::{ClientGone, FRAME_BYTES, StreamFormat, StreamSender};
 use crate::tail::{self, KEEPALIVE_INTERVAL, TailRateLimiter};
 
 /// Followers are told of what was kept from them so often.
@@ -31,7 +31,13 @@ pub(crate) async fn run_query<T>(
 }
 
 /// Writes records as they come.
-pub(crate) async fn write_search(mut answer: ScatterSearch, format: StreamFormat, sender: &StreamSender, permit: &mut QueryPermit, clock: &dyn Clock) {
+pub(crate) async fn write_search(
+    mut answer: ScatterSearch,
+    format: StreamFormat,
+    sender: &StreamSender,
+    permit: &mut QueryPermit,
+    clock: &dyn Clock,
+) {
     let started = clock.uptime();
     let (mut raw, mut lines) = (render::RawWriter::default(), ObjectWriter::LINES);
     loop {
@@ -104,7 +110,12 @@ async fn write_objects(
 }
 
 /// Shows new records as they come, until the client goes away.
-pub(crate) async fn write_tail(mut follow: ScatterTail, format: StreamFormat, sender: &StreamSender, mut limiter: TailRateLimiter) {
+pub(crate) async fn write_tail(
+    mut follow: ScatterTail,
+    format: StreamFormat,
+    sender: &StreamSender,
+    mut limiter: TailRateLimiter,
+) {
     let mut quiet = Duration::ZERO;
     loop {
         let followed = tokio::select! {
@@ -156,7 +167,9 @@ async fn write_event(
         }
         Some(TailEvent::Joined { address }) => sender.send_notice(&json!({ "joined": true, "node": address })).await?,
         Some(_) => {}
-        None if beat && format == StreamFormat::Events => sender.send_records(Bytes::from_static(b": still here\n\n")).await?,
+        None if beat && format == StreamFormat::Events => {
+            sender.send_records(Bytes::from_static(b": still here\n\n")).await?
+        }
         None => {}
     }
     match limiter.take_report() {

@@ -79,7 +79,8 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
                 });
             }
             Admitted::Reserved(slot, _) => {
-                let (service, reserved) = (TowerToHyperService::new(routers.monitoring.clone()), Arc::clone(&slot.reserved));
+                let (service, reserved) =
+                    (TowerToHyperService::new(routers.monitoring.clone()), Arc::clone(&slot.reserved));
                 let service = service_fn(move |request| {
                     reserved.mark_request();
                     service.call(request)

@@ -171,7 +171,11 @@ impl StreamSender {
     }
 
     /// Objects that were written in the stream's form, and a long one behind them.
-    pub(crate) fn object_frames(&self, bytes: Vec<u8>, long: Option<LongRecord>) -> impl Iterator<Item = StreamFrame> + use<> {
+    pub(crate) fn object_frames(
+        &self,
+        bytes: Vec<u8>,
+        long: Option<LongRecord>,
+    ) -> impl Iterator<Item = StreamFrame> + use<> {
         let bytes = (!bytes.is_empty()).then(|| self.record_frames(bytes.into()));
         bytes.into_iter().flatten().chain(long.map(|long| self.long_record_frames(long)).into_iter().flatten())
     }

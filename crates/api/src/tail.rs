@@ -11,10 +11,10 @@ use bucksaw_query::{Cancel, RecordRef, Tail, TailBatch};
 use serde_json::json;
 
 use crate::app::App;
-use crate::scatter;
 use crate::error::ApiError;
 use crate::params::Params;
 use crate::render::{self, LongRecord};
+use crate::scatter;
 use crate::stream::{StreamFormat, StreamSender, open_stream};
 
 /// How often a follower looks for new records: half of the time from accepted to seen, at the most.
@@ -71,7 +71,14 @@ pub(crate) struct TailRateLimiter {
 impl TailRateLimiter {
     fn new(rate: Option<u64>, clock: Arc<dyn Clock>) -> Self {
         let now = clock.uptime();
-        Self { records_per_second: rate, tokens: rate.map_or(0.0, |rate| rate as f64), refilled_at: now, skipped: 0, reported_at: now, clock }
+        Self {
+            records_per_second: rate,
+            tokens: rate.map_or(0.0, |rate| rate as f64),
+            refilled_at: now,
+            skipped: 0,
+            reported_at: now,
+            clock,
+        }
     }
 
     /// Lets time pass: what may be shown grows, to no more than a second's.

@@ -3,15 +3,15 @@
 //! Commands and datagrams that are there already come before timers. So a node that stood still for a while first hears what
 //! was said meanwhile, and only then finds that somebody has not answered.
 
-mod version_skew;
+mod datagrams;
 mod digest_exchange;
+mod duplicate_probes;
 mod graceful_leave;
 mod local_facts;
-mod datagrams;
-mod duplicate_probes;
-mod persistence;
 mod member_view;
+mod persistence;
 mod start;
+mod version_skew;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,21 +20,21 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bucksaw_env::{Env, Net, LogRateLimiter, Tasks, BoxFuture};
+use bucksaw_env::{BoxFuture, Env, LogRateLimiter, Net, Tasks};
 use bucksaw_record::{Id, Millis};
 use foca::Timer;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::bootstrap::Bootstrap;
 use crate::entry::Entry;
+use crate::exchange_schedule::{ExchangeSchedule, ExchangeTarget};
 use crate::gossip::Gossip;
 use crate::identity::Identity;
+use crate::incompatible::{IncompatiblePeer, IncompatiblePeers};
+use crate::join_state::{ANNOUNCE_MAX, DuplicateSearch, JoinState, Responder, find_duplicate};
 use crate::member_file::MemberFile;
 use crate::metrics::Metrics;
-use crate::join_state::{Responder, DuplicateSearch, JoinState, ANNOUNCE_MAX, find_duplicate};
-use crate::exchange_schedule::{ExchangeTarget, ExchangeSchedule};
-use crate::incompatible::{IncompatiblePeer, IncompatiblePeers};
-use crate::table::{ClockReading, MemberTable, DuplicateId};
+use crate::table::{ClockReading, DuplicateId, MemberTable};
 use crate::timers::Timers;
 use crate::{Config, Facts, ForgetError, Member};
 use duplicate_probes::DuplicateProbes;

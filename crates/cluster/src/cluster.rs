@@ -6,16 +6,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Body, Env, Net, Tasks, BoxFuture, with_timeout};
+use bucksaw_env::{Body, BoxFuture, Env, Net, Tasks, with_timeout};
 use bucksaw_record::Id;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::actor::{Actor, Command, ActorContext};
+use crate::actor::{Actor, ActorContext, Command};
 use crate::exchange::ExchangeError;
 use crate::router::{WeakRouter, serve};
-use crate::{Config, Facts, Handler, Member, Metrics, JoinState, Router, IncompatiblePeer, Version, exchange};
+use crate::{Config, Facts, Handler, IncompatiblePeer, JoinState, Member, Metrics, Router, Version, exchange};
 
 /// Commands on their way to the task that owns the list; who sends more waits.
 const COMMANDS: usize = 64;
@@ -92,7 +92,18 @@ impl Cluster {
         tasks.spawn(Box::pin(actor.run(received)));
         let answered = router.weak();
         tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router, metrics, calls_max)));
-        Ok(Arc::new(Self { env, tasks, net, router: answered, members, incompatible_peers: strangers, join_state: place, bootstrapping: awaiting, facts: me, commands }))
+        Ok(Arc::new(Self {
+            env,
+            tasks,
+            net,
+            router: answered,
+            members,
+            incompatible_peers: strangers,
+            join_state: place,
+            bootstrapping: awaiting,
+            facts: me,
+            commands,
+        }))
     }
 
     /// All nodes that are known, this one among them, by id. Those that are down stay until they come back, said goodbye,
@@ -133,7 +144,11 @@ impl Cluster {
     /// The address of another process that runs with this node's id. Then this node is no member of the cluster.
     pub async fn wait_joined(&self) -> Result<(), SocketAddr> {
         let mut place = self.join_state.subscribe();
-        match place.wait_for(|place| matches!(place, JoinState::Joined | JoinState::Refused(_))).await.map(|place| *place) {
+        match place
+            .wait_for(|place| matches!(place, JoinState::Joined | JoinState::Refused(_)))
+            .await
+            .map(|place| *place)
+        {
             Ok(JoinState::Refused(address)) => Err(address),
             // It holds the sender itself, so there is one.
             Ok(_) | Err(_) => Ok(()),

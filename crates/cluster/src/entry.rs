@@ -51,7 +51,7 @@ pub(crate) enum DepartureReason {
 /// A node that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LiveIdentity {
-    #[serde(with = "text::id")]
+    #[serde(with = "json_text::id")]
     pub(crate) incarnation: Id,
     pub(crate) address: SocketAddr,
 }

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::entry::Entry;
 use crate::table::MEMBERS_MAX;
-use crate::{PROTOCOL, IncompatiblePeer};
+use crate::{IncompatiblePeer, PROTOCOL};
 
 /// The name of the call.
 pub(crate) const EXCHANGE_CALL: &str = "cluster/facts";

@@ -138,7 +138,9 @@ pub(crate) async fn exchange_with(
 ) -> io::Result<Vec<Entry>> {
     let addresses = match goal {
         ExchangeTarget::Address(address) => vec![*address],
-        ExchangeTarget::Host(host) => with_timeout(tasks, EXCHANGE_TIMEOUT, net.resolve(host)).await.ok_or(io::ErrorKind::TimedOut)??,
+        ExchangeTarget::Host(host) => {
+            with_timeout(tasks, EXCHANGE_TIMEOUT, net.resolve(host)).await.ok_or(io::ErrorKind::TimedOut)??
+        }
     };
     if addresses.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));

@@ -30,10 +30,10 @@ pub const RE_REPLICATED_MAX: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The node, for as long as its data directory lives.
-    #[serde(with = "text::id")]
+    #[serde(with = "json_text::id")]
     pub node: Id,
     /// Since when it runs: another one at each start, and a later one is higher.
-    #[serde(with = "text::id")]
+    #[serde(with = "json_text::id")]
     pub incarnation: Id,
     /// Higher whenever it tells anything new in the same incarnation.
     #[serde(default)]
@@ -71,7 +71,7 @@ pub struct Facts {
     /// When its last pass of repair that came to its end began, by its wall clock: stores that it took for lost then hold
     /// nothing that has fewer copies for it. None since its start; not told either while as many stores are newly lost as
     /// there are copies, for then records may be nowhere else.
-    #[serde(default, with = "text::millis", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
     pub walked: Option<Millis>,
     /// Stores that are gone, by the [marks](Facts::mark) of the last facts that came of them: since they were taken for lost
     /// a pass of repair over all that this one holds has ended, and nothing of it is held by too few of the others. At most
@@ -138,10 +138,10 @@ pub struct DataSummary {
     #[serde(default)]
     pub bytes: u64,
     /// The time of the oldest record; none when there is no record.
-    #[serde(default, with = "text::millis", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Millis>,
     /// The time of the newest record.
-    #[serde(default, with = "text::millis", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
     pub newest: Option<Millis>,
 }
 

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_env::{Body, Fs as _, sim};
+use bucksaw_fixtures::{GoldenFiles as Files, expect_ready, with_unknown_fields};
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_fixtures::{GoldenFiles as Files, at_once, later};
 use foca::{Codec as _, Header, Member, Message, State};
 use proptest::prelude::*;
 
 use crate::codec::Codec;
-use crate::entry::{Entry, Departure, DepartureReason, LiveIdentity};
+use crate::entry::{Departure, DepartureReason, Entry, LiveIdentity};
 use crate::exchange::{self, ExchangeError};
 use crate::identity::Identity;
 use crate::member_file::{MemberFile, PersistedMembers};
-use crate::packet::{self, PacketError, Packet};
-use crate::{Clients, Facts, DataSummary, Load, PROTOCOL, Roles, IncompatiblePeer, Version};
+use crate::packet::{self, Packet, PacketError};
+use crate::{Clients, DataSummary, Facts, IncompatiblePeer, Load, PROTOCOL, Roles, Version};
 
 fn files() -> Files {
     Files::new(env!("CARGO_MANIFEST_DIR"), Version::OWN)
@@ -66,7 +66,8 @@ fn gossip() -> Vec<GossipCase> {
 /// A node that tells all that there is to tell.
 fn entry() -> Entry {
     let at = |port: u16| Some(format!("10.0.0.1:{port}"));
-    let held = |bytes| DataSummary { bytes, oldest: Some(Millis(1_763_680_000_000)), newest: Some(Millis(1_763_680_100_000)) };
+    let held =
+        |bytes| DataSummary { bytes, oldest: Some(Millis(1_763_680_000_000)), newest: Some(Millis(1_763_680_100_000)) };
     let facts = Facts {
         incarnation: id(101),
         version: 9,
@@ -174,7 +175,10 @@ fn nodes_of_another_major_version_are_told_why() {
     check(r#"{"protocol":2}"#, None);
     check(r#"{"protocol":2,"members":{"everything":"is different"}}"#, None);
     check(r#"{"protocol":2,"members":[{"facts":{"address":"10.0.0.7:1"}}]}"#, Some("10.0.0.7:1"));
-    assert!(matches!(read(b"{}"), Err(ExchangeError::Io(_))) && matches!(read(br#"{"protocol":1}"#), Err(ExchangeError::Io(_))));
+    assert!(
+        matches!(read(b"{}"), Err(ExchangeError::Io(_)))
+            && matches!(read(br#"{"protocol":1}"#), Err(ExchangeError::Io(_)))
+    );
 }
 
 proptest! {

@@ -11,10 +11,10 @@ use foca::{AccumulatingRuntime, Foca, Member, Message, NoCustomBroadcast, OwnedN
 
 use crate::Config;
 use crate::codec::Codec;
-use crate::suspicion;
 use crate::identity::Identity;
 use crate::packet::{self, GOSSIP_BYTES_MAX};
-use crate::table::{MEMBERS_MAX, LiveMember};
+use crate::suspicion;
+use crate::table::{LiveMember, MEMBERS_MAX};
 
 /// A node that is told again and again that it is dead comes back under a new incarnation at most so often. Without it, two
 /// nodes that contradict each other would do so as fast as the network carries it.
@@ -110,8 +110,9 @@ impl Gossip {
     /// A word to each of those whom foca suspects, by address.
     pub(crate) fn suspicion_notices(&self) -> Vec<(SocketAddr, Vec<u8>)> {
         let suspects = self.foca.iter_members().filter(|member| member.state() == foca::State::Suspect);
-        let mut doubts: Vec<_> =
-            suspects.filter_map(|suspect| Some((suspect.id().address, suspicion::suspicion_notice(self.me(), suspect)?))).collect();
+        let mut doubts: Vec<_> = suspects
+            .filter_map(|suspect| Some((suspect.id().address, suspicion::suspicion_notice(self.me(), suspect)?)))
+            .collect();
         doubts.sort_unstable();
         doubts
     }
@@ -300,7 +301,8 @@ mod tests {
             assert!(receive(gossip, &dead, 0));
         });
         check(|gossip| {
-            gossip.change_identity(Identity { incarnation: Id::new(Millis(2_000), Producer::new(1), 0), ..gossip.me() });
+            gossip
+                .change_identity(Identity { incarnation: Id::new(Millis(2_000), Producer::new(1), 0), ..gossip.me() });
         });
     }
 

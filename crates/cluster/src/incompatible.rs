@@ -40,7 +40,10 @@ impl IncompatiblePeers {
     }
 
     pub(crate) fn list(&self) -> Vec<IncompatiblePeer> {
-        self.0.iter().map(|(address, (protocol, _))| IncompatiblePeer { address: *address, protocol: *protocol }).collect()
+        self.0
+            .iter()
+            .map(|(address, (protocol, _))| IncompatiblePeer { address: *address, protocol: *protocol })
+            .collect()
     }
 }
 

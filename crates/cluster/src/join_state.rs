@@ -23,13 +23,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Net, Tasks, BoxFuture};
+use bucksaw_env::{BoxFuture, Net, Tasks};
 use bucksaw_record::Id;
 use tokio::sync::mpsc;
 
 use crate::entry::Entry;
-use crate::identity::Identity;
 use crate::exchange_schedule::{ExchangeTarget, exchange_once, exchange_with};
+use crate::identity::Identity;
 
 /// How long lists are asked for, at most.
 const DIGEST_WAIT_MAX: Duration = Duration::from_secs(3);
@@ -101,7 +101,12 @@ impl Responder {
 }
 
 /// Looks for another process with the id of this node.
-pub(crate) async fn find_duplicate(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, me: Id, goals: BTreeSet<ExchangeTarget>) -> DuplicateSearch {
+pub(crate) async fn find_duplicate(
+    tasks: &Arc<dyn Tasks>,
+    net: &Arc<dyn Net>,
+    me: Id,
+    goals: BTreeSet<ExchangeTarget>,
+) -> DuplicateSearch {
     let (mut others, mut claimed) = (BTreeSet::new(), BTreeSet::new());
     let asked = goals.into_iter().take(DIGEST_TARGETS_MAX).map(|goal| {
         let (asking, net) = (Arc::clone(tasks), Arc::clone(net));

@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bucksaw_env::Fs;
-use bucksaw_env::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::entry::{Entry, is_false};
-use crate::table::MEMBERS_MAX;
 use crate::json_text;
+use crate::table::MEMBERS_MAX;
 
 const FORMAT: u32 = 1;
 
@@ -49,7 +49,7 @@ pub(crate) struct PersistedMembers {
 #[derive(Serialize)]
 struct MemberFileOut<'a> {
     format: u32,
-    #[serde(with = "text::id")]
+    #[serde(with = "json_text::id")]
     incarnation: Id,
     #[serde(skip_serializing_if = "is_false")]
     awaiting: bool,
@@ -65,7 +65,7 @@ struct MemberFileFormat {
 #[derive(Deserialize)]
 struct MemberFileIn<'a> {
     format: u32,
-    #[serde(with = "text::id")]
+    #[serde(with = "json_text::id")]
     incarnation: Id,
     #[serde(default)]
     awaiting: bool,
@@ -122,8 +122,12 @@ impl MemberFile {
     /// # Errors
     /// What the disk says; then what was kept before still is.
     pub(crate) fn write(&self, kept: &PersistedMembers) -> io::Result<()> {
-        let written =
-            MemberFileOut { format: FORMAT, incarnation: kept.incarnation, awaiting: kept.is_bootstrapping, members: &kept.members };
+        let written = MemberFileOut {
+            format: FORMAT,
+            incarnation: kept.incarnation,
+            awaiting: kept.is_bootstrapping,
+            members: &kept.members,
+        };
         let mut bytes = serde_json::to_vec_pretty(&written)?;
         bytes.push(b'\n');
         backed_up_file::write(&*self.fs, &self.path, &bytes)
@@ -207,8 +211,11 @@ mod tests {
     fn a_list_of_a_version_without_backups_counts() {
         let (fs, keep) = member_file();
         keep.write(&persisted()).unwrap();
-        let newer =
-            PersistedMembers { incarnation: Id::new(Millis(10), Producer::new(2), 0), is_bootstrapping: false, members: Vec::new() };
+        let newer = PersistedMembers {
+            incarnation: Id::new(Millis(10), Producer::new(2), 0),
+            is_bootstrapping: false,
+            members: Vec::new(),
+        };
         let backup = fs.live_bytes("/data/members.backup").unwrap();
         keep.write(&newer).unwrap();
         fs.remove(Path::new("/data/members.backup")).unwrap();

@@ -40,7 +40,11 @@ impl Metrics {
         let all = metrics.clone();
         let cluster = registry.sub_registry_with_prefix("cluster");
         cluster.register("members", "Nodes that this node knows, itself among them, by state", all.members);
-        cluster.register("twins", "Node ids that more than one live node claims: copied data directories", all.duplicate_ids);
+        cluster.register(
+            "twins",
+            "Node ids that more than one live node claims: copied data directories",
+            all.duplicate_ids,
+        );
         cluster.register("packets_sent", "Datagrams sent to other nodes", all.packets_sent);
         cluster.register("packets_received", "Datagrams received", all.packets_received);
         cluster.register("packets_bad", "Datagrams received that made no sense", all.packets_malformed);
@@ -52,7 +56,11 @@ impl Metrics {
         cluster.register("exchanges_of_other_version", other, all.exchanges_incompatible);
         let apart = "Nodes that are there, with versions or formats of files that this node does not work with";
         cluster.register("apart", apart, all.version_skewed);
-        cluster.register("strangers", "Times that a node was not taken in because there are too many", all.members_rejected);
+        cluster.register(
+            "strangers",
+            "Times that a node was not taken in because there are too many",
+            all.members_rejected,
+        );
         cluster.register("exchanges", "Comparisons of the list of nodes with another node's", all.exchanges);
         cluster.register("exchanges_failed", "Such comparisons that failed", all.exchanges_failed);
         cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use bucksaw_env::{Body, IncomingCall, Net, Tasks, BoxFuture};
+use bucksaw_env::{Body, BoxFuture, IncomingCall, Net, Tasks};
 use tokio::sync::Semaphore;
 
 use crate::{Metrics, Version};

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bucksaw_record::{Id, Millis};
 
-use crate::entry::{Entry, Departure, DepartureReason, LiveIdentity};
+use crate::entry::{Departure, DepartureReason, Entry, LiveIdentity};
 use crate::identity::{Identity, base_incarnation};
 use crate::{Facts, Member, MemberState};
 
@@ -237,8 +237,9 @@ impl MemberTable {
         if self.members.len() < MEMBERS_MAX {
             return true;
         }
-        let tombstones =
-            self.members.iter().filter(|(_, node)| matches!(node.presence, Presence::Departed(DepartureReason::Left | DepartureReason::Forgotten)));
+        let tombstones = self.members.iter().filter(|(_, node)| {
+            matches!(node.presence, Presence::Departed(DepartureReason::Left | DepartureReason::Forgotten))
+        });
         let oldest = tombstones.max_by_key(|(_, node)| node.age(now)).map(|(id, _)| *id);
         !gone && oldest.is_some_and(|oldest| self.members.remove(&oldest).is_some())
     }
@@ -257,7 +258,8 @@ impl MemberTable {
         let before = std::mem::replace(&mut self.published_states, states.collect());
         let gone = before.iter().filter(|(id, _)| !self.published_states.contains_key(id));
         let gone = gone.map(|(id, (_, address))| PresenceChange { node: *id, address: *address, state: None });
-        let changed = self.published_states.iter().filter(|(id, (state, _))| before.get(id).is_none_or(|(was, _)| was != state));
+        let changed =
+            self.published_states.iter().filter(|(id, (state, _))| before.get(id).is_none_or(|(was, _)| was != state));
         let changed =
             changed.map(|(id, (state, address))| PresenceChange { node: *id, address: *address, state: Some(*state) });
         gone.chain(changed).collect()
@@ -303,17 +305,17 @@ impl MemberTable {
             identity.node != self.me
                 && of.is_none_or(|node| {
                     let (incarnation, version) = node.facts.incarnation_and_version();
-                    incarnation < identity.base_incarnation() || (incarnation == identity.base_incarnation() && version == 0)
+                    incarnation < identity.base_incarnation()
+                        || (incarnation == identity.base_incarnation() && version == 0)
                 })
         })
     }
 
     /// Nodes that are not there and may come back, and where they were.
     pub(crate) fn unreachable(&self) -> Vec<(Id, SocketAddr)> {
-        let missing = self
-            .members
-            .iter()
-            .filter(|(_, node)| matches!(node.presence, Presence::Unconfirmed | Presence::Departed(DepartureReason::Down)));
+        let missing = self.members.iter().filter(|(_, node)| {
+            matches!(node.presence, Presence::Unconfirmed | Presence::Departed(DepartureReason::Down))
+        });
         missing.map(|(id, node)| (*id, node.facts.address)).collect()
     }
 
@@ -324,11 +326,15 @@ impl MemberTable {
     pub(crate) fn forget(&mut self, id: Id, now: ClockReading) -> Result<(), crate::ForgetError> {
         let node = if id == self.me { return Err(crate::ForgetError::Live) } else { self.members.get_mut(&id) };
         match node {
-            Some(node) if matches!(node.presence, Presence::Departed(DepartureReason::Down | DepartureReason::Left)) => {
+            Some(node)
+                if matches!(node.presence, Presence::Departed(DepartureReason::Down | DepartureReason::Left)) =>
+            {
                 node.set_presence(Presence::Departed(DepartureReason::Forgotten), Duration::ZERO, now);
                 Ok(())
             }
-            None | Some(KnownMember { presence: Presence::Departed(DepartureReason::Forgotten), .. }) => Err(crate::ForgetError::Unknown),
+            None | Some(KnownMember { presence: Presence::Departed(DepartureReason::Forgotten), .. }) => {
+                Err(crate::ForgetError::Unknown)
+            }
             Some(_) => Err(crate::ForgetError::Live),
         }
     }
@@ -410,9 +416,13 @@ impl KnownMember {
             return;
         }
         match self.presence {
-            Presence::Live { .. } if self.facts.left => self.change_presence(Presence::Departed(DepartureReason::Left), now),
+            Presence::Live { .. } if self.facts.left => {
+                self.change_presence(Presence::Departed(DepartureReason::Left), now)
+            }
             Presence::Live { .. } => self.change_presence(Presence::Departed(DepartureReason::Down), now),
-            Presence::Unconfirmed if self.age(now) >= grace => self.change_presence(Presence::Departed(DepartureReason::Down), now),
+            Presence::Unconfirmed if self.age(now) >= grace => {
+                self.change_presence(Presence::Departed(DepartureReason::Down), now)
+            }
             Presence::Unconfirmed | Presence::Departed(_) => {}
         }
     }

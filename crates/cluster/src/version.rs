@@ -125,13 +125,15 @@ impl Facts {
     /// Whether another node may take segments from this one's queue.
     #[must_use]
     pub fn can_serve_queue_to(&self, other: &Self) -> bool {
-        self.protocol_version().is_compatible(other.protocol_version()) && self.formats.queue.writes <= other.formats.queue.reads
+        self.protocol_version().is_compatible(other.protocol_version())
+            && self.formats.queue.writes <= other.formats.queue.reads
     }
 
     /// Whether another node may be given copies of what this one stores.
     #[must_use]
     pub fn can_replicate_to(&self, other: &Self) -> bool {
-        self.protocol_version().is_compatible(other.protocol_version()) && self.formats.stored.writes <= other.formats.stored.reads
+        self.protocol_version().is_compatible(other.protocol_version())
+            && self.formats.stored.writes <= other.formats.stored.reads
     }
 
     /// What this node and another cannot do with each other, as it goes on after the other's name; `None` when there is
@@ -201,7 +203,11 @@ mod tests {
     fn a_file_is_handed_only_to_who_reads_it() {
         let (one, two, brings) = (Format::new(1), Format::new(2), Format { reads: 2, writes: 1 });
         let check = |one: Facts, other: Facts, hands: bool, copies: bool, words: Option<&str>| {
-            assert_eq!((one.can_serve_queue_to(&other), one.can_replicate_to(&other)), (hands, copies), "{one:?} {other:?}");
+            assert_eq!(
+                (one.can_serve_queue_to(&other), one.can_replicate_to(&other)),
+                (hands, copies),
+                "{one:?} {other:?}"
+            );
             assert_eq!(one.version_skew_with(&other).as_deref(), words);
         };
         check(facts(1, one, one), facts(2, one, one), true, true, None);

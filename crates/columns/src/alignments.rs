@@ -12,9 +12,9 @@
 
 use std::ops::Range;
 
+use crate::column_search::{ColumnSearch, MatchAnchor, TextPredicate};
+use crate::column_tree::{TableNode, TablePart};
 use crate::row_set::RowSet;
-use crate::column_search::{TextPredicate, ColumnSearch, MatchAnchor};
-use crate::column_tree::{TablePart, TableNode};
 
 /// Steps and questions to columns for each part of a table and byte of text, at most. Texts such as `1 1 1 1` can lie
 /// over a row of numbers in more ways than it takes to look at the rows.
@@ -64,12 +64,26 @@ enum StopReason {
 
 impl<'w> Alignments<'w> {
     /// The rows that match in some way; `None` inside when there are too many ways, outside when the block is damaged.
-    pub(crate) fn search(search: &'w ColumnSearch<'w>, table: &TableNode, ask: TextPredicate<'w>) -> Option<Option<RowSet>> {
+    pub(crate) fn search(
+        search: &'w ColumnSearch<'w>,
+        table: &TableNode,
+        ask: TextPredicate<'w>,
+    ) -> Option<Option<RowSet>> {
         let (parts, rows) = (search.block.tree.parts(table), table.rows);
         let size = parts.len() + ask.text.len();
         let (steps_left, questions_left) = (size * STEPS_PER_BYTE_MAX, size * PREDICATES_PER_BYTE_MAX);
         let (path, found, heads_left) = (Vec::new(), RowSet::None, size);
-        let mut ways = Self { search, parts, rows, predicate: ask, path, matching_rows: found, steps_left, predicates_left: questions_left, prefixes_left: heads_left };
+        let mut ways = Self {
+            search,
+            parts,
+            rows,
+            predicate: ask,
+            path,
+            matching_rows: found,
+            steps_left,
+            predicates_left: questions_left,
+            prefixes_left: heads_left,
+        };
         let done = match ask.anchor {
             MatchAnchor::Start | MatchAnchor::Whole => ways.continue_at(0, 0),
             MatchAnchor::Anywhere | MatchAnchor::End => (0..parts.len()).try_for_each(|at| ways.start_in_part(at)),
@@ -142,8 +156,12 @@ impl<'w> Alignments<'w> {
             (Some(list), _) => {
                 let literal = self.search.block.literal(list);
                 match rest.get(..literal.len()) {
-                    Some(over) if self.predicate.texts_equal(literal, over) => self.continue_at(at + 1, taken + literal.len()),
-                    None if !to_end && literal.get(..rest.len()).is_some_and(|start| self.predicate.texts_equal(start, rest)) => {
+                    Some(over) if self.predicate.texts_equal(literal, over) => {
+                        self.continue_at(at + 1, taken + literal.len())
+                    }
+                    None if !to_end
+                        && literal.get(..rest.len()).is_some_and(|start| self.predicate.texts_equal(start, rest)) =>
+                    {
                         self.finish_before(at, taken)
                     }
                     _ => Ok(()),
@@ -151,13 +169,17 @@ impl<'w> Alignments<'w> {
             }
             (None, TablePart::Column(node)) => {
                 if !to_end {
-                    self.with_predicate(*node, taken..text.len(), MatchAnchor::Start, |ways| ways.finish_before(at, taken))?;
+                    self.with_predicate(*node, taken..text.len(), MatchAnchor::Start, |ways| {
+                        ways.finish_before(at, taken)
+                    })?;
                 }
                 // A text that ends with the whole value begins it too.
                 let next = self.next_part(at + 1);
                 for end in taken..text.len() + usize::from(to_end) {
                     if self.may_continue_with(next, end) {
-                        self.with_predicate(*node, taken..end, MatchAnchor::Whole, |ways| ways.continue_at(at + 1, end))?;
+                        self.with_predicate(*node, taken..end, MatchAnchor::Whole, |ways| {
+                            ways.continue_at(at + 1, end)
+                        })?;
                     }
                 }
                 Ok(())
@@ -170,9 +192,10 @@ impl<'w> Alignments<'w> {
     fn next_part(&self, at: usize) -> PartStart<'w> {
         match self.parts.get(at) {
             None => PartStart::End,
-            Some(part) => {
-                self.search.constant_literal(part).map_or(PartStart::Varying, |list| PartStart::Literal(self.search.block.literal(list)))
-            }
+            Some(part) => self
+                .search
+                .constant_literal(part)
+                .map_or(PartStart::Varying, |list| PartStart::Literal(self.search.block.literal(list))),
         }
     }
 
@@ -195,7 +218,8 @@ impl<'w> Alignments<'w> {
             PartStart::Varying => true,
             PartStart::Literal(literal) => {
                 let both = literal.len().min(rest.len());
-                self.predicate.texts_equal(literal.get(..both).unwrap_or_default(), rest.get(..both).unwrap_or_default())
+                self.predicate
+                    .texts_equal(literal.get(..both).unwrap_or_default(), rest.get(..both).unwrap_or_default())
             }
         }
     }
@@ -246,7 +270,8 @@ impl<'w> Alignments<'w> {
         };
         let literal = self.search.block.literal(list);
         let find = |from| self.predicate.needle.find(literal, from);
-        let heads: Vec<usize> = std::iter::successors(find(0), |head| find(head + 1)).take(LITERAL_PREFIXES_MAX + 1).collect();
+        let heads: Vec<usize> =
+            std::iter::successors(find(0), |head| find(head + 1)).take(LITERAL_PREFIXES_MAX + 1).collect();
         if heads.len() > LITERAL_PREFIXES_MAX {
             self.matching_rows = RowSet::All;
             return Ok(());
@@ -276,7 +301,10 @@ impl<'w> Alignments<'w> {
 
     /// Those of some rows in which a match may go on at part `at`, where its automaton stands at `state`.
     fn retain_continuing(&mut self, rows: RowSet, at: usize, state: u16) -> Result<RowSet, StopReason> {
-        let Some(head) = self.predicate.literal_prefix.filter(|_| rows != RowSet::None && self.prefixes_left > 0) else { return Ok(rows) };
+        let Some(head) = self.predicate.literal_prefix.filter(|_| rows != RowSet::None && self.prefixes_left > 0)
+        else {
+            return Ok(rows);
+        };
         self.prefixes_left -= 1;
         let parts = self.parts.get(at..).unwrap_or_default();
         let parts = parts.get(..FOLLOWING_PARTS_MAX).unwrap_or(parts);

@@ -104,7 +104,8 @@ impl Automaton {
             accepts.push(at_end(state)?);
         }
         let (keeps, leaves) = (Vec::new(), Vec::new());
-        let mut automaton = Self { classes, shift, next, accepts, self_loops: keeps, exits: leaves, start: first as u16 };
+        let mut automaton =
+            Self { classes, shift, next, accepts, self_loops: keeps, exits: leaves, start: first as u16 };
         let keeps = |state: u16| {
             let mut set = [0; 4];
             let kept = (0..=255_u8).filter(|byte| automaton.step(state, *byte) == state);
@@ -217,7 +218,9 @@ mod tests {
             set[byte as usize / 64] = 1 << (byte % 64);
             set
         };
-        assert!(automaton.stays_on(automaton.start(), &set(b'x')) && !automaton.stays_on(automaton.start(), &set(b'a')));
+        assert!(
+            automaton.stays_on(automaton.start(), &set(b'x')) && !automaton.stays_on(automaton.start(), &set(b'a'))
+        );
         assert_eq!(automaton.common_step(automaton.start(), b"xyz"), Some(automaton.start()));
         assert_eq!(automaton.common_step(automaton.start(), b"xa"), None);
     }

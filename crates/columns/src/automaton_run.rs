@@ -11,13 +11,13 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::automaton::{Automaton, DEAD, MATCHED};
-use crate::row_set::{Bitmap, RowSet};
+use crate::column_block::ColumnBlock;
+use crate::column_tree::{ColumnKind, TableNode, TablePart};
 use crate::decimal::{self, NUMBER_BYTES_MAX};
 use crate::decoded_column::DecodedColumn;
 use crate::fixed_width::PatternByte;
-use crate::column_block::ColumnBlock;
+use crate::row_set::{Bitmap, RowSet};
 use crate::value_source::{BoundedBuffer, ValueSource};
-use crate::column_tree::{ColumnKind, TablePart, TableNode};
 
 /// Room for a value that is built to be walked, in bytes; it grows.
 const VALUE_BUFFER_BYTES: usize = 256;
@@ -156,7 +156,8 @@ impl UnsettledRows {
             return None;
         }
         let picked = fronts.gather(&open);
-        if picked.common_state.is_none() && open.len() * SETTLED_ROWS_DIVISOR > fronts.len * (SETTLED_ROWS_DIVISOR - 1) {
+        if picked.common_state.is_none() && open.len() * SETTLED_ROWS_DIVISOR > fronts.len * (SETTLED_ROWS_DIVISOR - 1)
+        {
             return None;
         }
         let of = |list: Option<&[u32]>| match list {
@@ -228,10 +229,12 @@ impl<'b> AutomatonRun<'b> {
             ColumnKind::Constant(list) => self.run_literal(self.block.literal(list), fronts),
             ColumnKind::Copy(of) => return self.run_column(of, chosen, fronts),
             ColumnKind::Raw(payload) if chosen.is_none() => self.run_raw_texts(self.block.bytes(payload)?, fronts),
-            ColumnKind::Fixed { pattern, .. } => match self.common_pattern_state(self.block.tree.pattern(pattern), fronts) {
-                Some(state) => fronts.set_all(state),
-                None => self.run_values(&ValueSource::of(self.block, at)?, chosen, fronts)?,
-            },
+            ColumnKind::Fixed { pattern, .. } => {
+                match self.common_pattern_state(self.block.tree.pattern(pattern), fronts) {
+                    Some(state) => fronts.set_all(state),
+                    None => self.run_values(&ValueSource::of(self.block, at)?, chosen, fronts)?,
+                }
+            }
             ColumnKind::Integers(_) => {
                 let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
                 for (at, state) in fronts.states_mut().iter_mut().enumerate() {
@@ -300,7 +303,11 @@ impl<'b> AutomatonRun<'b> {
         chosen: RowSelection<'_>,
         fronts: &mut RowStates,
     ) -> Option<()> {
-        let DecodedColumn::TableRows { table_ids: numbers, table_rows: rows, table_values: values } = self.block.decoded_column(at)? else { return None };
+        let DecodedColumn::TableRows { table_ids: numbers, table_rows: rows, table_values: values } =
+            self.block.decoded_column(at)?
+        else {
+            return None;
+        };
         let numbers = numbers.resolve(self.block)?;
         let one = |number: usize, chosen: RowSelection<'_>, fronts: &mut RowStates| match number.checked_sub(1) {
             None => self.run_column(rest?, chosen, fronts),
@@ -455,14 +462,18 @@ impl<'b> AutomatonRun<'b> {
                 add(DIGITS);
                 add(b"-");
             }
-            ColumnKind::Fixed { pattern, .. } => self.block.tree.pattern(pattern).iter().for_each(|place| match place {
-                PatternByte::Literal(byte) => add(&[*byte]),
-                PatternByte::Digit => add(DIGITS),
-                PatternByte::LowerHex => add(LOWER_HEX),
-                PatternByte::UpperHex => add(UPPER_HEX),
-            }),
+            ColumnKind::Fixed { pattern, .. } => {
+                self.block.tree.pattern(pattern).iter().for_each(|place| match place {
+                    PatternByte::Literal(byte) => add(&[*byte]),
+                    PatternByte::Digit => add(DIGITS),
+                    PatternByte::LowerHex => add(LOWER_HEX),
+                    PatternByte::UpperHex => add(UPPER_HEX),
+                })
+            }
             ColumnKind::Copy(of) => return self.add_possible_bytes(of, set),
-            ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => return self.add_possible_bytes(values, set),
+            ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
+                return self.add_possible_bytes(values, set);
+            }
             ColumnKind::Constant(_) | ColumnKind::Raw(_) | ColumnKind::Tables { .. } => return Some(false),
         }
         Some(true)

@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use crate::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload};
 use crate::decoded_column::DecodedColumn;
 use crate::meta_reader::MetaReader;
-use crate::column_tree::{IndexRange, ColumnNode, Payload, ColumnTree};
 
 /// What a block unpacks to, its columns and what is said of them, against its text, at most; and what is allowed to the
 /// smallest. Also the sum of the rows of all columns: a token has a byte of text, and columns within columns have fewer.

@@ -5,8 +5,8 @@
 //! columns of a table are looked at in pairs is cheap, because nearly all pairs part within the first rows. Where they do
 //! not, it is given up, so that many columns that are nearly alike take no longer than others.
 
-use crate::tree_encoder::EncodedColumn;
 use crate::hash::hash;
+use crate::tree_encoder::EncodedColumn;
 
 /// Rows of pairs that are looked at for each value of a table and for each column, at most.
 const COMPARISONS_PER_VALUE: usize = 4;
@@ -32,8 +32,10 @@ fn map_dictionaries(columns: &mut [EncodedColumn]) {
     // Those with more values can lead those with fewer.
     order.sort_by_key(|at| std::cmp::Reverse(distinct(at)));
     let rows = columns.iter().find_map(codes).map_or(0, |(ids, _)| ids.len());
-    let mut mapper =
-        DependencyFinder { comparisons_left: order.len() * (rows * COMPARISONS_PER_VALUE + COMPARISONS_PER_COLUMN), ..DependencyFinder::default() };
+    let mut mapper = DependencyFinder {
+        comparisons_left: order.len() * (rows * COMPARISONS_PER_VALUE + COMPARISONS_PER_COLUMN),
+        ..DependencyFinder::default()
+    };
     let mut leaders: Vec<usize> = Vec::new();
     for at in order {
         let Some((ids, own)) = codes(&columns[at]) else { continue };
@@ -113,7 +115,10 @@ fn column_fingerprint(column: &EncodedColumn) -> Option<u64> {
             let columns = split.tables.iter().flat_map(|table| &table.columns).filter_map(column_fingerprint);
             Some(columns.fold(hash(&split.outliers), |all, mark| all.rotate_left(1) ^ mark))
         }
-        EncodedColumn::Dictionary { .. } | EncodedColumn::Mapped { .. } | EncodedColumn::Copy { .. } | EncodedColumn::Constant(_) => None,
+        EncodedColumn::Dictionary { .. }
+        | EncodedColumn::Mapped { .. }
+        | EncodedColumn::Copy { .. }
+        | EncodedColumn::Constant(_) => None,
     }
 }
 

@@ -9,18 +9,18 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use crate::alignments::Alignments;
 use crate::automaton::Automaton;
-use crate::row_set::{Bitmap, RowSet};
+use crate::column_block::ColumnBlock;
+use crate::column_tree::{ColumnKind, IndexRange, TableNode, TablePart};
 use crate::decimal::NUMBER_BYTES_MAX;
 use crate::decoded_column::DecodedColumn;
 use crate::fixed_width::{self, PatternByte};
 use crate::literal_prefix::LiteralPrefix;
 use crate::needle_occurrences::NeedleOccurrences;
 use crate::raw_search;
-use crate::column_block::ColumnBlock;
+use crate::row_set::{Bitmap, RowSet};
 use crate::value_source::{BoundedBuffer, ValueSource};
-use crate::column_tree::{ColumnKind, IndexRange, TablePart, TableNode};
-use crate::alignments::Alignments;
 
 /// Room for a value that is built to be looked at, in bytes; it grows.
 const VALUE_BUFFER_BYTES: usize = 4 << 10;
@@ -174,7 +174,13 @@ impl<'n> TextPredicate<'n> {
     pub(crate) fn sub_predicate(&self, range: Range<usize>, place: MatchAnchor) -> Self {
         let from = self.needle_offset + range.start;
         let head = self.literal_prefix.filter(|_| place == MatchAnchor::Anywhere);
-        Self { text: self.text.get(range).unwrap_or_default(), needle_offset: from, anchor: place, literal_prefix: head, ..*self }
+        Self {
+            text: self.text.get(range).unwrap_or_default(),
+            needle_offset: from,
+            anchor: place,
+            literal_prefix: head,
+            ..*self
+        }
     }
 
     /// Whether the core of the needle is in the text, and its places are enough to find it.
@@ -256,22 +262,30 @@ impl ColumnSearch<'_> {
             ColumnKind::Constant(list) if self.literal_matches(list, &ask) => RowSet::All,
             ColumnKind::Constant(_) => RowSet::None,
             ColumnKind::Copy(of) => self.evaluate(of, ask)?,
-            ColumnKind::Raw(payload) if ask.covers_core() => self.occurrences.matching_rows(at, payload, node.rows, &ask)?,
+            ColumnKind::Raw(payload) if ask.covers_core() => {
+                self.occurrences.matching_rows(at, payload, node.rows, &ask)?
+            }
             ColumnKind::Raw(payload) => raw_search::find_anchored(self.block.bytes(payload)?, node.rows, &ask),
             ColumnKind::Integers(_) if ask.anchor == MatchAnchor::Whole => {
                 let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
                 let wanted = fixed_width::parse_integer(ask.text);
                 RowSet::from_fn(node.rows, |row| wanted.is_some() && numbers.get(row).copied() == wanted)
             }
-            ColumnKind::Integers(_) | ColumnKind::Fixed { .. } => self.evaluate_by_row(node.rows, &ValueSource::of(self.block, at)?, &ask)?,
-            ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => match self.evaluate(values, ask)? {
-                RowSet::Some(bits) => {
-                    let ids = self.block.codes_of(at)?;
-                    RowSet::from_fn(node.rows, |row| ids.get(row).is_some_and(|id| bits.contains(id)))
+            ColumnKind::Integers(_) | ColumnKind::Fixed { .. } => {
+                self.evaluate_by_row(node.rows, &ValueSource::of(self.block, at)?, &ask)?
+            }
+            ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
+                match self.evaluate(values, ask)? {
+                    RowSet::Some(bits) => {
+                        let ids = self.block.codes_of(at)?;
+                        RowSet::from_fn(node.rows, |row| ids.get(row).is_some_and(|id| bits.contains(id)))
+                    }
+                    all_or_none => all_or_none,
                 }
-                all_or_none => all_or_none,
-            },
-            ColumnKind::Tables { table_ids: None, tables, .. } => self.evaluate_table(self.block.tree.tables(tables).first()?, ask)?,
+            }
+            ColumnKind::Tables { table_ids: None, tables, .. } => {
+                self.evaluate_table(self.block.tree.tables(tables).first()?, ask)?
+            }
             ColumnKind::Tables { outliers, tables, .. } => {
                 self.evaluate_tables(at, node.rows, outliers, self.block.tree.tables(tables), ask)?
             }
@@ -286,7 +300,14 @@ impl ColumnSearch<'_> {
         }
     }
 
-    fn evaluate_tables(&self, at: usize, rows: usize, rest: Option<usize>, tables: &[TableNode], ask: TextPredicate<'_>) -> Option<RowSet> {
+    fn evaluate_tables(
+        &self,
+        at: usize,
+        rows: usize,
+        rest: Option<usize>,
+        tables: &[TableNode],
+        ask: TextPredicate<'_>,
+    ) -> Option<RowSet> {
         let (mut found, mut all) = (Bitmap::new(rows), true);
         let rest = rest.iter().map(|rest| self.evaluate(*rest, ask));
         let tables = tables.iter().map(|table| self.evaluate_table(table, ask));
@@ -296,7 +317,9 @@ impl ColumnSearch<'_> {
             if hits == RowSet::None {
                 continue;
             }
-            let DecodedColumn::TableRows { table_values: values, .. } = self.block.decoded_column(at)? else { return None };
+            let DecodedColumn::TableRows { table_values: values, .. } = self.block.decoded_column(at)? else {
+                return None;
+            };
             let values = values.get(number)?;
             match hits {
                 RowSet::None => {}
@@ -340,7 +363,9 @@ impl ColumnSearch<'_> {
             }
             Some(ColumnKind::Fixed { pattern, .. }) => pattern_may_match(self.block.tree.pattern(pattern), ask),
             Some(ColumnKind::Copy(of)) => self.may_match(of, ask),
-            Some(ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. }) => self.may_match(values, ask),
+            Some(ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. }) => {
+                self.may_match(values, ask)
+            }
             _ => true,
         }
     }

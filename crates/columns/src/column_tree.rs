@@ -4,10 +4,10 @@
 //! allocations, whatever the number of its columns.
 #![deny(clippy::indexing_slicing)]
 
-use crate::tokeniser::TOKEN_PLACEHOLDER;
 use crate::fixed_width::{self, PatternByte};
 use crate::meta_reader::MetaReader;
-use crate::tree_writer::{COPY, DICTIONARY, FIXED_WIDTH, INTEGERS, MAPPED, RAW, CONSTANT, TABLES};
+use crate::tokeniser::TOKEN_PLACEHOLDER;
+use crate::tree_writer::{CONSTANT, COPY, DICTIONARY, FIXED_WIDTH, INTEGERS, MAPPED, RAW, TABLES};
 
 /// Trees are this deep at most.
 const DEPTH_MAX: usize = 12;
@@ -205,7 +205,12 @@ impl Reader<'_> {
         let (width, steps) = (head & 0x7f, head >> 7 == 1);
         let base = self.meta.varint()?;
         let planes = self.payload()?;
-        (width <= 8 && planes.len as usize == rows * width as usize).then_some(NumberPlanesRef { width, is_delta: steps, base, planes })
+        (width <= 8 && planes.len as usize == rows * width as usize).then_some(NumberPlanesRef {
+            width,
+            is_delta: steps,
+            base,
+            planes,
+        })
     }
 
     fn fixed_width(&mut self, rows: usize) -> Option<ColumnKind> {
@@ -333,7 +338,9 @@ impl Reader<'_> {
     fn resolve_references(&mut self, table: &TableNode) -> Option<()> {
         for at in table.parts.indices() {
             let Some(TablePart::Column(column)) = self.tree.parts.get(at).copied() else { continue };
-            let (ColumnKind::Copy(place) | ColumnKind::Mapped { determinant: place, .. }) = self.tree.nodes.get(column)?.kind else {
+            let (ColumnKind::Copy(place) | ColumnKind::Mapped { determinant: place, .. }) =
+                self.tree.nodes.get(column)?.kind
+            else {
                 continue;
             };
             let columns = self.tree.parts(table).iter().filter_map(|part| match part {

@@ -2,10 +2,10 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::codes::{CodesRef, DecodedCodes};
-use crate::number_planes;
 use crate::column_block::ColumnBlock;
 use crate::column_tree::{ColumnKind, NumberPlanesRef, Payload};
 use crate::materialise::materialise_texts;
+use crate::number_planes;
 use std::sync::OnceLock;
 
 /// A column in a form that gives any row at once.

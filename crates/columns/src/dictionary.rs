@@ -1,7 +1,7 @@
 //! Numbering the distinct values of a column in the order in which they come first.
 
-use crate::tokeniser::TextSpan;
 use crate::hash::{ValueKey, bytes_equal};
+use crate::tokeniser::TextSpan;
 use crate::values::{ValueBuffer, reserve};
 
 /// The values of a column.
@@ -81,7 +81,8 @@ impl DictionaryBuilder {
         for span in rows {
             let key = ValueKey::of(text, span);
             let (last, number) = self.last_value;
-            let is_last = key == last && !self.codes.is_empty() && (key.is_exact() || self.has_value(number, text, span));
+            let is_last =
+                key == last && !self.codes.is_empty() && (key.is_exact() || self.has_value(number, text, span));
             if !is_last {
                 self.last_value = (key, self.find_or_insert(key, text, span));
             }

@@ -1,14 +1,14 @@
 //! The way from lines to bytes, and the choice whether columns are worth it.
 
 use crate::ColumnBlock;
+use crate::layout_groups::{VALUE_BYTES_MAX, count_sampled_layouts};
 use crate::tokeniser::Granularity;
 use crate::tree_encoder::{TableThresholds, TreeEncoder};
-use crate::layout_groups::{VALUE_BYTES_MAX, count_sampled_layouts};
-use crate::zstd_sample::{self, ZstdSample};
+use crate::tree_writer::Writer;
 use crate::values::Values;
 use crate::verify::has_text;
 use crate::work_budget::WorkBudget;
-use crate::tree_writer::Writer;
+use crate::zstd_sample::{self, ZstdSample};
 use std::cell::LazyCell;
 
 /// A text that is shorter is not worth columns, in bytes.
@@ -88,7 +88,9 @@ impl Encoder {
     /// An encoder that makes columns of as little as it can, for tests.
     #[cfg(test)]
     pub(crate) fn with_smallest_tables() -> Self {
-        Self { tree_encoder: LazyCell::new(|| TreeEncoder::new(TableThresholds { line_rows_min: 2, value_rows_min: 2 })) }
+        Self {
+            tree_encoder: LazyCell::new(|| TreeEncoder::new(TableThresholds { line_rows_min: 2, value_rows_min: 2 })),
+        }
     }
 
     #[cfg(test)]
@@ -145,7 +147,12 @@ impl Encoder {
         let step = lines.count().div_ceil(SAMPLE_LINES).max(1);
         let (sample, sampled) = copy_lines(text, lines.line_ranges().step_by(step));
         self.tree_encoder.boundaries.compute(&sample);
-        let layouts = count_sampled_layouts(sampled.values(&sample), Granularity::Line, &self.tree_encoder.boundaries, SAMPLE_LINES);
+        let layouts = count_sampled_layouts(
+            sampled.values(&sample),
+            Granularity::Line,
+            &self.tree_encoder.boundaries,
+            SAMPLE_LINES,
+        );
         layouts * LINES_PER_LAYOUT <= lines.count().min(SAMPLE_LINES)
     }
 
@@ -158,7 +165,8 @@ impl Encoder {
         let Some(split) = self.tree_encoder.encode_lines(lines.values(&some), work) else { return false };
         let columns = || Writer::new(sample.level).and_then(|writer| writer.write(split));
         !sample.is_dense
-            || columns().is_ok_and(|columns| columns.len() * 100 < sample.expected_bytes(some.len()) * TRIAL_PERCENT_MAX)
+            || columns()
+                .is_ok_and(|columns| columns.len() * 100 < sample.expected_bytes(some.len()) * TRIAL_PERCENT_MAX)
     }
 
     /// Columns of any text, be they worth it or not.
@@ -181,7 +189,11 @@ impl Encoder {
 
 /// The bytes that the filter may take beside a text that is left to zstd.
 fn filter_bytes_max(bytes: usize, packed: usize) -> usize {
-    if zstd_sample::is_dense(bytes, packed) { DENSE_FILTER_BYTES.max(packed / DENSE_FILTER_DIVISOR) } else { usize::MAX }
+    if zstd_sample::is_dense(bytes, packed) {
+        DENSE_FILTER_BYTES.max(packed / DENSE_FILTER_DIVISOR)
+    } else {
+        usize::MAX
+    }
 }
 
 /// Where the lines of a text start, and at last where it ends.

@@ -85,7 +85,8 @@ pub(crate) fn nibble_bytes(places: &[PatternByte]) -> usize {
 pub(crate) fn extract_digits(values: Values<'_>, places: &[PatternByte]) -> (Vec<Vec<u64>>, Vec<u8>) {
     let mut numbers = vec![Vec::with_capacity(values.len()); number_count(places)];
     let digits: Vec<usize> = (0..places.len()).filter(|at| places[*at] == PatternByte::Digit).collect();
-    let hex: Vec<usize> = (0..places.len()).filter(|at| matches!(places[*at], PatternByte::LowerHex | PatternByte::UpperHex)).collect();
+    let hex: Vec<usize> =
+        (0..places.len()).filter(|at| matches!(places[*at], PatternByte::LowerHex | PatternByte::UpperHex)).collect();
     let mut nibbles = Vec::with_capacity(values.len() * nibble_bytes(places));
     for value in values.iter() {
         for (list, digits) in numbers.iter_mut().zip(digits.chunks(DIGITS_MAX)) {

@@ -75,7 +75,8 @@ impl HexGroup {
         let nibbles = nibbles.get(self.byte..)?;
         match &self.to {
             HexTarget::LongRun(at) => {
-                let (letter, to) = (self.letter_offsets as u8, to.get_mut(*at..)?.first_chunk_mut::<LONG_RUN_DIGITS>()?);
+                let (letter, to) =
+                    (self.letter_offsets as u8, to.get_mut(*at..)?.first_chunk_mut::<LONG_RUN_DIGITS>()?);
                 let nibbles: &[u8; LONG_RUN_DIGITS / 2] = nibbles.first_chunk()?;
                 for (to, byte) in to.as_chunks_mut().0.iter_mut().zip(nibbles) {
                     *to = [hex_digit(byte >> 4, letter), hex_digit(byte & 15, letter)];
@@ -134,7 +135,15 @@ impl<'b> FixedWidthTemplate<'b> {
             rest = others;
         }
         let nibble_bytes = fixed_width::nibble_bytes(places);
-        Some(Self { len: places.len(), template_bytes: template, digits, numbers, hex_groups: groups, nibble_bytes, nibbles })
+        Some(Self {
+            len: places.len(),
+            template_bytes: template,
+            digits,
+            numbers,
+            hex_groups: groups,
+            nibble_bytes,
+            nibbles,
+        })
     }
 
     /// Appends the same text to all values; `None`, and nothing happens, when there is no room.

@@ -177,7 +177,10 @@ fn for_each_gram_of_joined_words(text: &[u8], kinds: u8, mut each: impl FnMut(u3
                 let from = text.len() - rest.len() - 1 - of_each;
                 let pair = &text[from..from + len as usize];
                 if pair.iter().any(|byte| BYTE_KINDS[*byte as usize] == LETTER) {
-                    each(gram_bit(pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])), len));
+                    each(gram_bit(
+                        pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])),
+                        len,
+                    ));
                 }
             }
         };
@@ -201,7 +204,11 @@ fn for_each_gram_of_addresses(text: &[u8], mut each: impl FnMut(u32)) {
         dots = dots << 1 | u32::from(is_dot);
         address = if is_dot || byte.is_ascii_digit() { address + 1 } else { 0 };
         let within = dots & ((1 << ADDRESS_GRAM_BYTES) - 1);
-        if !is_dot && address >= ADDRESS_GRAM_BYTES && within.count_ones() > 1 && within >> (ADDRESS_GRAM_BYTES - 1) == 0 {
+        if !is_dot
+            && address >= ADDRESS_GRAM_BYTES
+            && within.count_ones() > 1
+            && within >> (ADDRESS_GRAM_BYTES - 1) == 0
+        {
             each(gram_bit(bytes, ADDRESS_GRAM_BYTES));
         }
     }
@@ -279,7 +286,14 @@ impl FilterBuilder {
     pub(crate) fn new() -> Self {
         let words = vec![0; 1 << (BITS_LOG - 6)];
         let recent = RecentRuns::new();
-        Self { bytes: [false; 256], words, recent, bytes_until_check: SATURATION_CHECK_BYTES, is_saturated: false, indexed_bytes: 0 }
+        Self {
+            bytes: [false; 256],
+            words,
+            recent,
+            bytes_until_check: SATURATION_CHECK_BYTES,
+            is_saturated: false,
+            indexed_bytes: 0,
+        }
     }
 
     /// Starts anew.
@@ -420,8 +434,9 @@ impl<'a> Filter<'a> {
     pub fn may_contain(self, text: &[u8], any_case: bool) -> bool {
         let Some((_, bits)) = self.0 else { return true };
         let mut may = text.iter().all(|byte| {
-            let other =
-                any_case && (self.may_contain_byte(byte.to_ascii_lowercase()) || self.may_contain_byte(byte.to_ascii_uppercase()));
+            let other = any_case
+                && (self.may_contain_byte(byte.to_ascii_lowercase())
+                    || self.may_contain_byte(byte.to_ascii_uppercase()));
             other || self.may_contain_byte(*byte)
         });
         for_each_gram(text, |place| {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use crate::boundaries::Boundaries;
-use crate::tokeniser::{Tokeniser, TextSpan, Granularity, delimiter_lengths};
 use crate::dictionary::{ColumnValues, DictionaryBuilder};
 use crate::hash::hash;
+use crate::tokeniser::{Granularity, TextSpan, Tokeniser, delimiter_lengths};
 use crate::values::Values;
 use crate::work_budget::WorkBudget;
 
@@ -77,7 +77,13 @@ pub(crate) struct LayoutGroups {
 impl LayoutGroups {
     /// Cuts the values. What has company of fewer than `rows_min` is kept whole, and so is what comes when the work is used
     /// up.
-    pub(crate) fn group_by_layout(values: Values<'_>, way: Granularity, rows_min: usize, borders: &Boundaries, work: &mut WorkBudget) -> Self {
+    pub(crate) fn group_by_layout(
+        values: Values<'_>,
+        way: Granularity,
+        rows_min: usize,
+        borders: &Boundaries,
+        work: &mut WorkBudget,
+    ) -> Self {
         let text = values.text();
         let mut open: Vec<OpenGroup> = Vec::new();
         let mut order = Vec::with_capacity(values.len());
@@ -157,7 +163,12 @@ fn drop_small_groups(groups: &mut Vec<OpenGroup>, order: &mut [u32], rows_min: u
 }
 
 /// How many layouts a sample of the values has.
-pub(crate) fn count_sampled_layouts(values: Values<'_>, way: Granularity, borders: &Boundaries, sample: usize) -> usize {
+pub(crate) fn count_sampled_layouts(
+    values: Values<'_>,
+    way: Granularity,
+    borders: &Boundaries,
+    sample: usize,
+) -> usize {
     let mut cut = Tokeniser::default();
     let mut seen: HashMap<u64, (), BuildIdentityHasher> = HashMap::default();
     let step = values.len().div_ceil(sample).max(1);

@@ -14,13 +14,13 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
+use crate::column_block::{ColumnBlock, PADDING_BYTES};
+use crate::column_tree::{ColumnKind, IndexRange, TableNode, TablePart};
 use crate::decimal;
 use crate::decoded_column::{DecodedColumn, OwnedTexts, TextsRef};
-use crate::suffixed_values::{SuffixedColumn, LiteralSuffix};
-use crate::column_block::{ColumnBlock, PADDING_BYTES};
-use crate::partition::PartitionCache;
 use crate::fixed_width_format::FORMATTED_BYTES_MAX;
-use crate::column_tree::{ColumnKind, IndexRange, TablePart, TableNode};
+use crate::partition::PartitionCache;
+use crate::suffixed_values::{LiteralSuffix, SuffixedColumn};
 
 /// Text that is put together at a time, in bytes, about. Every column that has some of the rows has to be looked up, however
 /// few they are, and of most it is one or two: of long lines with a hundred columns, a third as many rows at a time takes an
@@ -211,7 +211,11 @@ impl<'b> RowMaterialiser<'b> {
                 return self.measure_table(block.tree.tables(tables).first()?, rows, lens);
             }
             ColumnKind::Tables { outliers, tables, .. } => {
-                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } = block.decoded_column(at)? else { return None };
+                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } =
+                    block.decoded_column(at)?
+                else {
+                    return None;
+                };
                 let tables = block.tree.tables(tables);
                 let parting = self.partitions.take_next(rows, numbers.resolve(block)?, inner, tables.len() + 1)?;
                 let mut of_some = self.take_list();
@@ -283,7 +287,8 @@ impl<'b> RowMaterialiser<'b> {
             ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
                 let ids = block.codes_of(of)?;
                 let text = self.text.as_mut_slice();
-                let Some(texts) = self.suffixed_columns.get_mut(at)?.suffixed_values(block, of, rows.len(), tail)? else {
+                let Some(texts) = self.suffixed_columns.get_mut(at)?.suffixed_values(block, of, rows.len(), tail)?
+                else {
                     let texts = block.dictionary_values(of, values)?;
                     return write_texts(text, &texts, rows.iter().map(|row| ids.get(*row as usize)), places, tail);
                 };
@@ -301,7 +306,11 @@ impl<'b> RowMaterialiser<'b> {
                 self.write_suffix(tail, places)
             }
             ColumnKind::Tables { outliers, tables, .. } => {
-                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } = block.decoded_column(of)? else { return None };
+                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } =
+                    block.decoded_column(of)?
+                else {
+                    return None;
+                };
                 let tables = block.tree.tables(tables);
                 let parting = self.partitions.take_next(rows, numbers.resolve(block)?, inner, tables.len() + 1)?;
                 let mut of_some = self.take_list();
@@ -355,7 +364,9 @@ impl<'b> RowMaterialiser<'b> {
             return self.write_suffix(short, places);
         }
         let source = self.block.padded_literals_from(list.bounds().0)?;
-        places.iter_mut().try_for_each(|place| copy_padded(&mut self.text, source, 0, range_length(list) as usize, place))
+        places
+            .iter_mut()
+            .try_for_each(|place| copy_padded(&mut self.text, source, 0, range_length(list) as usize, place))
     }
 }
 

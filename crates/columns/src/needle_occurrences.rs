@@ -16,10 +16,10 @@ use std::cell::OnceCell;
 
 use memchr::memchr_iter;
 
-use crate::row_set::{Bitmap, RowSet};
 use crate::column_block::ColumnBlock;
-use crate::column_search::{TextPredicate, Needle, MatchAnchor};
+use crate::column_search::{MatchAnchor, Needle, TextPredicate};
 use crate::column_tree::{IndexRange, Payload};
+use crate::row_set::{Bitmap, RowSet};
 
 /// Where every such row or more have it, the starts of all rows tell faster than the ends of those in between.
 const DENSE_ROWS_PER_OCCURRENCE: usize = 16;
@@ -50,7 +50,13 @@ impl<'b> NeedleOccurrences<'b> {
     }
 
     /// The rows of the raw column `at` that are what is asked for: a text that has the core of the needle.
-    pub(crate) fn matching_rows(&self, at: usize, payload: Payload, rows: usize, ask: &TextPredicate<'_>) -> Option<RowSet> {
+    pub(crate) fn matching_rows(
+        &self,
+        at: usize,
+        payload: Payload,
+        rows: usize,
+        ask: &TextPredicate<'_>,
+    ) -> Option<RowSet> {
         let of_frame = self.frames.get(payload.frame as usize)?;
         let hits = of_frame.get_or_init(|| Some(self.find_all_cores(self.block.frame_bytes(payload)?)));
         let hits = hits.as_deref()?;

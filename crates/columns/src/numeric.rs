@@ -1,8 +1,8 @@
 //! Values that are numbers, or made of numbers at fixed places.
 
-use crate::tree_encoder::EncodedColumn;
 use crate::fixed_width::{self, PatternByte};
-use crate::number_planes::{self, SizeEstimate, NumberPlanes};
+use crate::number_planes::{self, NumberPlanes, SizeEstimate};
+use crate::tree_encoder::EncodedColumn;
 use crate::values::Values;
 
 /// Values as numbers.
@@ -53,7 +53,9 @@ impl NumericValues {
 
     pub(crate) fn estimate(&self) -> NumericEstimate {
         match self {
-            Self::Integers(integers) => NumericEstimate { estimates: vec![number_planes::estimate_size(integers, true)], nibbles: 0 },
+            Self::Integers(integers) => {
+                NumericEstimate { estimates: vec![number_planes::estimate_size(integers, true)], nibbles: 0 }
+            }
             Self::Fixed { numbers, nibbles, .. } => NumericEstimate {
                 estimates: numbers.iter().map(|numbers| number_planes::estimate_size(numbers, false)).collect(),
                 nibbles: nibbles.len(),

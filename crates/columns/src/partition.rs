@@ -16,7 +16,13 @@ pub(crate) struct TablePartition {
 
 impl TablePartition {
     /// Parts rows, of which each is the row in `inner` of the table in `tables`. All of `counts` are 0, before and after.
-    pub(crate) fn partition(&mut self, rows: &[u32], tables: CodesRef<'_>, inner: &[u32], counts: &mut [u32]) -> Option<()> {
+    pub(crate) fn partition(
+        &mut self,
+        rows: &[u32],
+        tables: CodesRef<'_>,
+        inner: &[u32],
+        counts: &mut [u32],
+    ) -> Option<()> {
         self.ends.clear();
         for row in rows {
             let table = tables.get(*row as usize)?;

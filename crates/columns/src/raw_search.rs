@@ -3,8 +3,8 @@
 
 use memchr::{memchr, memchr_iter, memmem};
 
+use crate::column_search::{MatchAnchor, TextPredicate};
 use crate::row_set::{Bitmap, RowSet};
-use crate::column_search::{TextPredicate, MatchAnchor};
 
 /// Less text than this is looked at value by value, in bytes: to prepare a search takes longer.
 const FINDER_TEXT_BYTES_MIN: usize = 512;
@@ -20,7 +20,8 @@ pub(crate) fn find_anchored(text: &[u8], rows: usize, ask: &TextPredicate<'_>) -
     let lf = |is: bool| if is { b"\n".as_slice() } else { b"" };
     let sought = [lf(from_start), ask.text, lf(to_end)].concat();
     let finder = memmem::Finder::new(&sought);
-    let found = collect_rows(text, rows, |from| finder.find(text.get(from..)?).map(|at| from + at + usize::from(from_start)));
+    let found =
+        collect_rows(text, rows, |from| finder.find(text.get(from..)?).map(|at| from + at + usize::from(from_start)));
     // No LF stands before the first value.
     let first = memchr(b'\n', text).and_then(|end| text.get(..end));
     if from_start && first.is_some_and(|first| ask.matches(first)) {

@@ -3,10 +3,10 @@
 //! Half of what a line is put together from are the literals between its columns.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decoded_column::DecodedColumn;
 use crate::column_block::{ColumnBlock, PADDING_BYTES};
-use crate::fixed_width_format::{FixedWidthFormatter, FixedWidthTemplate};
 use crate::column_tree::{ColumnKind, IndexRange};
+use crate::decoded_column::DecodedColumn;
+use crate::fixed_width_format::{FixedWidthFormatter, FixedWidthTemplate};
 
 /// Dictionaries with more values are not joined with what follows: these lie in the nearest cache as they are, and would not
 /// joined.
@@ -87,7 +87,8 @@ impl<'b> SuffixedColumn<'b> {
         tail: LiteralSuffix<'b>,
     ) -> Option<Option<&[SuffixedValue]>> {
         if let Self::Counting(seen) = self {
-            let (ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. }) = block.node(at)?.kind else {
+            let (ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. }) = block.node(at)?.kind
+            else {
                 return None;
             };
             let count = block.node(values)?.rows;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 
-use crate::{Automaton, ColumnBlock, Encoder, Filter, Needle, RowSet, Transition, TextEncoding};
+use crate::{Automaton, ColumnBlock, Encoder, Filter, Needle, RowSet, TextEncoding, Transition};
 
 fn encode(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut encoder = Encoder::with_smallest_tables();
@@ -28,7 +28,12 @@ fn lines(text: &[u8]) -> Vec<&[u8]> {
 fn check(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (packed, filter) = encode(text);
     let block = ColumnBlock::open(packed.clone(), lines(text).len(), text.len()).unwrap();
-    assert!(block.text().unwrap() == text, "{:?} came back as {:?}", lossy_text(text), lossy_text(&block.text().unwrap()));
+    assert!(
+        block.text().unwrap() == text,
+        "{:?} came back as {:?}",
+        lossy_text(text),
+        lossy_text(&block.text().unwrap())
+    );
     (packed, filter)
 }
 
@@ -47,7 +52,14 @@ fn check_find(text: &[u8], block: &ColumnBlock, filter: &[u8], needle: &[u8], an
         }
         assert!(may || !want, "{:?} is filtered in {:?}", lossy_text(needle), lossy_text(line));
         let got = found.contains(row);
-        assert_eq!(got, want, "{:?} any case {any_case} in {:?} of {:?}", lossy_text(needle), lossy_text(line), lossy_text(text));
+        assert_eq!(
+            got,
+            want,
+            "{:?} any case {any_case} in {:?} of {:?}",
+            lossy_text(needle),
+            lossy_text(line),
+            lossy_text(text)
+        );
     }
 }
 

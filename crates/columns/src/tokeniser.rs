@@ -86,7 +86,9 @@ const BYTE_CLASSES: [ByteClass; 256] = {
             b'0'..=b'9' => ByteClass::Digit,
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => ByteClass::Letter,
             b'"' => ByteClass::Quote,
-            b'.' | b':' | b'/' | b'-' | b'@' | b'+' | b'%' | b'#' | b'$' | b'~' | b'&' | b'?' | b'^' => ByteClass::Connector,
+            b'.' | b':' | b'/' | b'-' | b'@' | b'+' | b'%' | b'#' | b'$' | b'~' | b'&' | b'?' | b'^' => {
+                ByteClass::Connector
+            }
             _ => ByteClass::Delimiter,
         };
         byte += 1;
@@ -229,7 +231,12 @@ impl TokenWriter<'_, '_> {
     /// Cuts at all that is neither letter nor digit, and where `joins` says that what stands there does not belong to a
     /// token with this first byte.
     #[inline]
-    fn tokenise_words(mut self, start: usize, end: usize, joins: impl Fn(ByteClass, ByteClass) -> bool) -> Option<(usize, usize)> {
+    fn tokenise_words(
+        mut self,
+        start: usize,
+        end: usize,
+        joins: impl Fn(ByteClass, ByteClass) -> bool,
+    ) -> Option<(usize, usize)> {
         let text = self.text;
         let (mut at, mut gap_from) = (start, start);
         while at < end {
@@ -264,7 +271,9 @@ fn is_key(text: &[u8], borders: &Boundaries, open: usize, close: usize, end: usi
 
 /// Whether a text before `=` is the name of something.
 fn is_name(text: &[u8]) -> bool {
-    text.iter().all(|byte| *byte != TOKEN_PLACEHOLDER && (byte_class(*byte) < ByteClass::Connector || *byte == b'.' || *byte == b'-'))
+    text.iter().all(|byte| {
+        *byte != TOKEN_PLACEHOLDER && (byte_class(*byte) < ByteClass::Connector || *byte == b'.' || *byte == b'-')
+    })
 }
 
 fn is_word(byte: u8) -> bool {
@@ -274,7 +283,11 @@ fn is_word(byte: u8) -> bool {
 /// Leaves soft bytes out at both ends, but for a sign; all of it when there is nothing else.
 #[inline]
 fn trim(text: &[u8], start: usize, end: usize) -> (usize, usize) {
-    if is_word(text[start]) && is_word(text[end - 1]) { (start, end) } else { trim_connectors(&text[start..end], start) }
+    if is_word(text[start]) && is_word(text[end - 1]) {
+        (start, end)
+    } else {
+        trim_connectors(&text[start..end], start)
+    }
 }
 
 fn trim_connectors(token: &[u8], start: usize) -> (usize, usize) {

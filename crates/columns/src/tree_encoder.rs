@@ -1,14 +1,14 @@
 //! From the values of a column to the tree of columns that says the same in less.
 
 use crate::boundaries::Boundaries;
-use crate::tokeniser::{TOKEN_PLACEHOLDER, Granularity};
-use crate::dictionary::{ColumnValues, Dictionary};
-use crate::gram_filter::FilterBuilder;
-use crate::fixed_width::PatternByte;
-use crate::layout_groups::{LayoutGroup, LayoutGroups, count_sampled_layouts};
 use crate::column_links::link_columns;
+use crate::dictionary::{ColumnValues, Dictionary};
+use crate::fixed_width::PatternByte;
+use crate::gram_filter::FilterBuilder;
+use crate::layout_groups::{LayoutGroup, LayoutGroups, count_sampled_layouts};
 use crate::number_planes::{self, NumberPlanes};
 use crate::numeric::NumericValues;
+use crate::tokeniser::{Granularity, TOKEN_PLACEHOLDER};
 use crate::values::{ValueBuffer, Values};
 use crate::work_budget::WorkBudget;
 
@@ -122,16 +122,30 @@ struct TableBuilder {
 
 impl TreeEncoder {
     pub(crate) fn new(effort: TableThresholds) -> Self {
-        Self { boundaries: Boundaries::default(), thresholds: effort, filter: FilterBuilder::new(), work_budget: WorkBudget::default() }
+        Self {
+            boundaries: Boundaries::default(),
+            thresholds: effort,
+            filter: FilterBuilder::new(),
+            work_budget: WorkBudget::default(),
+        }
     }
 
     /// Encodes the lines of a text; [`Self::borders`] are those of the same text. `None` when it is more than this work.
     pub(crate) fn encode_lines(&mut self, values: Values<'_>, work: WorkBudget) -> Option<LayoutTables> {
         self.work_budget = work;
-        let groups = LayoutGroups::group_by_layout(values, Granularity::Line, self.thresholds.line_rows_min, &self.boundaries, &mut self.work_budget);
+        let groups = LayoutGroups::group_by_layout(
+            values,
+            Granularity::Line,
+            self.thresholds.line_rows_min,
+            &self.boundaries,
+            &mut self.work_budget,
+        );
         let whole = values.iter().zip(&groups.group_ids).filter(|(_, group)| **group == 0);
-        self.add_texts_to_filter(whole.map(|(value, _)| value).chain(groups.groups.iter().map(|group| group.layout.as_slice())));
-        let split = self.encode_tables(values, groups, ValueState { granularity: Granularity::Word, is_in_filter: false });
+        self.add_texts_to_filter(
+            whole.map(|(value, _)| value).chain(groups.groups.iter().map(|group| group.layout.as_slice())),
+        );
+        let split =
+            self.encode_tables(values, groups, ValueState { granularity: Granularity::Word, is_in_filter: false });
         (!self.work_budget.is_exhausted()).then_some(split)
     }
 
@@ -170,7 +184,9 @@ impl TreeEncoder {
             };
             match self.encode_column(column, step) {
                 // A zero in the text is no mark of a column.
-                ColumnEncoding::Column(EncodedColumn::Constant(value)) if !value.contains(&TOKEN_PLACEHOLDER) => row.literals.extend_from_slice(&value),
+                ColumnEncoding::Column(EncodedColumn::Constant(value)) if !value.contains(&TOKEN_PLACEHOLDER) => {
+                    row.literals.extend_from_slice(&value)
+                }
                 ColumnEncoding::Column(node) => {
                     row.literals.push(TOKEN_PLACEHOLDER);
                     row.columns.push(node);
@@ -211,15 +227,28 @@ impl TreeEncoder {
                 ColumnEncoding::Column(node) => node,
                 ColumnEncoding::Inline(group, step) => {
                     let table = self.encode_table(group, step);
-                    EncodedColumn::Tables(LayoutTables { tables: vec![table], table_ids: vec![1; count], outliers: Vec::new() })
+                    EncodedColumn::Tables(LayoutTables {
+                        tables: vec![table],
+                        table_ids: vec![1; count],
+                        outliers: Vec::new(),
+                    })
                 }
             }
         };
-        ColumnEncoding::Column(EncodedColumn::Dictionary { codes: dictionary.codes, distinct: count, values: Box::new(values) })
+        ColumnEncoding::Column(EncodedColumn::Dictionary {
+            codes: dictionary.codes,
+            distinct: count,
+            values: Box::new(values),
+        })
     }
 
     /// Values that hardly recur, and their numbers if they have some.
-    fn encode_high_cardinality(&mut self, values: ValueBuffer, numeric: Option<NumericValues>, step: ValueState) -> ColumnEncoding {
+    fn encode_high_cardinality(
+        &mut self,
+        values: ValueBuffer,
+        numeric: Option<NumericValues>,
+        step: ValueState,
+    ) -> ColumnEncoding {
         if let Some(numeric) = numeric {
             self.add_values_to_filter(values.values(), step);
             let how = numeric.estimate();
@@ -268,11 +297,20 @@ impl TreeEncoder {
     fn encode_tokens(&mut self, listed: ValueBuffer, step: ValueState) -> ColumnEncoding {
         let (way, values) = (step.granularity, listed.values());
         let sample = SAMPLE_VALUES_MAX.min(values.len());
-        if way == Granularity::None || count_sampled_layouts(values, way, &self.boundaries, SAMPLE_VALUES_MAX) * SAMPLED_VALUES_PER_LAYOUT_MIN > sample {
+        if way == Granularity::None
+            || count_sampled_layouts(values, way, &self.boundaries, SAMPLE_VALUES_MAX) * SAMPLED_VALUES_PER_LAYOUT_MIN
+                > sample
+        {
             self.add_values_to_filter(values, step);
             return ColumnEncoding::Column(EncodedColumn::Raw(listed.into_bytes()));
         }
-        let mut groups = LayoutGroups::group_by_layout(values, way, self.thresholds.value_rows_min, &self.boundaries, &mut self.work_budget);
+        let mut groups = LayoutGroups::group_by_layout(
+            values,
+            way,
+            self.thresholds.value_rows_min,
+            &self.boundaries,
+            &mut self.work_budget,
+        );
         // A layout that is one token says nothing.
         if groups.outlier_count() == 0 && groups.groups.len() == 1 && groups.groups[0].layout == [TOKEN_PLACEHOLDER] {
             return self.encode_tokens(listed, step.with_finer_granularity());

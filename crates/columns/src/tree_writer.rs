@@ -1,8 +1,8 @@
 //! Writing the tree of columns.
 
-use crate::tree_encoder::{EncodedColumn, LayoutTables};
 use crate::fixed_width::PatternByte;
 use crate::number_planes::NumberPlanes;
+use crate::tree_encoder::{EncodedColumn, LayoutTables};
 
 /// Columns are packed together until they have this many bytes: the unit of unpacking.
 const FRAME_BYTES: usize = 128 << 10;

@@ -3,12 +3,12 @@
 
 use std::cell::OnceCell;
 
-use crate::decimal;
-use crate::decoded_column::{DecodedColumn, TextsRef};
 use crate::codes::CodesRef;
 use crate::column_block::{ColumnBlock, PADDING_BYTES};
+use crate::column_tree::{ColumnKind, IndexRange, TableNode, TablePart};
+use crate::decimal;
+use crate::decoded_column::{DecodedColumn, TextsRef};
 use crate::fixed_width_format::{FORMATTED_BYTES_MAX, FixedWidthTemplate};
-use crate::column_tree::{ColumnKind, IndexRange, TablePart, TableNode};
 
 /// Text that grows up to a bound. Behind it there is room for a value of fixed size.
 pub(crate) struct BoundedBuffer {
@@ -144,7 +144,10 @@ impl<'b> ValueSource<'b> {
                 return Self::of_table(block, block.tree.tables(tables).first()?);
             }
             ColumnKind::Tables { outliers, tables, .. } => {
-                let DecodedColumn::TableRows { table_ids: numbers, table_rows: rows, .. } = block.decoded_column(at)? else { return None };
+                let DecodedColumn::TableRows { table_ids: numbers, table_rows: rows, .. } = block.decoded_column(at)?
+                else {
+                    return None;
+                };
                 let numbers = numbers.resolve(block)?;
                 let tables = block.tree.tables(tables);
                 let mut sources = Vec::new();

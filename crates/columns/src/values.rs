@@ -36,7 +36,10 @@ impl<'a> Values<'a> {
 
     pub(crate) fn spans(self) -> impl Iterator<Item = TextSpan> + Clone + 'a {
         let gap = self.separator_bytes;
-        self.starts.iter().zip(self.next_starts).map(move |(start, next)| TextSpan { start: *start, len: next - gap - start })
+        self.starts
+            .iter()
+            .zip(self.next_starts)
+            .map(move |(start, next)| TextSpan { start: *start, len: next - gap - start })
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = &'a [u8]> + Clone + 'a {

@@ -4,13 +4,13 @@
 //! compared with what does: no line is built, and what is looked at stays in the nearest caches.
 #![deny(clippy::indexing_slicing)]
 
+use crate::column_block::ColumnBlock;
 use crate::decimal;
 use crate::fixed_width;
+use crate::fixed_width_format::FORMATTED_BYTES_MAX;
 use crate::hash::bytes_equal;
-use crate::column_block::ColumnBlock;
 use crate::partition::TablePartition;
 use crate::value_source::ValueSource;
-use crate::fixed_width_format::FORMATTED_BYTES_MAX;
 
 /// Lines that are compared at a time: so few that their text stays in the nearest cache, but for each table enough, on
 /// average, that it pays to fetch its columns.
@@ -19,7 +19,9 @@ const BATCH_ROWS_PER_TABLE: usize = 16;
 
 /// Whether the block has just these lines: each starts at one of `starts` and has an LF behind it.
 pub(crate) fn has_text(block: &ColumnBlock, text: &[u8], starts: &[u32]) -> bool {
-    let Some(source) = ValueSource::of(block, block.root()).filter(|_| starts.len() == block.rows()) else { return false };
+    let Some(source) = ValueSource::of(block, block.root()).filter(|_| starts.len() == block.rows()) else {
+        return false;
+    };
     let walk = TextComparison { text };
     let mut next = 0;
     let rows = if let ValueSource::Split(split) = &source { split.table_count() * BATCH_ROWS_PER_TABLE } else { 0 };
@@ -53,22 +55,26 @@ impl TextComparison<'_> {
                 let literal = text.get(..*len)?;
                 places.iter_mut().try_for_each(|place| self.compare_value(literal, place))
             }
-            ValueSource::Text(texts) => {
-                places.iter_mut().enumerate().try_for_each(|(at, place)| self.compare_value(texts.get(first + at)?, place))
-            }
+            ValueSource::Text(texts) => places
+                .iter_mut()
+                .enumerate()
+                .try_for_each(|(at, place)| self.compare_value(texts.get(first + at)?, place)),
             ValueSource::Dictionary { codes, texts } => places
                 .iter_mut()
                 .enumerate()
                 .try_for_each(|(at, place)| self.compare_value(texts.get(codes.get(first + at)?)?, place)),
-            ValueSource::Numbers(numbers) => {
-                places.iter_mut().zip(numbers.get(first..)?).try_for_each(|(place, number)| self.compare_number(*number, place))
-            }
+            ValueSource::Numbers(numbers) => places
+                .iter_mut()
+                .zip(numbers.get(first..)?)
+                .try_for_each(|(place, number)| self.compare_number(*number, place)),
             ValueSource::Fixed(spelling) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
                 let mut room = [0; FORMATTED_BYTES_MAX];
                 let len = spelling.write(first + at, &mut room)?;
                 self.compare_value(room.get(..len)?, place)
             }),
-            ValueSource::Table(sources) => sources.iter().try_for_each(|source| self.compare_column(source, first, places)),
+            ValueSource::Table(sources) => {
+                sources.iter().try_for_each(|source| self.compare_column(source, first, places))
+            }
             ValueSource::Split(split) => {
                 let rows: Vec<u32> = (first as u32..).take(places.len()).collect();
                 let mut parting = TablePartition::default();

@@ -35,13 +35,20 @@ pub(crate) struct WorkBudget {
 impl WorkBudget {
     /// For a text of so many bytes.
     pub(crate) fn for_text(bytes: usize) -> Self {
-        Self { tokens_left: bytes.max(BUDGET_BYTES_MIN) / UNIT_BYTES * TEXT_TOKENS_PER_UNIT, sample_bytes: bytes, text_bytes: bytes }
+        Self {
+            tokens_left: bytes.max(BUDGET_BYTES_MIN) / UNIT_BYTES * TEXT_TOKENS_PER_UNIT,
+            sample_bytes: bytes,
+            text_bytes: bytes,
+        }
     }
 
     /// For some bytes that stand for a text of so many: it has about as many columns, which have more rows.
     pub(crate) fn for_sample(part: usize, bytes: usize) -> Self {
         let work = Self { tokens_left: 0, sample_bytes: part, text_bytes: bytes };
-        Self { tokens_left: work.scale_to_sample(bytes.max(BUDGET_BYTES_MIN)) / UNIT_BYTES * SAMPLE_TOKENS_PER_UNIT, ..work }
+        Self {
+            tokens_left: work.scale_to_sample(bytes.max(BUDGET_BYTES_MIN)) / UNIT_BYTES * SAMPLE_TOKENS_PER_UNIT,
+            ..work
+        }
     }
 
     /// As much as there is.
@@ -104,8 +111,20 @@ mod tests {
         let bytes = 16 << 20;
         let all = bytes / UNIT_BYTES * TEXT_TOKENS_PER_UNIT;
         assert_eq!(used_up(WorkBudget::for_text(bytes), Box::new(move |work| work.charge_tokens(all / 8))), Some(8));
-        assert_eq!(used_up(WorkBudget::for_text(bytes), Box::new(move |work| work.charge_grams(all / 8 * GRAM_BYTES_PER_TOKEN))), Some(8));
-        assert_eq!(used_up(WorkBudget::for_text(bytes), Box::new(move |work| work.charge_columns(all.div_ceil(4 * COLUMN_TOKENS)))), Some(4));
+        assert_eq!(
+            used_up(
+                WorkBudget::for_text(bytes),
+                Box::new(move |work| work.charge_grams(all / 8 * GRAM_BYTES_PER_TOKEN))
+            ),
+            Some(8)
+        );
+        assert_eq!(
+            used_up(
+                WorkBudget::for_text(bytes),
+                Box::new(move |work| work.charge_columns(all.div_ceil(4 * COLUMN_TOKENS)))
+            ),
+            Some(4)
+        );
         let part = || WorkBudget::for_sample(bytes / 64, bytes);
         let most = bytes / 64 / UNIT_BYTES * SAMPLE_TOKENS_PER_UNIT;
         assert_eq!(used_up(part(), Box::new(move |work| work.charge_tokens(most / 8))), Some(8));
@@ -116,6 +135,9 @@ mod tests {
             "a column counts by its share"
         );
         assert_eq!((part().table_rows_min(16), WorkBudget::for_text(bytes).table_rows_min(16)), (1, 16));
-        assert_eq!(used_up(WorkBudget::for_text(100), Box::new(|work| work.charge_tokens(BUDGET_BYTES_MIN / UNIT_BYTES))), Some(TEXT_TOKENS_PER_UNIT as i32));
+        assert_eq!(
+            used_up(WorkBudget::for_text(100), Box::new(|work| work.charge_tokens(BUDGET_BYTES_MIN / UNIT_BYTES))),
+            Some(TEXT_TOKENS_PER_UNIT as i32)
+        );
     }
 }

@@ -88,7 +88,9 @@ mod tests {
         assert!(sample.is_dense && sample.level < 3);
         let (quick, slow) = (compress(&text, sample.level).unwrap().len(), compress(&text, 3).unwrap().len());
         assert!(quick <= slow * 102 / 100, "{quick} of {slow}");
-        assert!(sample.expected_bytes(text.len()) * 100 / slow > 97 && sample.expected_bytes(text.len()) * 100 / slow < 103);
+        assert!(
+            sample.expected_bytes(text.len()) * 100 / slow > 97 && sample.expected_bytes(text.len()) * 100 / slow < 103
+        );
         assert_eq!(ZstdSample::measure(&text, 5).unwrap().level, 5, "who asks for more gets it");
     }
 

@@ -61,7 +61,8 @@ impl BackedUpFile {
         };
         let file = read_file(fs, path, bytes_max).unwrap_or_else(|_| Some(Vec::new()));
         let is_before = |file: &Vec<u8>| file != kept && after != NO_FILE_CHECKSUM && crc32c::crc32c(file) == after;
-        let backup = if file.as_ref().is_some_and(is_before) { BackupState::Newer } else { BackupState::Valid }(kept.to_owned());
+        let backup =
+            if file.as_ref().is_some_and(is_before) { BackupState::Newer } else { BackupState::Valid }(kept.to_owned());
         Ok(Self { file, backup })
     }
 
@@ -162,7 +163,10 @@ mod tests {
     #[test]
     fn both_are_there_after_a_power_cut() {
         let fs = written().cut_power(sim::PowerCutLoss::All, 0);
-        assert_eq!(read(&fs), BackedUpFile { file: Some(CONTENT.to_vec()), backup: BackupState::Valid(CONTENT.to_vec()) });
+        assert_eq!(
+            read(&fs),
+            BackedUpFile { file: Some(CONTENT.to_vec()), backup: BackupState::Valid(CONTENT.to_vec()) }
+        );
         assert_eq!(read(&fs).damage(), None);
     }
 
@@ -170,10 +174,16 @@ mod tests {
     fn a_crash_between_the_two_leaves_a_newer_backup() {
         let fs = written();
         write_backup(&fs, Path::new(FILE), b"new").unwrap();
-        assert_eq!(read(&fs), BackedUpFile { file: Some(CONTENT.to_vec()), backup: BackupState::Newer(b"new".to_vec()) });
+        assert_eq!(
+            read(&fs),
+            BackedUpFile { file: Some(CONTENT.to_vec()), backup: BackupState::Newer(b"new".to_vec()) }
+        );
         assert_eq!(read(&fs).damage(), None);
         write(&fs, Path::new(FILE), b"newer").unwrap();
-        assert_eq!(read(&fs), BackedUpFile { file: Some(b"newer".to_vec()), backup: BackupState::Valid(b"newer".to_vec()) });
+        assert_eq!(
+            read(&fs),
+            BackedUpFile { file: Some(b"newer".to_vec()), backup: BackupState::Valid(b"newer".to_vec()) }
+        );
     }
 
     #[test]

@@ -19,30 +19,30 @@
 //! assert_eq!(clock.unix_ms(), 1_005);
 //! ```
 
+pub mod backed_up_file;
 mod body;
 mod clock;
 mod entropy;
 mod fs;
+mod log_rate_limiter;
 mod net;
 pub mod real;
-mod log_rate_limiter;
 mod replace;
 mod shortage;
 pub mod sim;
 mod tasks;
-pub mod backed_up_file;
 
 use std::sync::Arc;
 
-pub use body::{Body, BodyWriter, BodyClosed};
+pub use body::{Body, BodyClosed, BodyWriter};
 pub use clock::Clock;
 pub use entropy::Entropy;
-pub use fs::{File, Fs, FileLock, Space};
-pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
+pub use fs::{File, FileLock, Fs, Space};
 pub use log_rate_limiter::LogRateLimiter;
+pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
 pub use replace::replace;
 pub use shortage::Shortage;
-pub use tasks::{Tasks, BoxFuture, run_blocking, run_blocking_low_priority, with_timeout};
+pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
 
 /// The doors that a node was given, cheap to clone and hand on.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
 
-mod offline;
 mod net;
+mod offline;
 mod tasks;
 
 use std::collections::hash_map::RandomState;
@@ -22,10 +22,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use offline::OfflineNet;
 #[doc(hidden)]
 pub use net::fuzz_input;
 pub use net::{BindError, Config as NetConfig, Counters, Net, PEER_TIMEOUT, Secret, SecretError};
+pub use offline::OfflineNet;
 pub use tasks::Tasks;
 
 use crate::{File, FileLock, Space};

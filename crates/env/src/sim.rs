@@ -77,14 +77,14 @@ mod disk;
 mod entropy;
 mod fs;
 mod handle;
-mod names;
 mod inode;
+mod names;
 mod world;
 
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::Fs;
-pub use world::{Delay, Network, Host, NetworkConditions, Observer, World};
+pub use world::{Delay, Host, Network, NetworkConditions, Observer, World};
 
 /// What a power cut does to the changes that were not synced. Those that were synced always stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,10 @@ pub trait Tasks: Send + Sync + Debug {
 }
 
 /// Does work as [`Tasks::block`] does and gives its result; `None` when it failed by a bug.
-pub async fn run_blocking<T: Send + 'static>(tasks: &Arc<dyn Tasks>, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub async fn run_blocking<T: Send + 'static>(
+    tasks: &Arc<dyn Tasks>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (work, result) = with_result_channel(work);
     tasks.spawn_blocking(work).await;
     result.await.ok()

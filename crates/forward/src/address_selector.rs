@@ -75,7 +75,8 @@ impl AddressSelector {
         self.redirects_followed = 0;
         let count = self.configured.len();
         let order = (0..count).map(|more| (self.next_index + more) % count);
-        let until = |at: &usize| self.configured.get(*at).and_then(|own| self.ejections.get(own)).map(|shunned| shunned.until);
+        let until =
+            |at: &usize| self.configured.get(*at).and_then(|own| self.ejections.get(own)).map(|shunned| shunned.until);
         let Some(at) = order.min_by_key(|at| until(at).filter(|until| *until > now)) else { return String::new() };
         self.next_index = at + 1;
         self.configured.get(at).cloned().unwrap_or_default()
@@ -83,7 +84,8 @@ impl AddressSelector {
 
     /// Whether an address that a node named comes next, so that nothing need be waited for.
     pub(crate) fn has_redirect_target(&self, now: Duration) -> bool {
-        self.redirects_followed < REDIRECTS_MAX && self.redirect_targets.iter().any(|named| !self.is_ejected(named, now))
+        self.redirects_followed < REDIRECTS_MAX
+            && self.redirect_targets.iter().any(|named| !self.is_ejected(named, now))
     }
 
     /// A node names others, to be tried before the own list.
@@ -141,7 +143,14 @@ mod tests {
 
     fn route(own: &[&str], spread: bool) -> AddressSelector {
         let to = own.iter().map(|own| (*own).to_owned()).collect();
-        let config = Config { addresses: to, shuffle: spread, ejection_min: at(5), ejection_max: at(60), redirect_interval_min: at(60), ..Config::default() };
+        let config = Config {
+            addresses: to,
+            shuffle: spread,
+            ejection_min: at(5),
+            ejection_max: at(60),
+            redirect_interval_min: at(60),
+            ..Config::default()
+        };
         AddressSelector::new(&config, &*Env::real().entropy)
     }
 
@@ -178,7 +187,10 @@ mod tests {
         route.eject("x", at(0));
         route.set_redirect_targets(&named(&["x", "y", "z"]));
         assert!(route.has_redirect_target(at(1)));
-        assert_eq!((route.next_address(at(1)), route.next_address(at(1)), route.next_address(at(1))), ("y".into(), "z".into(), "a".into()));
+        assert_eq!(
+            (route.next_address(at(1)), route.next_address(at(1)), route.next_address(at(1))),
+            ("y".into(), "z".into(), "a".into())
+        );
         assert!(!route.has_redirect_target(at(1)));
         // Nodes that send from one to the other.
         let mut hops = Vec::new();

@@ -1,7 +1,7 @@
 //! Packing lines into batches: cut, numbered, and encoded as they will be sent, once.
 
 use bucksaw_env::Env;
-use bucksaw_record::{SplitLines, LineSplitter, Id, Flags, Millis, IdAllocator, Producer};
+use bucksaw_record::{Flags, Id, IdAllocator, LineSplitter, Millis, Producer, SplitLines};
 use bucksaw_segment::{FrameHeader, RowMeta};
 use bucksaw_wire::Batch;
 
@@ -107,7 +107,8 @@ impl BatchBuilder {
         let first = self.next_first_id(now, count);
         let mut row_meta = Vec::new();
         let layout_bits = RowMeta::with_flags(flags).encode(first.time(), &mut row_meta);
-        let frame = Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
+        let frame =
+            Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
         Some(ShippedBatch { frame, records: count, text_bytes: text.len() })
     }
 
@@ -137,7 +138,9 @@ mod tests {
         let mut packed: Vec<ShippedBatch> = stream.chunks(chunk).flat_map(|chunk| packer.push(chunk)).collect();
         packed.extend(packer.finish());
         let open = |packed: &ShippedBatch| {
-            let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) = ClientMessage::decode(&packed.frame, u32::MAX) else {
+            let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) =
+                ClientMessage::decode(&packed.frame, u32::MAX)
+            else {
                 panic!("no batch")
             };
             let rows = frame.rows().unwrap();
@@ -158,7 +161,11 @@ mod tests {
         check("", 9, &[]);
         check("a\nb\n", 9, &[batch("a\nb\n", 0, &[])]);
         check("aa\nbb\ncc\ndd\n", 3, &[batch("aa\nbb\n", 0, &[]), batch("cc\ndd\n", 2, &[])]);
-        check("abcdef\ng", 9, &[batch("abcd\nef\n", 0, &[(0, Flags::CUT)]), batch("g\n", 2, &[(0, Flags::UNTERMINATED)])]);
+        check(
+            "abcdef\ng",
+            9,
+            &[batch("abcd\nef\n", 0, &[(0, Flags::CUT)]), batch("g\n", 2, &[(0, Flags::UNTERMINATED)])],
+        );
         check("x\nab", 9, &[batch("x\nab\n", 0, &[(1, Flags::UNTERMINATED)])]);
     }
 

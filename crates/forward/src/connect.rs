@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bucksaw_record::Labels;
-use bucksaw_wire::{HelloReply, RefusalCode, Hello, DecodeProgress, ServerMessage, Version, WireError};
+use bucksaw_wire::{DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, Version, WireError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -28,11 +28,15 @@ pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnec
         socket.write_all(&hello.encode()).await?;
         match read_message(&mut socket, HelloReply::decode).await? {
             HelloReply::Welcome { frame_bytes_max, .. } => Ok(NodeConnection { socket, frame_bytes_max }),
-            HelloReply::Refused { code: RefusalCode::BUSY, text } => match read_message(&mut socket, ServerMessage::decode).await {
-                Ok(ServerMessage::Redirect(elsewhere)) => Err(ConnectionError::Busy(elsewhere.addresses().to_vec())),
-                // A node that has nobody to name, or only said so much.
-                _ => Err(ConnectionError::Refused(text)),
-            },
+            HelloReply::Refused { code: RefusalCode::BUSY, text } => {
+                match read_message(&mut socket, ServerMessage::decode).await {
+                    Ok(ServerMessage::Redirect(elsewhere)) => {
+                        Err(ConnectionError::Busy(elsewhere.addresses().to_vec()))
+                    }
+                    // A node that has nobody to name, or only said so much.
+                    _ => Err(ConnectionError::Refused(text)),
+                }
+            }
             HelloReply::Refused { text, .. } => Err(ConnectionError::Refused(text)),
         }
     };

@@ -8,12 +8,12 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::Config;
+use crate::address_selector::AddressSelector;
 use crate::backoff::Backoff;
 use crate::connect::{NodeConnection, connect};
 use crate::error::ConnectionError;
-use crate::address_selector::AddressSelector;
-use crate::session::{SessionEnd, Session};
 use crate::send_window::SendWindow;
+use crate::session::{Session, SessionEnd};
 
 /// The least time between two log lines about the same trouble.
 const WARN_INTERVAL: Duration = Duration::from_secs(10);
@@ -39,7 +39,17 @@ impl<'a> ConnectionLoop<'a> {
         let backoff = Backoff::new(config.backoff_min, config.backoff_max, config.addresses.len());
         let selector = AddressSelector::new(config, &*env.entropy);
         let ack_timeout = config.ack_timeout;
-        Self { config, env, window, selector, backoff, ack_timeout, connections_made: 0, lost_at: None, warned_at: None }
+        Self {
+            config,
+            env,
+            window,
+            selector,
+            backoff,
+            ack_timeout,
+            connections_made: 0,
+            lost_at: None,
+            warned_at: None,
+        }
     }
 
     /// Runs until the window is drained; returns how often the connection was made again.
@@ -77,7 +87,8 @@ impl<'a> ConnectionLoop<'a> {
         };
         self.log_connected(address);
         let (first_batch, ack_timeout, sent) = (self.window.first_batch(), self.ack_timeout, AtomicU64::new(0));
-        let session = Session { config: self.config, env: self.env, window: self.window, ack_timeout, first_batch, sent };
+        let session =
+            Session { config: self.config, env: self.env, window: self.window, ack_timeout, first_batch, sent };
         let ended = session.run(connected, &mut self.selector).await;
         if self.window.first_batch() > first_batch {
             self.backoff.reset();
@@ -100,7 +111,11 @@ impl<'a> ConnectionLoop<'a> {
             self.selector.set_redirect_targets(others);
         }
         // What was said of others is tried at once, a few times.
-        if self.selector.has_redirect_target(now) { Duration::ZERO } else { self.backoff.next(self.env.entropy.next_u64()) }
+        if self.selector.has_redirect_target(now) {
+            Duration::ZERO
+        } else {
+            self.backoff.next(self.env.entropy.next_u64())
+        }
     }
 
     fn now(&self) -> Duration {
@@ -118,7 +133,9 @@ impl<'a> ConnectionLoop<'a> {
     fn log_lost(&mut self, address: &str, lost: &ConnectionError, wait: Duration) {
         match lost {
             ConnectionError::Redirected => return info!(address, "left the node: others have less to do"),
-            ConnectionError::Busy(_) if wait.is_zero() => return info!(address, "the node has too much to do: trying another"),
+            ConnectionError::Busy(_) if wait.is_zero() => {
+                return info!(address, "the node has too much to do: trying another");
+            }
             _ => {}
         }
         self.window.set_last_error(format!("{address}: {lost}"));

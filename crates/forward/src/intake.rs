@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use crate::Config;
-use crate::batch_packer::{ShippedBatch, BatchPacker};
+use crate::batch_packer::{BatchPacker, ShippedBatch};
 use crate::run::wait_for_stop;
 use crate::send_window::SendWindow;
 

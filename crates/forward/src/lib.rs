@@ -24,17 +24,17 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod address_selector;
 mod backoff;
+mod batch_packer;
 mod config;
 mod connect;
+mod connection_loop;
 mod error;
 mod intake;
-mod connection_loop;
-mod batch_packer;
-mod address_selector;
 mod run;
-mod session;
 mod send_window;
+mod session;
 
 pub use config::Config;
 pub use error::ForwardError;

@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bucksaw_env::Env;
-use bucksaw_wire::{Redirect, FLUSH, ServerMessage, RedirectReason};
+use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::Config;
+use crate::address_selector::AddressSelector;
 use crate::connect::{NodeConnection, connect, read_message};
 use crate::error::ConnectionError;
-use crate::address_selector::AddressSelector;
 use crate::run::wait_for_stop;
 use crate::send_window::{SendAction, SendWindow};
 
@@ -90,7 +90,12 @@ impl Session<'_> {
     }
 
     /// Sends what is in the window, from its first batch on, until sending fails or the connection is to be left.
-    async fn send_batches(&self, mut socket: WriteHalf<'_>, frame_bytes_max: u32, mut left: watch::Receiver<bool>) -> ConnectionError {
+    async fn send_batches(
+        &self,
+        mut socket: WriteHalf<'_>,
+        frame_bytes_max: u32,
+        mut left: watch::Receiver<bool>,
+    ) -> ConnectionError {
         let mut number = self.first_batch;
         let mut flushed = false;
         loop {
@@ -151,7 +156,11 @@ impl Session<'_> {
     }
 
     /// Waits for a reason to leave: a node that has less to do and took a hello, or a goodbye.
-    async fn wait_for_redirect(&self, told: &mut watch::Receiver<Option<Redirect>>, route: &mut AddressSelector) -> Option<NextNode> {
+    async fn wait_for_redirect(
+        &self,
+        told: &mut watch::Receiver<Option<Redirect>>,
+        route: &mut AddressSelector,
+    ) -> Option<NextNode> {
         while told.changed().await.is_ok() {
             let Some(elsewhere) = told.borrow_and_update().clone() else { continue };
             if elsewhere.reason() == RedirectReason::CLOSE {

@@ -3,13 +3,13 @@
 //! What a line may say in more than one place (its user, its request, how long that took) is decided once per line, so
 //! that a line does not contradict itself.
 
-use crate::weighted_choice::WeightedChoice;
-use crate::fleet::{ADDRESS_BITS, ENDPOINT_BITS, Fleet, TRACES, USER_BITS};
-use crate::incidents::{LogLevel, IncidentSchedule};
 use crate::append_text::AppendText;
+use crate::fleet::{ADDRESS_BITS, ENDPOINT_BITS, Fleet, TRACES, USER_BITS};
+use crate::incidents::{IncidentSchedule, LogLevel};
 use crate::rng::Rng;
+use crate::template::{Placeholder, Template, TemplatePart};
 use crate::timestamp_texts::TimestampTexts;
-use crate::template::{Placeholder, TemplatePart, Template};
+use crate::weighted_choice::WeightedChoice;
 use crate::words::SERVICES;
 
 /// How long the machines were up before the first line, in milliseconds.
@@ -68,7 +68,11 @@ impl TemplateFiller {
             timestamps: TimestampTexts::default(),
             incidents: IncidentSchedule::new(&mut rng, start),
             fleet: Fleet::new(&mut rng),
-            statuses: [WeightedChoice::new(success_statuses), WeightedChoice::new(client_error_statuses), WeightedChoice::new(server_error_statuses)],
+            statuses: [
+                WeightedChoice::new(success_statuses),
+                WeightedChoice::new(client_error_statuses),
+                WeightedChoice::new(server_error_statuses),
+            ],
             counter: 1_000_000 + u64::from(rng.below(1_000_000)),
             context,
             cut_offsets: Vec::new(),
@@ -160,7 +164,9 @@ impl TemplateFiller {
             Placeholder::LevelColumn => _ = out.text(subject.level.padded_name()),
             Placeholder::Service => _ = out.text(SERVICES.get(subject.service as usize).copied().unwrap_or_default()),
             Placeholder::Host => _ = out.text("node-").padded(rng.zipf(5) as u64, 2),
-            Placeholder::Address => _ = out.text(fleet.addresses.get(rng.zipf(ADDRESS_BITS)).map_or("-", |it| it.as_str())),
+            Placeholder::Address => {
+                _ = out.text(fleet.addresses.get(rng.zipf(ADDRESS_BITS)).map_or("-", |it| it.as_str()))
+            }
             Placeholder::Port => _ = out.number(u64::from(32_768 + rng.below(28_000))),
             Placeholder::User => _ = out.text(user.map_or("-", |user| user.name.as_str())),
             Placeholder::RemoteUser if rng.below(5) > 0 => out.push(b'-'),
@@ -179,7 +185,9 @@ impl TemplateFiller {
             Placeholder::Bytes if matches!(subject.status, 204 | 304) => out.push(b'0'),
             Placeholder::Bytes => _ = out.number(rng.long_tailed(180, 12)),
             Placeholder::Ms => _ = out.number(subject.micros / 1_000),
-            Placeholder::MsFraction => _ = out.number(subject.micros / 1_000).text(".").padded(subject.micros % 1_000, 3),
+            Placeholder::MsFraction => {
+                _ = out.number(subject.micros / 1_000).text(".").padded(subject.micros % 1_000, 3)
+            }
             Placeholder::Seconds => {
                 let ms = subject.micros / 1_000;
                 _ = out.number(ms / 1_000).text(".").padded(ms % 1_000, 3);

@@ -25,19 +25,19 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod append_text;
 mod config;
-mod weighted_choice;
 mod fill;
 mod fit;
 mod fleet;
 mod generator;
-mod kinds;
 mod incidents;
+mod kinds;
 mod line_schedule;
-mod append_text;
 mod rng;
-mod timestamp_texts;
 mod template;
+mod timestamp_texts;
+mod weighted_choice;
 mod words;
 
 pub use config::{Config, Format};

@@ -61,12 +61,19 @@ impl TimestampTexts {
         let (year, month, day) = date_from_days(unix_ms / MS_PER_DAY);
         let second_of_day = unix_ms % MS_PER_DAY / 1_000;
         let mut clock = Vec::with_capacity(8);
-        clock.padded(second_of_day / 3_600, 2).text(":").padded(second_of_day / 60 % 60, 2).text(":").padded(second_of_day % 60, 2);
+        clock
+            .padded(second_of_day / 3_600, 2)
+            .text(":")
+            .padded(second_of_day / 60 % 60, 2)
+            .text(":")
+            .padded(second_of_day % 60, 2);
         let name = MONTHS.get(month as usize - 1).copied().unwrap_or_default();
 
-        for (out, between, point, end) in
-            [(&mut self.rfc3339, "T", ".", "Z"), (&mut self.comma_millis, " ", ",", ""), (&mut self.point_millis, " ", ".", "")]
-        {
+        for (out, between, point, end) in [
+            (&mut self.rfc3339, "T", ".", "Z"),
+            (&mut self.comma_millis, " ", ",", ""),
+            (&mut self.point_millis, " ", ".", ""),
+        ] {
             out.clear();
             out.padded(year, 4).text("-").padded(month, 2).text("-").padded(day, 2).text(between);
             out.extend_from_slice(&clock);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_record::Labels;
-use bucksaw_segment::{FrameHeader, FrameKind, Rows, RowMeta};
+use bucksaw_segment::{FrameHeader, FrameKind, RowMeta, Rows};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords};
@@ -49,8 +49,13 @@ pub(crate) struct UnsyncedRecords {
 
 impl AppendSlot {
     pub(crate) fn new(durability: Durability) -> Self {
-        let inner =
-            AppendSlotState { class: durability.into(), active: None, unsynced: Vec::new(), unsynced_bytes: 0, closed_unrenamed: Vec::new() };
+        let inner = AppendSlotState {
+            class: durability.into(),
+            active: None,
+            unsynced: Vec::new(),
+            unsynced_bytes: 0,
+            closed_unrenamed: Vec::new(),
+        };
         Self { durability, state: Mutex::new(inner), unsynced_notify: Notify::new() }
     }
 
@@ -93,7 +98,12 @@ impl ActiveSegment {
     }
 
     /// Appends a frame and publishes it. On an error the file is as it was, or is given up by the caller.
-    pub(crate) fn append(&mut self, labels: &Labels, frame: FrameHeader, body: &[&[u8]]) -> std::io::Result<FrameHeader> {
+    pub(crate) fn append(
+        &mut self,
+        labels: &Labels,
+        frame: FrameHeader,
+        body: &[&[u8]],
+    ) -> std::io::Result<FrameHeader> {
         let seed = bucksaw_segment::queue::checksum_seed(self.segment.id());
         let known = self.stream_numbers.get(labels).copied();
         let number = known.unwrap_or(self.stream_numbers.len() as u32);

@@ -13,8 +13,8 @@ use tracing::{error, warn};
 
 use crate::append::IngestError;
 use crate::append_slot::UnsyncedRecords;
-use crate::queue::Queue;
 use crate::halt::HaltReason;
+use crate::queue::Queue;
 use crate::segment::QueueSegment;
 use crate::stall::StallGuard;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bucksaw_record::Labels;
 
 use crate::queue::Queue;
-use crate::segment::{SegmentContents, QueueSegment};
+use crate::segment::{QueueSegment, SegmentContents};
 
 /// What a segment takes besides its streams, its producers and its frames, in bytes; measured.
 const SEGMENT_BYTES: u64 = 1_400;

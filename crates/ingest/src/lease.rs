@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::append_slot::stream_frame;
-use crate::queue::{QueueBacklog, FetchThreshold, Queue};
+use crate::queue::{FetchThreshold, Queue, QueueBacklog};
 use crate::segment::SegmentView;
 
 /// The call that waits until something is due.
@@ -132,7 +132,7 @@ pub struct AckRequest {
 /// # Errors
 /// `InvalidData` when it is greater than messages are.
 pub fn encode_head(message: &impl Serialize) -> io::Result<Bytes> {
-    let text = serde_json::to_vec(message_body)?;
+    let text = serde_json::to_vec(message)?;
     let length = u32::try_from(text.len()).ok().filter(|length| *length as usize <= MESSAGE_BYTES_MAX);
     let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the message is too great"))?;
     Ok([&length.to_le_bytes()[..], &text].concat().into())
@@ -173,7 +173,7 @@ pub async fn read_message<T: DeserializeOwned>(body: Body) -> io::Result<T> {
 /// # Errors
 /// `InvalidData` when it cannot be written.
 pub fn message_body(message: &impl Serialize) -> io::Result<Body> {
-    Ok(Body::whole(serde_json::to_vec(message_body)?))
+    Ok(Body::whole(serde_json::to_vec(message)?))
 }
 
 impl BodyRemainder {
@@ -231,7 +231,11 @@ impl LeaseServer {
 
     fn backlog_status(&self, due: FetchThreshold) -> QueueBacklogStatus {
         let backlog = self.queue.backlog();
-        QueueBacklogStatus { due: self.queue.is_due(due, &backlog), full: self.queue.is_halted(), ..QueueBacklogStatus::from(backlog) }
+        QueueBacklogStatus {
+            due: self.queue.is_due(due, &backlog),
+            full: self.queue.is_halted(),
+            ..QueueBacklogStatus::from(backlog)
+        }
     }
 
     /// Answers [`TAKE`]. What cannot be sent whole is given back at once.
@@ -261,7 +265,7 @@ impl LeaseServer {
         let (queue, tasks) = (Arc::clone(&self.queue), Arc::clone(&self.tasks));
         self.tasks.spawn(Box::pin(async move {
             let ids: Vec<Id> = files.iter().map(|file| file.view.id).collect();
-            match send_segments(&tasks, &writer, encode_head, files).await {
+            match send_segments(&tasks, &writer, head, files).await {
                 Ok(bytes) => {
                     queue.metrics().sent_bytes.inc_by(bytes);
                     // The store gives back what it did not get.
@@ -368,9 +372,14 @@ fn rebuild_file(view: &SegmentView) -> io::Result<Vec<u8>> {
     Ok(file)
 }
 
-async fn send_segments(tasks: &Arc<dyn Tasks>, writer: &BodyWriter, head: Bytes, files: Vec<OutgoingSegment>) -> io::Result<u64> {
+async fn send_segments(
+    tasks: &Arc<dyn Tasks>,
+    writer: &BodyWriter,
+    head: Bytes,
+    files: Vec<OutgoingSegment>,
+) -> io::Result<u64> {
     let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-    writer.send(encode_head).await.map_err(gone)?;
+    writer.send(head).await.map_err(gone)?;
     let mut sent = 0;
     for file in files {
         sent += file.fetched_segment().bytes;

@@ -25,34 +25,34 @@
 //! Invariant: nothing is acknowledged from a file that failed to sync after the last success.
 
 mod append;
+mod append_slot;
 mod boot;
 mod class;
 mod commit;
 mod config;
-pub mod load_shedder;
-pub mod lease;
+mod halt;
 mod index_memory;
 mod keys;
-mod append_slot;
-pub mod offline_repair;
+pub mod lease;
+pub mod load_shedder;
 mod metrics;
+pub mod offline_repair;
 mod quarantine;
 mod queue;
 mod recover;
 mod reserve;
-mod halt;
 mod segment;
 mod stall;
 mod upkeep;
 
 pub use append::{Durability, FrameRecords, IngestError, Source};
 pub use config::Config;
-pub use keys::{IdempotentBatch, KeyFileReport};
-pub use metrics::{SourceLabels, Metrics};
-pub use quarantine::DamagedQueueFile;
-pub use queue::{QueueBacklog, FetchThreshold, Queue};
-pub use recover::Recovery;
 pub use halt::HaltReason;
+pub use keys::{IdempotentBatch, KeyFileReport};
+pub use metrics::{Metrics, SourceLabels};
+pub use quarantine::DamagedQueueFile;
+pub use queue::{FetchThreshold, Queue, QueueBacklog};
+pub use recover::Recovery;
 pub use segment::{QueueSegment, SegmentState, SegmentView};
 
 #[cfg(test)]

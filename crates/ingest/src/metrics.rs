@@ -8,8 +8,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::append::Source;
-use crate::load_shedder::RedirectKind;
 use crate::halt::HaltReason;
+use crate::load_shedder::RedirectKind;
 use crate::segment::SegmentState;
 
 /// The state of files that were set aside.
@@ -112,7 +112,11 @@ impl Metrics {
         ingest.register("rejected_records", "Records refused as bad input", all.rejected_records);
         ingest.register("cut_records", "Records cut because they were too long", all.cut_records);
         ingest.register("times_replaced", "Times too far ahead, replaced by the arrival time", all.times_replaced);
-        ingest.register("refused_appends", "Appends refused: disk full, overload, shutdown, write errors", all.refused_appends);
+        ingest.register(
+            "refused_appends",
+            "Appends refused: disk full, overload, shutdown, write errors",
+            all.refused_appends,
+        );
         ingest.register("segments", "Segments of the queue by state", all.segments);
         ingest.register("pending_bytes", "Bytes of segments that wait for a store", all.pending_bytes);
         ingest.register(

@@ -15,7 +15,10 @@ use std::sync::Arc;
 
 use bucksaw_env::{Env, File, Fs};
 use bucksaw_record::Id;
-use bucksaw_segment::health::{QuarantineKind, CheckedFile, DAMAGED_EXTENSION, Health, RecordLoss, RepairOutcome, SAVED_EXTENSION, write_checked, rename_durably, saved_id, quarantine};
+use bucksaw_segment::health::{
+    CheckedFile, DAMAGED_EXTENSION, Health, QuarantineKind, RecordLoss, RepairOutcome, SAVED_EXTENSION, quarantine,
+    rename_durably, saved_id, write_checked,
+};
 use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, rewrite, scan_segment};
 use bucksaw_segment::{Damage, ReadError};
 
@@ -142,11 +145,13 @@ impl CheckedFile for CheckedQueueFile {
     fn repair(&self, fs: &dyn Fs) -> Result<RepairOutcome, ReadError> {
         match (self.state, &self.survey) {
             (QueueFileState::Saved, _) => Ok(RepairOutcome::Unchanged),
-            (QueueFileState::Active | QueueFileState::Pending | QueueFileState::Committed, _) if self.health.is_intact() => {
+            (QueueFileState::Active | QueueFileState::Pending | QueueFileState::Committed, _)
+                if self.health.is_intact() =>
+            {
                 Ok(RepairOutcome::Unchanged)
             }
-            (_, Some(survey)) if self.health.loss.is_none() => self.rewrite_in_place(fs, scan_segment),
-            (_, Some(survey)) if !scan_segment.summary.is_empty() => self.salvage(fs, scan_segment),
+            (_, Some(survey)) if self.health.loss.is_none() => self.rewrite_in_place(fs, survey),
+            (_, Some(survey)) if !survey.summary.is_empty() => self.salvage(fs, survey),
             // A node removes a committed segment that cannot be read.
             (QueueFileState::Damaged | QueueFileState::Committed, _) => Ok(RepairOutcome::Unchanged),
             (QueueFileState::Active | QueueFileState::Pending, _) => {
@@ -171,7 +176,8 @@ impl CheckedQueueFile {
         }
         health.harmful.append(&mut found.damage);
         if found.seal.is_none() {
-            let is_pending = self.state == QueueFileState::Pending && SegmentClass::of(self.id) != SegmentClass::Unsealed;
+            let is_pending =
+                self.state == QueueFileState::Pending && SegmentClass::of(self.id) != SegmentClass::Unsealed;
             if self.state.must_be_sealed(self.id, lost_writes) {
                 let what = "the segment was closed and has no sound seal: records behind this may be missing";
                 health.harmful.push(Damage { offset: found.end, what });
@@ -194,7 +200,7 @@ impl CheckedQueueFile {
     /// Writes the segment anew, in its own place.
     fn rewrite_in_place(&self, fs: &dyn Fs, survey: &SegmentScan) -> Result<RepairOutcome, ReadError> {
         if !self.health.is_intact() {
-            self.write(fs, scan_segment, self.id, &self.path)?;
+            self.write(fs, survey, self.id, &self.path)?;
         }
         if self.state == QueueFileState::Committed {
             return Ok(RepairOutcome::Repaired(name_of(&self.path)));
@@ -211,7 +217,7 @@ impl CheckedQueueFile {
         let saved = saved_id(self.id);
         let target = self.path.with_file_name(format!("{saved}.pending"));
         let original = self.path.with_extension(SAVED_EXTENSION);
-        self.write(fs, scan_segment, saved, &target)?;
+        self.write(fs, survey, saved, &target)?;
         quarantine(fs, &self.path, &original)?;
         Ok(RepairOutcome::Saved { name: name_of(&target), original: name_of(&original) })
     }

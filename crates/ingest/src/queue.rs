@@ -14,16 +14,16 @@ use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::append::{Durability, FrameRecords, IngestError};
+use crate::append_slot::{ActiveSegment, AppendSlot, AppendSlotState, UnsyncedRecords, record_header};
 use crate::boot;
 use crate::class::SegmentClass;
 use crate::config::Config;
-use crate::load_shedder::LoadShedder;
+use crate::halt::{HaltReason, HaltState};
 use crate::index_memory::QueueIndexMemory;
 use crate::keys::IdempotencyKeys;
-use crate::append_slot::{AppendSlotState, AppendSlot, ActiveSegment, UnsyncedRecords, record_header};
-use crate::metrics::{SourceLabels, Metrics};
+use crate::load_shedder::LoadShedder;
+use crate::metrics::{Metrics, SourceLabels};
 use crate::quarantine::DamagedQueueFile;
-use crate::halt::{HaltReason, HaltState};
 use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
 use crate::stall::StallDetector;
 
@@ -104,7 +104,9 @@ impl FetchThreshold {
     /// Whether it is: also when a client waits.
     #[must_use]
     pub fn is_met(&self, backlog: &QueueBacklog) -> bool {
-        let met = backlog.text_bytes >= self.text_bytes_min || backlog.oldest_age >= self.age_min || backlog.has_waiting_client;
+        let met = backlog.text_bytes >= self.text_bytes_min
+            || backlog.oldest_age >= self.age_min
+            || backlog.has_waiting_client;
         backlog.segments > 0 && met
     }
 }
@@ -192,7 +194,14 @@ impl Queue {
             Durability::Durable => {
                 let body = body.concat();
                 inner.unsynced_bytes += body.len() as u64;
-                inner.unsynced.push(UnsyncedRecords { segment, labels: records.labels.clone(), header, body, attempts: 0, on_ack: done });
+                inner.unsynced.push(UnsyncedRecords {
+                    segment,
+                    labels: records.labels.clone(),
+                    header,
+                    body,
+                    attempts: 0,
+                    on_ack: done,
+                });
                 drop(inner);
                 slot.notify_unsynced();
             }
@@ -210,7 +219,8 @@ impl Queue {
         body: &[&[u8]],
     ) -> Result<(Arc<QueueSegment>, FrameHeader), IngestError> {
         let (max, class) = (self.config.segment_bytes_max, inner.class);
-        if inner.active.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max) {
+        if inner.active.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max)
+        {
             self.seal(inner);
         }
         let open = match &mut inner.active {
@@ -311,7 +321,8 @@ impl Queue {
     /// Gives a closed segment its name, unless a store was quicker; whether it did.
     pub(crate) fn rename_closed(&self, segment: &QueueSegment) -> bool {
         let state = segment.contents().state;
-        let is_due = matches!(state, SegmentState::Pending | SegmentState::Reserved) && self.segments_by_id(&[segment.id()]).len() == 1;
+        let is_due = matches!(state, SegmentState::Pending | SegmentState::Reserved)
+            && self.segments_by_id(&[segment.id()]).len() == 1;
         if is_due {
             self.rename(segment, "pending");
         }
@@ -352,8 +363,10 @@ impl Queue {
     /// Whether what waits is worth being taken.
     pub(crate) fn is_due(&self, due: FetchThreshold, backlog: &QueueBacklog) -> bool {
         // On a full disk all that waits is due: what a store makes of it is smaller.
-        let pressed =
-            self.is_closed.load(Ordering::Acquire) || self.is_full() || self.is_short_of_descriptors() || self.has_too_many_segments();
+        let pressed = self.is_closed.load(Ordering::Acquire)
+            || self.is_full()
+            || self.is_short_of_descriptors()
+            || self.has_too_many_segments();
         due.is_met(backlog) || (backlog.segments > 0 && pressed)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bucksaw_env::{Env, File};
 use bucksaw_record::Id;
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
-use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, scan_frames, read_header, scan_segment};
+use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, read_header, scan_frames, scan_segment};
 use bucksaw_segment::{Damage, OpenError, ReadError};
 use tracing::{error, info, warn};
 
@@ -74,7 +74,14 @@ impl Queue {
         Ok((queue, recovery))
     }
 
-    fn recover(&self, id: Id, path: &Path, state: &str, last: PreviousRun, recovery: &mut Recovery) -> Result<(), OpenError> {
+    fn recover(
+        &self,
+        id: Id,
+        path: &Path,
+        state: &str,
+        last: PreviousRun,
+        recovery: &mut Recovery,
+    ) -> Result<(), OpenError> {
         let file = self.env.fs.open(path).map_err(OpenError::io(path))?;
         let must_be_sealed = state == "pending" && SegmentClass::of(id).must_be_sealed(last.may_have_lost_writes);
         let mut found = match scan_segment(&file, path, id) {
@@ -143,7 +150,15 @@ impl Queue {
         }
     }
 
-    fn register(&self, id: Id, file: Arc<dyn File>, path: &Path, state: &str, found: SegmentScan, recovery: &mut Recovery) {
+    fn register(
+        &self,
+        id: Id,
+        file: Arc<dyn File>,
+        path: &Path,
+        state: &str,
+        found: SegmentScan,
+        recovery: &mut Recovery,
+    ) {
         let segment = QueueSegment::new(id, file, path.to_owned(), self.env.clock.uptime());
         {
             let is_sealed = found.seal.is_some();
@@ -167,7 +182,9 @@ impl Queue {
             let extension = match (state, is_sealed) {
                 ("active", true) if is_durable && segment.file().sync().is_err() => None,
                 ("active", true) => Some("pending"),
-                ("pending", false) if contents.damage.is_empty() && SegmentClass::of(id) != SegmentClass::Unsealed => Some("active"),
+                ("pending", false) if contents.damage.is_empty() && SegmentClass::of(id) != SegmentClass::Unsealed => {
+                    Some("active")
+                }
                 _ => None,
             };
             if let Some(extension) = extension {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels, Millis};
-use bucksaw_segment::queue::{FrameReader, HEADER_LEN, FramePosition, SegmentScan};
-use bucksaw_segment::{Damage, RecordSummary, ReadError, Rows};
+use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan};
+use bucksaw_segment::{Damage, ReadError, RecordSummary, Rows};
 
 use crate::IngestError;
 use crate::index_memory::stream_bytes;
@@ -288,7 +288,14 @@ impl SegmentView {
     /// A walk over the frames from `from` on: [`HEADER_LEN`] for all, or where an earlier walk ended.
     #[must_use]
     pub fn frames(&self, from: u64) -> FrameReader {
-        FrameReader::new(Arc::clone(&self.file), self.path.to_path_buf(), self.id, from, self.end, self.streams.to_vec())
+        FrameReader::new(
+            Arc::clone(&self.file),
+            self.path.to_path_buf(),
+            self.id,
+            from,
+            self.end,
+            self.streams.to_vec(),
+        )
     }
 
     /// Where the whole frames are, when something lies broken between them; else they follow each other.
@@ -304,7 +311,9 @@ impl SegmentView {
     pub fn frame_positions(&self) -> Result<(Vec<FramePosition>, Vec<Labels>), ReadError> {
         match &self.salvaged_frames {
             Some(places) => Ok((places.to_vec(), self.streams.to_vec())),
-            None => bucksaw_segment::queue::index_frames(&self.file, &self.path, self.id, self.end, self.streams.to_vec()),
+            None => {
+                bucksaw_segment::queue::index_frames(&self.file, &self.path, self.id, self.end, self.streams.to_vec())
+            }
         }
     }
 }

@@ -304,7 +304,9 @@ fn a_full_disk_refuses_keeps_what_it_has_and_recovers() {
     machine.fs.set_capacity(Some(used));
     let mut refused = 0;
     for at in 0..9 {
-        refused += u32::from(machine.try_put(&queue, Durability::Fast, &format!("x{at}")).err() == Some(IngestError::DiskFull));
+        refused += u32::from(
+            machine.try_put(&queue, Durability::Fast, &format!("x{at}")).err() == Some(IngestError::DiskFull),
+        );
     }
     assert!(refused > 5);
     let before = lines(&queue).len();
@@ -434,7 +436,9 @@ fn a_queue_on_a_read_only_file_system_says_so_until_it_is_writable() {
         }
         machine.fs.make_read_only(true);
         let error = machine.fs.create(Path::new("/q/x")).unwrap_err();
-        halts_and_recovers(&machine, &queue, &HaltReason::Failing(error.to_string()), || machine.fs.make_read_only(false));
+        halts_and_recovers(&machine, &queue, &HaltReason::Failing(error.to_string()), || {
+            machine.fs.make_read_only(false)
+        });
     }
 }
 
@@ -665,7 +669,8 @@ fn the_damage_of_a_sealed_segment_has_a_span() {
     assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)));
     // Also when it was set aside before, and what can be read of it was saved.
     for extension in ["damaged", "saved.damaged"] {
-        let aside = |machine: &QueueTestMachine, path: &Path| machine.fs.rename(path, &path.with_extension(extension)).unwrap();
+        let aside =
+            |machine: &QueueTestMachine, path: &Path| machine.fs.rename(path, &path.with_extension(extension)).unwrap();
         let (_, queue, _) = damaged(Durability::Fast, aside, |machine| machine.fs.kill());
         let aside = queue.damaged_files().remove(0);
         assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)), "{extension}");
@@ -677,8 +682,11 @@ fn the_damage_of_a_sealed_segment_has_a_span() {
 
 #[test]
 fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
-    let (machine, queue, recovery) =
-        damaged(Durability::Fast, |machine, path| cut(machine, path, 200), |m| m.fs.cut_power(sim::PowerCutLoss::None, 1));
+    let (machine, queue, recovery) = damaged(
+        Durability::Fast,
+        |machine, path| cut(machine, path, 200),
+        |m| m.fs.cut_power(sim::PowerCutLoss::None, 1),
+    );
     assert_eq!((recovery.damaged, queue.damaged_file_names().len(), lines(&queue).len()), (0, 0, 1));
     drop(queue);
     // Nor is it at the next start, when no power was cut.
@@ -688,10 +696,18 @@ fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
 
 #[test]
 fn of_synced_records_a_power_cut_takes_nothing_so_a_cut_file_is_damaged() {
-    let (_, queue, recovery) =
-        damaged(Durability::Durable, |machine, path| cut(machine, path, 200), |m| m.fs.cut_power(sim::PowerCutLoss::None, 1));
+    let (_, queue, recovery) = damaged(
+        Durability::Durable,
+        |machine, path| cut(machine, path, 200),
+        |m| m.fs.cut_power(sim::PowerCutLoss::None, 1),
+    );
     assert_eq!((recovery.damaged, queue.damaged_file_names().len(), lines(&queue).len()), (1, 1, 1));
-    for (seed, how) in [(1, sim::PowerCutLoss::All), (2, sim::PowerCutLoss::Torn), (3, sim::PowerCutLoss::Torn), (4, sim::PowerCutLoss::Torn)] {
+    for (seed, how) in [
+        (1, sim::PowerCutLoss::All),
+        (2, sim::PowerCutLoss::Torn),
+        (3, sim::PowerCutLoss::Torn),
+        (4, sim::PowerCutLoss::Torn),
+    ] {
         let (_, queue, recovery) = damaged(Durability::Durable, |_, _| (), |machine| machine.fs.cut_power(how, seed));
         assert_eq!((recovery.damaged, queue.damaged_file_names().len(), lines(&queue).len()), (0, 0, 3));
     }
@@ -815,7 +831,11 @@ fn a_segment_that_is_cut_while_the_node_runs_is_read_as_far_as_it_goes() {
         assert_eq!((queue.damaged_file_names().len(), lines(&queue).len()), (1, left), "cut to {keep}");
         let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
         queue.commit(&ids);
-        assert_eq!((queue.uncommitted_segments().len(), states(&machine)), (0, vec!["damaged".to_owned()]), "cut to {keep}");
+        assert_eq!(
+            (queue.uncommitted_segments().len(), states(&machine)),
+            (0, vec!["damaged".to_owned()]),
+            "cut to {keep}"
+        );
     }
 }
 
@@ -867,7 +887,12 @@ fn segments_that_no_store_takes_are_bounded() {
         }
     }
     // Half of the memory is taken: they are closed when they are large enough, and no longer for their age.
-    assert!(queue.readable_segments().len() == 12 && (15..40).contains(&put.len()), "{} {}", queue.readable_segments().len(), put.len());
+    assert!(
+        queue.readable_segments().len() == 12 && (15..40).contains(&put.len()),
+        "{} {}",
+        queue.readable_segments().len(),
+        put.len()
+    );
     let long = "x".repeat(400);
     while !queue.has_too_many_segments() {
         machine.put(&queue, Durability::Fast, &long);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::metrics::{SegmentStateLabels, DAMAGED};
+use crate::metrics::{DAMAGED, SegmentStateLabels};
 use crate::queue::{Queue, lock};
 use crate::segment::{QueueSegment, SegmentState};
 use crate::stall::StallGuard;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bucksaw_cluster::{Facts, DataSummary, Load, RE_REPLICATED_MAX, Member};
+use bucksaw_cluster::{DataSummary, Facts, Load, Member, RE_REPLICATED_MAX};
 use bucksaw_record::Millis;
 use bucksaw_store::repair::Repair;
 
@@ -28,7 +28,8 @@ impl FactsPublisher {
         let (queue, stored) = (queue_summary(node), stored_summary(node));
         let free_bytes = node.queue.free_bytes();
         let walked = repair.and_then(Repair::last_pass_started_at);
-        let made_good = retain_down(&node.cluster.members(), repair.map(Repair::re_replicated_fingerprints).unwrap_or_default());
+        let made_good =
+            retain_down(&node.cluster.members(), repair.map(Repair::re_replicated_fingerprints).unwrap_or_default());
         node.cluster.update_facts(|facts: &mut Facts| {
             facts.load = load;
             facts.queue = queue;
@@ -59,7 +60,9 @@ fn queue_summary(node: &Node) -> DataSummary {
 
 fn stored_summary(node: &Node) -> DataSummary {
     let segments = node.store.segments();
-    summarise(segments.iter().map(|segment| (segment.file_bytes(), segment.reach().low.time(), segment.reach().high.time())))
+    summarise(
+        segments.iter().map(|segment| (segment.file_bytes(), segment.reach().low.time(), segment.reach().high.time())),
+    )
 }
 
 fn summarise(parts: impl Iterator<Item = (u64, Millis, Millis)>) -> DataSummary {

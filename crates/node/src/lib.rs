@@ -13,8 +13,8 @@
 //! The same code runs on a real machine and in a simulation: all that is not deterministic comes in through the doors. Who
 //! opens queue, shelf and cluster, and listens to clients, is whoever starts it.
 
-pub mod load_control;
 mod facts;
+pub mod load_control;
 mod node;
 mod node_tasks;
 mod peers;

@@ -8,8 +8,8 @@ use bucksaw_ingest::Queue;
 use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_record::Id;
 use bucksaw_segment::{queue, stored};
-use bucksaw_store::repair::{HeldIdsServer, HELD_IDS, Repair};
-use bucksaw_store::{ReplicationContext, PUT, PeerTimeouts, Puller, SegmentReceiver, SegmentStore};
+use bucksaw_store::repair::{HELD_IDS, HeldIdsServer, Repair};
+use bucksaw_store::{PUT, PeerTimeouts, Puller, ReplicationContext, SegmentReceiver, SegmentStore};
 
 use crate::load_control;
 use crate::peers::ClusterPeers;
@@ -49,12 +49,12 @@ impl Node {
     pub fn register_calls(&self) {
         self.cluster.update_facts(|facts| facts.formats = FORMATS);
         let router = self.cluster.router();
-        let handover = LeaseServer::new(Arc::clone(&self.queue), Arc::clone(&self.tasks));
-        let call = lease.clone();
+        let leases = LeaseServer::new(Arc::clone(&self.queue), Arc::clone(&self.tasks));
+        let call = leases.clone();
         router.add(lease::WAIT, move |body: Body| answer_wait(call.clone(), body));
-        let call = lease.clone();
+        let call = leases.clone();
         router.add(lease::FETCH, move |body: Body| answer_fetch(call.clone(), body));
-        router.add(lease::ACK, move |body: Body| answer_ack(lease.clone(), body));
+        router.add(lease::ACK, move |body: Body| answer_ack(leases.clone(), body));
         if self.roles.store {
             let receive = SegmentReceiver::new(self.replication_context());
             router.add(PUT, move |body: Body| answer_put(receive.clone(), body));
@@ -86,16 +86,16 @@ impl Node {
     }
 }
 
-async fn answer_wait(handover: LeaseServer, body: Body) -> std::io::Result<Body> {
-    lease.wait(body).await
+async fn answer_wait(leases: LeaseServer, body: Body) -> std::io::Result<Body> {
+    leases.wait(body).await
 }
 
-async fn answer_fetch(handover: LeaseServer, body: Body) -> std::io::Result<Body> {
-    lease.fetch(body).await
+async fn answer_fetch(leases: LeaseServer, body: Body) -> std::io::Result<Body> {
+    leases.fetch(body).await
 }
 
-async fn answer_ack(handover: LeaseServer, body: Body) -> std::io::Result<Body> {
-    lease.ack(body).await
+async fn answer_ack(leases: LeaseServer, body: Body) -> std::io::Result<Body> {
+    leases.ack(body).await
 }
 
 async fn answer_put(receive: SegmentReceiver, body: Body) -> std::io::Result<Body> {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::MemberState;
-use bucksaw_env::{Body, LogRateLimiter, BoxFuture, run_blocking, with_timeout};
+use bucksaw_env::{Body, BoxFuture, LogRateLimiter, run_blocking, with_timeout};
 use bucksaw_record::Id;
-use bucksaw_store::repair::{Repair, PASS_STATUS};
+use bucksaw_store::repair::{PASS_STATUS, Repair};
 use bucksaw_store::{Peers as _, Puller, StoreError};
 use tokio::sync::watch;
 use tracing::error;
@@ -182,7 +182,8 @@ async fn maintain(node: Node, mut stopping: StopReceiver) {
             return;
         }
         let (store, queue, stopped) = (Arc::clone(&node.store), Arc::clone(&node.queue), stopping.clone());
-        let merged = linked.run_blocking_low_priority(move || store.compact_after_retention(&queue, &|| is_stopping(&stopped)));
+        let merged =
+            linked.run_blocking_low_priority(move || store.compact_after_retention(&queue, &|| is_stopping(&stopped)));
         let Some(merged) = merged.await else { return };
         match merged {
             Ok(0) => pause(&node, MAINTENANCE_PERIOD, &mut stopping).await,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bucksaw_cluster::{Cluster, Facts, Member};
-use bucksaw_store::{PeerStore, Peer, Peers};
+use bucksaw_store::{Peer, PeerStore, Peers};
 
 /// The others that are alive.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bucksaw_columns::Filter;
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{RecordSummary, ReadError};
+use bucksaw_segment::{ReadError, RecordSummary};
 use bucksaw_store::StoredSegment;
 
-use crate::column_scan;
 use crate::block_cache::BlockCache;
+use crate::column_scan;
 use crate::request::{Cancel, Request};
 use crate::unit::{Visit, scan_text};
 

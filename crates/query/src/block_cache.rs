@@ -65,7 +65,11 @@ impl BlockCache {
     }
 
     /// The filter of a block, read with `read` when it is not here.
-    pub(crate) fn filter<E>(&self, key: BlockKey, read: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<Vec<u8>>, E> {
+    pub(crate) fn filter<E>(
+        &self,
+        key: BlockKey,
+        read: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Arc<Vec<u8>>, E> {
         if let Some(CacheEntry::Filter(filter)) = self.entries.as_ref().and_then(|kept| kept.get(&(key, true))) {
             return Ok(filter);
         }

@@ -21,7 +21,12 @@ pub(crate) struct ColumnLines<'b> {
 }
 
 impl<'b> ColumnLines<'b> {
-    pub(crate) fn new(block: &'b ColumnarBlock, stretch: &'b StreamSlice, first: usize, picked: Option<Vec<u32>>) -> Self {
+    pub(crate) fn new(
+        block: &'b ColumnarBlock,
+        stretch: &'b StreamSlice,
+        first: usize,
+        picked: Option<Vec<u32>>,
+    ) -> Self {
         Self { block, slice: stretch, first, picked, damaged: Cell::new(false) }
     }
 

@@ -59,7 +59,8 @@ impl ContextWindow {
 
     /// The question for those behind it; `None` when none is wanted.
     pub(crate) fn request_after(&self) -> Option<Request> {
-        let ask = || stream_request(next_id(self.id), Id::MAX, Some(&self.stream), Order::Ascending, Some(self.after_left));
+        let ask =
+            || stream_request(next_id(self.id), Id::MAX, Some(&self.stream), Order::Ascending, Some(self.after_left));
         (self.after_left > 0).then(ask)
     }
 
@@ -163,7 +164,8 @@ impl Context {
         let mut around = ContextWindow::new(id, stream, after, stats);
         if before > 0 {
             let mut older = PrecedingIds::default();
-            let stats = for_each_record(engine, around.request_before(before), &finding, &mut |record| older.push(record))?;
+            let stats =
+                for_each_record(engine, around.request_before(before), &finding, &mut |record| older.push(record))?;
             around.stats.add(&stats);
             around.set_before(older);
         }
@@ -177,7 +179,10 @@ impl Context {
     ///
     /// # Errors
     /// [`RequestError::Cancelled`]: there is more than was shown.
-    pub fn visit_batch(&mut self, see: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) -> Result<usize, RequestError> {
+    pub fn visit_batch(
+        &mut self,
+        see: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>,
+    ) -> Result<usize, RequestError> {
         while let Some(search) = &mut self.search {
             let around = &mut self.window;
             let mut shown = 0;

@@ -15,12 +15,12 @@ use bucksaw_scan::{BoundPlan, Level, Plan};
 use bucksaw_segment::{Chunk, RecordSummary, Rows};
 use roaring::RoaringBitmap;
 
-use crate::result_budget::ResultReservation;
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
 use crate::match_buffer::RowIds;
 use crate::partial_result::poll_cancel;
 use crate::request::{Cancel, Request, RequestError};
+use crate::result_budget::ResultReservation;
 use crate::stats::QueryStats;
 use crate::unit::{MatchChunk, Unit, scan, units};
 
@@ -384,7 +384,8 @@ impl CountStream {
             let (request, plan, cancel) = (Arc::clone(&self.request), Arc::clone(&self.plan), self.cancel.clone());
             let grid = self.total.grid;
             let bytes = unit.scan_bytes();
-            self.dispatch.submit(self.units_started, bytes, move || count_unit(&unit, &request, &plan, &cancel, grid, true));
+            self.dispatch
+                .submit(self.units_started, bytes, move || count_unit(&unit, &request, &plan, &cancel, grid, true));
             self.in_flight.insert(self.units_started, bucket);
             self.units_started += 1;
         }
@@ -440,11 +441,20 @@ fn units_sharing_ids(units: &[Unit]) -> Vec<bool> {
     shared
 }
 
-fn count_unit(unit: &Unit, request: &Request, plan: &Plan, cancel: &Cancel, grid: BucketGrid, shared: bool) -> UnitCount {
-    let mut counted = UnitCount { counts: vec![0; grid.cells()], ids: SequenceSets::new(), bytes: 0, damaged: Vec::new() };
+fn count_unit(
+    unit: &Unit,
+    request: &Request,
+    plan: &Plan,
+    cancel: &Cancel,
+    grid: BucketGrid,
+    shared: bool,
+) -> UnitCount {
+    let mut counted =
+        UnitCount { counts: vec![0; grid.cells()], ids: SequenceSets::new(), bytes: 0, damaged: Vec::new() };
     // A queue segment may hold a frame twice, after a client sent it again.
     let shared = shared || matches!(unit, Unit::Queue(_));
-    let mut tally = UnitCounter { request, grid, may_share_ids: shared, counts: &mut counted.counts, ids: &mut counted.ids };
+    let mut tally =
+        UnitCounter { request, grid, may_share_ids: shared, counts: &mut counted.counts, ids: &mut counted.ids };
     let mut rows_to_look = 0;
     counted.bytes = scan(unit, request, plan, cancel, usize::MAX, &mut counted.damaged, &mut |met| {
         if grid.by_level {
@@ -473,7 +483,8 @@ impl UnitCounter<'_> {
         let (chunk, bound) = match met {
             MatchChunk::Text(chunk, bound) => (chunk, bound),
             MatchChunk::Lines(lines) => {
-                (of_lines, all) = (Chunk { labels: lines.labels(), rows: lines.matching_rows(), text: &[] }, BoundPlan::All);
+                (of_lines, all) =
+                    (Chunk { labels: lines.labels(), rows: lines.matching_rows(), text: &[] }, BoundPlan::All);
                 (&of_lines, &mut all)
             }
         };
@@ -520,7 +531,11 @@ impl UnitCounter<'_> {
                     let mut ids = RowIds::new(lines.slice_rows());
                     lines.for_each_line(&mut |row, text| {
                         self.add(ids.id_of_row(row), Level::of_text(text));
-                        if poll_cancel(rows_to_look, cancel) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                        if poll_cancel(rows_to_look, cancel) {
+                            ControlFlow::Break(())
+                        } else {
+                            ControlFlow::Continue(())
+                        }
                     });
                 }
             },
@@ -566,7 +581,10 @@ mod tests {
     fn ids_that_grow_together_count_once() {
         let request = Request::new(bucksaw_record::Expr::All, Millis(0), Millis(10));
         let grid = BucketGrid::new(&request, Bucketing { buckets: 1, by_level: false });
-        let mut total = CountTotal::new(grid, crate::result_budget::ResultBudget::new(1 << 20, Default::default()).account().force_reserve(0));
+        let mut total = CountTotal::new(
+            grid,
+            crate::result_budget::ResultBudget::new(1 << 20, Default::default()).account().force_reserve(0),
+        );
         let runs = |spans: &[std::ops::Range<u32>]| {
             let mut ids: RoaringBitmap = spans.iter().cloned().flatten().collect();
             ids.optimize();

@@ -31,7 +31,14 @@ impl<R: Send + 'static> Dispatch<R> {
         let window = engine.pool.threads() * jobs_per_thread;
         // As many places as can be in flight, so that no thread of the pool ever waits for a slow reader.
         let (sender, receiver) = sync_channel(window + 2);
-        Self { engine: Arc::clone(engine), cancel, job_queue: engine.pool.new_queue(), in_flight_max: window, sender, receiver }
+        Self {
+            engine: Arc::clone(engine),
+            cancel,
+            job_queue: engine.pool.new_queue(),
+            in_flight_max: window,
+            sender,
+            receiver,
+        }
     }
 
     /// How many jobs to have in flight.
@@ -68,7 +75,9 @@ impl<R: Send + 'static> Dispatch<R> {
             match self.receiver.recv_timeout(CANCEL_POLL_INTERVAL) {
                 Ok(result) => return Some(result),
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => return None,
-                Err(RecvTimeoutError::Timeout) if self.cancel.should_stop() => looks_left = looks_left.checked_sub(1)?,
+                Err(RecvTimeoutError::Timeout) if self.cancel.should_stop() => {
+                    looks_left = looks_left.checked_sub(1)?
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,
             }

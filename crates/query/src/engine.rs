@@ -9,15 +9,15 @@ use bucksaw_ingest::Queue;
 use bucksaw_scan::Plan;
 use bucksaw_store::SegmentStore;
 
-use crate::result_budget::ResultBudget;
+use crate::block_cache::BlockCache;
 use crate::context::Context;
 use crate::count::{self, Bucketing, Histogram};
 use crate::fields::Fields;
 use crate::match_buffer::MatchBufferPools;
 use crate::metrics::Metrics;
-use crate::block_cache::BlockCache;
 use crate::pool::ScanPool;
 use crate::request::{Cancel, Request, RequestError};
+use crate::result_budget::ResultBudget;
 use crate::scan_memory::ScanMemory;
 use crate::search::Search;
 use crate::stats::QueryStats;
@@ -98,7 +98,18 @@ impl Engine {
         let budget = ResultBudget::new(config.result_bytes_max, metrics.result_bytes.clone());
         let opened = metrics.block_cache(config.cache_bytes_max).into();
         let (pieces, room) = (MatchBufferPools::default(), Arc::new(ScanMemory::new(config.scan_bytes_max)));
-        Self { queue, store, pool, env, config, metrics, result_budget: budget, block_cache: opened, match_pools: pieces, scan_memory: room }
+        Self {
+            queue,
+            store,
+            pool,
+            env,
+            config,
+            metrics,
+            result_budget: budget,
+            block_cache: opened,
+            match_pools: pieces,
+            scan_memory: room,
+        }
     }
 
     /// Begins a search over what is there now.

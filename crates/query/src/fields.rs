@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bucksaw_scan::fields;
 
-use crate::result_budget::ResultReservation;
 use crate::engine::Engine;
 use crate::match_buffer::RecordRef;
 use crate::request::{Cancel, Order, Request, RequestError};
+use crate::result_budget::ResultReservation;
 use crate::stats::QueryStats;
 
 /// Fields that are told of; the commonest.
@@ -101,7 +101,11 @@ impl FieldTally {
     }
 }
 
-pub(crate) fn run(engine: &Arc<Engine>, request: Request, cancel: Cancel) -> Result<(Fields, QueryStats), RequestError> {
+pub(crate) fn run(
+    engine: &Arc<Engine>,
+    request: Request,
+    cancel: Cancel,
+) -> Result<(Fields, QueryStats), RequestError> {
     let request = newest_records_request(engine, request);
     let mut search = engine.search(request.clone(), cancel)?;
     let mut gathered = FieldCollector::new(engine);
@@ -134,7 +138,11 @@ impl FieldCollector {
     pub(crate) fn new(engine: &Engine) -> Self {
         let bytes = (engine.config.result_bytes_max / COUNTED_MEMORY_DIVISOR).min(COUNTED_BYTES_MAX);
         let room = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Self { tallies: BTreeMap::new(), bytes_left: room, _reservation: engine.result_budget.account().force_reserve(bytes) }
+        Self {
+            tallies: BTreeMap::new(),
+            bytes_left: room,
+            _reservation: engine.result_budget.account().force_reserve(bytes),
+        }
     }
 
     pub(crate) fn add(&mut self, record: RecordRef<'_>) {
@@ -157,7 +165,9 @@ impl FieldCollector {
     pub(crate) fn finish(self, request: &Request, matched: u64) -> Fields {
         let mut found: Vec<FieldValues> =
             self.tallies.into_iter().map(|((label, name), tally)| tally.finish(name, label)).collect();
-        found.sort_by(|a, b| b.is_label.cmp(&a.is_label).then(b.records.cmp(&a.records)).then_with(|| a.name.cmp(&b.name)));
+        found.sort_by(|a, b| {
+            b.is_label.cmp(&a.is_label).then(b.records.cmp(&a.records)).then_with(|| a.name.cmp(&b.name))
+        });
         found.truncate(FIELDS_MAX);
         Fields { records: matched, is_sampled: request.limit.is_some_and(|limit| matched >= limit), fields: found }
     }

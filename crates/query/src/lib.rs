@@ -17,8 +17,9 @@
 //! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
 
 mod block;
-mod result_budget;
-mod scatter;
+mod block_cache;
+mod buffer_pool;
+mod column_lines;
 mod column_scan;
 mod context;
 mod count;
@@ -26,27 +27,20 @@ mod dispatch;
 mod engine;
 mod fields;
 mod match_buffer;
-mod column_lines;
 mod metrics;
-mod block_cache;
 mod partial_result;
 mod pool;
 mod request;
+mod result_budget;
 mod scan_memory;
+mod scatter;
 mod search;
-mod buffer_pool;
 mod stats;
 mod tail;
 mod unit;
 
 pub use bucksaw_scan::Level;
 pub use bucksaw_scan::{MEMORY_BYTES_MAX as AUTOMATA_BYTES_MAX, limit_memory as limit_automata};
-#[doc(hidden)]
-pub use scatter::decode_all_formats;
-pub use scatter::{
-    ScatterSearch, ScatterTail, TailEvent, ScatterContext, GossipPeers, ReplyTimeouts, QueryPeer, QueryPeers, RepairHints, Scatter, QueryServer, BatchSlice,
-    re_replicated_stores,
-};
 pub use context::Context;
 pub use count::{Bucket, Bucketing, Histogram};
 pub use engine::{Config, Engine};
@@ -55,8 +49,14 @@ pub use match_buffer::{OwnedRecord, RecordRef, RecordRun};
 pub use metrics::Metrics;
 pub use pool::ScanPool;
 pub use request::{Cancel, Order, Request, RequestError};
+#[doc(hidden)]
+pub use scatter::decode_all_formats;
+pub use scatter::{
+    BatchSlice, GossipPeers, QueryPeer, QueryPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter, ScatterContext,
+    ScatterSearch, ScatterTail, TailEvent, re_replicated_stores,
+};
 pub use search::Search;
-pub use stats::{MissingNode, NodeStats, QueryStats, TrashStats, MissingReason};
+pub use stats::{MissingNode, MissingReason, NodeStats, QueryStats, TrashStats};
 pub use tail::{Tail, TailBatch};
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use bucksaw_record::{Id, Labels};
 use bucksaw_segment::Rows;
 use bytes::Bytes;
 
+use crate::buffer_pool::{BufferPool, PooledBuffer};
 use crate::result_budget::ResultReservation;
-use crate::buffer_pool::{PooledBuffer, BufferPool};
 
 /// Bytes of a slab, at most, but for a record that is longer, which has one of its own. The first are smaller: many scans
 /// find little.
@@ -41,7 +41,10 @@ pub(crate) struct MatchBufferPools {
 
 impl Default for MatchBufferPools {
     fn default() -> Self {
-        Self { slabs: BufferPool::new(SLAB_BYTES_MAX, POOLED_BUFFERS_MAX), pages: BufferPool::new(PAGE_ENTRIES_MAX, POOLED_BUFFERS_MAX) }
+        Self {
+            slabs: BufferPool::new(SLAB_BYTES_MAX, POOLED_BUFFERS_MAX),
+            pages: BufferPool::new(PAGE_ENTRIES_MAX, POOLED_BUFFERS_MAX),
+        }
     }
 }
 
@@ -73,7 +76,15 @@ pub(crate) struct MatchEntry {
 impl MatchBuffer {
     /// None yet, of a unit that lies on the shelf or in the queue.
     pub(crate) fn new(stored: bool, pieces: MatchBufferPools) -> Self {
-        Self { pools: pieces, slabs: Vec::new(), streams: Vec::new(), pages: Vec::new(), count: 0, bytes: 0, is_stored: stored }
+        Self {
+            pools: pieces,
+            slabs: Vec::new(),
+            streams: Vec::new(),
+            pages: Vec::new(),
+            count: 0,
+            bytes: 0,
+            is_stored: stored,
+        }
     }
 
     pub(crate) fn stream_index(&mut self, labels: &Labels) -> u32 {
@@ -293,7 +304,8 @@ impl SealedMatches {
         let hit = *self.peek_entry()?;
         let labels = self.streams.get(hit.stream as usize)?;
         let text = self.slabs.get(hit.slab as usize)?.as_ref()?.text.get(hit.range())?;
-        let seen = see(RecordRef { id: hit.id, nanos: hit.nanos, flags: hit.flags, labels, text, is_stored: self.is_stored });
+        let seen =
+            see(RecordRef { id: hit.id, nanos: hit.nanos, flags: hit.flags, labels, text, is_stored: self.is_stored });
         self.release(hit.slab, 1);
         Some(seen)
     }

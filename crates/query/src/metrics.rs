@@ -53,11 +53,7 @@ impl Metrics {
         let query = registry.sub_registry_with_prefix("query");
         query.register("in_flight", "Queries being answered", all.in_flight);
         query.register("held_bytes", "Memory for what was found and is not yet read, of all queries", all.result_bytes);
-        query.register(
-            "opened_bytes",
-            "Memory for blocks that were opened and may be searched again",
-            all.cache_bytes,
-        );
+        query.register("opened_bytes", "Memory for blocks that were opened and may be searched again", all.cache_bytes);
         query.register("opened_found", "Blocks that were searched and still open", all.cache_hits);
         query.register("opened_missed", "Blocks that had to be read and opened", all.cache_misses);
         query.register("answers", "Queries answered, whole or in part", all.queries);

@@ -14,9 +14,9 @@ use bucksaw_record::Id;
 use bucksaw_scan::Plan;
 use bucksaw_segment::Rows;
 
-use crate::result_budget::ResultReservation;
-use crate::match_buffer::{SealedMatches, MatchBuffer, RowIds, MatchBufferPools};
+use crate::match_buffer::{MatchBuffer, MatchBufferPools, RowIds, SealedMatches};
 use crate::request::{Cancel, Order, Request};
+use crate::result_budget::ResultReservation;
 use crate::unit::{MatchChunk, Unit, scan};
 
 /// The matches of a unit, or the first of them.
@@ -41,7 +41,8 @@ impl PartialResult {
         pools: MatchBufferPools,
     ) -> Self {
         let hits = MatchBuffer::new(matches!(unit, Unit::Block(_)), pools);
-        let mut nearest = TopMatches { order: request.order, limit, reservation: share, buffer: hits, last_key: 0, cutoff: None };
+        let mut nearest =
+            TopMatches { order: request.order, limit, reservation: share, buffer: hits, last_key: 0, cutoff: None };
         let mut damaged = Vec::new();
         let cancelled = || cancel.should_stop();
         let mut rows_to_look = 0_u32;
@@ -199,7 +200,8 @@ mod tests {
     fn offer(order: Order, limit: usize, memory: u64, numbers: &[u32]) -> (SealedMatches, Option<Id>) {
         let labels = Labels::default();
         let share = ResultBudget::new(0, Gauge::default()).account().force_reserve(memory);
-        let mut nearest = TopMatches { order, limit, reservation: share, buffer: MatchBuffer::default(), last_key: 0, cutoff: None };
+        let mut nearest =
+            TopMatches { order, limit, reservation: share, buffer: MatchBuffer::default(), last_key: 0, cutoff: None };
         let stream = nearest.buffer.stream_index(&labels);
         for number in numbers {
             let mut rows = Rows::default();

@@ -125,7 +125,12 @@ impl ScanPool {
         let threads = threads.max(1);
         // A thread that has not begun will be free: no extra thread is started in its place.
         let jobs = Mutex::new(JobQueues { idle: threads, ..JobQueues::default() });
-        let shared = Arc::new(PoolState { queues: jobs, threads, on_thread_start: Some(Arc::clone(&begun)), ..PoolState::default() });
+        let shared = Arc::new(PoolState {
+            queues: jobs,
+            threads,
+            on_thread_start: Some(Arc::clone(&begun)),
+            ..PoolState::default()
+        });
         let threads: std::io::Result<Vec<_>> = (0..threads)
             .map(|number| {
                 let (shared, begun) = (Arc::clone(&shared), Arc::clone(&begun));
@@ -270,7 +275,8 @@ impl Drop for ScanPool {
             let _ = thread.join();
         }
         // None of these starts another.
-        let extras = std::mem::take(&mut self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).extra_threads);
+        let extras =
+            std::mem::take(&mut self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).extra_threads);
         for thread in extras {
             let _ = thread.join();
         }

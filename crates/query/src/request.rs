@@ -158,7 +158,13 @@ impl Cancel {
         let begin = || {
             let ends = length.map_or(NEVER, |length| micros(clock.uptime() + length));
             let (ends, left, struck) = (AtomicU64::new(ends), AtomicU64::new(NEVER), AtomicBool::new(false));
-            Arc::new(TimeLimit { clock: Arc::clone(clock), duration: length, deadline_us: ends, remaining_us: left, is_exceeded: struck })
+            Arc::new(TimeLimit {
+                clock: Arc::clone(clock),
+                duration: length,
+                deadline_us: ends,
+                remaining_us: left,
+                is_exceeded: struck,
+            })
         };
         let limit = self.limit.clone().unwrap_or_else(begin);
         Self { cancelled: Arc::clone(&self.cancelled), limit: Some(limit) }

@@ -13,12 +13,12 @@ use std::time::Duration;
 use bucksaw_record::Id;
 use bucksaw_scan::Plan;
 
-use crate::result_budget::{QueryAccount, ResultReservation};
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
-use crate::match_buffer::{SealedMatches, RecordRef, RecordRun};
+use crate::match_buffer::{RecordRef, RecordRun, SealedMatches};
 use crate::partial_result::PartialResult;
 use crate::request::{Cancel, Order, Request};
+use crate::result_budget::{QueryAccount, ResultReservation};
 use crate::stats::QueryStats;
 use crate::unit::{Unit, units};
 
@@ -296,8 +296,9 @@ impl Search {
         let (plan, cancel, pieces) = (Arc::clone(&self.plan), self.cancel.clone(), self.engine.match_pools.clone());
         self.in_flight.insert(number, task.clone());
         let bytes = task.unit.scan_bytes();
-        self.dispatch
-            .submit(number, bytes, move || PartialResult::scan(&task.unit, &task.request, &plan, &cancel, limit, share, pieces));
+        self.dispatch.submit(number, bytes, move || {
+            PartialResult::scan(&task.unit, &task.request, &plan, &cancel, limit, share, pieces)
+        });
     }
 
     /// Up to where records may be handed out.

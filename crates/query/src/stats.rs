@@ -119,7 +119,14 @@ impl MissingReason {
 impl Default for NodeStats {
     /// This node alone.
     fn default() -> Self {
-        Self { asked: 1, answered: 1, missing: Vec::new(), has_unknown_nodes: false, duplicate_ids: BTreeSet::new(), is_incomplete: false }
+        Self {
+            asked: 1,
+            answered: 1,
+            missing: Vec::new(),
+            has_unknown_nodes: false,
+            duplicate_ids: BTreeSet::new(),
+            is_incomplete: false,
+        }
     }
 }
 

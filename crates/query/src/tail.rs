@@ -14,9 +14,9 @@ use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::Chunk;
 use bucksaw_segment::queue::HEADER_LEN;
 
-use crate::result_budget::QueryAccount;
 use crate::engine::Engine;
-use crate::match_buffer::{SealedMatches, MatchBuffer, RowIds, RecordRef};
+use crate::match_buffer::{MatchBuffer, RecordRef, RowIds, SealedMatches};
+use crate::result_budget::QueryAccount;
 
 /// Bytes that are read at one go, so that a follower that has much to catch up on hands out what it has, and one that
 /// stalls holds no more than this.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Clock, Env, Fs as _, sim};
-use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
+use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
 use bucksaw_segment::RowMeta;
@@ -127,7 +127,11 @@ impl TestEngine {
     /// Scans of a search that has ended may still be under way.
     fn wait_until_memory_is_released(&self) {
         let looks = std::iter::repeat_with(|| std::thread::sleep(Duration::from_millis(1)));
-        assert!(looks.take(30_000).any(|()| self.engine.result_budget.reserved_bytes() == 0), "{} bytes", self.engine.result_budget.reserved_bytes());
+        assert!(
+            looks.take(30_000).any(|()| self.engine.result_budget.reserved_bytes() == 0),
+            "{} bytes",
+            self.engine.result_budget.reserved_bytes()
+        );
     }
 
     fn count(&self, request: &Request) -> u64 {
@@ -191,7 +195,14 @@ fn of_a_segment_that_is_kept_the_blocks_past_their_retention_are_in_no_answer() 
     let kept = blocks.iter().filter(|block| block.summary.newest() >= since).map(|block| block.summary.records);
     let kept: u64 = kept.sum();
     assert!((4..8).contains(&kept), "{kept}");
-    assert_eq!((node.count(&request_all_time("n")), node.count(&request_all_time("")), node.lines(request_all_time("")).len() as u64), (4, kept, kept));
+    assert_eq!(
+        (
+            node.count(&request_all_time("n")),
+            node.count(&request_all_time("")),
+            node.lines(request_all_time("")).len() as u64
+        ),
+        (4, kept, kept)
+    );
 }
 
 #[test]
@@ -213,7 +224,10 @@ fn a_record_is_found_once_wherever_it_is() {
     let reversed: Vec<String> = want.iter().rev().cloned().collect();
     assert_eq!(node.lines(Request { order: Order::Descending, ..request_all_time("odd") }), reversed);
     assert_eq!(node.lines(Request { limit: Some(3), ..request_all_time("odd") }), want[..3]);
-    assert_eq!(node.lines(Request { limit: Some(3), order: Order::Descending, ..request_all_time("odd") }), reversed[..3]);
+    assert_eq!(
+        node.lines(Request { limit: Some(3), order: Order::Descending, ..request_all_time("odd") }),
+        reversed[..3]
+    );
     assert_eq!(node.count(&request_all_time("-odd")), 45);
 }
 
@@ -265,7 +279,14 @@ fn blocks_of_plain_text_stay_open_too() {
     let segment = node.engine.store().segments().first().cloned().unwrap();
     assert!(matches!(segment.search_form(0), Ok(SearchableBlock::Text(_))));
     assert_eq!((node.count(&request_all_time("little")), node.engine.block_cache.hit_count()), (1, 0));
-    assert_eq!((node.count(&request_all_time("much")), node.lines(request_all_time("columns")).len(), node.engine.block_cache.hit_count()), (0, 1, 2));
+    assert_eq!(
+        (
+            node.count(&request_all_time("much")),
+            node.lines(request_all_time("columns")).len(),
+            node.engine.block_cache.hit_count()
+        ),
+        (0, 1, 2)
+    );
 }
 
 #[test]
@@ -365,7 +386,8 @@ fn a_cancelled_search_ends_and_says_so() {
 
 #[test]
 fn an_answer_ends_at_the_time_limit_and_says_so() {
-    let limited = |time_max| TestEngine::with(sim::Fs::new(), Config { query_timeout: Some(time_max), ..Config::default() }, 1);
+    let limited =
+        |time_max| TestEngine::with(sim::Fs::new(), Config { query_timeout: Some(time_max), ..Config::default() }, 1);
     let mut node = limited(Duration::ZERO);
     let ids: Vec<Id> = (0..50).map(|at| node.put(&format!("line {at}"))).collect();
     let reasons = |stats: &QueryStats| {
@@ -573,10 +595,11 @@ fn an_answer_gives_its_memory_back_while_it_is_read() {
         node.put(&"x".repeat(400));
     });
     let mut search = node.engine.search(request_all_time(""), Cancel::default()).unwrap();
-    let helds: Vec<u64> = std::iter::repeat_with(|| (next_batch(&mut search).len(), node.engine.result_budget.reserved_bytes()))
-        .take_while(|(count, _)| *count > 0)
-        .map(|(_, held)| held)
-        .collect();
+    let helds: Vec<u64> =
+        std::iter::repeat_with(|| (next_batch(&mut search).len(), node.engine.result_budget.reserved_bytes()))
+            .take_while(|(count, _)| *count > 0)
+            .map(|(_, held)| held)
+            .collect();
     assert!(helds.len() > 8 && helds.is_sorted_by(|a, b| a >= b), "{helds:?}");
     assert!(helds[0] > 3_000_000 && helds[helds.len() - 2] < 1_000_000, "{helds:?}");
     assert_eq!(node.engine.result_budget.reserved_bytes(), 0);

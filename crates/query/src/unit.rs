@@ -9,12 +9,12 @@ use bucksaw_ingest::{Queue, QueueSegment, SegmentState, SegmentView};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_segment::{Chunk, RecordSummary, ReadError};
+use bucksaw_segment::{Chunk, ReadError, RecordSummary};
 use bucksaw_store::{SegmentStore, StoredSegment};
 
 use crate::block::BlockUnit;
-use crate::engine::Engine;
 use crate::column_lines::ColumnLines;
+use crate::engine::Engine;
 use crate::request::{Cancel, Request};
 use crate::stats::{QueryStats, TrashStats};
 
@@ -166,7 +166,11 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
             for (block, entry) in footer.blocks.iter().enumerate() {
                 let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
                 add_unit(
-                    Unit::Block(BlockUnit { segment: Arc::clone(segment), block, block_cache: Arc::clone(&engine.block_cache) }),
+                    Unit::Block(BlockUnit {
+                        segment: Arc::clone(segment),
+                        block,
+                        block_cache: Arc::clone(&engine.block_cache),
+                    }),
                     stream && wants(&entry.summary) && !made_good.contains(&block),
                     &mut units,
                     stats,
@@ -259,7 +263,13 @@ pub(crate) fn scan(
 /// Hands over chunks of text.
 pub(crate) type VisitChunks<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>);
 
-pub(crate) fn scan_text(request: &Request, plan: &Plan, cancel: &Cancel, each: Visit<'_>, chunks: VisitChunks<'_>) -> u64 {
+pub(crate) fn scan_text(
+    request: &Request,
+    plan: &Plan,
+    cancel: &Cancel,
+    each: Visit<'_>,
+    chunks: VisitChunks<'_>,
+) -> u64 {
     let mut scanned = 0;
     let mut bound: Option<(Labels, BoundPlan)> = None;
     chunks(&mut |chunk| {

@@ -226,7 +226,8 @@ mod tests {
         assert!(at(drawn, 4).is_followed_by(at(drawn, 5)) && !at(drawn, 4).is_followed_by(at(drawn, 6)));
         assert!(!at(drawn, u32::MAX).is_followed_by(at(drawn, 0)));
         assert!(
-            at(keyed, 4).is_followed_by(at(keyed, 5)) && !at(keyed, 4).is_followed_by(at(keyed, keyed.next_section_sequence()))
+            at(keyed, 4).is_followed_by(at(keyed, 5))
+                && !at(keyed, 4).is_followed_by(at(keyed, keyed.next_section_sequence()))
         );
         assert!(at(keyed, 4).is_followed_by(at(other, keyed.next_section_sequence())));
         assert!(!at(keyed, 4).is_followed_by(at(other, 0)) && !at(keyed, 4).is_followed_by(at(other, 5)));

@@ -30,7 +30,11 @@ impl IdAllocator {
     pub fn next_first_id(&self, now: Millis, count: u32) -> Option<Id> {
         let next = u32::try_from(self.next_sequence).ok()?;
         next.checked_add(count.saturating_sub(1))?;
-        let at = if self.last_time.saturating_sub(Self::CLOCK_BACKSTEP_MS_MAX) > now { now } else { now.max(self.last_time) };
+        let at = if self.last_time.saturating_sub(Self::CLOCK_BACKSTEP_MS_MAX) > now {
+            now
+        } else {
+            now.max(self.last_time)
+        };
         Some(Id::new(at, self.producer, next))
     }
 

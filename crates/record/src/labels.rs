@@ -216,7 +216,10 @@ mod tests {
     #[test]
     fn limits_hold() {
         assert!(Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX))]).is_ok());
-        assert!(matches!(Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX + 1))]), Err(InvalidLabels::TooLong(_))));
+        assert!(matches!(
+            Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX + 1))]),
+            Err(InvalidLabels::TooLong(_))
+        ));
         let many = (0..=Labels::COUNT_MAX).map(|n| (format!("l{n}"), "x"));
         assert_eq!(Labels::new(many), Err(InvalidLabels::TooMany));
     }

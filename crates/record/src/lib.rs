@@ -14,20 +14,20 @@
 #![deny(clippy::indexing_slicing)]
 
 pub mod expr;
+mod flags;
 mod id;
+mod id_allocator;
 mod key;
 mod labels;
 mod line_splitter;
-mod flags;
 mod millis;
-mod id_allocator;
 pub mod time;
 
 pub use expr::Expr;
+pub use flags::Flags;
 pub use id::{Id, InvalidId, Producer};
+pub use id_allocator::IdAllocator;
 pub use key::key_time;
 pub use labels::{InvalidLabels, Labels};
-pub use line_splitter::{SplitLines, LineSplitter, SplitRemainder};
-pub use flags::Flags;
+pub use line_splitter::{LineSplitter, SplitLines, SplitRemainder};
 pub use millis::Millis;
-pub use id_allocator::IdAllocator;

@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use bucksaw_columns::{Bitmap, ColumnBlock, Filter, RowSet};
 use bucksaw_segment::Chunk;
 
-use crate::cursor::Cursor;
+use crate::cancel_poll::CancelPoll;
 use crate::candidate_rows::{CandidateRows, evaluate, may_match};
+use crate::cursor::Cursor;
 use crate::plan_node::PlanNode;
 use crate::record_boundaries::{RecordBoundaries, ScanWindow};
-use crate::cancel_poll::CancelPoll;
 
 /// Bytes that are searched between two looks at `cancel`: at worst some milliseconds of work, and they stay in the cache
 /// while the parts of an expression go over them.
@@ -101,10 +101,11 @@ impl BoundPlan {
                 Some(inner) => count_records(inner, *span_bytes, chunk, cancel).map_or(0, |others| all - others),
                 None => {
                     let mut found = 0_u32;
-                    let _ = scan_windows(cursor, *span_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
-                        found += 1;
-                        ControlFlow::Continue(())
-                    });
+                    let _ =
+                        scan_windows(cursor, *span_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
+                            found += 1;
+                            ControlFlow::Continue(())
+                        });
                     found.min(all)
                 }
             },
@@ -152,7 +153,8 @@ impl BoundPlan {
         };
         // Half a span more, for the line that fills it. What is not written to takes no memory.
         let text = Vec::with_capacity(WINDOW_BYTES / 2 * 3);
-        let mut built = MaterialisedLines { matcher, cancel, text, lines: 0, rows: open.iter(), found: Bitmap::new(block.rows()) };
+        let mut built =
+            MaterialisedLines { matcher, cancel, text, lines: 0, rows: open.iter(), found: Bitmap::new(block.rows()) };
         block.visit_lines(open.iter(), &mut |line| built.push(line))?;
         let _ = built.match_batch();
         Some(sure | RowSet::Some(built.found))
@@ -233,7 +235,8 @@ fn scan_windows(
         if watch.poll() {
             return ControlFlow::Break(());
         }
-        let span = ScanWindow { records, end: records.next_start(from.saturating_add(span_bytes) - 1), cancel_poll: &watch };
+        let span =
+            ScanWindow { records, end: records.next_start(from.saturating_add(span_bytes) - 1), cancel_poll: &watch };
         cursor.reset();
         while let Some(start) = cursor.seek(&span, from) {
             // What is found by a search that was stopped need not match.

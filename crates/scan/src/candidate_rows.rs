@@ -5,9 +5,9 @@
 
 use bucksaw_columns::{ColumnBlock, Filter, Needle, RowSet};
 
+use crate::cancel_poll::CancelPoll;
 use crate::plan_node::PlanNode;
 use crate::regex_term::RegexTerm;
-use crate::cancel_poll::CancelPoll;
 
 /// Two sets of lines, one within the other.
 #[derive(Clone, Debug)]
@@ -47,7 +47,12 @@ pub(crate) fn may_match(node: &PlanNode, filter: Filter<'_>) -> bool {
 
 /// Judges some lines of a block; `None` when it is damaged. Looks at the watch before each term; says nothing when that
 /// stopped it.
-pub(crate) fn evaluate(node: &PlanNode, block: &ColumnBlock, among: RowSet, watch: &CancelPoll<'_>) -> Option<CandidateRows> {
+pub(crate) fn evaluate(
+    node: &PlanNode,
+    block: &ColumnBlock,
+    among: RowSet,
+    watch: &CancelPoll<'_>,
+) -> Option<CandidateRows> {
     if among == RowSet::None || watch.poll() {
         return Some(CandidateRows::exact(RowSet::None));
     }
@@ -82,7 +87,10 @@ pub(crate) fn evaluate(node: &PlanNode, block: &ColumnBlock, among: RowSet, watc
             let mut any = CandidateRows::exact(RowSet::None);
             for member in members {
                 let judged = evaluate(member, block, among.clone() & !any.must_match.clone(), watch)?;
-                any = CandidateRows { must_match: any.must_match | judged.must_match, may_match: any.may_match | judged.may_match };
+                any = CandidateRows {
+                    must_match: any.must_match | judged.must_match,
+                    may_match: any.may_match | judged.may_match,
+                };
             }
             any
         }
@@ -93,7 +101,12 @@ pub(crate) fn evaluate(node: &PlanNode, block: &ColumnBlock, among: RowSet, watc
     })
 }
 
-fn evaluate_regex(regex: &RegexTerm, block: &ColumnBlock, among: RowSet, watch: &CancelPoll<'_>) -> Option<CandidateRows> {
+fn evaluate_regex(
+    regex: &RegexTerm,
+    block: &ColumnBlock,
+    among: RowSet,
+    watch: &CancelPoll<'_>,
+) -> Option<CandidateRows> {
     let needles = regex.required_literals();
     let mut rows = among;
     for (number, clause) in needles.clauses.iter().enumerate() {

@@ -11,12 +11,12 @@
 
 use std::sync::Arc;
 
+use crate::cancel_poll::CancelPoll;
 use crate::field_term::{CandidatePositions, FieldTerm};
 use crate::plan_node::PlanNode;
 use crate::record_boundaries::ScanWindow;
 use crate::regex_term::RegexTerm;
 use crate::text_term::TextTerm;
-use crate::cancel_poll::CancelPoll;
 
 /// A leap of at least so many bytes is a long one: a few times what it costs to try some records alone.
 const LONG_LEAP_BYTES: usize = 1024;
@@ -67,7 +67,9 @@ impl Cursor {
                 CursorKind::And(Box::new(first), members.collect::<Option<_>>()?)
             }
             PlanNode::Or(members) => CursorKind::Or(members.iter().filter_map(Self::new).collect()),
-            PlanNode::Not(inner) => Self::new(inner).map_or(CursorKind::Every, |inner| CursorKind::Not(Box::new(inner))),
+            PlanNode::Not(inner) => {
+                Self::new(inner).map_or(CursorKind::Every, |inner| CursorKind::Not(Box::new(inner)))
+            }
         };
         Some(Self { kind, next_match: NextMatch::Unknown })
     }
@@ -147,7 +149,11 @@ impl Cursor {
         if !alone || self.has_answer_from(at) {
             return self.seek(span, at);
         }
-        Some(if self.matches_record(span.records.record(at), span.cancel_poll) { at } else { span.records.next_start(at) })
+        Some(if self.matches_record(span.records.record(at), span.cancel_poll) {
+            at
+        } else {
+            span.records.next_start(at)
+        })
     }
 
     fn has_answer_from(&self, at: usize) -> bool {

@@ -7,12 +7,12 @@
 use bucksaw_record::expr::{self, Test};
 use memchr::memmem;
 
-use crate::regex_engine::RegexEngine;
+use crate::cancel_poll::CancelPoll;
 use crate::error::CompileError;
 use crate::fields::{lookup, number};
 use crate::record_boundaries::ScanWindow;
+use crate::regex_engine::RegexEngine;
 use crate::regex_term::compile_for_values;
-use crate::cancel_poll::CancelPoll;
 
 /// A field and what its value must pass. A negated test is a negation around one of these.
 #[derive(Debug)]
@@ -77,7 +77,16 @@ impl FieldTerm {
         let needles: Vec<&[u8]> = value.into_iter().chain(name_needles(&field.name)).collect();
         let hidden_by = memmem::Finder::new(escape_start_of(&needles)).into_owned();
         let needles = needles.into_iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
-        Ok((Self { name: field.name.clone(), value_test: check, needles, escape_start: hidden_by, has_value_needle: by_value }, negated))
+        Ok((
+            Self {
+                name: field.name.clone(),
+                value_test: check,
+                needles,
+                escape_start: hidden_by,
+                has_value_needle: by_value,
+            },
+            negated,
+        ))
     }
 
     /// What a record must contain unless it contains [what may hide it](Self::hidden_by), the rarer first.

@@ -42,26 +42,26 @@
 
 mod automaton;
 mod bound_plan;
+mod cancel_poll;
+mod candidate_rows;
 mod cursor;
-mod regex_engine;
 mod error;
 mod field_term;
 pub mod fields;
-mod candidate_rows;
 pub mod level;
-mod required_literals;
-mod plan_node;
-mod plan;
-mod record_boundaries;
-mod regex_term;
 mod line_regex;
+mod plan;
+mod plan_node;
+mod record_boundaries;
+mod regex_engine;
+mod regex_term;
+mod required_literals;
 #[cfg(test)]
 mod tests;
 mod text_term;
-mod cancel_poll;
 
 pub use bound_plan::{BoundPlan, MatchedRecord, Matcher};
-pub use regex_engine::{MEMORY_BYTES_MAX, limit_memory};
 pub use error::CompileError;
 pub use level::Level;
 pub use plan::Plan;
+pub use regex_engine::{MEMORY_BYTES_MAX, limit_memory};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bucksaw_record::{Expr, Labels};
 
 use crate::CompileError;
+use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
 use crate::plan::REGEXES_BYTES_MAX;
 use crate::regex_term::{CompiledPattern, RegexTerm, compile_for_records};
 use crate::text_term::TextTerm;
-use crate::cancel_poll::CancelPoll;
 
 /// A part of a plan. Cheap to clone but for its branches.
 ///

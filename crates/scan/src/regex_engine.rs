@@ -181,7 +181,13 @@ impl RegexEngine {
         found
     }
 
-    fn search_dfa(&self, dfa: &DFA, cache: &mut Cache, text: &[u8], watch: &CancelPoll<'_>) -> Result<Option<usize>, DfaGaveUp> {
+    fn search_dfa(
+        &self,
+        dfa: &DFA,
+        cache: &mut Cache,
+        text: &[u8],
+        watch: &CancelPoll<'_>,
+    ) -> Result<Option<usize>, DfaGaveUp> {
         let (slice, input) = (self.slice_bytes(), Input::new(text).earliest(true));
         if text.len() <= slice * 2 {
             let found = dfa.try_search_fwd(cache, &input).map_err(|_| DfaGaveUp)?;

@@ -11,12 +11,12 @@ use regex_syntax::{Error as SyntaxError, ParserBuilder};
 
 use crate::CompileError;
 use crate::automaton::build_automaton;
-use crate::regex_engine::RegexEngine;
-use crate::error::quoted_pattern;
-use crate::required_literals::RequiredLiterals;
-use crate::record_boundaries::ScanWindow;
-use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
 use crate::cancel_poll::CancelPoll;
+use crate::error::quoted_pattern;
+use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
+use crate::record_boundaries::ScanWindow;
+use crate::regex_engine::RegexEngine;
+use crate::required_literals::RequiredLiterals;
 
 /// How deep the groups of a regex may nest. People stay below ten; the compiler recurses this deep.
 const NEST_MAX: u32 = 100;
@@ -64,7 +64,9 @@ pub(crate) fn compile_for_records(pattern: &Pattern) -> Result<CompiledPattern, 
     if let HirKind::Literal(literal) = hir.kind() {
         return Ok(CompiledPattern::Text(literal.0.to_vec()));
     }
-    RegexTerm::from_hir(hir).map(|regex| CompiledPattern::Regex(regex.into())).map_err(|reason| too_large(pattern, reason))
+    RegexTerm::from_hir(hir)
+        .map(|regex| CompiledPattern::Regex(regex.into()))
+        .map_err(|reason| too_large(pattern, reason))
 }
 
 /// Compiles a regex that is looked for in the values of a field: `^` and `$` are the bounds of the value.
@@ -90,15 +92,31 @@ impl RegexTerm {
         let alone = RegexEngine::new(&hir)?;
         let needles = RequiredLiterals::of(&hir);
         let columns = if needles.is_exact { None } else { build_automaton(&hir, Anchored::No) };
-        let head = if needles.literal_prefix.is_some() && columns.is_some() { build_automaton(&hir, Anchored::Yes) } else { None };
+        let head = if needles.literal_prefix.is_some() && columns.is_some() {
+            build_automaton(&hir, Anchored::Yes)
+        } else {
+            None
+        };
         if !can_restrict_to_lines(&hir) {
-            return Ok(Self { record_engine: alone, chunk_engine: ChunkEngine::Unsupported, required_literals: needles, column_automaton: columns, prefix_automaton: head });
+            return Ok(Self {
+                record_engine: alone,
+                chunk_engine: ChunkEngine::Unsupported,
+                required_literals: needles,
+                column_automaton: columns,
+                prefix_automaton: head,
+            });
         }
         let lines = match restrict_to_lines(hir) {
             (_, false) => ChunkEngine::Shared,
             (hir, true) => ChunkEngine::Separate(RegexEngine::new(&hir)?.into()),
         };
-        Ok(Self { record_engine: alone, chunk_engine: lines, required_literals: needles, column_automaton: columns, prefix_automaton: head })
+        Ok(Self {
+            record_engine: alone,
+            chunk_engine: lines,
+            required_literals: needles,
+            column_automaton: columns,
+            prefix_automaton: head,
+        })
     }
 
     /// Bytes of memory, without the caches of searches.

@@ -41,7 +41,11 @@ impl RequiredLiterals {
         clauses.retain(|clause| exact || shortest(clause) >= min);
         let needle = |text: &Literal| Needle::new(&text.bytes, text.any_case);
         let head = clauses.iter().position(|clause| !exact && matches!(clause.as_slice(), [text] if text.is_prefix));
-        Self { clauses: clauses.iter().map(|clause| clause.iter().map(needle).collect()).collect(), is_exact: exact, literal_prefix: head }
+        Self {
+            clauses: clauses.iter().map(|clause| clause.iter().map(needle).collect()).collect(),
+            is_exact: exact,
+            literal_prefix: head,
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use crate::chunk::rows_text_len;
 use crate::frame::lengths_match_text;
 use crate::row_meta::{decode_flags, encode_flags};
-use crate::varint::{Reader, put_varint, put_delta};
+use crate::varint::{Reader, put_delta, put_varint};
 use crate::{Chunk, Codec, RecordSummary, Rows};
 
 /// The rows column is small and packs well at any level.

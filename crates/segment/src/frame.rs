@@ -24,7 +24,7 @@ use bucksaw_record::{Id, Labels, Millis};
 use memchr::memchr_iter;
 
 use crate::varint::Reader;
-use crate::{Rows, RowMeta};
+use crate::{RowMeta, Rows};
 
 const RESERVED_LEN: usize = 6;
 
@@ -244,8 +244,8 @@ impl<'a> Frame<'a> {
     /// [`FrameError::Body`] when they do not fit.
     pub fn rows(&self) -> Result<Rows, FrameError> {
         let header = &self.header;
-        let row_meta =
-            RowMeta::decode(header.layout_bits, self.row_meta(), header.first_id.time(), header.count).ok_or(FrameError::Body)?;
+        let row_meta = RowMeta::decode(header.layout_bits, self.row_meta(), header.first_id.time(), header.count)
+            .ok_or(FrameError::Body)?;
         let text = self.text();
         let fits = match &row_meta.lengths {
             None => text.last() == Some(&b'\n') && memchr_iter(b'\n', text).count() == header.count as usize,

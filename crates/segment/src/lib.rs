@@ -18,13 +18,13 @@ mod error;
 mod frame;
 pub mod health;
 
-mod zstd_context;
 pub mod queue;
-mod summary;
+mod row_meta;
 mod rows;
 pub mod stored;
-mod row_meta;
+mod summary;
 mod varint;
+mod zstd_context;
 
 pub use block::{Block, BlockBuilder, ColumnarBlock, StreamSlice};
 pub use chunk::Chunk;
@@ -32,6 +32,6 @@ pub use codec::Codec;
 pub use error::{Damage, OpenError, ReadError};
 pub use frame::{Frame, FrameError, FrameHeader, FrameKind};
 pub use health::{Health, RecordLoss};
-pub use summary::RecordSummary;
-pub use rows::{Rows, IdRun};
 pub use row_meta::RowMeta;
+pub use rows::{IdRun, Rows};
+pub use summary::RecordSummary;

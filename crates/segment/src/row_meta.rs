@@ -8,10 +8,10 @@
 //! ```
 //! A column is there only when its flag is set; they follow each other in this order and fill the space exactly.
 
-use bucksaw_record::{Id, Flags, Millis};
+use bucksaw_record::{Flags, Id, Millis};
 
-use crate::varint::{Reader, put_varint, put_delta};
-use crate::{Rows, IdRun};
+use crate::varint::{Reader, put_delta, put_varint};
+use crate::{IdRun, Rows};
 
 const TIMES_BIT: u8 = 1;
 const LENGTHS_BIT: u8 = 2;
@@ -147,15 +147,15 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     prop_compose! {
-        /// Sides for `1..20` rows, with their count.
+        /// Row metadata for `1..20` rows, with their count.
         pub(crate) fn any_row_meta()(count in 1_u32..20)(
             count in Just(count),
             times in prop::option::of(prop::collection::vec((0..=Millis::MAX.0, 0_u32..NANOS_PER_MILLI as u32), count as usize)),
             lengths in prop::option::of(prop::collection::vec(any::<u32>(), count as usize)),
-            marked in prop::collection::btree_map(0..count, 1_u8..4, 0..4),
+            flagged in prop::collection::btree_map(0..count, 1_u8..4, 0..4),
         ) -> (u32, RowMeta) {
-            let mut marks = Flags::empty();
-            marked.into_iter().for_each(|(row, bits)| marks.push(row, bits));
+            let mut flags = Flags::empty();
+            flagged.into_iter().for_each(|(row, bits)| flags.push(row, bits));
             let times = times.map(|times| times.into_iter().map(|(ms, nanos)| (Millis(ms), nanos)).collect());
             (count, RowMeta { times, lengths, flags })
         }
@@ -163,12 +163,12 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn columns_round_trip((count, sides) in any_row_meta(), base in 0..=Millis::MAX.0) {
+        fn columns_round_trip((count, row_meta) in any_row_meta(), base in 0..=Millis::MAX.0) {
             let mut out = Vec::new();
-            let layout_bits = sides.encode(Millis(base), &mut out);
-            prop_assert_eq!(RowMeta::decode(flags, &out, Millis(base), count), Some(sides.clone()));
+            let layout_bits = row_meta.encode(Millis(base), &mut out);
+            prop_assert_eq!(RowMeta::decode(layout_bits, &out, Millis(base), count), Some(row_meta.clone()));
             out.push(0);
-            prop_assert_eq!(RowMeta::decode(flags, &out, Millis(base), count), None);
+            prop_assert_eq!(RowMeta::decode(layout_bits, &out, Millis(base), count), None);
         }
 
         #[test]
@@ -177,12 +177,12 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn rows_have_the_stated_times((count, sides) in any_row_meta()) {
+        fn rows_have_the_stated_times((count, row_meta) in any_row_meta()) {
             let first = Id::new(Millis(77), Producer::new(3), 5);
-            let rows = sides.clone().into_rows(first, count, Millis(80)).unwrap();
+            let rows = row_meta.clone().into_rows(first, count, Millis(80)).unwrap();
             prop_assert_eq!(rows.count, count);
             for row in 0..count {
-                let (at, nanos) = sides.times.as_ref().map_or((Millis(77), 0), |times| times[row as usize]);
+                let (at, nanos) = row_meta.times.as_ref().map_or((Millis(77), 0), |times| times[row as usize]);
                 prop_assert_eq!(rows.id(row), Some(Id::new(at, first.producer(), 5 + row)));
                 prop_assert_eq!(rows.nanos(row), nanos);
             }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bucksaw_record::{Id, Flags, Millis};
+use bucksaw_record::{Flags, Id, Millis};
 
 /// Rows with the same time and producer and rising sequence numbers: `first`, `first + 1`, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,14 +22,24 @@ pub(crate) fn clamp_times<'a>(frame: &Frame<'a>, now: Millis) -> ClampedFrame<'a
     let header = &frame.header;
     let (at, is_ahead) = header.first_id.time().clamp_future(now);
     let first = Id::new(at, header.first_id.producer(), header.first_id.sequence());
-    let unchanged =
-        ClampedFrame { first_id: header.first_id, layout_bits: header.layout_bits, row_meta: Cow::Borrowed(frame.row_meta()), times_replaced: 0 };
-    let Some(mut row_meta) = RowMeta::decode(header.layout_bits, frame.row_meta(), header.first_id.time(), header.count) else {
+    let unchanged = ClampedFrame {
+        first_id: header.first_id,
+        layout_bits: header.layout_bits,
+        row_meta: Cow::Borrowed(frame.row_meta()),
+        times_replaced: 0,
+    };
+    let Some(mut row_meta) =
+        RowMeta::decode(header.layout_bits, frame.row_meta(), header.first_id.time(), header.count)
+    else {
         return unchanged;
     };
     let Some(times) = &mut row_meta.times else {
         // The marks and lengths do not depend on the time.
-        return ClampedFrame { first_id: first, times_replaced: if is_ahead { u64::from(header.count) } else { 0 }, ..unchanged };
+        return ClampedFrame {
+            first_id: first,
+            times_replaced: if is_ahead { u64::from(header.count) } else { 0 },
+            ..unchanged
+        };
     };
     let mut replaced = 0;
     for (at, nanos) in times {
@@ -66,8 +76,12 @@ mod tests {
         let mut encoded = Vec::new();
         let first = Id::new(first_at, Producer::new(4), 7);
         let layout_bits = row_meta.encode(first.time(), &mut encoded);
-        let bytes = Batch { first_id: first, count: 2, accepted: NOW, layout_bits, row_meta: &encoded, text: b"a\nb\n" }.encode();
-        let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), _)) = ClientMessage::decode(&bytes, FrameHeader::BODY_BYTES_MAX as u32) else {
+        let bytes =
+            Batch { first_id: first, count: 2, accepted: NOW, layout_bits, row_meta: &encoded, text: b"a\nb\n" }
+                .encode();
+        let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), _)) =
+            ClientMessage::decode(&bytes, FrameHeader::BODY_BYTES_MAX as u32)
+        else {
             panic!("no batch")
         };
         let stamped = clamp_times(&frame, NOW);

@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::socket_reader::{CHUNK_BYTES, SocketReader, SocketRead};
-use crate::protocol::{LABELS_LINE_MAX, Protocol};
 use crate::listener_state::{CarriedBytesGuard, ListenerConnection, ListenerState};
+use crate::protocol::{LABELS_LINE_MAX, Protocol};
+use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 use crate::{framed, http, lines};
 
 /// A client that says nothing is probed after this, and given up when it does not answer: else those that vanished
@@ -29,7 +29,12 @@ const DETECT_BYTES: usize = 4 << 10;
 /// How long a client that was told of an error has to close its side.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<ListenerState>, stop: watch::Receiver<bool>) {
+pub(crate) async fn run(
+    mut socket: TcpStream,
+    peer: SocketAddr,
+    shared: Arc<ListenerState>,
+    stop: watch::Receiver<bool>,
+) {
     let _opened = ListenerConnection::new(&shared);
     if let Err(error) = set_socket_options(&socket) {
         debug!(%peer, %error, "cannot set the options of a connection");
@@ -46,7 +51,10 @@ pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Lis
         close_gracefully(&mut socket).await;
         return;
     }
-    if !matches!(opening, Protocol::Framed) && !feed.is_stopped() && shared.load_shedder().refuses_unredirectable(shared.port()) {
+    if !matches!(opening, Protocol::Framed)
+        && !feed.is_stopped()
+        && shared.load_shedder().refuses_unredirectable(shared.port())
+    {
         // It cannot be told where to go; what it sent tells it by coming to nothing.
         shared.intake.metrics.dropped_bytes.inc_by(first.len() as u64);
         shared.load_shedder().count_redirect(RedirectKind::Refused);
@@ -56,7 +64,9 @@ pub(crate) async fn run(mut socket: TcpStream, peer: SocketAddr, shared: Arc<Lis
     let labels = match opening {
         Protocol::Framed => {
             // Boxed, so that the many connections with lines do not hold its size.
-            if Box::pin(framed::run(&socket, &mut feed, first, peer, &shared)).await == framed::ConnectionClose::Graceful {
+            if Box::pin(framed::run(&socket, &mut feed, first, peer, &shared)).await
+                == framed::ConnectionClose::Graceful
+            {
                 drop(feed);
                 close_gracefully(&mut socket).await;
             }

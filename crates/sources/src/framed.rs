@@ -6,21 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_ingest::{SourceLabels, Durability, FrameRecords, IngestError, Source};
-use bucksaw_record::{Labels, Flags};
+use bucksaw_ingest::{Durability, FrameRecords, IngestError, Source, SourceLabels};
+use bucksaw_record::{Flags, Labels};
 use bucksaw_segment::Frame;
-use bucksaw_wire::{HelloReply, RefusalCode, Hello, ClientMessage, DecodeProgress, ServerMessage, Version, WireError};
+use bucksaw_wire::{ClientMessage, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, Version, WireError};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use crate::acks::{AckTracker, write_all};
-use crate::socket_reader::SocketReader;
-use crate::redirects::{BUSY_TEXT, redirect_when_due, hello_refusal};
-use crate::message_buffer::{ReceiveError, MessageBuffer};
+use crate::clamp_times::clamp_times;
 use crate::lines::pause_after;
 use crate::listener_state::ListenerState;
-use crate::clamp_times::clamp_times;
+use crate::message_buffer::{MessageBuffer, ReceiveError};
+use crate::redirects::{BUSY_TEXT, hello_refusal, redirect_when_due};
+use crate::socket_reader::SocketReader;
 
 /// How long open promises are waited for when the node stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -97,7 +97,15 @@ pub(crate) async fn run(
     };
     let _redirectable = shared.load_shedder().count_redirectable();
     let received_bytes = AtomicU64::default();
-    let framed = FramedConnection { shared, feed, inbox, acks: Arc::clone(&acks), labels, frame_bytes_max, received_bytes: &received_bytes };
+    let framed = FramedConnection {
+        shared,
+        feed,
+        inbox,
+        acks: Arc::clone(&acks),
+        labels,
+        frame_bytes_max,
+        received_bytes: &received_bytes,
+    };
     let Some(text) = serve_batches(socket, framed, peer).await else { return ConnectionClose::Immediate };
     debug!(%peer, reason = text, "a client is told that its batches are not kept");
     let failed = ServerMessage::Failed { acked: acks.acked(), text };
@@ -105,7 +113,11 @@ pub(crate) async fn run(
     ConnectionClose::Graceful
 }
 
-async fn read_hello(feed: &mut SocketReader<'_>, inbox: &mut MessageBuffer, shared: &ListenerState) -> Result<Hello, ReceiveError> {
+async fn read_hello(
+    feed: &mut SocketReader<'_>,
+    inbox: &mut MessageBuffer,
+    shared: &ListenerState,
+) -> Result<Hello, ReceiveError> {
     let _permit = inbox.fill(feed, shared, |bytes| Ok(Hello::decode(bytes)?.missing_bytes())).await?;
     match Hello::decode(&inbox.bytes)? {
         DecodeProgress::Complete(hello, used) => {
@@ -150,7 +162,9 @@ impl FramedConnection<'_, '_> {
         loop {
             match self.read_message().await {
                 Ok(()) => {}
-                Err(ReceiveError::Ended) => return if self.feed.is_stopped() { ReadEnd::Stopped } else { ReadEnd::ClientClosed },
+                Err(ReceiveError::Ended) => {
+                    return if self.feed.is_stopped() { ReadEnd::Stopped } else { ReadEnd::ClientClosed };
+                }
                 Err(ReceiveError::Refused(refusal)) => return ReadEnd::Failed(refusal.to_string()),
                 Err(fault) => {
                     record_protocol_error(self.shared, peer, &fault.to_string());

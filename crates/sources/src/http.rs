@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn request_lines_are_http_and_all_others_are_lines() {
-        let check = |bytes: &[u8], want: Protocol| assert_eq!(detect_request_line(bytes), want, "{}", bytes.escape_ascii());
+        let check =
+            |bytes: &[u8], want: Protocol| assert_eq!(detect_request_line(bytes), want, "{}", bytes.escape_ascii());
         for http in [
             "GET / HTTP/1.1\r\n",
             "GET / HTTP/1.0\n",

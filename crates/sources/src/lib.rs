@@ -38,22 +38,22 @@
 #![deny(clippy::indexing_slicing)]
 
 mod acks;
+mod clamp_times;
 mod config;
 mod connection;
-mod socket_reader;
 mod framed;
-mod redirects;
 mod http;
-mod message_buffer;
+mod line_stream;
 mod lines;
+mod listener_state;
+mod message_buffer;
 mod metrics;
 mod protocol;
+mod redirects;
 mod serve;
-mod listener_state;
-mod line_stream;
-mod clamp_times;
+mod socket_reader;
 
 pub use config::Config;
+pub use listener_state::{ConnectionSlots, Intake};
 pub use metrics::{ByDurability, Metrics};
 pub use serve::serve;
-pub use listener_state::{Intake, ConnectionSlots};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use bucksaw_ingest::{SourceLabels, FrameRecords, IngestError, Source};
-use bucksaw_record::{SplitLines, Id, Labels, Flags, IdAllocator};
+use bucksaw_ingest::{FrameRecords, IngestError, Source, SourceLabels};
+use bucksaw_record::{Flags, Id, IdAllocator, Labels, SplitLines};
 use bucksaw_segment::RowMeta;
 
 use crate::listener_state::ListenerState;
@@ -35,8 +35,11 @@ impl LineStream {
         let now = self.shared.now();
         let first = first.unwrap_or_else(|| self.next_first_id(cut.count));
         let mut row_meta = Vec::new();
-        let layout_bits =
-            if cut.flags.is_empty() { 0 } else { RowMeta::with_flags(cut.flags.clone()).encode(first.time(), &mut row_meta) };
+        let layout_bits = if cut.flags.is_empty() {
+            0
+        } else {
+            RowMeta::with_flags(cut.flags.clone()).encode(first.time(), &mut row_meta)
+        };
         let records = FrameRecords {
             source: Source::Tcp,
             labels: &self.labels,
@@ -49,7 +52,9 @@ impl LineStream {
         };
         let queue = &self.shared.intake.queue;
         // Lines have no acknowledgement: nobody is there to be told.
-        queue.append(self.shared.durability, &records, |_| {}).map_err(|refusal| RefusedAppend { first_id: first, refusal })?;
+        queue
+            .append(self.shared.durability, &records, |_| {})
+            .map_err(|refusal| RefusedAppend { first_id: first, refusal })?;
         self.id_allocator.advance(first, cut.count);
         let cuts = cut.flags.iter().filter(|(_, bits)| bits & Flags::CUT != 0).count();
         if cuts > 0 {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_ingest::{Durability, IngestError};
-use bucksaw_record::{LineSplitter, Id, Labels, Flags};
+use bucksaw_record::{Flags, Id, Labels, LineSplitter};
 use tracing::error;
 
-use crate::socket_reader::{CHUNK_BYTES, SocketReader, SocketRead};
-use crate::listener_state::{CarriedBytesGuard, BlockedGuard, ListenerState};
-use crate::line_stream::{RefusedAppend, LineStream};
+use crate::line_stream::{LineStream, RefusedAppend};
+use crate::listener_state::{BlockedGuard, CarriedBytesGuard, ListenerState};
+use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
 /// A busy connection lets the others in after so many reads.
 const READS_PER_TURN: usize = 16;
@@ -116,12 +116,18 @@ impl LineConnection {
     }
 
     fn append_or_hold(&mut self, chunk: &[u8]) -> Result<(), RefusedInput> {
-        self.append_chunk(chunk, None).map_err(|refused| self.refused_input(RetryInput::Chunk(chunk.to_vec()), refused))?;
-        if self.shared.exceeds_memory_share(self.splitter.carry_bytes()) { self.append_unfinished_or_hold(Flags::CUT) } else { Ok(()) }
+        self.append_chunk(chunk, None)
+            .map_err(|refused| self.refused_input(RetryInput::Chunk(chunk.to_vec()), refused))?;
+        if self.shared.exceeds_memory_share(self.splitter.carry_bytes()) {
+            self.append_unfinished_or_hold(Flags::CUT)
+        } else {
+            Ok(())
+        }
     }
 
     fn append_unfinished_or_hold(&mut self, mark: u8) -> Result<(), RefusedInput> {
-        self.append_unfinished(mark, None).map_err(|refused| self.refused_input(RetryInput::UnfinishedLine(mark), refused))
+        self.append_unfinished(mark, None)
+            .map_err(|refused| self.refused_input(RetryInput::UnfinishedLine(mark), refused))
     }
 
     fn refused_input(&self, what: RetryInput, refused: RefusedAppend) -> RefusedInput {
@@ -151,11 +157,12 @@ impl LineConnection {
         let clock = Arc::clone(&self.shared.intake.env.clock);
         let since = clock.uptime();
         loop {
-            let is_persistent_error =
-                matches!(held.refused.refusal, IngestError::Io(_)) && clock.uptime().saturating_sub(since) > WRITE_ERROR_TIMEOUT;
+            let is_persistent_error = matches!(held.refused.refusal, IngestError::Io(_))
+                && clock.uptime().saturating_sub(since) > WRITE_ERROR_TIMEOUT;
             let pause = pause_after(&held.refused.refusal).filter(|_| !is_persistent_error);
             // After the stop a full disk gets one more try; a sync that is under way is worth waiting for.
-            let is_last_try = feed.is_stopped() && (held.refused.refusal != IngestError::SyncBacklog || feed.is_past_drain_timeout());
+            let is_last_try =
+                feed.is_stopped() && (held.refused.refusal != IngestError::SyncBacklog || feed.is_past_drain_timeout());
             if let Some(pause) = pause {
                 feed.pause(pause).await;
                 let first = Some(held.refused.first_id);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bucksaw_env::{Env, LogRateLimiter};
-use bucksaw_ingest::load_shedder::{ConnectionGuard, LoadShedder, ListenerKind};
+use bucksaw_ingest::load_shedder::{ConnectionGuard, ListenerKind, LoadShedder};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Millis, Producer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -98,7 +98,16 @@ impl ListenerState {
         let zero = AtomicUsize::default;
         let (connections, partial_bytes, blocked_connections) = (zero(), zero(), zero());
         let (has_given_up, log_limiters) = (AtomicBool::new(false), ListenerLogLimiters::default());
-        Self { intake, durability, connections, partial_bytes, blocked_connections, has_given_up, frame_bytes, log_limiters }
+        Self {
+            intake,
+            durability,
+            connections,
+            partial_bytes,
+            blocked_connections,
+            has_given_up,
+            frame_bytes,
+            log_limiters,
+        }
     }
 
     pub(crate) fn now(&self) -> Millis {

@@ -11,8 +11,8 @@ use bucksaw_wire::WireError;
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
-use crate::socket_reader::{CHUNK_BYTES, SocketReader, SocketRead};
 use crate::listener_state::ListenerState;
+use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
 /// Messages up to this size do not ask for memory, in bytes.
 const UNRESERVED_BYTES_MAX: usize = 4 << 10;
@@ -106,7 +106,11 @@ impl MessageBuffer {
 }
 
 /// Waits for memory, as long as that is of use.
-async fn reserve_memory<'a>(feed: &mut SocketReader<'_>, shared: &'a ListenerState, bytes: usize) -> Result<Option<SemaphorePermit<'a>>, ReceiveError> {
+async fn reserve_memory<'a>(
+    feed: &mut SocketReader<'_>,
+    shared: &'a ListenerState,
+    bytes: usize,
+) -> Result<Option<SemaphorePermit<'a>>, ReceiveError> {
     let bytes = bytes.min(shared.intake.config.partial_bytes_max.max(1));
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     tokio::select! {

@@ -51,7 +51,11 @@ impl Protocol {
         let Some(labels) = bytes.strip_prefix(LABELS) else { return http::detect_request_line(bytes) };
         let within = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
         let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
-            return if within.len() < LABELS_LINE_MAX { Self::Undecided } else { Self::LinesWithInvalidLabels(InvalidLabelsLine::TooLong) };
+            return if within.len() < LABELS_LINE_MAX {
+                Self::Undecided
+            } else {
+                Self::LinesWithInvalidLabels(InvalidLabelsLine::TooLong)
+            };
         };
         let labels = labels.get(..end - LABELS.len()).unwrap_or_default();
         match str::from_utf8(labels).map(Labels::parse) {
@@ -68,7 +72,8 @@ mod tests {
 
     #[test]
     fn first_bytes_decide() {
-        let check = |bytes: &[u8], want: Protocol| assert_eq!(Protocol::detect(bytes), want, "{}", bytes.escape_ascii());
+        let check =
+            |bytes: &[u8], want: Protocol| assert_eq!(Protocol::detect(bytes), want, "{}", bytes.escape_ascii());
         let labels = |text: &str| Labels::parse(text).unwrap();
         check(b"", Protocol::Undecided);
         check(b"\x89BSW\r\n\x1a", Protocol::Undecided);

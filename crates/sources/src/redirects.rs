@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bucksaw_env::Entropy;
 use bucksaw_ingest::load_shedder::{AdmissionDecision, ClientRate, LoadShedder, RedirectKind};
-use bucksaw_wire::{HelloReply, RefusalCode, Redirect, ServerMessage, RedirectReason};
+use bucksaw_wire::{HelloReply, Redirect, RedirectReason, RefusalCode, ServerMessage};
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 
 use crate::acks::AckTracker;
-use crate::socket_reader::wait_for_stop;
 use crate::listener_state::ListenerState;
+use crate::socket_reader::wait_for_stop;
 
 /// Why a client is sent away, for people.
 pub(crate) const BUSY_TEXT: &str = "the node has too much to do: others have less";
@@ -71,7 +71,9 @@ async fn offer_redirects(shared: &ListenerState, acks: &AckTracker, brought: &At
         if !guide.disconnects_clients() && !client_rate.may_be_redirected(now) {
             continue;
         }
-        let Some((how, others)) = guide.try_redirect(shared.port(), Some(bytes_per_second), &*doors.entropy) else { continue };
+        let Some((how, others)) = guide.try_redirect(shared.port(), Some(bytes_per_second), &*doors.entropy) else {
+            continue;
+        };
         send_redirect(guide, acks, how, others);
         client_rate.record_suggestion(now);
         if how == RedirectKind::Disconnected {

@@ -11,9 +11,9 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{error, warn};
 
 use crate::connection;
-use crate::socket_reader::wait_for_stop;
-use crate::metrics::ByDurability;
 use crate::listener_state::{Intake, ListenerState};
+use crate::metrics::ByDurability;
+use crate::socket_reader::wait_for_stop;
 
 /// After a failed accept (no descriptors left, mostly) it is tried again after this.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -103,7 +103,12 @@ fn acquire_permits(slots: &Arc<Semaphore>, shared: &ListenerState) -> Option<Con
     Some((own, common))
 }
 
-fn spawn_connection(tasks: &mut JoinSet<()>, (socket, peer, slot): Accepted, shared: &Arc<ListenerState>, stop: &watch::Receiver<bool>) {
+fn spawn_connection(
+    tasks: &mut JoinSet<()>,
+    (socket, peer, slot): Accepted,
+    shared: &Arc<ListenerState>,
+    stop: &watch::Receiver<bool>,
+) {
     let (shared, stop) = (Arc::clone(shared), stop.clone());
     tasks.spawn(async move {
         connection::run(socket, peer, shared, stop).await;

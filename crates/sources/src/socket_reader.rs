@@ -117,7 +117,9 @@ impl<'a> SocketReader<'a> {
                     SocketRead::Ended
                 }
                 Ok(count) => SocketRead::Data(take(room.get(..count).unwrap_or_default())),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => SocketRead::WouldBlock,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    SocketRead::WouldBlock
+                }
                 Err(error) => {
                     tracing::debug!(%error, "a connection broke off");
                     self.ended = true;

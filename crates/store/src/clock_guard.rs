@@ -14,7 +14,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bucksaw_env::backed_up_file::{self, BackupState, BackedUpFile};
+use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};

@@ -12,11 +12,11 @@ use bucksaw_segment::stored::{self, SegmentOrigin, Writer};
 use tracing::debug;
 
 use crate::gather::{input_error, merge_error};
-use crate::merge::{SegmentMerge, MergeError, MergeOutput};
-use crate::plan::{MergeLimits, MergeCandidate, MergePlan, plan};
+use crate::merge::{MergeError, MergeOutput, SegmentMerge};
+use crate::plan::{MergeCandidate, MergeLimits, MergePlan, plan};
 use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
 use crate::stored_segment::StoredSegment;
-use crate::unit::{UnitReader, MergeUnit};
+use crate::unit::{MergeUnit, UnitReader};
 
 /// A source younger than this may still be in somebody's view of the queue, in milliseconds: an hour is far longer than
 /// any view lasts.
@@ -154,7 +154,8 @@ impl SegmentStore {
     fn candidate(&self, segment: &StoredSegment) -> MergeCandidate {
         let RecordSummary { low, high, text_bytes, .. } = *segment.reach();
         // The blocks of a smaller one are too small to stay as they are.
-        let repack = segment.is_quickly_packed(self.config.recompress_codec()) && text_bytes >= self.config.full_block_bytes();
+        let repack =
+            segment.is_quickly_packed(self.config.recompress_codec()) && text_bytes >= self.config.full_block_bytes();
         let blocks = segment.footer().blocks.iter();
         let open_bytes = blocks.map(|block| block.summary.text_bytes + block.packed_bytes()).max().unwrap_or(0);
         MergeCandidate { id: segment.id(), low, high, text_bytes, file_bytes: segment.file_bytes(), open_bytes, repack }

@@ -8,14 +8,15 @@ use std::time::Duration;
 use bucksaw_env::{File, with_timeout};
 use bucksaw_ingest::SegmentView;
 use bucksaw_ingest::lease::{
-    BodyRemainder, ACK, AckRequest, FETCH, FetchRequest, FetchReply, FetchedSegment, QueueBacklogStatus, message_body, read_head, read_message,
+    ACK, AckRequest, BodyRemainder, FETCH, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus, message_body,
+    read_head, read_message,
 };
 use bucksaw_record::Id;
 use bucksaw_segment::queue::scan_segment;
 use tracing::{debug, warn};
 
-use crate::replication_context::{ReplicationContext, timed_out};
 use crate::peers::Peer;
+use crate::replication_context::{ReplicationContext, timed_out};
 use crate::segment_store::SegmentStore;
 
 /// How long segments are reserved. Longer than all takes that goes well; what goes wrong holds them up for so long.
@@ -54,7 +55,11 @@ pub(crate) enum FetchError {
 }
 
 /// Fetches segments. When it fails, those that may have been reserved are told.
-pub(crate) async fn fetch_from(context: &ReplicationContext, peer: Peer, text_bytes: u64) -> Result<FetchedBatch, (FetchError, Vec<Id>)> {
+pub(crate) async fn fetch_from(
+    context: &ReplicationContext,
+    peer: Peer,
+    text_bytes: u64,
+) -> Result<FetchedBatch, (FetchError, Vec<Id>)> {
     let ReplicationContext { node, tasks, net, timeouts, .. } = context;
     let unknown = |error: io::Error| (FetchError::from(error), Vec::new());
     let take = FetchRequest { holder: *node, text_bytes, lease_ms: to_millis(LEASE_DURATION) };
@@ -62,7 +67,12 @@ pub(crate) async fn fetch_from(context: &ReplicationContext, peer: Peer, text_by
     let answer = with_timeout(tasks, timeouts.answer, call).await.ok_or_else(|| unknown(timed_out()))?;
     let (taken, mut rest) = answer.map_err(unknown)?;
     let ids: Vec<Id> = taken.segments.iter().map(|segment| segment.id).collect();
-    let mut batch = FetchedBatch { location: QueueLocation::Remote(peer), views: Vec::new(), backlog: taken.waits, _spool_files: Vec::new() };
+    let mut batch = FetchedBatch {
+        location: QueueLocation::Remote(peer),
+        views: Vec::new(),
+        backlog: taken.waits,
+        _spool_files: Vec::new(),
+    };
     for segment in taken.segments {
         let fetched = fetch_segment(context, &segment, &mut rest).await;
         let (view, spool) = fetched.map_err(|error| (error, ids.clone()))?;
@@ -74,7 +84,11 @@ pub(crate) async fn fetch_from(context: &ReplicationContext, peer: Peer, text_by
 }
 
 /// Brings one file here, and checks it.
-async fn fetch_segment(context: &ReplicationContext, segment: &FetchedSegment, rest: &mut BodyRemainder) -> Result<(SegmentView, SpoolFile), FetchError> {
+async fn fetch_segment(
+    context: &ReplicationContext,
+    segment: &FetchedSegment,
+    rest: &mut BodyRemainder,
+) -> Result<(SegmentView, SpoolFile), FetchError> {
     let store = Arc::clone(&context.store);
     let spool = context.run_blocking(move || SpoolFile::create(&store)).await?;
     context.append_to_file(rest, segment.bytes, &spool.file).await?;
@@ -92,12 +106,19 @@ async fn fetch_segment(context: &ReplicationContext, segment: &FetchedSegment, r
 }
 
 /// Tells another node's queue. When it does not hear of it, the reservation ends and the segments are taken again.
-pub(crate) async fn ack(context: &ReplicationContext, peer: Peer, stored: Vec<Id>, returned: Vec<Id>, unreadable: Vec<Id>) {
+pub(crate) async fn ack(
+    context: &ReplicationContext,
+    peer: Peer,
+    stored: Vec<Id>,
+    returned: Vec<Id>,
+    unreadable: Vec<Id>,
+) {
     let ReplicationContext { node, tasks, net, .. } = context;
     let settle = AckRequest { holder: *node, stored, returned, unreadable };
     for _ in 0..ACK_ATTEMPTS_MAX {
-        let call =
-            async { read_message::<serde_json::Value>(net.call(peer.address, ACK, message_body(&settle)?).await?).await };
+        let call = async {
+            read_message::<serde_json::Value>(net.call(peer.address, ACK, message_body(&settle)?).await?).await
+        };
         match with_timeout(tasks, ACK_TIMEOUT, call).await {
             Some(Ok(_)) => return,
             Some(Err(error)) => {

@@ -8,16 +8,16 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_ingest::{QueueBacklog, FetchThreshold, Queue, SegmentView};
+use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
 use bucksaw_record::Id;
 use bucksaw_segment::Codec;
 use bucksaw_segment::stored::{SegmentOrigin, Writer};
 use tracing::debug;
 
-use crate::throttle::ThrottledTask;
-use crate::merge::{SegmentMerge, MergeError, MergeOutput};
+use crate::merge::{MergeError, MergeOutput, SegmentMerge};
 use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
 use crate::stored_segment::StoredSegment;
+use crate::throttle::ThrottledTask;
 use crate::unit::{InputError, UnitReader};
 
 /// The store is behind when more waits than so many gatherings take, or for so many times the age at which it is gathered.
@@ -85,7 +85,12 @@ impl SegmentStore {
     ///
     /// # Errors
     /// [`StoreError`]; nothing is left of it then.
-    pub(crate) fn write_batch(&self, views: &[SegmentView], backlog: QueueBacklog, queue: Option<&Queue>) -> Result<WrittenBatch, StoreError> {
+    pub(crate) fn write_batch(
+        &self,
+        views: &[SegmentView],
+        backlog: QueueBacklog,
+        queue: Option<&Queue>,
+    ) -> Result<WrittenBatch, StoreError> {
         let text_bytes: u64 = views.iter().map(|view| view.reach.text_bytes).sum();
         let is_backlogged = || {
             let waits = queue.map_or(0, |queue| queue.backlog().text_bytes);
@@ -94,8 +99,11 @@ impl SegmentStore {
             queue.is_some_and(Queue::is_full) || self.is_backlogged()
         };
         // A client that waits is owed no less than one that asks.
-        let throttle =
-            if backlog.has_waiting_client { self.gather_throttle.begin_unthrottled() } else { self.gather_throttle.begin(&is_backlogged) };
+        let throttle = if backlog.has_waiting_client {
+            self.gather_throttle.begin_unthrottled()
+        } else {
+            self.gather_throttle.begin(&is_backlogged)
+        };
         let behind = backlog.text_bytes >= BEHIND_BATCHES * self.config.gather_bytes_max()
             || backlog.oldest_age >= BEHIND_AGES * self.config.gather_age;
         let small = text_bytes < self.config.full_block_bytes();
@@ -118,7 +126,12 @@ impl SegmentStore {
         }
     }
 
-    fn merge_views(&self, views: &[SegmentView], codec: Codec, throttle: &ThrottledTask<'_>) -> Result<Option<Arc<StoredSegment>>, StoreError> {
+    fn merge_views(
+        &self,
+        views: &[SegmentView],
+        codec: Codec,
+        throttle: &ThrottledTask<'_>,
+    ) -> Result<Option<Arc<StoredSegment>>, StoreError> {
         let (mut inputs, mut units) = (UnitReader::default(), Vec::new());
         for view in views {
             inputs.add_queue_segment(view, &mut units).map_err(input_error)?;
@@ -127,7 +140,13 @@ impl SegmentStore {
             return Ok(None);
         }
         let origin = SegmentOrigin { sources: views.iter().map(|view| view.id).collect(), ..SegmentOrigin::default() };
-        let merge = SegmentMerge { block_bytes: self.config.full_block_bytes(), codec, recompress_codec: None, throttle, is_stopped: &|| false };
+        let merge = SegmentMerge {
+            block_bytes: self.config.full_block_bytes(),
+            codec,
+            recompress_codec: None,
+            throttle,
+            is_stopped: &|| false,
+        };
         let mut output = GatherOutput(self.create_draft().map_err(StoreError::io("create a file in", &self.dir))?);
         let path = output.0.path.clone();
         if let Err(failed) = merge.run(inputs, units, &mut output) {

@@ -29,20 +29,19 @@
 //! Invariant: what a merge read is removed only when all that the merge made is durable and shown.
 //! Invariant: nothing damaged is ever removed, but what is past its retention and whose damaged records other stores keep.
 
-mod throttle;
+mod backlog;
 mod clock_guard;
 mod compact;
 mod config;
-mod backlog;
+mod disk_space;
+mod fetch;
 mod foreground;
 mod gather;
-mod fetch;
 mod index_memory;
-mod replication_context;
-pub mod offline_repair;
 mod merge;
 mod metrics;
 mod name;
+pub mod offline_repair;
 mod open;
 mod peers;
 mod plan;
@@ -50,22 +49,23 @@ mod pull;
 mod receive;
 pub mod repair;
 mod replicate;
+mod replication_context;
 mod retain;
-mod disk_space;
 mod segment_store;
 mod stored_segment;
+mod throttle;
 mod trash;
 mod unit;
 
 pub use clock_guard::Suspension;
 pub use config::Config;
-pub use foreground::{ForegroundGuard, Foreground};
+pub use foreground::{Foreground, ForegroundGuard};
 pub use index_memory::StoreIndexMemory;
-pub use replication_context::ReplicationContext;
 pub use metrics::Metrics;
-pub use peers::{PeerStore, PeerTimeouts, Peer, Peers};
+pub use peers::{Peer, PeerStore, PeerTimeouts, Peers};
 pub use pull::{DueQueue, Puller};
 pub use receive::{PUT, SegmentReceiver};
+pub use replication_context::ReplicationContext;
 pub use segment_store::{SegmentStore, StoreError};
 pub use stored_segment::{DamagedSegment, StoredSegment};
 pub use trash::TrashedSegment;

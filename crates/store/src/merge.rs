@@ -13,7 +13,7 @@ use bucksaw_segment::stored::{PackedBlock, Writer};
 use bucksaw_segment::{BlockBuilder, Codec};
 
 use crate::throttle::ThrottledTask;
-use crate::unit::{InputError, UnitReader, MergeCursor, MergeUnit};
+use crate::unit::{InputError, MergeCursor, MergeUnit, UnitReader};
 
 /// Where a merge's records go: into files of a certain size.
 pub(crate) trait MergeOutput {

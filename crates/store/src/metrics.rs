@@ -93,7 +93,11 @@ impl Metrics {
         store.register("copied_bytes", "Bytes of segment files that other stores keep, too", all.replicated_bytes);
         store.register("received_bytes", "Bytes of segment files of other stores kept here", all.received_bytes);
         store.register("copy_failed", "Copies that another store did not take", all.replicate_failed);
-        store.register("copies", "On how many stores each record is to be kept: the replication factor", all.replication_factor);
+        store.register(
+            "copies",
+            "On how many stores each record is to be kept: the replication factor",
+            all.replication_factor,
+        );
         let missing =
             "Stores that are missing to keep as many copies as are wanted: nothing is gathered while there are any";
         store.register("copies_missing", missing, all.missing_stores);

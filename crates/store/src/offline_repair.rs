@@ -14,7 +14,10 @@ use std::path::{Path, PathBuf};
 use bucksaw_env::Fs;
 use bucksaw_record::Id;
 use bucksaw_segment::ReadError;
-use bucksaw_segment::health::{QuarantineKind, CheckedFile, DAMAGED_EXTENSION, Health, RepairOutcome, SAVED_EXTENSION, write_checked, rename_durably, saved_id, quarantine};
+use bucksaw_segment::health::{
+    CheckedFile, DAMAGED_EXTENSION, Health, QuarantineKind, RepairOutcome, SAVED_EXTENSION, quarantine, rename_durably,
+    saved_id, write_checked,
+};
 use bucksaw_segment::stored::VerifiedSegment;
 
 use crate::name;
@@ -50,17 +53,29 @@ pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedStoreFile>, ReadE
     let trashed = || name.split_once('-').filter(|(ms, _)| ms.parse::<u64>().is_ok()).and_then(|(_, rest)| own(rest));
     let (id, kind) = match (own(&name), trashed()) {
         (Some((id, extension)), _) if extension == "seg" => (Some(id), StoreFileKind::Store),
-        (Some((id, extension)), _) if extension == DAMAGED_EXTENSION => (Some(id), StoreFileKind::Quarantined(QuarantineKind::Damaged)),
-        (Some((id, extension)), _) if extension == SAVED_EXTENSION => (Some(id), StoreFileKind::Quarantined(QuarantineKind::Saved)),
+        (Some((id, extension)), _) if extension == DAMAGED_EXTENSION => {
+            (Some(id), StoreFileKind::Quarantined(QuarantineKind::Damaged))
+        }
+        (Some((id, extension)), _) if extension == SAVED_EXTENSION => {
+            (Some(id), StoreFileKind::Quarantined(QuarantineKind::Saved))
+        }
         (None, Some((id, extension))) if extension == "seg" => (Some(id), StoreFileKind::Trash),
         // A node leaves files with other names alone; a person may want to know of them all the same.
         _ if name.ends_with(".seg") => (None, StoreFileKind::Store),
         _ if name.ends_with(".damaged") => (None, StoreFileKind::Quarantined(QuarantineKind::Damaged)),
         _ => return Ok(None),
     };
-    let mut checked =
-        CheckedStoreFile { path: path.to_owned(), name, id, kind, examined: None, unexamined_health: Health::default() };
-    if id.is_some() && kind == StoreFileKind::Quarantined(QuarantineKind::Saved) || id.is_none() && kind != StoreFileKind::Store {
+    let mut checked = CheckedStoreFile {
+        path: path.to_owned(),
+        name,
+        id,
+        kind,
+        examined: None,
+        unexamined_health: Health::default(),
+    };
+    if id.is_some() && kind == StoreFileKind::Quarantined(QuarantineKind::Saved)
+        || id.is_none() && kind != StoreFileKind::Store
+    {
         return Ok(Some(checked));
     }
     let file = fs.open(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
@@ -91,7 +106,9 @@ impl CheckedFile for CheckedStoreFile {
             _ if health.loss.is_none() => self.rewrite_in_place(fs, id, examined),
             // Past its retention, and gone before long.
             StoreFileKind::Trash => Ok(RepairOutcome::Unchanged),
-            StoreFileKind::Store | StoreFileKind::Quarantined(QuarantineKind::Damaged) => self.salvage(fs, id, examined),
+            StoreFileKind::Store | StoreFileKind::Quarantined(QuarantineKind::Damaged) => {
+                self.salvage(fs, id, examined)
+            }
         }
     }
 }

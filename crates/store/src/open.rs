@@ -14,18 +14,18 @@ use bucksaw_segment::stored::Reader;
 use bucksaw_segment::{OpenError, ReadError};
 use tracing::{error, info, warn};
 
-use crate::throttle::BackgroundThrottle;
+use crate::backlog::CompactionBacklog;
 use crate::clock_guard::ClockGuard;
 use crate::config::Config;
-use crate::backlog::CompactionBacklog;
+use crate::disk_space::GatherBatchSize;
 use crate::foreground::Foreground;
 use crate::index_memory::{StoreIndexMemory, open_bytes_max};
 use crate::metrics::Metrics;
 use crate::name;
-use crate::repair::damage_file::{DRAFT_SUFFIXES, BLOCKS_PROOF_SUFFIX, FILE_PROOF_SUFFIX};
-use crate::disk_space::GatherBatchSize;
-use crate::segment_store::{StoreLogLimits, SegmentStore, lock};
+use crate::repair::damage_file::{BLOCKS_PROOF_SUFFIX, DRAFT_SUFFIXES, FILE_PROOF_SUFFIX};
+use crate::segment_store::{SegmentStore, StoreLogLimits, lock};
 use crate::stored_segment::{DamagedSegment, StoredSegment};
+use crate::throttle::BackgroundThrottle;
 use crate::trash;
 
 impl SegmentStore {
@@ -99,9 +99,16 @@ impl SegmentStore {
                 }
                 DAMAGED_EXTENSION | SAVED_EXTENSION => {
                     let proof = store.proof_of(&path);
-                    lock(&store.quarantined_files).push(DamagedSegment::quarantined_file(file_name.clone(), low, high, proof));
+                    lock(&store.quarantined_files).push(DamagedSegment::quarantined_file(
+                        file_name.clone(),
+                        low,
+                        high,
+                        proof,
+                    ));
                 }
-                proof if proof.ends_with(FILE_PROOF_SUFFIX) || proof == BLOCKS_PROOF_SUFFIX => store.remove_stale_proof(&path),
+                proof if proof.ends_with(FILE_PROOF_SUFFIX) || proof == BLOCKS_PROOF_SUFFIX => {
+                    store.remove_stale_proof(&path)
+                }
                 draft if DRAFT_SUFFIXES.iter().any(|end| draft.ends_with(end)) => store.discard(&path),
                 _ => {}
             }
@@ -156,7 +163,8 @@ impl SegmentStore {
         for segment in &segments {
             let Some(merge) = &segment.footer().merge else { continue };
             let inputs: Vec<Id> = merge.inputs.iter().filter(|input| present.contains(input)).copied().collect();
-            let same = |other: &&Arc<StoredSegment>| other.footer().merge.as_ref().is_some_and(|other| other.id == merge.id);
+            let same =
+                |other: &&Arc<StoredSegment>| other.footer().merge.as_ref().is_some_and(|other| other.id == merge.id);
             if segments.iter().filter(same).count() == merge.output_count as usize {
                 gone.extend(inputs);
             } else if inputs.len() == merge.inputs.len() {

@@ -234,7 +234,8 @@ mod tests {
     #[test]
     fn nothing_to_do_is_nothing() {
         assert_eq!(plan(&[], TARGET, u64::MAX), MergePlan::default());
-        let few: Vec<MergeCandidate> = (0..3).map(|number| candidate(number, number * 10, number * 10 + 9, 5)).collect();
+        let few: Vec<MergeCandidate> =
+            (0..3).map(|number| candidate(number, number * 10, number * 10 + 9, 5)).collect();
         assert_eq!(plan(&few, TARGET, u64::MAX), MergePlan::default());
     }
 
@@ -253,9 +254,12 @@ mod tests {
     #[test]
     fn blocks_that_are_open_together_fit_into_memory() {
         let deep: Vec<MergeCandidate> = (0..20).map(|number| candidate(number, 0, 100, TARGET)).collect();
-        let flat: Vec<MergeCandidate> = (0..20).map(|number| candidate(number, number * 9, number * 9, 2 << 20)).collect();
+        let flat: Vec<MergeCandidate> =
+            (0..20).map(|number| candidate(number, number * 9, number * 9, 2 << 20)).collect();
         let chosen = |segments: &[MergeCandidate], open_bytes_max| {
-            super::plan(segments, MergeLimits { target_bytes: TARGET, open_bytes_max, room_bytes: u64::MAX }).chosen.len()
+            super::plan(segments, MergeLimits { target_bytes: TARGET, open_bytes_max, room_bytes: u64::MAX })
+                .chosen
+                .len()
         };
         for segments in [&deep, &flat] {
             assert_eq!(chosen(segments, u64::MAX), 16);

@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{LogRateLimiter, run_blocking, with_timeout};
-use bucksaw_ingest::lease::{WAIT, WaitRequest, QueueBacklogStatus, message_body, read_message};
-use bucksaw_ingest::{QueueBacklog, Queue, SegmentView};
+use bucksaw_ingest::lease::{QueueBacklogStatus, WAIT, WaitRequest, message_body, read_message};
+use bucksaw_ingest::{Queue, QueueBacklog, SegmentView};
 use bucksaw_record::Id;
 use futures_util::future::{join_all, select_all};
 use tracing::{debug, warn};
 
+use crate::fetch::{FetchError, FetchedBatch, QueueLocation, ack, fetch_from, to_millis};
 use crate::gather::WrittenBatch;
-use crate::fetch::{FetchedBatch, QueueLocation, FetchError, to_millis, fetch_from, ack};
-use crate::replication_context::ReplicationContext;
 use crate::replicate::Replicator;
+use crate::replication_context::ReplicationContext;
 use crate::segment_store::StoreError;
 
 /// A wait is begun anew so often, for nodes come and go.
@@ -106,7 +106,9 @@ impl Puller {
         if self.missing_stores() > 0 || self.context.store.index_memory.is_full() {
             return 0;
         }
-        let Some(batch) = self.fetch(QueueLocation::Local, self.context.store.room_for_gathering()).await else { return 0 };
+        let Some(batch) = self.fetch(QueueLocation::Local, self.context.store.room_for_gathering()).await else {
+            return 0;
+        };
         self.store_and_ack(vec![batch]).await
     }
 
@@ -157,16 +159,23 @@ impl Puller {
 
     /// The origin, when something is due there.
     fn wait_for(&self, origin: QueueLocation) -> bucksaw_env::BoxFuture<Option<QueueLocation>> {
-        let (tasks, net, due) = (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.context.store.fetch_threshold());
+        let (tasks, net, due) =
+            (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.context.store.fetch_threshold());
         let (queue, answer) = (self.queue.clone(), self.context.timeouts.answer);
         Box::pin(async move {
             let is_due = match (origin, queue) {
                 (QueueLocation::Local, Some(queue)) => queue.wait_due(&tasks, due, WAIT_MAX).await,
                 (QueueLocation::Local, None) => false,
                 (QueueLocation::Remote(peer), _) => {
-                    let wait = WaitRequest { text_bytes: due.text_bytes_min, age_ms: to_millis(due.age_min), wait_ms: to_millis(WAIT_MAX) };
-                    let call =
-                        async { read_message::<QueueBacklogStatus>(net.call(peer.address, WAIT, message_body(&wait)?).await?).await };
+                    let wait = WaitRequest {
+                        text_bytes: due.text_bytes_min,
+                        age_ms: to_millis(due.age_min),
+                        wait_ms: to_millis(WAIT_MAX),
+                    };
+                    let call = async {
+                        read_message::<QueueBacklogStatus>(net.call(peer.address, WAIT, message_body(&wait)?).await?)
+                            .await
+                    };
                     match with_timeout(&tasks, WAIT_MAX + answer, call).await {
                         Some(Ok(waits)) => waits.due,
                         Some(Err(error)) => {
@@ -215,7 +224,12 @@ impl Puller {
         let batch = match (origin, &self.queue) {
             (QueueLocation::Local, Some(queue)) => {
                 let waits = QueueBacklogStatus::from(queue.backlog());
-                FetchedBatch { location: origin, views: queue.reserve(text_bytes), backlog: waits, _spool_files: Vec::new() }
+                FetchedBatch {
+                    location: origin,
+                    views: queue.reserve(text_bytes),
+                    backlog: waits,
+                    _spool_files: Vec::new(),
+                }
             }
             (QueueLocation::Local, None) => return None,
             (QueueLocation::Remote(peer), _) => match fetch_from(&self.context, peer, text_bytes).await {

@@ -20,8 +20,8 @@ use bucksaw_segment::stored::Reader;
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 
-use crate::replication_context::ReplicationContext;
 use crate::name;
+use crate::replication_context::ReplicationContext;
 use crate::segment_store::{SegmentStore, StoreError, lock};
 use crate::stored_segment::StoredSegment;
 

@@ -12,9 +12,9 @@ use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::{debug, warn};
 
-use crate::replication_context::ReplicationContext;
-use crate::peers::{PeerTimeouts, Peer};
+use crate::peers::{Peer, PeerTimeouts};
 use crate::receive::{PUT, PutRequest};
+use crate::replication_context::ReplicationContext;
 use crate::stored_segment::StoredSegment;
 
 /// Bytes of a file that are read and sent at a time.

@@ -39,8 +39,15 @@ impl ReplicationContext {
 
     /// Does work of the shelf that nobody waits for, away from the tasks: at a lower priority, unless too much has piled up.
     /// `None` when it was given up because of a bug.
-    pub async fn run_blocking_low_priority<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        if self.store.is_backlogged() { run_blocking(&self.tasks, work).await } else { run_blocking_low_priority(&self.tasks, work).await }
+    pub async fn run_blocking_low_priority<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        if self.store.is_backlogged() {
+            run_blocking(&self.tasks, work).await
+        } else {
+            run_blocking_low_priority(&self.tasks, work).await
+        }
     }
 
     /// The next piece of what comes, of `most` bytes at most; `None` at its end.
@@ -55,7 +62,12 @@ impl ReplicationContext {
     ///
     /// # Errors
     /// Those of [`Self::piece`], an end before these bytes, or the file's.
-    pub(crate) async fn append_to_file(&self, rest: &mut BodyRemainder, bytes: u64, file: &Arc<dyn File>) -> io::Result<()> {
+    pub(crate) async fn append_to_file(
+        &self,
+        rest: &mut BodyRemainder,
+        bytes: u64,
+        file: &Arc<dyn File>,
+    ) -> io::Result<()> {
         let mut left = bytes;
         while left > 0 {
             let piece = self.read_chunk(rest, left).await?.ok_or(io::ErrorKind::UnexpectedEof)?;

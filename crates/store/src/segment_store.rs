@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bucksaw_env::{Env, LogRateLimiter};
 use bucksaw_record::{Id, Millis, Producer};
 use bucksaw_segment::ReadError;
-use bucksaw_segment::stored::{SegmentOrigin, Reader, Writer};
+use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
 use tracing::warn;
 
-use crate::throttle::BackgroundThrottle;
+use crate::backlog::CompactionBacklog;
 use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
-use crate::backlog::CompactionBacklog;
+use crate::disk_space::GatherBatchSize;
 use crate::foreground::Foreground;
 use crate::index_memory::StoreIndexMemory;
 use crate::metrics::Metrics;
 use crate::name;
-use crate::disk_space::GatherBatchSize;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
+use crate::throttle::BackgroundThrottle;
 use crate::trash::TrashedSegment;
 
 /// The store of one node. Shared by all who gather, merge, expire and read.
@@ -322,7 +322,8 @@ impl SegmentStore {
         self.metrics.index_bytes.set(gauge(self.index_memory.bytes()));
         let mended = segments.iter().filter(|segment| segment.has_rebuilt_damage()).count();
         self.metrics.rebuilt.set(gauge(mended as u64));
-        let (good, open): (Vec<DamagedSegment>, Vec<DamagedSegment>) = self.damaged_segments().into_iter().partition(DamagedSegment::is_re_replicated);
+        let (good, open): (Vec<DamagedSegment>, Vec<DamagedSegment>) =
+            self.damaged_segments().into_iter().partition(DamagedSegment::is_re_replicated);
         self.metrics.damaged.set(gauge(open.len() as u64));
         self.metrics.damaged_re_replicated.set(gauge(good.len() as u64));
     }

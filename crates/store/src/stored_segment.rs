@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::{BlockEntry, Footer, Reader, SearchableBlock};
-use bucksaw_segment::{Block, Codec, RecordSummary, ReadError, Rows};
+use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows};
 use tracing::{error, info, warn};
 
 use crate::repair::damage_file::DamageState;

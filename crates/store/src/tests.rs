@@ -4,20 +4,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bucksaw_env::{Clock as _, Env, Fs as _, sim};
-use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
+use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
+use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{Chunk, RowMeta};
-use bucksaw_fixtures::{GoldenFiles, later};
 use prometheus_client::registry::Registry;
 
 use super::*;
 use crate::segment_store::lock;
 
-mod throttle;
 mod disk;
 mod index_memory;
 mod offline_repair;
 mod repair;
+mod throttle;
 mod versions;
 
 /// A machine with a queue and a shelf, driven by hand.
@@ -373,7 +373,8 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
         let clock = Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000 + 8 * 24 * 3_600_000));
         let entropy = Arc::new(sim::Entropy::seeded(7));
         let env = Env { fs: Arc::new(fs), clock: Arc::clone(&clock) as _, entropy };
-        let store = SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap();
+        let store =
+            SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap();
         store.retain(&machine.queue);
         assert_eq!(store.segments().len(), 1, "at the start");
         if forgets {

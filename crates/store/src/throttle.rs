@@ -79,7 +79,12 @@ impl BackgroundThrottle {
     }
 
     fn begin_task<'a>(&'a self, is_backlogged: Option<&'a dyn Fn() -> bool>) -> ThrottledTask<'a> {
-        ThrottledTask { throttle: self, is_backlogged, working_since: Cell::new(self.clock.uptime()), has_overridden: Cell::new(false) }
+        ThrottledTask {
+            throttle: self,
+            is_backlogged,
+            working_since: Cell::new(self.clock.uptime()),
+            has_overridden: Cell::new(false),
+        }
     }
 
     /// From now on nothing waits, and what waits goes on: the node is stopping.
@@ -95,7 +100,11 @@ impl ThrottledTask<'_> {
         let throttle = self.throttle;
         let mut credit = self.accrue_credit();
         let mut now = self.working_since.get();
-        while !credit.is_zero() && throttle.foreground.is_busy() && !throttle.is_disabled.load(Ordering::Acquire) && !stopped() {
+        while !credit.is_zero()
+            && throttle.foreground.is_busy()
+            && !throttle.is_disabled.load(Ordering::Acquire)
+            && !stopped()
+        {
             if is_backlogged() {
                 if !self.has_overridden.replace(true) {
                     throttle.metrics.throttle_overrides.inc();

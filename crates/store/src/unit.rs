@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bucksaw_ingest::SegmentView;
 use bucksaw_record::{Id, Labels};
-use bucksaw_segment::queue::{FrameReader, FramePosition};
+use bucksaw_segment::queue::{FramePosition, FrameReader};
 use bucksaw_segment::{Chunk, ReadError, Rows, StreamSlice};
 
 use crate::repair::{IdSet, TimeRange};
@@ -61,7 +61,11 @@ impl UnitReader {
     }
 
     /// The frames of a queue segment.
-    pub(crate) fn add_queue_segment(&mut self, view: &SegmentView, units: &mut Vec<MergeUnit>) -> Result<(), InputError> {
+    pub(crate) fn add_queue_segment(
+        &mut self,
+        view: &SegmentView,
+        units: &mut Vec<MergeUnit>,
+    ) -> Result<(), InputError> {
         let (places, _) = view.frame_positions().map_err(|source| InputError { segment: view.id, source })?;
         let reader = self.frame_readers.len();
         self.frame_readers.push((view.id, view.frames(bucksaw_segment::queue::HEADER_LEN as u64)));

@@ -3,7 +3,7 @@
 use bucksaw_record::InvalidLabels;
 use bucksaw_segment::FrameError;
 
-use crate::{RefusalCode, Hello, TEXT_BYTES_MAX, Version};
+use crate::{Hello, RefusalCode, TEXT_BYTES_MAX, Version};
 
 /// A side that breaks the protocol; the connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

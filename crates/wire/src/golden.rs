@@ -1,8 +1,8 @@
 //! What clients and nodes of each version say to each other, and what those of the next will.
 
-use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
-use bucksaw_segment::RowMeta;
 use bucksaw_fixtures::GoldenFiles;
+use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
+use bucksaw_segment::RowMeta;
 use proptest::prelude::*;
 
 use super::*;
@@ -37,7 +37,8 @@ fn batch() -> Vec<u8> {
     flags.push(1, Flags::CUT);
     let mut row_meta = Vec::new();
     let layout_bits = RowMeta::with_flags(flags).encode(first.time(), &mut row_meta);
-    Batch { first_id: first, count: 2, accepted: Millis(9), layout_bits, row_meta: &row_meta, text: b"one\ntwo\n" }.encode()
+    Batch { first_id: first, count: 2, accepted: Millis(9), layout_bits, row_meta: &row_meta, text: b"one\ntwo\n" }
+        .encode()
 }
 
 fn complete<T>(step: Result<DecodeProgress<T>, WireError>) -> T {
@@ -50,7 +51,10 @@ fn complete<T>(step: Result<DecodeProgress<T>, WireError>) -> T {
 #[test]
 fn client_bytes_are_stable() {
     golden().check("hello", &hello(Version::NEWEST).encode());
-    golden().read_all("hello").iter().for_each(|kept| assert_eq!(complete(Hello::decode(kept)), hello(Version::NEWEST)));
+    golden()
+        .read_all("hello")
+        .iter()
+        .for_each(|kept| assert_eq!(complete(Hello::decode(kept)), hello(Version::NEWEST)));
     golden().check("flush", &FLUSH);
     golden().check("batch", &batch());
     for kept in golden().read_all("batch") {

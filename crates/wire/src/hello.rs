@@ -13,7 +13,7 @@
 use bucksaw_record::Labels;
 
 use crate::fields::FieldReader;
-use crate::{MAGIC, DecodeProgress, Version, WireError};
+use crate::{DecodeProgress, MAGIC, Version, WireError};
 
 /// The first message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,9 @@ impl Hello {
             return Err(WireError::LabelsTooLong(length));
         }
         let whole = Self::FIXED_LEN + length as usize;
-        let Some(labels) = fields.bytes(length as usize) else { return Ok(DecodeProgress::Incomplete(whole - bytes.len())) };
+        let Some(labels) = fields.bytes(length as usize) else {
+            return Ok(DecodeProgress::Incomplete(whole - bytes.len()));
+        };
         let labels = Labels::decode(labels).map_err(WireError::Labels)?;
         Ok(DecodeProgress::Complete(Self { version, labels }, whole))
     }

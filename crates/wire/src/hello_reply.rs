@@ -12,7 +12,7 @@
 //! ```
 
 use crate::fields::{FieldReader, sanitize_text, truncate_text};
-use crate::{MAGIC, DecodeProgress, TEXT_BYTES_MAX, Version, WireError};
+use crate::{DecodeProgress, MAGIC, TEXT_BYTES_MAX, Version, WireError};
 
 /// Why a client is refused, for programs. A newer node may know more of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +86,14 @@ impl HelloReply {
             return Err(WireError::TextTooLong(length));
         }
         let whole = Self::FIXED_LEN + usize::from(length);
-        let Some(text) = fields.bytes(usize::from(length)) else { return Ok(DecodeProgress::Incomplete(whole - bytes.len())) };
+        let Some(text) = fields.bytes(usize::from(length)) else {
+            return Ok(DecodeProgress::Incomplete(whole - bytes.len()));
+        };
         if code != 0 {
-            return Ok(DecodeProgress::Complete(Self::Refused { code: RefusalCode(code), text: sanitize_text(text) }, whole));
+            return Ok(DecodeProgress::Complete(
+                Self::Refused { code: RefusalCode(code), text: sanitize_text(text) },
+                whole,
+            ));
         }
         // A node may not choose a version that the client did not offer.
         let spoken = Version::negotiate(version)?;

@@ -33,22 +33,22 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
-mod hello_reply;
-mod redirect;
+mod client_message;
+mod decode_progress;
 mod error;
 mod fields;
 mod hello;
-mod client_message;
-mod decode_progress;
+mod hello_reply;
+mod redirect;
 mod server_message;
 mod version;
 
-pub use hello_reply::{HelloReply, RefusalCode};
-pub use redirect::{Redirect, RedirectReason};
+pub use client_message::{Batch, ClientMessage, FLUSH};
+pub use decode_progress::DecodeProgress;
 pub use error::WireError;
 pub use hello::Hello;
-pub use client_message::{Batch, FLUSH, ClientMessage};
-pub use decode_progress::DecodeProgress;
+pub use hello_reply::{HelloReply, RefusalCode};
+pub use redirect::{Redirect, RedirectReason};
 pub use server_message::ServerMessage;
 pub use version::Version;
 

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::fields::{FieldReader, sanitize_text, truncate_text};
-use crate::{Redirect, DecodeProgress, TEXT_BYTES_MAX, RedirectReason, WireError};
+use crate::{DecodeProgress, Redirect, RedirectReason, TEXT_BYTES_MAX, WireError};
 
 const ACKED: u8 = 1;
 const FAILED: u8 = 2;
@@ -66,7 +66,9 @@ impl ServerMessage {
             return Err(WireError::TextTooLong(length));
         }
         let whole = Self::FIXED_LEN + usize::from(length);
-        let Some(text) = fields.bytes(usize::from(length)) else { return Ok(DecodeProgress::Incomplete(whole - bytes.len())) };
+        let Some(text) = fields.bytes(usize::from(length)) else {
+            return Ok(DecodeProgress::Incomplete(whole - bytes.len()));
+        };
         match kind {
             ACKED => Ok(DecodeProgress::Complete(Self::Acked(acked), whole)),
             FAILED => Ok(DecodeProgress::Complete(Self::Failed { acked, text: sanitize_text(text) }, whole)),

@@ -1,4 +1,4 @@
-use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
+use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
 use bucksaw_segment::{FrameHeader, FrameKind, RowMeta};
 use proptest::prelude::*;
 
@@ -12,7 +12,9 @@ fn check_prefixes<T: PartialEq + std::fmt::Debug>(
 ) {
     for end in 0..bytes.len() {
         match decode(&bytes[..end]) {
-            Ok(DecodeProgress::Incomplete(missing)) => assert!(missing > 0 && end + missing <= bytes.len(), "{end} + {missing}"),
+            Ok(DecodeProgress::Incomplete(missing)) => {
+                assert!(missing > 0 && end + missing <= bytes.len(), "{end} + {missing}")
+            }
             other => panic!("{other:?} after {end} bytes"),
         }
     }
@@ -22,8 +24,8 @@ fn check_prefixes<T: PartialEq + std::fmt::Debug>(
 }
 
 fn batch(text: &[u8], count: u32) -> Vec<u8> {
-    let first = Id::new(Millis(5), Producer::new(1), 0);
-    Batch { first_id: first, count, accepted: Millis(6), layout_bits: 0, row_meta: &[], text }.encode()
+    let first_id = Id::new(Millis(5), Producer::new(1), 0);
+    Batch { first_id, count, accepted: Millis(6), layout_bits: 0, row_meta: &[], text }.encode()
 }
 
 /// Sets a byte and seals the frame again where that is wanted: what a careless or hostile client could send.
@@ -101,11 +103,18 @@ fn batches_and_flushes_are_distinguished() {
     let mut bytes = batch(b"a\nb\n", 2);
     let batch_len = bytes.len();
     bytes.extend_from_slice(&FLUSH);
-    let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) = ClientMessage::decode(&bytes, 1_000) else { panic!("no batch") };
+    let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) = ClientMessage::decode(&bytes, 1_000) else {
+        panic!("no batch")
+    };
     assert_eq!((used, frame.text(), frame.rows().unwrap().count), (batch_len, &b"a\nb\n"[..], 2));
-    assert!(matches!(ClientMessage::decode(&bytes[used..], 1_000), Ok(DecodeProgress::Complete(ClientMessage::Flush, 56))));
+    assert!(matches!(
+        ClientMessage::decode(&bytes[used..], 1_000),
+        Ok(DecodeProgress::Complete(ClientMessage::Flush, 56))
+    ));
     for end in 0..batch_len {
-        let Ok(DecodeProgress::Incomplete(missing)) = ClientMessage::decode(&bytes[..end], 1_000) else { panic!("{end}") };
+        let Ok(DecodeProgress::Incomplete(missing)) = ClientMessage::decode(&bytes[..end], 1_000) else {
+            panic!("{end}")
+        };
         assert_eq!(missing, if end < 56 { 56 - end } else { batch_len - end });
     }
 }
@@ -138,7 +147,10 @@ fn frames_that_are_no_batch_are_refused_by_their_header() {
 fn texts_are_short_and_printable() {
     let text = format!("\x1b[2Jé{}", "é".repeat(TEXT_BYTES_MAX));
     let bytes = ServerMessage::Failed { acked: 3, text }.encode();
-    let Ok(DecodeProgress::Complete(ServerMessage::Failed { acked: 3, text }, used)) = ServerMessage::decode(&bytes) else { panic!("not told") };
+    let Ok(DecodeProgress::Complete(ServerMessage::Failed { acked: 3, text }, used)) = ServerMessage::decode(&bytes)
+    else {
+        panic!("not told")
+    };
     assert!(used == bytes.len() && used <= 16 + TEXT_BYTES_MAX);
     assert!(text.starts_with("\u{fffd}[2Jé") && text.ends_with('é'));
 }
@@ -170,7 +182,8 @@ fn only_valid_addresses_are_accepted() {
         ServerMessage::decode(&[head, text.into_bytes()].concat())
     };
     assert_eq!((told(8).map(|step| step.missing_bytes()), told(9)), (Ok(0), Err(WireError::InvalidRedirect)));
-    let many = Redirect::new(RedirectReason::REFUSAL, (0..20).map(|port| format!("{}:{port}", "h".repeat(115)))).unwrap();
+    let many =
+        Redirect::new(RedirectReason::REFUSAL, (0..20).map(|port| format!("{}:{port}", "h".repeat(115)))).unwrap();
     assert_eq!(many.addresses().len(), Redirect::COUNT_MAX);
     assert_eq!(ServerMessage::decode(&ServerMessage::Redirect(many.clone()).encode()).unwrap().missing_bytes(), 0);
     assert!(!many.addresses()[0].ends_with(":0"));
@@ -205,16 +218,16 @@ proptest! {
     #[test]
     fn batches_round_trip(lines in prop::collection::vec("[ -~]{0,9}", 1..9), marked in 0_u32..9, ms in 0..=Millis::MAX.0) {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let first = Id::new(Millis(ms), Producer::new(77), 5);
-        let flags = Flags::empty();
+        let first_id = Id::new(Millis(ms), Producer::new(77), 5);
+        let mut flags = Flags::empty();
         flags.push(marked.min(lines.len() as u32 - 1), Flags::CUT);
-        let row_meta = Vec::new();
-        let layout_bits = RowMeta::with_flags(flags.clone()).encode(first.time(), &mut row_meta);
+        let mut row_meta = Vec::new();
+        let layout_bits = RowMeta::with_flags(flags.clone()).encode(first_id.time(), &mut row_meta);
         let count = lines.len() as u32;
         let bytes = Batch { first_id, count, accepted: Millis(ms), layout_bits, row_meta: &row_meta, text: text.as_bytes() }.encode();
         let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) = ClientMessage::decode(&bytes, u32::MAX) else { panic!("no batch") };
         let rows = frame.rows().unwrap();
-        prop_assert_eq!((used, frame.text(), frame.header.first_id), (bytes.len(), text.as_bytes(), first));
+        prop_assert_eq!((used, frame.text(), frame.header.first_id), (bytes.len(), text.as_bytes(), first_id));
         prop_assert_eq!((rows.count, rows.flags), (count, flags));
     }
 

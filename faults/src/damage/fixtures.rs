@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 
 use super::answers::{self, AnswerSet};
-use crate::standalone::{StandaloneNode, CLUSTER};
-use crate::http::call;
 use crate::cleanup_guard::CleanupGuard;
+use crate::http::call;
+use crate::standalone::{CLUSTER, StandaloneNode};
 
 /// How long a directory may take to come to be what it should.
 const MAKE_MAX: Duration = Duration::from_secs(30);
@@ -43,7 +43,12 @@ pub(crate) struct DataDirFixture {
 ///
 /// # Errors
 /// When a node does not start, or does not do what it should.
-pub(crate) fn make_all(program: &Path, home: &Path, net: [u8; 2], minder: &CleanupGuard) -> anyhow::Result<Vec<DataDirFixture>> {
+pub(crate) fn make_all(
+    program: &Path,
+    home: &Path,
+    net: [u8; 2],
+    minder: &CleanupGuard,
+) -> anyhow::Result<Vec<DataDirFixture>> {
     let maker = FixtureBuilder { program, home, ip: Ipv4Addr::new(127, net[0], net[1], 11), minder };
     Ok(vec![maker.waiting()?, maker.half_merged()?, maker.stored()?, maker.trashed()?, maker.without_peers(net)?])
 }
@@ -57,7 +62,13 @@ struct FixtureBuilder<'a> {
 
 impl FixtureBuilder<'_> {
     fn node(&self, name: &str, arguments: &[&'static str]) -> StandaloneNode {
-        StandaloneNode::new(self.program, self.home.join(name), self.ip, self.minder, &[&COMMON_ARGUMENTS[..], arguments].concat())
+        StandaloneNode::new(
+            self.program,
+            self.home.join(name),
+            self.ip,
+            self.minder,
+            &[&COMMON_ARGUMENTS[..], arguments].concat(),
+        )
     }
 
     /// Asks the finished directory what it has, on a copy.
@@ -72,7 +83,13 @@ impl FixtureBuilder<'_> {
         fs::remove_dir_all(&copy)?;
         ensure!(asked.counts.iter().all(|told| told.count == asked.lines.len() as u64), "{name}: {asked:?}");
         let dir = self.home.join(name);
-        Ok(DataDirFixture { name, dir, arguments, lines: asked.lines.into_iter().collect(), is_partial: asked.is_partial })
+        Ok(DataDirFixture {
+            name,
+            dir,
+            arguments,
+            lines: asked.lines.into_iter().collect(),
+            is_partial: asked.is_partial,
+        })
     }
 
     /// Queue segments that no store takes, for there are too few.
@@ -162,7 +179,8 @@ impl FixtureBuilder<'_> {
         let mut node = self.node("widowed", &arguments);
         let join = format!("{}:{CLUSTER}", self.ip);
         let other = Ipv4Addr::new(127, net[0], net[1], 12);
-        let mut other = StandaloneNode::new(self.program, self.home.join("other"), other, self.minder, &COMMON_ARGUMENTS);
+        let mut other =
+            StandaloneNode::new(self.program, self.home.join("other"), other, self.minder, &COMMON_ARGUMENTS);
         other.arguments.extend(["--replication-factor".into(), "3".into(), "--join".into(), join]);
         node.start_ready()?;
         other.start_ready()?;

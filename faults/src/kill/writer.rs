@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::standalone::StandaloneNode;
+use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::ledger::Ledger;
 use crate::load::key;
-use crate::cleanup_guard::CleanupGuard;
 use crate::random::Random;
+use crate::standalone::StandaloneNode;
 
 /// Between two batches: a hundred lines a second and writer are load enough, and few enough to compare all of them.
 const PAUSE: Duration = Duration::from_millis(30);
@@ -76,7 +76,9 @@ impl IngestPath {
         match self {
             Self::Forward(promise) => format!("forward{promise}"),
             Self::Tcp(promise) => format!("tcp{promise}"),
-            Self::Http { durability: promise, is_keyed } => format!("http{promise}{}", if is_keyed { "keyed" } else { "" }),
+            Self::Http { durability: promise, is_keyed } => {
+                format!("http{promise}{}", if is_keyed { "keyed" } else { "" })
+            }
         }
     }
 

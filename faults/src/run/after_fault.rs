@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::{COPIES, FORWARDERS, NODES, FaultRun};
-use crate::query_load::QueryObservation;
+use super::{COPIES, FORWARDERS, FaultRun, NODES};
 use crate::compare::query;
-use crate::replication::{self, Passes};
 use crate::fault::{Fault, FaultKind};
 use crate::fleet::{FleetNode, FleetRole};
-use crate::http::{call, get};
-use crate::report::FaultResult;
-use crate::monitor::{self, count};
 use crate::health_check;
+use crate::http::{call, get};
+use crate::monitor::{self, count};
+use crate::query_load::QueryObservation;
+use crate::replication::{self, Passes};
+use crate::report::FaultResult;
 
 /// How long making good may take what a lost store held: it is lost after a minute, what came to a shelf less than 10 s
 /// ago is looked at again then, and a pass takes its time.
@@ -90,7 +90,12 @@ impl FaultRun<'_> {
                 if std::mem::take(&mut seen.partial) {
                     self.report.problems.push(format!("{}: the answer about {} is partial", row.name, ledger.name()));
                 }
-                let told = QueryObservation { at: self.watch.now(), node_index: 0, writer: ledger.name().to_owned(), compared: Some(seen) };
+                let told = QueryObservation {
+                    at: self.watch.now(),
+                    node_index: 0,
+                    writer: ledger.name().to_owned(),
+                    compared: Some(seen),
+                };
                 self.report.record_observation(&mut row, &told, "an ingest node");
             }
             self.injector.end(Fault { kind: FaultKind::Kill, target: place })?;
@@ -161,7 +166,12 @@ impl FaultRun<'_> {
                     self.report.problems.push(format!("at the end {} gives partial answers", node.name));
                 }
                 row.answers[usize::from(seen.partial)] += 1;
-                let told = QueryObservation { at: self.watch.now(), node_index: place, writer: ledger.name().to_owned(), compared: Some(seen) };
+                let told = QueryObservation {
+                    at: self.watch.now(),
+                    node_index: place,
+                    writer: ledger.name().to_owned(),
+                    compared: Some(seen),
+                };
                 self.report.record_observation(&mut row, &told, &node.name);
             }
         }

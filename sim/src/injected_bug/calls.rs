@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bucksaw_env::Body;
 use bucksaw_ingest::lease::{
-    LeaseServer, ACK, AckRequest, FETCH, FetchRequest, FetchReply, WAIT, QueueBacklogStatus, encode_head, message_body, read_head, read_message,
+    ACK, AckRequest, FETCH, FetchReply, FetchRequest, LeaseServer, QueueBacklogStatus, WAIT, encode_head, message_body,
+    read_head, read_message,
 };
 use bucksaw_node::Node;
 use bucksaw_record::Id;
@@ -23,7 +24,9 @@ pub(crate) fn inject(mutation: Mutation, node: &Node) {
     let router = node.cluster.router();
     let node = node.clone();
     match mutation {
-        Mutation::PutDiscarded | Mutation::PutAcknowledgedEarly | Mutation::PutAcknowledgedUnread if node.roles.store => {
+        Mutation::PutDiscarded | Mutation::PutAcknowledgedEarly | Mutation::PutAcknowledgedUnread
+            if node.roles.store =>
+        {
             router.add(PUT, move |body: Body| put(mutation, node.clone(), body));
         }
         Mutation::FetchCommits | Mutation::LeaseNeverExpires => {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_env::{File, Fs, FileLock, Space};
+use bucksaw_env::{File, FileLock, Fs, Space};
 use bucksaw_record::Id;
 use bucksaw_segment::queue::scan_segment;
 

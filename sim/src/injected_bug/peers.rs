@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_env::{Body, BodyWriter, Tasks, BoxFuture};
+use bucksaw_env::{Body, BodyWriter, BoxFuture, Tasks};
 use bucksaw_query::{GossipPeers, QueryPeer, QueryPeers};
 use bucksaw_record::Id;
 

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use bucksaw_cluster::{Format, Formats, Version};
 use bucksaw_env::backed_up_file::{BackedUpFile, backup_path};
 use bucksaw_env::{Fs as _, Net, sim};
+use bucksaw_fixtures::with_unknown_fields;
 use bucksaw_node::FORMATS;
-use bucksaw_fixtures::later;
 
-use crate::machine::DIR;
 use crate::file_damage::LIST_BYTES_MAX;
+use crate::machine::DIR;
 
 /// A version of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bucksaw_env::{Body, DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply, Tasks, BoxFuture, sim};
-use bucksaw_fixtures::later;
+use bucksaw_env::{Body, BoxFuture, DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply, Tasks, sim};
+use bucksaw_fixtures::with_unknown_fields;
 
 use super::stream::{CallBodyFormat, extend};
 use crate::append::APPEND;
@@ -56,7 +56,9 @@ impl Net for FutureNet {
     }
 
     fn send(&self, to: SocketAddr, datagram: Vec<u8>) {
-        let Some(grown) = datagram.strip_prefix(&FACTS).and_then(|facts| with_unknown_fields(facts, next_count(&self.count))) else {
+        let Some(grown) =
+            datagram.strip_prefix(&FACTS).and_then(|facts| with_unknown_fields(facts, next_count(&self.count)))
+        else {
             return self.net.send(to, datagram);
         };
         let grown = [&FACTS[..], &grown].concat();

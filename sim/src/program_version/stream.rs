@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use bucksaw_env::{Body, BodyWriter, Tasks};
+use bucksaw_fixtures::with_unknown_fields;
 use bucksaw_ingest::lease::{BodyRemainder, encode_head, read_head};
-use bucksaw_fixtures::later;
 use bytes::{Buf as _, Bytes, BytesMut};
 use serde_json::Value;
 
@@ -86,7 +86,11 @@ async fn forward_messages(writer: BodyWriter, mut body: Body, mut seed: u64) {
     loop {
         while let Some((kind, content)) = take_message(&mut came) {
             seed = seed.wrapping_add(1);
-            let content = if JSON_KINDS.contains(&kind) { with_unknown_fields(&content, seed).unwrap_or_default().into() } else { content };
+            let content = if JSON_KINDS.contains(&kind) {
+                with_unknown_fields(&content, seed).unwrap_or_default().into()
+            } else {
+                content
+            };
             let unknown = message(UNKNOWN, b"of a version to come");
             for piece in [unknown, message(kind, &content)] {
                 if writer.send(piece).await.is_err() {

@@ -207,7 +207,11 @@ impl MemoryPlan {
             number.saturating_mul(usize::try_from(each / KB).unwrap_or(1))
                 / usize::try_from(parts).unwrap_or(usize::MAX)
         };
-        Ok(Self { answers: fewer(self.answers, ANSWER_BYTES), followers: fewer(self.followers, FOLLOWER_BYTES), ..self })
+        Ok(Self {
+            answers: fewer(self.answers, ANSWER_BYTES),
+            followers: fewer(self.followers, FOLLOWER_BYTES),
+            ..self
+        })
     }
 
     /// What an answer or a follower takes more with records of this length.
@@ -221,7 +225,8 @@ impl MemoryPlan {
         let scans = self.scans.min(GB / 2);
         let store = self.merge_input + self.queue_segment + self.merge_blocks.min(GB / 4) + self.repair;
         let more = Self::extra_bytes(record_bytes);
-        BASE_BYTES + self.unread_results
+        BASE_BYTES
+            + self.unread_results
             + self.block_cache_max
             + scans
             + self.automata
@@ -287,7 +292,8 @@ fn detect() -> MemoryLimit {
     let group = cgroup::limit(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"), read);
     let group = group.map(|limit| MemoryLimit { bytes: limit.bytes, origin: limit.file.display().to_string() });
     let space = getrlimit(Resource::As).current;
-    let space = space.map(|bytes| MemoryLimit { bytes, origin: "the limit of the address space (ulimit -v)".to_owned() });
+    let space =
+        space.map(|bytes| MemoryLimit { bytes, origin: "the limit of the address space (ulimit -v)".to_owned() });
     [group, space]
         .into_iter()
         .flatten()
@@ -333,7 +339,10 @@ mod tests {
     fn parts_are_within_the_limit() {
         let check = |limit: u64| {
             let plan = MemoryPlan::for_limit(limit);
-            assert!(plan.block >= MB && plan.record_max >= TYPICAL_RECORD_BYTES && plan.keys > 10_000, "{limit}: {plan:?}");
+            assert!(
+                plan.block >= MB && plan.record_max >= TYPICAL_RECORD_BYTES && plan.keys > 10_000,
+                "{limit}: {plan:?}"
+            );
             let from = MemoryLimit { bytes: limit, origin: "a test".to_owned() };
             for record in [1, TYPICAL_RECORD_BYTES, plan.record_max / 2, plan.record_max] {
                 let plan = plan.with_record_bytes(record, &from).unwrap();
@@ -342,7 +351,8 @@ mod tests {
             }
             // What unfinished lines may have has room for one, and so has what a body may.
             assert!(plan.record_max <= plan.partial_lines);
-            let body = bucksaw_api::Config { record_bytes_max: plan.record_max as usize, ..bucksaw_api::Config::default() };
+            let body =
+                bucksaw_api::Config { record_bytes_max: plan.record_max as usize, ..bucksaw_api::Config::default() };
             assert!(body.body_bytes_max() as u64 * 5 / 4 <= plan.bodies, "{limit}: {plan:?}");
         };
         (0..4_000).for_each(|step| check(LIMIT_MIN_BYTES + step * 3 * MB));
@@ -360,10 +370,15 @@ mod tests {
             let plan = MemoryPlan::for_limit(limit);
             assert_eq!((plan.block_cache, plan.scans), (GB, query.scan_bytes_max));
             // Flags may ask for more than their defaults.
-            assert!(plan.unread_results >= 2 * query.result_bytes_max && plan.bodies >= 2 * api.bodies_bytes_max as u64);
+            assert!(
+                plan.unread_results >= 2 * query.result_bytes_max && plan.bodies >= 2 * api.bodies_bytes_max as u64
+            );
             assert!(plan.queue_segment >= 2 * ingest.segment_bytes_max);
             assert_eq!(plan.automata, bucksaw_scan_max());
-            assert_eq!((plan.partial_lines, plan.unsynced), (sources.partial_bytes_max as u64, ingest.unsynced_bytes_max));
+            assert_eq!(
+                (plan.partial_lines, plan.unsynced),
+                (sources.partial_bytes_max as u64, ingest.unsynced_bytes_max)
+            );
             assert_eq!(plan.merge_input, store.gather_bytes);
             assert_eq!(plan.record_max, bucksaw_sources::Config::RECORD_BYTES_LIMIT as u64);
             assert_eq!(plan.queue_index, ingest.index_bytes_max);

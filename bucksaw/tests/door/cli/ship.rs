@@ -3,8 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
-use crate::node::{TestServer, bucksaw, run};
 use crate::child_process::ChildProcess;
+use crate::node::{TestServer, bucksaw, run};
 use crate::wait::wait_until;
 
 #[test]

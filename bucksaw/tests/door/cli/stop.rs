@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::child_process::ChildProcess;
 use crate::client::call;
 use crate::node::{TestServer, bucksaw};
-use crate::child_process::ChildProcess;
 use crate::wait::wait_until;
 
 /// How many records there are at least before the node is asked to stop.
@@ -83,7 +83,8 @@ fn a_stop_under_load_loses_nothing() {
     let mut pipe = forward.input.take().unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&done);
-    let piped = LoadSender::start("forward", move |text| !ended.load(Ordering::Acquire) && pipe.write_all(text).is_ok());
+    let piped =
+        LoadSender::start("forward", move |text| !ended.load(Ordering::Acquire) && pipe.write_all(text).is_ok());
     let all_sent = || senders.iter().all(|sender| sender.acknowledged.load(Ordering::Acquire) > 0);
     wait_until("the node is under load", || all_sent() && node.count("") >= BEFORE);
     // The control: what was written or acknowledged before the stop is asked for.

@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::node::{TestServer, bucksaw};
 use crate::child_process::ChildProcess;
+use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
 
 /// Waits until so many clients follow.
@@ -38,7 +38,8 @@ fn a_record_is_seen_as_it_is_accepted() {
 #[test]
 fn enough_is_enough() {
     let node = TestServer::start(&[]);
-    let tail = ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "2", "-v", "-o", "json", "other"]));
+    let tail =
+        ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "2", "-v", "-o", "json", "other"]));
     followed(&node, 1);
     node.post("/api/v1/ingest", &[], b"one\nother\ntwo\nthree\n").expect(200);
     let (status, out, said) = tail.wait_with_output();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{id, members, start, status};
-use crate::node::{TestServer, bucksaw};
 use crate::child_process::ChildProcess;
+use crate::node::{TestServer, bucksaw};
 use crate::wait::{wait_for, wait_until};
 
 fn copies(node: &TestServer) -> Value {
@@ -34,7 +34,10 @@ fn who_follows_hears_of_nodes_that_are_lost() {
     let said = late.stderr_line();
     assert!(said.starts_with(&lost) && said.contains(" is down: "), "{said}");
     second.restart();
-    assert!(tail.stderr_line().ends_with(" is followed from now on") && late.stderr_line().ends_with(" is followed from now on"));
+    assert!(
+        tail.stderr_line().ends_with(" is followed from now on")
+            && late.stderr_line().ends_with(" is followed from now on")
+    );
     second.post("/api/v1/ingest", &[], b"one\n").expect(200);
     for tail in [tail, late] {
         let (exit, out, said) = tail.wait_with_output();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{flip_bit, store_files, corrupt_block};
+use super::{corrupt_block, flip_bit, store_files};
 use crate::node::TestServer;
 use crate::wait::wait_until;
 

@@ -149,7 +149,8 @@ fn a_disk_that_is_really_full_acknowledges_nothing_half_written() {
     let Some(disk) = MountedDisk::mount(DISK_MB) else { return };
     let ballast = disk.ballast(BALLAST_MB);
     // No reserve at all: the operating system itself refuses to write.
-    let mut node = TestServer::start_in(&disk.path().join("data"), &["--min-free-bytes", "0", "--segment-max-bytes", "1M"]);
+    let mut node =
+        TestServer::start_in(&disk.path().join("data"), &["--min-free-bytes", "0", "--segment-max-bytes", "1M"]);
     let accepted = fill(&node, "durable", 0, &mut Random::new(26));
     assert_all_found(&node, accepted);
     node.kill();

@@ -120,13 +120,21 @@ fn a_batch_that_breaks_the_protocol_is_refused_with_a_reason() {
         ("more records than lines", with(|header| header.count = 3), "not what its header says"),
         ("fewer records than lines", with(|header| header.count = 1), "not what its header says"),
         ("a last record without its LF", batch(b"one\ntwo", 2), "not what its header says"),
-        ("times that are none", with(|header| (header.layout_bits, header.row_meta_len) = (1, 4)), "not what its header says"),
+        (
+            "times that are none",
+            with(|header| (header.layout_bits, header.row_meta_len) = (1, 4)),
+            "not what its header says",
+        ),
         (
             "lengths that do not fit",
             with(|header| (header.layout_bits, header.row_meta_len) = (2, 2)),
             "not what its header says",
         ),
-        ("marks that do not fit", with(|header| (header.layout_bits, header.row_meta_len) = (4, 3)), "not what its header says"),
+        (
+            "marks that do not fit",
+            with(|header| (header.layout_bits, header.row_meta_len) = (4, 3)),
+            "not what its header says",
+        ),
         ("a flag that nobody knows", with(|header| header.layout_bits = 0x80), "not what its header says"),
         ("a stream of its own", with(|header| header.stream = 1), "records"),
         ("a kind that nobody knows", corrupted(good.clone(), 48, &[9]), "out of bounds"),

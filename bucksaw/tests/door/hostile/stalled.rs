@@ -78,7 +78,8 @@ fn halves_of_bodies_are_bounded_together_and_give_way() {
     wait_until("bodies wait for memory", || node.metric("bucksaw_api_bodies_waiting") > 0.0);
     assert_others_are_served(&mut node);
     // Those that were given up were told so: some held memory and did not go on, some found none.
-    let mut answers: Vec<StreamingResponse> = streams.into_iter().filter_map(|stream| StreamingResponse::read(stream).ok()).collect();
+    let mut answers: Vec<StreamingResponse> =
+        streams.into_iter().filter_map(|stream| StreamingResponse::read(stream).ok()).collect();
     assert!(answers.len() > CLIENTS / 2, "{} of {CLIENTS} were told", answers.len());
     let mut slow = 0;
     for answer in &mut answers {

@@ -100,7 +100,13 @@ fn a_retry_completes_what_was_begun() {
 }
 
 /// Sends the text in chunks of these lengths, over and over.
-fn post_in_chunks(node: &TestServer, target: &str, headers: &[(&str, &str)], text: &[u8], lengths: &[usize]) -> Response {
+fn post_in_chunks(
+    node: &TestServer,
+    target: &str,
+    headers: &[(&str, &str)],
+    text: &[u8],
+    lengths: &[usize],
+) -> Response {
     let mut stream = node.connect("http");
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!(

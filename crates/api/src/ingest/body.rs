@@ -137,7 +137,9 @@ impl Decompressor {
                 let head: Vec<u8> = packed.iter().chain(part).take(SNAPPY_STREAM.len()).copied().collect();
                 match snap::raw::decompress_len(&head) {
                     _ if !ends => held,
-                    _ if head.starts_with(SNAPPY_STREAM) => held + SNAPPY_STREAM_BYTES + pipeline.peak_bytes(usize::MAX),
+                    _ if head.starts_with(SNAPPY_STREAM) => {
+                        held + SNAPPY_STREAM_BYTES + pipeline.peak_bytes(usize::MAX)
+                    }
                     // What is longer is refused before it is unpacked.
                     Ok(text) if text as u64 <= sink.left => held + text + pipeline.peak_bytes(text),
                     _ => held,

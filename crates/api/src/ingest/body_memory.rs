@@ -58,10 +58,11 @@ impl BodyMemory {
     pub(crate) fn new(bytes_max: usize, overflow_bytes: usize, wait_max: Duration, metrics: Metrics) -> Self {
         let apart_bytes = overflow_bytes.next_multiple_of(RESERVATION_STEP_BYTES);
         let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
-        let bytes_max =
-            bytes_max.saturating_sub(apart_bytes).clamp((apart_bytes / 4).next_multiple_of(RESERVATION_STEP_BYTES), most)
-                / RESERVATION_STEP_BYTES
-                * RESERVATION_STEP_BYTES;
+        let bytes_max = bytes_max
+            .saturating_sub(apart_bytes)
+            .clamp((apart_bytes / 4).next_multiple_of(RESERVATION_STEP_BYTES), most)
+            / RESERVATION_STEP_BYTES
+            * RESERVATION_STEP_BYTES;
         Self(Arc::new(BodyMemoryState {
             bytes: Arc::new(Semaphore::new(bytes_max)),
             bytes_max,
@@ -122,7 +123,8 @@ impl BodyReservation {
         if to <= UNRESERVED_BYTES_MAX || to <= self.bytes() {
             return true;
         }
-        let missing = u32::try_from(to.next_multiple_of(RESERVATION_STEP_BYTES) - self.permit_bytes()).unwrap_or(u32::MAX);
+        let missing =
+            u32::try_from(to.next_multiple_of(RESERVATION_STEP_BYTES) - self.permit_bytes()).unwrap_or(u32::MAX);
         match Arc::clone(&self.memory.0.bytes).try_acquire_many_owned(missing) {
             Ok(permit) => self.add_permit(permit),
             Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => return false,
@@ -302,7 +304,10 @@ mod tests {
             assert!(second.try_grow(STEP));
             assert_eq!(first.grow(8 * STEP).await, Ok(()));
             assert_eq!(second.grow(2 * STEP).await, Ok(()), "beside it");
-            assert_eq!(budget.empty_reservation().grow(8 * STEP + 1).await, Err(ReserveError::ExceedsLimit { bytes_max: 8 * STEP }));
+            assert_eq!(
+                budget.empty_reservation().grow(8 * STEP + 1).await,
+                Err(ReserveError::ExceedsLimit { bytes_max: 8 * STEP })
+            );
             assert_eq!(second.grow(8 * STEP).await, Err(ReserveError::TimedOut), "it is taken");
             drop(first);
             second.reset_wait();
@@ -314,7 +319,8 @@ mod tests {
     fn what_is_set_apart_goes_to_one_and_comes_back() {
         on_runtime(async {
             let budget = budget();
-            let (mut full, mut first, mut second) = (budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation());
+            let (mut full, mut first, mut second) =
+                (budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation());
             assert!(full.try_grow(4 * STEP));
             assert_eq!(first.grow(2 * STEP).await, Ok(()));
             let mut waits = pin!(second.grow(STEP));
@@ -333,7 +339,8 @@ mod tests {
     fn waiting_ends_and_the_impossible_is_not_waited_for() {
         on_runtime(async {
             let budget = budget();
-            let (mut full, mut apart, mut share) = (budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation());
+            let (mut full, mut apart, mut share) =
+                (budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation());
             assert_eq!(share.grow(4 * STEP + 1).await, Err(ReserveError::ExceedsLimit { bytes_max: 4 * STEP }));
             assert!(full.try_grow(4 * STEP));
             assert_eq!(apart.grow(1 + STEP).await, Ok(()));

@@ -6,11 +6,11 @@
 
 mod body;
 mod body_memory;
-mod reader;
+mod durability;
 mod key_sync;
 mod ndjson;
 mod pipeline;
-mod durability;
+mod reader;
 
 use axum::Json;
 use axum::body::Body;
@@ -18,8 +18,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_env::Entropy;
-use bucksaw_ingest::load_shedder::{LoadShedder, RedirectKind, ListenerKind};
-use bucksaw_ingest::{IdempotentBatch, Durability};
+use bucksaw_ingest::load_shedder::{ListenerKind, LoadShedder, RedirectKind};
+use bucksaw_ingest::{Durability, IdempotentBatch};
 use bucksaw_record::{Id, Labels, Producer};
 use serde_json::{Value, json};
 
@@ -28,10 +28,10 @@ use crate::error::ApiError;
 use crate::params::Params;
 pub(crate) use body::Decompressor;
 pub(crate) use body_memory::BodyMemory;
-use reader::read_body;
-pub(crate) use key_sync::KeySync;
-use pipeline::{BodyFormat, IdAssignment, BUFFER_BYTES, Pipeline};
 use durability::DurabilityWait;
+pub(crate) use key_sync::KeySync;
+use pipeline::{BUFFER_BYTES, BodyFormat, IdAssignment, Pipeline};
+use reader::read_body;
 
 /// From this level on others are named in each answer.
 const REDIRECT_LEVEL_MIN: u8 = 2;
@@ -114,7 +114,9 @@ fn body_format(headers: &HeaderMap) -> Result<BodyFormat, ApiError> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("text/plain");
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
-        "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json" => Ok(BodyFormat::Ndjson),
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json" => {
+            Ok(BodyFormat::Ndjson)
+        }
         // `curl --data-binary` says that it sends a form.
         "application/x-www-form-urlencoded" | "application/octet-stream" => Ok(BodyFormat::Lines),
         text if text.starts_with("text/") => Ok(BodyFormat::Lines),
@@ -137,14 +139,18 @@ fn batch_context(kind: BodyFormat, labels: &Labels) -> Vec<u8> {
 
 fn content_encoding(headers: &HeaderMap) -> Result<&str, ApiError> {
     let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.to_str());
-    encoding.transpose().map(Option::unwrap_or_default).map_err(|_| ApiError::bad_request("Content-Encoding is not text"))
+    encoding
+        .transpose()
+        .map(Option::unwrap_or_default)
+        .map_err(|_| ApiError::bad_request("Content-Encoding is not text"))
 }
 
 fn label_params(params: &Params) -> Result<Labels, ApiError> {
     let mut pairs = Vec::new();
     for label in params.all("label") {
         let text = str::from_utf8(label).map_err(|_| ApiError::bad_request("label: not UTF-8"))?;
-        let (name, value) = text.split_once('=').ok_or_else(|| ApiError::bad_request(format!("label: `{text}` is not k=v")))?;
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| ApiError::bad_request(format!("label: `{text}` is not k=v")))?;
         pairs.push((name, value));
     }
     Labels::new(pairs).map_err(|error| ApiError::bad_request(format!("label: {error}")))

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bucksaw_ingest::{IdempotentBatch, SourceLabels, Durability, FrameRecords, IngestError, Source};
-use bucksaw_record::{SplitLines, LineSplitter, Id, Labels, Flags, Millis};
+use bucksaw_ingest::{Durability, FrameRecords, IdempotentBatch, IngestError, Source, SourceLabels};
+use bucksaw_record::{Flags, Id, Labels, LineSplitter, Millis, SplitLines};
 use bucksaw_segment::RowMeta;
 
-use super::ndjson::event_time;
 use super::durability::DurabilityWait;
+use super::ndjson::event_time;
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -199,7 +199,9 @@ impl Pipeline {
                     self.push_objects(&text, &marks)?;
                 }
             }
-            if !self.is_keyed() && (self.buffer.text.len() >= BUFFER_BYTES || self.buffer.times.len() >= BUFFER_OBJECTS_MAX) {
+            if !self.is_keyed()
+                && (self.buffer.text.len() >= BUFFER_BYTES || self.buffer.times.len() >= BUFFER_OBJECTS_MAX)
+            {
                 self.flush()?;
             }
         }

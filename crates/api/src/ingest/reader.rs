@@ -16,7 +16,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
 use super::body::Decompressor;
-use super::body_memory::{UNRESERVED_BYTES_MAX, BodyReservation, ReserveError};
+use super::body_memory::{BodyReservation, ReserveError, UNRESERVED_BYTES_MAX};
 use super::pipeline::{BUFFER_BYTES, Pipeline};
 use crate::app::App;
 use crate::error::ApiError;
@@ -59,7 +59,13 @@ enum BodyWork {
 /// Takes the body to its end. Gives back what became of it.
 pub(super) async fn read_body(app: &App, mut body: Body, unpacker: Decompressor) -> Result<Pipeline, ApiError> {
     let likely = expected_bytes(HttpBody::size_hint(&body).lower());
-    let mut load = BodyState { decompressor: unpacker, buffer: Vec::new(), reservation: app.body_memory.empty_reservation(), expected_bytes: likely, reserved_bytes_min: 0 };
+    let mut load = BodyState {
+        decompressor: unpacker,
+        buffer: Vec::new(),
+        reservation: app.body_memory.empty_reservation(),
+        expected_bytes: likely,
+        reserved_bytes_min: 0,
+    };
     let mut pace = SendRate::new(app.env.clock.uptime());
     loop {
         let next = next_event(app, &mut body, &load.reservation, &mut pace).await;
@@ -100,7 +106,12 @@ enum BodyEvent {
     YieldMemory,
 }
 
-async fn next_event(app: &App, body: &mut Body, share: &BodyReservation, pace: &mut SendRate) -> Result<BodyEvent, ApiError> {
+async fn next_event(
+    app: &App,
+    body: &mut Body,
+    share: &BodyReservation,
+    pace: &mut SendRate,
+) -> Result<BodyEvent, ApiError> {
     let clock = &app.env.clock;
     let (since, most) = (clock.uptime(), app.config.body_idle_timeout);
     loop {

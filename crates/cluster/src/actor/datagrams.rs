@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use super::start::without_scope;
 use super::{Actor, ActorTimer};
 use crate::entry::Entry;
-use crate::packet::{self, PacketError, Packet};
-use crate::sampling;
 use crate::incompatible::IncompatiblePeer;
+use crate::packet::{self, Packet, PacketError};
+use crate::sampling;
 
 /// Own facts are told to so many at once; in larger clusters the others hear of them by comparing lists.
 const BROADCAST_MAX: usize = 64;
@@ -38,7 +38,10 @@ impl Actor {
             }
             Err(PacketError::Version(protocol)) => {
                 self.context.metrics.packets_incompatible.inc();
-                self.note_incompatible_peer(IncompatiblePeer { address: Some(without_scope(from)), protocol: protocol.into() });
+                self.note_incompatible_peer(IncompatiblePeer {
+                    address: Some(without_scope(from)),
+                    protocol: protocol.into(),
+                });
             }
         }
         self.flush();
@@ -84,7 +87,9 @@ impl Actor {
             return;
         }
         self.suspects_notified_at = time;
-        for (to, datagram) in sampling::sample(self.context.env.entropy.as_ref(), self.gossip.suspicion_notices(), SUSPICION_NOTICES_MAX) {
+        for (to, datagram) in
+            sampling::sample(self.context.env.entropy.as_ref(), self.gossip.suspicion_notices(), SUSPICION_NOTICES_MAX)
+        {
             self.send(to, datagram);
         }
     }
@@ -93,7 +98,8 @@ impl Actor {
     pub(super) fn broadcast(&self, entry: &Entry) {
         let Some(datagram) = packet::facts(entry) else { return };
         let me = self.gossip.me().address;
-        let others = self.gossip.live_members().into_iter().map(|seen| seen.identity.address).filter(|address| *address != me);
+        let others =
+            self.gossip.live_members().into_iter().map(|seen| seen.identity.address).filter(|address| *address != me);
         for address in sampling::sample(self.context.env.entropy.as_ref(), others.collect(), BROADCAST_MAX) {
             self.send(address, datagram.clone());
         }

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 
 use super::{Actor, Command};
 use crate::entry::Entry;
+use crate::exchange_schedule::{ExchangeTarget, exchange_with};
 use crate::identity::Identity;
 use crate::sampling;
-use crate::exchange_schedule::{ExchangeTarget, exchange_with};
-use crate::table::{MergeOutcome, LiveMember};
+use crate::table::{LiveMember, MergeOutcome};
 
 /// Those who are tried at once while nobody is there, of each kind.
 const ISOLATED_TARGETS_MAX: usize = 4;
@@ -76,7 +76,8 @@ impl Actor {
         let entropy = self.context.env.entropy.clone();
         let entropy = entropy.as_ref();
         let alone = self.gossip.is_isolated();
-        let due = self.exchange_schedule.due(alone, self.bootstrap.is_bootstrapping(), self.now().uptime, entropy.next_u64());
+        let due =
+            self.exchange_schedule.due(alone, self.bootstrap.is_bootstrapping(), self.now().uptime, entropy.next_u64());
         let seen = self.gossip.live_members();
         let is_live = |address: &SocketAddr| seen.iter().any(|seen| seen.identity.address == *address);
         let missing: Vec<SocketAddr> = self.table.unreachable().into_iter().map(|(_, address)| address).collect();
@@ -84,8 +85,14 @@ impl Actor {
         let hosts = self.context.config.join.clone();
         let mut goals = Vec::new();
         if due.isolated {
-            goals.extend(sampling::sample(entropy, missing.clone(), ISOLATED_TARGETS_MAX).into_iter().map(ExchangeTarget::Address));
-            goals.extend(sampling::sample(entropy, hosts.clone(), ISOLATED_TARGETS_MAX).into_iter().map(ExchangeTarget::Host));
+            goals.extend(
+                sampling::sample(entropy, missing.clone(), ISOLATED_TARGETS_MAX)
+                    .into_iter()
+                    .map(ExchangeTarget::Address),
+            );
+            goals.extend(
+                sampling::sample(entropy, hosts.clone(), ISOLATED_TARGETS_MAX).into_iter().map(ExchangeTarget::Host),
+            );
             for identity in sampling::sample(entropy, self.gossip.down_members(), ISOLATED_TARGETS_MAX) {
                 self.gossip.announce(identity);
             }
@@ -123,7 +130,8 @@ impl Actor {
 
     pub(super) fn exchange_now(&self, goal: ExchangeTarget) {
         let entries = self.entries();
-        let (tasks, net, commands) = (self.context.tasks.clone(), self.context.net.clone(), self.context.commands.clone());
+        let (tasks, net, commands) =
+            (self.context.tasks.clone(), self.context.net.clone(), self.context.commands.clone());
         self.context.tasks.spawn(Box::pin(async move {
             let result = exchange_with(&tasks, &net, &goal, &entries).await;
             // The node may have left.

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{Actor, Command};
 use crate::entry::Entry;
 use crate::identity::Identity;
-use crate::join_state::{Responder, PROBE_PERIOD, RESPONDERS_MAX, identify_responder};
+use crate::join_state::{PROBE_PERIOD, RESPONDERS_MAX, Responder, identify_responder};
 
 /// The probes.
 #[derive(Debug, Default)]

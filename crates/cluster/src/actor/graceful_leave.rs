@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use super::{Actor, Command};
 use crate::entry::Entry;
-use crate::sampling;
 use crate::exchange_schedule::exchange_once;
+use crate::sampling;
 
 /// How many are to have heard a goodbye by a call, where there are so many, and how long each may take.
 const LEAVE_TARGETS: usize = 3;
@@ -36,7 +36,8 @@ impl Actor {
         self.publish_local_facts();
         let others = self.leave_targets();
         let own = self.local_entry();
-        let (tasks, net, commands) = (self.context.tasks.clone(), self.context.net.clone(), self.context.commands.clone());
+        let (tasks, net, commands) =
+            (self.context.tasks.clone(), self.context.net.clone(), self.context.commands.clone());
         self.context.tasks.spawn(Box::pin(async move {
             let heard = others.iter().all(Vec::is_empty) || send_leave(&tasks, &net, &others, own).await;
             // The task that it is told ends by it.
@@ -47,7 +48,8 @@ impl Actor {
     /// Some of those who are there, and some who seem not to be: it may be this node that is cut off.
     fn leave_targets(&self) -> [Vec<SocketAddr>; 2] {
         let me = self.gossip.me().address;
-        let live = self.gossip.live_members().into_iter().map(|seen| seen.identity.address).filter(|address| *address != me);
+        let live =
+            self.gossip.live_members().into_iter().map(|seen| seen.identity.address).filter(|address| *address != me);
         let live: Vec<SocketAddr> = live.collect();
         let missing = self.table.unreachable().into_iter().map(|(_, address)| address);
         let missing = missing.filter(|address| !live.contains(address)).collect();

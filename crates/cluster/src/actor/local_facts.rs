@@ -63,7 +63,8 @@ impl Actor {
 
     pub(super) fn local_entry(&self) -> Entry {
         let me = self.gossip.me();
-        let live = (!self.local_facts.left).then_some(LiveIdentity { incarnation: me.incarnation, address: me.address });
+        let live =
+            (!self.local_facts.left).then_some(LiveIdentity { incarnation: me.incarnation, address: me.address });
         Entry { facts: Facts::clone(&self.local_facts), gone: None, live, awaiting: false }
     }
 
@@ -71,7 +72,9 @@ impl Actor {
     /// a later one than this, and would be believed.
     pub(super) fn raise_incarnation(&mut self, last: Id) {
         let time = self.now().uptime;
-        if self.local_facts.left || self.incarnation_raised_at.is_some_and(|at| time.saturating_sub(at) < INCARNATION_PERIOD) {
+        if self.local_facts.left
+            || self.incarnation_raised_at.is_some_and(|at| time.saturating_sub(at) < INCARNATION_PERIOD)
+        {
             return;
         }
         let incarnation = incarnation_after(last, &self.context.env);

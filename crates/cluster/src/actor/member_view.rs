@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Actor;
 use crate::metrics::StateLabel;
-use crate::table::{PresenceChange, DuplicateId};
+use crate::table::{DuplicateId, PresenceChange};
 use crate::{Member, MemberState};
 
 impl Actor {
@@ -22,7 +22,8 @@ impl Actor {
             }
         }
         let twins = self.table.duplicates(now);
-        for (node, DuplicateId { older, newer }) in twins.iter().filter(|(node, _)| !self.duplicates.contains_key(node)) {
+        for (node, DuplicateId { older, newer }) in twins.iter().filter(|(node, _)| !self.duplicates.contains_key(node))
+        {
             tracing::error!(%node, %older, %newer, "two live nodes have the same id: the data directory of one is a copy of the other's; stop one and remove its node.json");
         }
         self.duplicates = twins;
@@ -39,7 +40,14 @@ impl Actor {
         let twin = self.duplicates.get(&node).map(|twins| twins.other_address(address));
         let also_at = self.table.duplicate(node).map(|twins| twins.other_address(address));
         let facts = Arc::clone(&self.local_facts);
-        members.push(Member { facts, state, since: self.started.wall, duplicate_at: twin, duplicate_suspected_at: also_at, version_skew: None });
+        members.push(Member {
+            facts,
+            state,
+            since: self.started.wall,
+            duplicate_at: twin,
+            duplicate_suspected_at: also_at,
+            version_skew: None,
+        });
         self.update_version_skew(&mut members);
         members.sort_unstable_by_key(|member| member.facts.node);
         for state in MemberState::ALL {

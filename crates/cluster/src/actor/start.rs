@@ -8,15 +8,15 @@ use std::sync::Arc;
 use bucksaw_env::LogRateLimiter;
 use bucksaw_record::Id;
 
-use super::local_facts::incarnation_after;
 use super::duplicate_probes::DuplicateProbes;
-use super::{Actor, ActorTimer, ActorContext, clock_reading};
+use super::local_facts::incarnation_after;
+use super::{Actor, ActorContext, ActorTimer, clock_reading};
 use crate::bootstrap::Bootstrap;
+use crate::exchange_schedule::ExchangeSchedule;
 use crate::gossip::Gossip;
 use crate::identity::Identity;
-use crate::member_file::MemberFile;
-use crate::exchange_schedule::ExchangeSchedule;
 use crate::incompatible::IncompatiblePeers;
+use crate::member_file::MemberFile;
 use crate::table::{MemberTable, TableTimeouts};
 use crate::timers::Timers;
 use crate::{Facts, Version};
@@ -45,7 +45,8 @@ impl Actor {
         for entry in kept.into_iter().flat_map(|kept| kept.members) {
             table.merge(entry, started);
         }
-        let own = Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.facts.borrow().clone() };
+        let own =
+            Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.facts.borrow().clone() };
         let Version { major, minor } = config.version;
         let own = Facts { protocol: major, protocol_minor: minor, left: false, ..own };
         if !own.is_valid() {

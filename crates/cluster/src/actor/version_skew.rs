@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Actor;
-use crate::{Member, IncompatiblePeer, Version};
+use crate::{IncompatiblePeer, Member, Version};
 
 impl Actor {
     /// A node of another major version is there, and is no member.
@@ -26,7 +26,8 @@ impl Actor {
         let mut apart = BTreeMap::new();
         for member in members.iter_mut().filter(|member| member.facts.node != self.local_facts.node) {
             // Until it has told of itself nothing is known of its version.
-            member.version_skew = self.local_facts.version_skew_with(&member.facts).filter(|_| member.facts.version > 0);
+            member.version_skew =
+                self.local_facts.version_skew_with(&member.facts).filter(|_| member.facts.version > 0);
             if let Some(words) = member.version_skew.clone().filter(|_| member.is_live()) {
                 let (node, address) = (member.facts.node, member.facts.address);
                 if self.version_skews.get(&node) != Some(&words) {
@@ -42,6 +43,8 @@ impl Actor {
         let strangers = self.incompatible_peers.list();
         let metric = self.version_skews.len() + strangers.len();
         self.context.metrics.version_skewed.set(i64::try_from(metric).unwrap_or(i64::MAX));
-        self.context.incompatible_peers.send_if_modified(|shown| std::mem::replace(shown, strangers.clone()) != strangers);
+        self.context
+            .incompatible_peers
+            .send_if_modified(|shown| std::mem::replace(shown, strangers.clone()) != strangers);
     }
 }

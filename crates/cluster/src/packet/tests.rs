@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::tests::{any_identity, any_member, any_message};
 use crate::entry::{Departure, DepartureReason, LiveIdentity};
-use crate::{ADDRESS_BYTES_MAX, Clients, Facts, Format, Formats, DataSummary, Load, RE_REPLICATED_MAX, Roles};
+use crate::{ADDRESS_BYTES_MAX, Clients, DataSummary, Facts, Format, Formats, Load, RE_REPLICATED_MAX, Roles};
 
 /// The largest facts that are sound, of a node that is there: of one that is gone less is told.
 fn largest() -> Entry {

@@ -94,7 +94,10 @@ fn a_node_is_down_when_foca_lost_it_and_alive_when_it_has_it_again() {
     let change = |state| [PresenceChange { node: id(1), address: address(1), state: Some(state) }];
     assert_eq!(table.update_liveness(&[seen(1, 1)], at(1)), change(MemberState::Alive));
     assert_eq!(table.update_liveness(&[seen(1, 1)], at(2)), []);
-    assert_eq!(table.update_liveness(&[LiveMember { suspect: true, ..seen(1, 1) }], at(3)), change(MemberState::Suspect));
+    assert_eq!(
+        table.update_liveness(&[LiveMember { suspect: true, ..seen(1, 1) }], at(3)),
+        change(MemberState::Suspect)
+    );
     assert_eq!(table.update_liveness(&[], at(4)), change(MemberState::Down));
     assert_eq!(table.members(at(9))[0].since, at(4).wall);
     // What others say of its end does not count while foca has it.
@@ -223,7 +226,8 @@ fn there_is_an_end_to_what_strangers_can_fill() {
 
 fn any_entry() -> impl Strategy<Value = Entry> {
     let how = prop_oneof![Just(DepartureReason::Down), Just(DepartureReason::Left), Just(DepartureReason::Forgotten)];
-    let gone = proptest::option::of((how, 0_u64..2_000).prop_map(|(how, s)| Departure::new(how, Duration::from_secs(s))));
+    let gone =
+        proptest::option::of((how, 0_u64..2_000).prop_map(|(how, s)| Departure::new(how, Duration::from_secs(s))));
     (1_u64..4, 1_u64..3, 0_u64..4, gone, any::<bool>()).prop_map(|(node, incarnation, version, gone, left)| {
         let mut entry = Entry { gone, ..entry(node, incarnation, version) };
         // A node says goodbye with the last that it says.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bucksaw_cluster::{JSON_BYTES_MAX, MemberState, IncompatiblePeer, Version};
+use bucksaw_cluster::{IncompatiblePeer, JSON_BYTES_MAX, MemberState, Version};
 use bucksaw_env::sim::NetworkConditions;
 use bucksaw_env::{Body, BoxFuture};
 
@@ -69,7 +69,10 @@ fn what_the_crate_keeps_cannot_be_changed_from_outside() {
     });
     assert!(town.run_until(2, |town| town.member(0, 1).unwrap().facts.draining));
     let member = town.member(0, 1).unwrap();
-    assert_eq!((member.state, member.facts.left, member.facts.incarnation), (MemberState::Alive, false, before.incarnation));
+    assert_eq!(
+        (member.state, member.facts.left, member.facts.incarnation),
+        (MemberState::Alive, false, before.incarnation)
+    );
     assert!(member.facts.version > before.version);
 }
 

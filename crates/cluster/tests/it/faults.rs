@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bucksaw_cluster::MemberState;
-use bucksaw_env::sim::{PowerCutLoss, NetworkConditions};
+use bucksaw_env::sim::{NetworkConditions, PowerCutLoss};
 
 use crate::test_cluster::{TestCluster, seconds};
 
@@ -20,7 +20,11 @@ fn a_crash_is_seen_by_all_within_five_seconds_and_a_restart_within_two() {
                 town.kill(victim);
             }
             town.nodes[victim].cluster = None;
-            assert!(town.run_until(5, |town| town.all_see(victim, Some(MemberState::Down))), "seed {seed}: {}", town.describe_views());
+            assert!(
+                town.run_until(5, |town| town.all_see(victim, Some(MemberState::Down))),
+                "seed {seed}: {}",
+                town.describe_views()
+            );
             town.world.run_for(seconds(seed));
             town.start(victim);
             assert!(town.run_until(2, TestCluster::all_alive), "seed {seed}: {}", town.describe_views());
@@ -101,7 +105,8 @@ fn a_paused_node_is_down_and_comes_back_without_calling_others_dead() {
     for seed in 0..4 {
         let town = TestCluster::settled(seed, 5);
         town.nodes[3].node.pause();
-        let others = |town: &TestCluster, state| [0, 1, 2, 4].iter().all(|number| town.state(*number, 3) == Some(state));
+        let others =
+            |town: &TestCluster, state| [0, 1, 2, 4].iter().all(|number| town.state(*number, 3) == Some(state));
         assert!(town.run_until(5, |town| others(town, MemberState::Down)), "seed {seed}: {}", town.describe_views());
         town.world.run_for(seconds(60));
         town.nodes[3].node.resume();
@@ -124,7 +129,11 @@ fn a_paused_node_is_down_and_comes_back_without_calling_others_dead() {
 fn loss_makes_no_living_node_down_for_long() {
     for seed in 0..3 {
         let town = TestCluster::settled(seed, 10);
-        town.world.network().set_conditions(NetworkConditions { loss: 0.2, duplication: 0.02, ..NetworkConditions::HEALTHY });
+        town.world.network().set_conditions(NetworkConditions {
+            loss: 0.2,
+            duplication: 0.02,
+            ..NetworkConditions::HEALTHY
+        });
         let (mut down, mut longest) = (0, [0; 100]);
         let step = Duration::from_millis(100);
         for _ in 0..1_200 {

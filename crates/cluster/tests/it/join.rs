@@ -86,7 +86,11 @@ fn another_node_may_take_over_the_address_of_a_dead_one_also_when_its_clock_is_b
     for seed in 0..3 {
         let mut town = TestCluster::settled(seed, 4);
         town.kill(3);
-        assert!(town.run_until(10, |town| town.all_see(3, Some(MemberState::Down))), "seed {seed}: {}", town.describe_views());
+        assert!(
+            town.run_until(10, |town| town.all_see(3, Some(MemberState::Down))),
+            "seed {seed}: {}",
+            town.describe_views()
+        );
         let dead = std::mem::replace(&mut town.nodes[3].id, id(9));
         let node = &town.nodes[3].node;
         node.jump_clock(-3_600_000);
@@ -130,11 +134,16 @@ fn a_copied_data_directory_is_told_of_by_all() {
     town.add(id(2));
     start_twin(&mut town, 3);
     let told = |town: &TestCluster| {
-        town.live_nodes()
-            .all(|number| town.metric(number, "cluster_twins") == 1 && town.member(number, 2).unwrap().duplicate_at.is_some())
+        town.live_nodes().all(|number| {
+            town.metric(number, "cluster_twins") == 1 && town.member(number, 2).unwrap().duplicate_at.is_some()
+        })
     };
     // The others know from the first moment.
-    assert!((0..2).all(|number| town.member(number, 2).unwrap().duplicate_suspected_at.is_some()), "{}", town.describe_views());
+    assert!(
+        (0..2).all(|number| town.member(number, 2).unwrap().duplicate_suspected_at.is_some()),
+        "{}",
+        town.describe_views()
+    );
     assert!(town.run_until(20, told), "{}", town.describe_views());
     // They do not fight: neither of them begins again and again.
     let incarnations = [2, 3].map(|number| town.cluster(number).facts().incarnation);
@@ -182,7 +191,10 @@ fn a_copied_data_directory_is_refused_and_leaves_no_trace() {
             town.world.run_for(Duration::from_millis(50));
             for number in 0..3 {
                 let member = town.member(number, 2).unwrap();
-                assert_eq!((member.state, member.facts.address, member.duplicate_suspected_at), (MemberState::Alive, address, None));
+                assert_eq!(
+                    (member.state, member.facts.address, member.duplicate_suspected_at),
+                    (MemberState::Alive, address, None)
+                );
             }
         }
         assert!(refused(&town), "seed {seed}: {:?}", town.cluster(3).join_state());
@@ -241,8 +253,9 @@ fn both_of_two_with_one_id_know_it_of_themselves() {
     town.add(id(2));
     start_twin(&mut town, 3);
     let other = |number: usize| town.nodes[5 - number].node.address();
-    let is_told =
-        |town: &TestCluster| [2, 3].iter().all(|number| town.member(*number, 2).unwrap().duplicate_suspected_at == Some(other(*number)));
+    let is_told = |town: &TestCluster| {
+        [2, 3].iter().all(|number| town.member(*number, 2).unwrap().duplicate_suspected_at == Some(other(*number)))
+    };
     assert!(town.run_until(5, is_told), "{:?}", [2, 3].map(|number| town.member(number, 2)));
 }
 
@@ -271,7 +284,11 @@ fn who_says_goodbye_has_left_and_is_never_down() {
         let leaving = town.cluster(2).clone();
         town.world.block_on_host(&town.nodes[2].node, async move { leaving.leave().await }).unwrap();
         town.kill(2);
-        assert!(town.run_until(1, |town| town.all_see(2, Some(MemberState::Left))), "seed {seed}: {}", town.describe_views());
+        assert!(
+            town.run_until(1, |town| town.all_see(2, Some(MemberState::Left))),
+            "seed {seed}: {}",
+            town.describe_views()
+        );
         town.world.run_for(seconds(60));
         assert!(town.all_see(2, Some(MemberState::Left)), "seed {seed}: {}", town.describe_views());
         town.start(2);
@@ -436,7 +453,9 @@ fn thirty_nodes_that_start_together_know_each_other_within_five_seconds() {
     assert!(town.run_until(5, TestCluster::all_alive), "{}", town.describe_views());
     // No storm: when all is known, little is said.
     town.world.run_for(seconds(20));
-    let sent = |town: &TestCluster| town.live_nodes().map(|number| town.metric(number, "cluster_packets_sent_total")).sum::<u64>();
+    let sent = |town: &TestCluster| {
+        town.live_nodes().map(|number| town.metric(number, "cluster_packets_sent_total")).sum::<u64>()
+    };
     let before = sent(&town);
     town.world.run_for(seconds(10));
     assert!(sent(&town) - before < 30 * 10 * 20, "{} datagrams", sent(&town) - before);

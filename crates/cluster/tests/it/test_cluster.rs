@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_cluster::{Cluster, Config, Facts, Member, Metrics, Router, MemberState};
+use bucksaw_cluster::{Cluster, Config, Facts, Member, MemberState, Metrics, Router};
 use bucksaw_env::sim::{Host, World};
 use bucksaw_record::{Id, Millis, Producer};
 use prometheus_client::registry::Registry;

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::{Body, IncomingCall, BoxFuture};
+use crate::{Body, BoxFuture, IncomingCall};
 
 /// Reaches nobody, and is reached by nobody.
 #[derive(Clone, Copy, Debug, Default)]

@@ -108,7 +108,10 @@ mod tests {
         let name = || std::thread::current().name().map(str::to_owned);
         assert_eq!(runtime.block_on(run_blocking_low_priority(&tasks, name)), Some(Some("modest".to_owned())));
         assert_ne!(runtime.block_on(run_blocking(&tasks, name)), Some(Some("modest".to_owned())));
-        assert_eq!(runtime.block_on(run_blocking_low_priority(&tasks, || -> u8 { panic!("as the test wants it") })), None);
+        assert_eq!(
+            runtime.block_on(run_blocking_low_priority(&tasks, || -> u8 { panic!("as the test wants it") })),
+            None
+        );
     }
 
     #[test]

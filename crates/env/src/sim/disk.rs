@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::names::{Names, InodeNumber};
 use super::inode::Inode;
+use super::names::{InodeNumber, Names};
 use super::{Entropy, PowerCutLoss};
 use crate::Space;
 

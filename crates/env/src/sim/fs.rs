@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::disk::Disk;
-use super::handle::{self, SimFileLock, SharedDisk};
+use super::handle::{self, SharedDisk, SimFileLock};
 use super::{Entropy, PowerCutLoss};
 use crate::{File, FileLock, Space};
 

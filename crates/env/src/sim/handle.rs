@@ -42,7 +42,12 @@ struct SimFile {
 }
 
 /// Opens a file of `disk`, which is the disk behind `shared`.
-pub(super) fn open(shared: &SharedDisk, disk: &mut Disk, node: InodeNumber, writable: bool) -> io::Result<Arc<dyn File>> {
+pub(super) fn open(
+    shared: &SharedDisk,
+    disk: &mut Disk,
+    node: InodeNumber,
+    writable: bool,
+) -> io::Result<Arc<dyn File>> {
     disk.inode_mut(node)?.open_handles += 1;
     disk.handles += 1;
     Ok(Arc::new(SimFile { disk: shared.clone(), inode: node, is_writable: writable }))

@@ -270,7 +270,10 @@ mod tests {
         assert_eq!(node.after_power_cut(PowerCutLoss::None, &Entropy::seeded(0)), b"abc");
         assert!(node.truncate_all(1));
         node.append(b"x");
-        assert_eq!((node.live(), node.after_power_cut(PowerCutLoss::None, &Entropy::seeded(0))), (&b"ax"[..], b"ax".to_vec()));
+        assert_eq!(
+            (node.live(), node.after_power_cut(PowerCutLoss::None, &Entropy::seeded(0))),
+            (&b"ax"[..], b"ax".to_vec())
+        );
         assert_eq!(node.after_power_cut(PowerCutLoss::All, &Entropy::seeded(0)), b"a");
     }
 

@@ -31,19 +31,19 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod change_notifier;
-mod executor;
 mod call_fault;
+mod change_notifier;
+mod connection;
+mod executor;
+mod host;
 mod host_state;
 mod net;
 mod network;
-mod host;
+mod network_conditions;
 mod ready_queue;
+mod run_hash;
 mod tasks;
 mod timers;
-mod run_hash;
-mod network_conditions;
-mod connection;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -55,9 +55,9 @@ use tokio::sync::oneshot;
 use crate::Entropy as _;
 use crate::sim::Clock;
 use executor::Executor;
+pub use host::Host;
 use host_state::HostState;
 pub use network::Network;
-pub use host::Host;
 pub use network_conditions::{Delay, NetworkConditions};
 
 /// What wall clocks show when a world begins: the beginning of 2026.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::sim::{Delay, PowerCutLoss, Host, NetworkConditions, World};
+use bucksaw_env::sim::{Delay, Host, NetworkConditions, PowerCutLoss, World};
 use bucksaw_env::{Body, BodyWriter, IncomingCall, Net, run_blocking, with_timeout};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -39,7 +39,10 @@ fn listen(node: &Host) -> Log<String> {
 }
 
 /// Answers each call by what `answer` does with it, each in a task of its own.
-fn serve<F: Future<Output = ()> + Send + 'static>(node: &Host, mut answer: impl FnMut(IncomingCall) -> F + Send + 'static) {
+fn serve<F: Future<Output = ()> + Send + 'static>(
+    node: &Host,
+    mut answer: impl FnMut(IncomingCall) -> F + Send + 'static,
+) {
     let (net, tasks) = (node.net(), node.tasks());
     node.spawn(async move {
         loop {
@@ -86,7 +89,14 @@ fn equal_seeds_give_equal_runs() {
         let world = World::new(seed);
         let nodes: Vec<Host> = (0..4).map(|n| world.add_host(&format!("n{n}"))).collect();
         let late = Delay { tail_share: 0.05, tail_max: ms(5_000), ..NetworkConditions::HEALTHY.delay };
-        let weather = NetworkConditions { delay: late, loss: 0.1, duplication: 0.1, break_share: 0.1, stall_share: 0.05, ..NetworkConditions::HEALTHY };
+        let weather = NetworkConditions {
+            delay: late,
+            loss: 0.1,
+            duplication: 0.1,
+            break_share: 0.1,
+            stall_share: 0.05,
+            ..NetworkConditions::HEALTHY
+        };
         world.network().set_conditions(weather);
         let mut logs = Vec::new();
         for (n, node) in nodes.iter().enumerate() {
@@ -115,7 +125,7 @@ fn equal_seeds_give_equal_runs() {
         assert!(logs.iter().map(Vec::len).sum::<usize>() > 100);
         (world.fingerprint(), logs)
     };
-    let runs: Vec<_> = (0..20).map(run_blocking).collect();
+    let runs: Vec<_> = (0..20).map(run).collect();
     for (seed, first) in runs.iter().enumerate() {
         assert_eq!(*first, run(seed as u64), "seed {seed}");
     }
@@ -143,12 +153,18 @@ fn datagrams_are_lost_duplicated_and_reordered_at_the_configured_rates() {
         assert!(counts.values().all(|count| *count <= 2));
         (counts.len(), doubled, log.is_sorted())
     };
-    assert_eq!(count(NetworkConditions { delay: Delay::uniform(ms(1), ms(1)), ..NetworkConditions::HEALTHY }), (2_000, 0, true));
+    assert_eq!(
+        count(NetworkConditions { delay: Delay::uniform(ms(1), ms(1)), ..NetworkConditions::HEALTHY }),
+        (2_000, 0, true)
+    );
     let (arrived, doubled, _) = count(NetworkConditions { loss: 0.25, ..NetworkConditions::HEALTHY });
     assert!((1_420..1_580).contains(&arrived) && doubled == 0, "{arrived}");
     let (arrived, doubled, _) = count(NetworkConditions { duplication: 0.25, ..NetworkConditions::HEALTHY });
     assert!(arrived == 2_000 && (420..580).contains(&doubled), "{doubled}");
-    assert_eq!(count(NetworkConditions { delay: Delay::uniform(ms(1), ms(9)), ..NetworkConditions::HEALTHY }), (2_000, 0, false));
+    assert_eq!(
+        count(NetworkConditions { delay: Delay::uniform(ms(1), ms(9)), ..NetworkConditions::HEALTHY }),
+        (2_000, 0, false)
+    );
     assert_eq!(count(NetworkConditions { loss: 1.0, ..NetworkConditions::HEALTHY }).0, 0);
 }
 
@@ -352,7 +368,11 @@ fn calls_stall_and_go_on() {
     for seed in 0..100 {
         let (world, one, other) = two(seed);
         let stall = Delay::uniform(ms(10_000), ms(20_000));
-        world.network().set_conditions_between(&one, &other, NetworkConditions { stall_share: 0.5, stall_time: stall, ..NetworkConditions::HEALTHY });
+        world.network().set_conditions_between(
+            &one,
+            &other,
+            NetworkConditions { stall_share: 0.5, stall_time: stall, ..NetworkConditions::HEALTHY },
+        );
         echo(&other);
         let net = one.net();
         assert_eq!(world.block_on(ask(&net, other.address(), "x")), Ok("x".into()));

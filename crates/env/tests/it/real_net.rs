@@ -279,7 +279,8 @@ async fn an_answer_that_breaks_off_is_an_error() {
         (b"BKSW\x01\x00nonsense\r\n\r\n", io::ErrorKind::InvalidData, ""),
     ] {
         let to = answers_with(answer).await;
-        let answered = with_test_timeout(async { near.call(to, "a", Body::whole("b")).await?.read_all(100).await }).await;
+        let answered =
+            with_test_timeout(async { near.call(to, "a", Body::whole("b")).await?.read_all(100).await }).await;
         let error = answered.unwrap_err();
         assert_eq!(error.kind(), kind_wanted, "{error}, after {}", answer.escape_ascii());
         assert!(error.to_string().contains(words), "{error}");
@@ -579,7 +580,8 @@ async fn a_large_body_passes_encrypted() {
         writer.end().await.unwrap();
     });
     let started = tokio::time::Instant::now();
-    let read = with_test_timeout(async { near.call(far.address(), "much", Body::empty()).await?.read_all(BYTES).await });
+    let read =
+        with_test_timeout(async { near.call(far.address(), "much", Body::empty()).await?.read_all(BYTES).await });
     assert_eq!(read.await.unwrap().len(), BYTES);
     let seconds = started.elapsed().as_secs_f64();
     println!("{:.0} MB/s sealed", BYTES as f64 / 1e6 / seconds);

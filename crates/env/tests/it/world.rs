@@ -324,11 +324,11 @@ fn a_pause_stops_tasks_and_work_but_not_the_time() {
 fn panics_name_the_seed() {
     let message = |run: &dyn Fn(&World)| {
         let world = World::new(4_711);
-        let panic = catch_unwind(AssertUnwindSafe(|| run_blocking(&world))).unwrap_err();
+        let panic = catch_unwind(AssertUnwindSafe(|| run(&world))).unwrap_err();
         panic.downcast_ref::<String>().cloned().unwrap()
     };
     let check = |run: &dyn Fn(&World), what: &str| {
-        let message = message(run_blocking);
+        let message = message(run);
         assert!(message.contains("4711") && message.contains("1ms") && message.contains(what), "{message}");
     };
     let in_task = |world: &World| {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, ForwardError, Summary, run};
 use bucksaw_ingest::Durability;
-use bucksaw_wire::{HelloReply, RefusalCode, Hello, ServerMessage, Version};
+use bucksaw_wire::{Hello, HelloReply, RefusalCode, ServerMessage, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::watch;

@@ -11,7 +11,7 @@ use bucksaw_forward::Config;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Intake, Metrics, ConnectionSlots, serve};
+use bucksaw_sources::{ConnectionSlots, Intake, Metrics, serve};
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,7 +39,11 @@ impl IngestNode {
     /// One that may let its clients go as soon as they have come.
     pub(crate) async fn start_redirecting(durability: Durability) -> Self {
         let stay_min = Duration::from_millis(1);
-        Self::start_with(durability, bucksaw_sources::Config { redirect_interval_min: stay_min, ..bucksaw_sources::Config::default() }).await
+        Self::start_with(
+            durability,
+            bucksaw_sources::Config { redirect_interval_min: stay_min, ..bucksaw_sources::Config::default() },
+        )
+        .await
     }
 
     async fn start_with(durability: Durability, config: bucksaw_sources::Config) -> Self {
@@ -83,7 +87,12 @@ impl IngestNode {
             while let Some(chunk) = frames.next_chunk().unwrap() {
                 for (row, text) in (0..).zip(chunk.records()) {
                     let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.flags.get(row));
-                    records.push(ReceivedRecord { id, text: text.to_vec(), flags: marks, labels: chunk.labels.clone() });
+                    records.push(ReceivedRecord {
+                        id,
+                        text: text.to_vec(),
+                        flags: marks,
+                        labels: chunk.labels.clone(),
+                    });
                 }
             }
         }

@@ -21,7 +21,12 @@ fn advise(node: &IngestNode, level: u8, others: &[SocketAddr]) {
         RedirectTarget { fast, durable, bulk, ..RedirectTarget::default() }
     };
     let others = others.iter().map(other).collect();
-    node.queue.load_shedder().set_policy(RedirectPolicy { level, may_refuse: true, targets: others, ..RedirectPolicy::default() });
+    node.queue.load_shedder().set_policy(RedirectPolicy {
+        level,
+        may_refuse: true,
+        targets: others,
+        ..RedirectPolicy::default()
+    });
 }
 
 /// An address where nobody listens.
@@ -119,7 +124,10 @@ async fn a_suggestion_is_followed_once_and_the_order_kept() {
     // It is suggested to newcomers.
     let mut agent = RunningAgent::start(config(&[busy.address]));
     agent.ship(0, &[]).await;
-    wait_until("the move", || other.queue.load_shedder().connections() == 1 && busy.queue.load_shedder().connections() == 0).await;
+    wait_until("the move", || {
+        other.queue.load_shedder().connections() == 1 && busy.queue.load_shedder().connections() == 0
+    })
+    .await;
     let before = texts(&[&busy]).len();
     agent.pipe.write_all(b"here\nand\nthere\n").await.unwrap();
     wait_until("lines", || other.records().len() == 3).await;
@@ -176,7 +184,8 @@ async fn an_agent_closed_under_load_loses_and_duplicates_nothing() {
 async fn many_agents_spread_over_their_list() {
     let nodes = [IngestNode::start(Durability::Fast).await, IngestNode::start(Durability::Fast).await];
     let to = nodes.each_ref().map(|node| node.address);
-    let mut agents: Vec<RunningAgent> = (0..20).map(|_| RunningAgent::start(Config { shuffle: true, ..config(&to) })).collect();
+    let mut agents: Vec<RunningAgent> =
+        (0..20).map(|_| RunningAgent::start(Config { shuffle: true, ..config(&to) })).collect();
     for agent in &mut agents {
         agent.pipe.write_all(b"x\n").await.unwrap();
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, Summary, run};
 use bucksaw_ingest::Durability;
-use bucksaw_record::{Labels, Flags};
+use bucksaw_record::{Flags, Labels};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;

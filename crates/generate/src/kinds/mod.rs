@@ -11,10 +11,10 @@ mod json;
 mod system;
 mod web;
 
-use crate::weighted_choice::WeightedChoice;
 use crate::incidents::LogLevel;
 use crate::rng::Rng;
 use crate::template::Template;
+use crate::weighted_choice::WeightedChoice;
 
 /// One kind of lines.
 pub(crate) struct LineTable {
@@ -72,7 +72,12 @@ impl LineKind {
             let rows = table.rows.iter().filter(|(level, ..)| *level == wanted);
             WeightedChoice::new(rows.map(|&(_, weight, line)| (weight, Template::new(&[head, line, tail]))))
         };
-        Self { debug: deck(LogLevel::Debug), info: deck(LogLevel::Info), warn: deck(LogLevel::Warn), error: deck(LogLevel::Error) }
+        Self {
+            debug: deck(LogLevel::Debug),
+            info: deck(LogLevel::Info),
+            warn: deck(LogLevel::Warn),
+            error: deck(LogLevel::Error),
+        }
     }
 }
 
@@ -99,7 +104,10 @@ mod tests {
         for table in TABLES {
             for (_, _, line) in table.rows {
                 for part in Template::new(&[table.affixes.0, line, table.affixes.1]).parts() {
-                    assert!(!matches!(part, TemplatePart::Text(text) if text.contains(['<', '>', '\n'])), "{line}: {part:?}");
+                    assert!(
+                        !matches!(part, TemplatePart::Text(text) if text.contains(['<', '>', '\n'])),
+                        "{line}: {part:?}"
+                    );
                 }
             }
         }

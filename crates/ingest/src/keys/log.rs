@@ -94,7 +94,12 @@ impl KeyLog {
 
     /// Reads what earlier runs wrote; to be called once, at the start. Gives how many notes cannot be read; a file of which
     /// nothing can be read counts as one.
-    pub(super) fn read(&mut self, names: &[String], may_have_lost_writes: bool, each: &mut dyn FnMut(&KeyEntry)) -> u64 {
+    pub(super) fn read(
+        &mut self,
+        names: &[String],
+        may_have_lost_writes: bool,
+        each: &mut dyn FnMut(&KeyEntry),
+    ) -> u64 {
         let mut damaged = 0;
         for name in names {
             let Some(id) = name.strip_suffix(".keys").and_then(|id| id.parse::<Id>().ok()) else { continue };

@@ -104,13 +104,29 @@ impl Queue {
         let mut keys = lock(&self.idempotency_keys);
         let base = batch.base_time.unwrap_or_else(|| keys.base(batch, now));
         let producer = Producer::from_key(&[base.0.to_le_bytes(), content.to_le_bytes()].concat());
-        let known = KeyEntry { key: batch.key, number: batch.section_count, base_time: base, producer, is_last, first_seen: now };
+        let known = KeyEntry {
+            key: batch.key,
+            number: batch.section_count,
+            base_time: base,
+            producer,
+            is_last,
+            first_seen: now,
+        };
         keys.remember(known).map_err(|failed| self.key_error(failed))?;
         drop(keys);
         let at = Millis(base.0.saturating_add(u64::from(batch.section_count)));
-        let first = Id::new(at, producer, if batch.section_count == 0 { 0 } else { batch.last_producer.next_section_sequence() });
-        *batch =
-            IdempotentBatch { content_hash: content, section_count: batch.section_count.saturating_add(1), base_time: Some(base), last_producer: producer, ..*batch };
+        let first = Id::new(
+            at,
+            producer,
+            if batch.section_count == 0 { 0 } else { batch.last_producer.next_section_sequence() },
+        );
+        *batch = IdempotentBatch {
+            content_hash: content,
+            section_count: batch.section_count.saturating_add(1),
+            base_time: Some(base),
+            last_producer: producer,
+            ..*batch
+        };
         Ok(first)
     }
 
@@ -121,7 +137,14 @@ impl Queue {
     pub fn end_batch(&self, batch: &IdempotentBatch) -> Result<(), IngestError> {
         let (Some(base), Some(number)) = (batch.base_time, batch.section_count.checked_sub(1)) else { return Ok(()) };
         let now = Millis(self.env.clock.unix_ms());
-        let last = KeyEntry { key: batch.key, number, base_time: base, producer: batch.last_producer, is_last: true, first_seen: now };
+        let last = KeyEntry {
+            key: batch.key,
+            number,
+            base_time: base,
+            producer: batch.last_producer,
+            is_last: true,
+            first_seen: now,
+        };
         lock(&self.idempotency_keys).remember(last).map_err(|failed| self.key_error(failed))
     }
 
@@ -308,7 +331,8 @@ impl KeyTable {
         match self.batches.get_mut(&entry.key) {
             None => {
                 let KeyEntry { base_time: base, producer, is_last, .. } = *entry;
-                self.batches.insert(entry.key, RememberedBatch { base, first_producer: producer, is_complete: is_last });
+                self.batches
+                    .insert(entry.key, RememberedBatch { base, first_producer: producer, is_complete: is_last });
                 self.insertion_order.push_back((entry.first_seen, entry.key));
             }
             Some(known) => {
@@ -339,7 +363,8 @@ impl KeyTable {
 
     fn evict(&mut self, now: Millis) {
         while let Some((seen, key)) = self.insertion_order.front().copied() {
-            let is_too_much = self.insertion_order.len() > self.keys_max || self.later_section_count > self.sections_max;
+            let is_too_much =
+                self.insertion_order.len() > self.keys_max || self.later_section_count > self.sections_max;
             if !is_too_much && now.0.saturating_sub(seen.0) <= KEY_AGE_MAX_MS {
                 break;
             }

@@ -452,7 +452,7 @@ fn what_is_remembered_is_bounded_and_so_is_its_file() {
 proptest! {
     #[test]
     fn entries_come_back(key: u64, number: u32, base: u64, producer: u64, is_last: bool, seen: u64, id: u128) {
-        let (base, producer, seen) = (Millis(base), Producer::new(producer), Millis(seen));
+        let (base_time, producer, first_seen) = (Millis(base), Producer::new(producer), Millis(seen));
         let entry = KeyEntry { key, number, base_time, producer, is_last, first_seen };
         let bytes = entry.encode(Id::from_bits(id));
         prop_assert_eq!(KeyEntry::decode(&bytes, Id::from_bits(id)), Some(entry));

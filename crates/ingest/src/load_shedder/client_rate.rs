@@ -52,7 +52,8 @@ mod tests {
     #[test]
     fn the_rate_rises_at_once_and_falls_slowly() {
         let mut client_rate = ClientRate::new(Duration::from_secs(10));
-        let mut check = |seconds, bytes, want| assert_eq!(client_rate.sample(Duration::from_secs(seconds), bytes), want);
+        let mut check =
+            |seconds, bytes, want| assert_eq!(client_rate.sample(Duration::from_secs(seconds), bytes), want);
         check(10, 0, 0);
         check(12, 2_000, 1_000);
         check(13, 2_000, 750);
@@ -73,6 +74,9 @@ mod tests {
         assert!(client_rate.may_be_redirected(Duration::from_secs(10)));
         client_rate.record_suggestion(Duration::from_secs(20));
         let _ = client_rate.sample(Duration::from_secs(30), 1_000);
-        assert!(!client_rate.may_be_redirected(Duration::from_secs(79)) && client_rate.may_be_redirected(Duration::from_secs(80)));
+        assert!(
+            !client_rate.may_be_redirected(Duration::from_secs(79))
+                && client_rate.may_be_redirected(Duration::from_secs(80))
+        );
     }
 }

@@ -18,12 +18,12 @@
 //! offered again. Each client that is there asks now and then whether it is its turn ([`Guide::turn`]) and says what it
 //! brings, so those go whose going helps, and an offer is used up by few that bring much or by many that bring little.
 
-mod redirect_policy;
 mod client_rate;
+mod redirect_policy;
 mod token_bucket;
 
-pub use redirect_policy::{RedirectPolicy, RedirectTarget};
 pub use client_rate::ClientRate;
+pub use redirect_policy::{RedirectPolicy, RedirectTarget};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bucksaw_env::Entropy;
 
 use crate::append::Durability;
-use crate::metrics::{RedirectLabels, Metrics};
+use crate::metrics::{Metrics, RedirectLabels};
 use redirect_policy::sample_addresses;
 use token_bucket::TokenBucket;
 
@@ -114,7 +114,14 @@ impl LoadShedder {
     pub(crate) fn new(metrics: Metrics) -> Self {
         let (zero, purse) = (AtomicU64::default, TokenBucket::default);
         let (advice, framed, http) = (Mutex::default(), purse(), purse());
-        Self { policy: advice, connections: zero(), redirectable: zero(), framed_budget: framed, http_budget: http, metrics }
+        Self {
+            policy: advice,
+            connections: zero(),
+            redirectable: zero(),
+            framed_budget: framed,
+            http_budget: http,
+            metrics,
+        }
     }
 
     /// Counts a TCP connection.
@@ -196,7 +203,12 @@ impl LoadShedder {
     /// What a client that is there is told when it is its turn: it may stay, or has to go. `brings` is what comes from it, in
     /// bytes a second; `None` when nobody knows.
     #[must_use]
-    pub fn try_redirect(&self, port: ListenerKind, bytes_per_second: Option<u64>, entropy: &dyn Entropy) -> Option<(RedirectKind, Vec<String>)> {
+    pub fn try_redirect(
+        &self,
+        port: ListenerKind,
+        bytes_per_second: Option<u64>,
+        entropy: &dyn Entropy,
+    ) -> Option<(RedirectKind, Vec<String>)> {
         let (budget, clients) = match port {
             ListenerKind::Http => (&self.http_budget, HTTP_CLIENTS_ASSUMED),
             ListenerKind::Tcp(_) => (&self.framed_budget, self.redirectable_connections()),

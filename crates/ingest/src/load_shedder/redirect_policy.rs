@@ -60,7 +60,11 @@ impl RedirectPolicy {
     /// What it brings is at most five eighths of the difference between the two nodes. So if the difference is the other way
     /// round when it has gone, it is less than half of that, and nobody of its kind comes back. A node as busy as this one
     /// must not have more connections either: one that takes little because its disk is slow is sent no more than its share.
-    pub(super) fn better_targets(&self, bytes_per_second: u64, port: ListenerKind) -> impl Iterator<Item = &RedirectTarget> {
+    pub(super) fn better_targets(
+        &self,
+        bytes_per_second: u64,
+        port: ListenerKind,
+    ) -> impl Iterator<Item = &RedirectTarget> {
         let fits = move |other: &&RedirectTarget| {
             let difference = u128::from(self.bytes_per_second.saturating_sub(other.bytes_per_second));
             difference > 0 && u128::from(bytes_per_second) * 8 <= difference * 5
@@ -84,7 +88,11 @@ impl RedirectTarget {
 }
 
 /// The addresses of some, in an order of chance, the odds by what they have to spare.
-pub(super) fn sample_addresses<'a>(others: impl Iterator<Item = &'a RedirectTarget>, port: ListenerKind, entropy: &dyn Entropy) -> Vec<String> {
+pub(super) fn sample_addresses<'a>(
+    others: impl Iterator<Item = &'a RedirectTarget>,
+    port: ListenerKind,
+    entropy: &dyn Entropy,
+) -> Vec<String> {
     // Exponential races (Efraimidis, Spirakis: "Weighted random sampling with a reservoir"): the order of -ln(u)/odds.
     let mut racing: Vec<(f64, &String)> = others
         .filter_map(|other| {

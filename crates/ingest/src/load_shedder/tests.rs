@@ -17,7 +17,13 @@ fn load_shedder(level: u8, refuses: bool, others: &[(u8, u64)]) -> LoadShedder {
         ..RedirectTarget::default()
     };
     let others = others.iter().enumerate().map(other).collect();
-    load_shedder.set_policy(RedirectPolicy { level, may_refuse: refuses, bytes_per_second: 100, targets: others, ..RedirectPolicy::default() });
+    load_shedder.set_policy(RedirectPolicy {
+        level,
+        may_refuse: refuses,
+        bytes_per_second: 100,
+        targets: others,
+        ..RedirectPolicy::default()
+    });
     load_shedder.set_redirect_budget(100);
     load_shedder
 }
@@ -71,7 +77,9 @@ fn targets_are_weighted_by_spare_capacity() {
     let load_shedder = load_shedder(1, false, &[(0, 0), (0, 900), (0, 100)]);
     let mut firsts = [0; 3];
     for _ in 0..4_000 {
-        let AdmissionDecision::Suggested(others) = load_shedder.admit(FAST, &*entropy) else { panic!("nothing suggested") };
+        let AdmissionDecision::Suggested(others) = load_shedder.admit(FAST, &*entropy) else {
+            panic!("nothing suggested")
+        };
         assert_eq!(others.len(), 3);
         let first = others[0][1..2].parse::<usize>().unwrap();
         firsts[first] += 1;
@@ -91,7 +99,13 @@ fn redirect_of(bytes_per_second: u64, budget: u64, level: u8, others: &[(u8, u64
         ..RedirectTarget::default()
     };
     let others = others.iter().enumerate().map(other).collect();
-    load_shedder.set_policy(RedirectPolicy { level, may_refuse: false, bytes_per_second: 100, connections: 5, targets: others });
+    load_shedder.set_policy(RedirectPolicy {
+        level,
+        may_refuse: false,
+        bytes_per_second: 100,
+        connections: 5,
+        targets: others,
+    });
     let _movable: Vec<_> = (0..5).map(|_| load_shedder.count_redirectable()).collect();
     load_shedder.set_redirect_budget(budget);
     let told = load_shedder.try_redirect(FAST, Some(bytes_per_second), &*Env::real().entropy);
@@ -128,7 +142,11 @@ fn only_clients_whose_move_helps_are_redirected() {
 fn redirects_stay_within_the_budget() {
     let entropy = Env::real().entropy;
     let load_shedder = load_shedder(0, false, &[(0, 1)]);
-    load_shedder.set_policy(RedirectPolicy { bytes_per_second: 1_000, targets: load_shedder.policy().targets.clone(), ..RedirectPolicy::default() });
+    load_shedder.set_policy(RedirectPolicy {
+        bytes_per_second: 1_000,
+        targets: load_shedder.policy().targets.clone(),
+        ..RedirectPolicy::default()
+    });
     let _movable: Vec<_> = (0..10).map(|_| load_shedder.count_redirectable()).collect();
     let turns = |brings| (0..10).filter(|_| load_shedder.try_redirect(FAST, Some(brings), &*entropy).is_some()).count();
     for (offer, brings, want) in [(0, 100, 0), (300, 100, 3), (400, 200, 2), (300, 50, 3)] {

@@ -59,7 +59,12 @@ mod tests {
         let bucket = TokenBucket::default();
         assert!(bucket.is_empty() && !bucket.try_spend(1, &*entropy) && !bucket.is_spent_without_redirect());
         bucket.refill(10);
-        assert!(bucket.try_spend(6, &*entropy) && bucket.try_spend(4, &*entropy) && bucket.is_empty() && !bucket.is_spent_without_redirect());
+        assert!(
+            bucket.try_spend(6, &*entropy)
+                && bucket.try_spend(4, &*entropy)
+                && bucket.is_empty()
+                && !bucket.is_spent_without_redirect()
+        );
         let mut in_vain = 0;
         for _ in 0..1_000 {
             bucket.refill(1);

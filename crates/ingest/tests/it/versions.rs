@@ -4,11 +4,12 @@ use std::fmt::Debug;
 
 use bucksaw_cluster::Version;
 use bucksaw_env::Body;
+use bucksaw_fixtures::{GoldenFiles, expect_ready, with_unknown_fields};
 use bucksaw_ingest::lease::{
-    AckRequest, FetchRequest, FetchReply, FetchedSegment, WaitRequest, QueueBacklogStatus, encode_head, message_body, read_head, read_message,
+    AckRequest, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus, WaitRequest, encode_head, message_body,
+    read_head, read_message,
 };
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_fixtures::{GoldenFiles, at_once, later};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,7 +81,7 @@ fn message_heads_of_all_versions_are_read() {
     for kept in fixtures().read_all("head") {
         let (found, mut rest) = expect_ready(read_head::<FetchRequest>(Body::whole(kept))).unwrap();
         assert_same(&found, &fetch_request());
-        assert_eq!(expect_ready(rest.some(100)).unwrap().unwrap(), &b"and the rest"[..]);
+        assert_eq!(expect_ready(rest.next_chunk(100)).unwrap().unwrap(), &b"and the rest"[..]);
     }
 }
 

@@ -91,11 +91,11 @@ mod tests {
             let (mut before, mut changed_at, mut second) = (0, None, 0_u32);
             let mut rises = Vec::new();
             let mut seen: Vec<LevelBounds> = Vec::new();
-            for (seconds, rises_to, more) in runs {
+            for (seconds, rise_to, more) in runs {
                 for _ in 0..seconds {
-                    let signs = LevelBounds { rise_to, hold_at: (rises_to + more).min(3) };
-                    seen.push(signs);
-                    let now = level.step(signs);
+                    let bounds = LevelBounds { rise_to, hold_at: (rise_to + more).min(3) };
+                    seen.push(bounds);
+                    let now = level.step(bounds);
                     second += 1;
                     prop_assert!(now <= 3);
                     if now == before {

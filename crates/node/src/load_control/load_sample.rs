@@ -85,12 +85,13 @@ mod tests {
     };
 
     #[test]
-    fn signs_have_two_bounds() {
-        let check = |sample: LoadSample, rises_to: u8, holds: u8| {
+    fn a_sample_has_two_bounds() {
+        let check = |sample: LoadSample, rise_to: u8, hold_at: u8| {
             assert_eq!(sample.level_bounds(100), LevelBounds { rise_to, hold_at }, "{sample:?}");
         };
         check(GOOD, 0, 0);
-        let rate = |bytes_per_second, mean_bytes_per_second| LoadSample { bytes_per_second, mean_bytes_per_second, ..GOOD };
+        let rate =
+            |bytes_per_second, mean_bytes_per_second| LoadSample { bytes_per_second, mean_bytes_per_second, ..GOOD };
         check(rate(1_000, 1_000), 0, 0);
         check(rate(1_200, 1_000), 0, 1);
         check(rate(1_499, 1_000), 0, 1);
@@ -104,7 +105,11 @@ mod tests {
         check(rate(0, 0), 0, 0);
         check(rate(u64::MAX, u64::MAX), 0, 0);
         check(LoadSample { refused: 1, ..GOOD }, 2, 2);
-        let waits = |seconds, waits_longer| LoadSample { oldest_wait: Duration::from_secs(seconds), is_wait_growing: waits_longer, ..GOOD };
+        let waits = |seconds, waits_longer| LoadSample {
+            oldest_wait: Duration::from_secs(seconds),
+            is_wait_growing: waits_longer,
+            ..GOOD
+        };
         check(waits(22, true), 0, 0);
         check(waits(23, true), 0, 1);
         check(waits(30, true), 1, 1);

@@ -4,28 +4,28 @@
 //!   a second's sample ─► signs ─► level ─► facts ─► gossip ─► everybody
 //!                                   │                 │
 //!                                   ▼                 ▼
-//!                  share: may it refuse? relief: who may go? ─► the queue's guide ─► listeners
+//!                  share: may it refuse? relief: who may go? ─► the queue's shedder ─► listeners
 //! ```
 //! Besides, some of the clients that are there are told of others by what the nodes take in, busy or not: see [`relief`].
 
-mod smoothed_load;
 pub mod level;
+pub mod load_sample;
 pub mod rebalancer;
 pub mod refusal_quota;
-pub mod load_sample;
+mod smoothed_load;
 
 use std::time::Duration;
 
 use bucksaw_cluster::{Cluster, Load, Member};
 use bucksaw_ingest::Queue;
-use bucksaw_ingest::load_shedder::{RedirectPolicy, LoadShedder, RedirectTarget};
+use bucksaw_ingest::load_shedder::{LoadShedder, RedirectPolicy, RedirectTarget};
 use bucksaw_record::Id;
 
-use smoothed_load::SmoothedLoad;
 use level::LoadLevel;
-use rebalancer::{Rebalancer, ClusterLoad};
-use refusal_quota::NodeLoad;
 use load_sample::LoadSample;
+use rebalancer::{ClusterLoad, Rebalancer};
+use refusal_quota::NodeLoad;
+use smoothed_load::SmoothedLoad;
 
 /// What is told of bytes a second moves by one in so many of the way, each second.
 const SMOOTHING_DIVISOR: i128 = 4;
@@ -70,15 +70,16 @@ impl LoadController {
     pub(crate) fn step(&mut self, queue: &Queue, cluster: &Cluster) -> Load {
         let me = cluster.node_id();
         let members = cluster.members();
-        let others: Vec<&Member> = members.iter().filter(|member| member.facts.node != me && accepts_clients(member)).collect();
+        let others: Vec<&Member> =
+            members.iter().filter(|member| member.facts.node != me && accepts_clients(member)).collect();
         self.update_rate(queue);
         let all = others.iter().map(|member| member.facts.load.bytes_per_second).chain([self.bytes_per_second]);
         let sum = all.map(u128::from).sum::<u128>();
         let mean = u64::try_from(sum / (others.len() as u128 + 1)).unwrap_or(u64::MAX);
-        let signs = self.sample(queue, mean).level_bounds(self.config.busy_bytes_per_second);
-        let level = self.level.step(load_sample);
-        let guide = queue.load_shedder();
-        let load = Load { bytes_per_second: self.bytes_per_second, connections: guide.connections(), level };
+        let sample = self.sample(queue, mean).level_bounds(self.config.busy_bytes_per_second);
+        let level = self.level.step(sample);
+        let shedder = queue.load_shedder();
+        let load = Load { bytes_per_second: self.bytes_per_second, connections: shedder.connections(), level };
 
         let standings = others.iter().map(|member| node_load(member.facts.node, &member.facts.load));
         let standings: Vec<NodeLoad> = standings.chain([node_load(me, &load)]).collect();
@@ -100,14 +101,21 @@ impl LoadController {
             connections: load.connections,
             targets: others.iter().map(|member| redirect_target(member, mean)).collect(),
         };
-        guide.set_policy(advice);
-        let distress =
-            (level >= 1).then(|| if level >= 3 && refuses { bytes_per_client(self.bytes_per_second, guide) } else { 0 });
-        let scene = ClusterLoad { own: load.bytes_per_second, mean, least_loaded: least, excess, smoothed_excess: lasting, offer_min: distress };
+        shedder.set_policy(advice);
+        let distress = (level >= 1)
+            .then(|| if level >= 3 && refuses { bytes_per_client(self.bytes_per_second, shedder) } else { 0 });
+        let scene = ClusterLoad {
+            own: load.bytes_per_second,
+            mean,
+            least_loaded: least,
+            excess,
+            smoothed_excess: lasting,
+            offer_min: distress,
+        };
         if let Some(bytes_per_second) =
-            self.rebalancer.step(scene, self.config.busy_bytes_per_second, guide.is_budget_spent_without_redirect())
+            self.rebalancer.step(scene, self.config.busy_bytes_per_second, shedder.is_budget_spent_without_redirect())
         {
-            guide.set_redirect_budget(bytes_per_second);
+            shedder.set_redirect_budget(bytes_per_second);
         }
         load
     }
@@ -138,8 +146,8 @@ impl LoadController {
 }
 
 /// What a client brings on the average, and never nothing: of a node that lets go at least one goes.
-fn bytes_per_client(bytes_per_second: u64, guide: &LoadShedder) -> u64 {
-    (bytes_per_second / guide.redirectable_connections().max(1)).max(1)
+fn bytes_per_client(bytes_per_second: u64, shedder: &LoadShedder) -> u64 {
+    (bytes_per_second / shedder.redirectable_connections().max(1)).max(1)
 }
 
 /// The next of a row of smoothed numbers, one in so many parts of the way; it comes to rest where the numbers do.

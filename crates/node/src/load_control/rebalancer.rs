@@ -5,7 +5,7 @@
 //! has more than the mean, every [`OFFERS_APART`] seconds: the rest of the way is measured before it is gone, and where many
 //! nodes send to one, each what it has too much, that one gets half of what it lacks. Where
 //! chance was against all who could go there is nothing to be measured, and it offers again sooner. Which clients these are,
-//! and where they go, is left to [`Guide::turn`](bucksaw_ingest::guide::Guide::turn), which moves none that would come back.
+//! and where they go, is left to [`Guide::turn`](bucksaw_ingest::shedder::Guide::turn), which moves none that would come back.
 //!
 //! A new node is seen by the difference to it, and not by what the others have more than the mean: of ten nodes that is a
 //! tenth when an eleventh comes.
@@ -55,7 +55,8 @@ impl Rebalancer {
     /// is over and nobody went. Returns what clients that may go bring, from now on, in bytes a second; `None` where it stays
     /// as it was said last.
     pub fn step(&mut self, scene: ClusterLoad, busy: u64, in_vain: bool) -> Option<u64> {
-        let ClusterLoad { own, mean, least_loaded: least, excess, smoothed_excess: lasting, offer_min: distress } = scene;
+        let ClusterLoad { own, mean, least_loaded: least, excess, smoothed_excess: lasting, offer_min: distress } =
+            scene;
         let difference = least.map_or(0, |least| u128::from(own.saturating_sub(least)));
         let counts = excess > 0 && u128::from(own) * u128::from(BUSY_FRACTION) >= u128::from(busy);
         let differs = counts && difference > 0 && difference * 4 >= u128::from(mean);
@@ -82,7 +83,8 @@ mod tests {
     /// What is offered in each second of a row.
     fn offers(relief: &mut Rebalancer, seconds: u32, own: u64, mean: u64, least: u64) -> Vec<Option<u64>> {
         let (excess, lasting) = (own.saturating_sub(mean), own.saturating_sub(least));
-        let scene = ClusterLoad { own, mean, least_loaded: Some(least), excess, smoothed_excess: lasting, offer_min: None };
+        let scene =
+            ClusterLoad { own, mean, least_loaded: Some(least), excess, smoothed_excess: lasting, offer_min: None };
         (0..seconds).map(|_| relief.step(scene, 6_400, false)).collect()
     }
 
@@ -112,7 +114,14 @@ mod tests {
     #[test]
     fn a_burst_is_no_reason() {
         let mut relief = Rebalancer::default();
-        let scene = ClusterLoad { own: 900, mean: 300, least_loaded: Some(0), excess: 600, smoothed_excess: 149, offer_min: None };
+        let scene = ClusterLoad {
+            own: 900,
+            mean: 300,
+            least_loaded: Some(0),
+            excess: 600,
+            smoothed_excess: 149,
+            offer_min: None,
+        };
         assert!((0..60).all(|_| relief.step(scene, 6_400, false) == Some(0)));
         let scene = ClusterLoad { smoothed_excess: 150, ..scene };
         assert_eq!((0..5).map(|_| relief.step(scene, 6_400, false)).max(), Some(Some(300)));
@@ -121,7 +130,14 @@ mod tests {
     #[test]
     fn who_offered_in_vain_does_so_again_sooner() {
         let mut relief = Rebalancer::default();
-        let scene = ClusterLoad { own: 400, mean: 300, least_loaded: Some(0), excess: 100, smoothed_excess: 400, offer_min: None };
+        let scene = ClusterLoad {
+            own: 400,
+            mean: 300,
+            least_loaded: Some(0),
+            excess: 100,
+            smoothed_excess: 400,
+            offer_min: None,
+        };
         // From the second on after each offer, as it is when the first client that asks has bad luck.
         let mut in_vain = false;
         let mut made = Vec::new();
@@ -136,10 +152,18 @@ mod tests {
     #[test]
     fn who_must_let_go_offers_whatever_the_others_have() {
         let mut relief = Rebalancer::default();
-        let scene = ClusterLoad { own: 10, mean: 30, least_loaded: None, excess: 0, smoothed_excess: 0, offer_min: Some(7) };
+        let scene =
+            ClusterLoad { own: 10, mean: 30, least_loaded: None, excess: 0, smoothed_excess: 0, offer_min: Some(7) };
         let offers: Vec<_> = (0..11).map(|_| relief.step(scene, 6_400, false)).collect();
         assert_eq!((offers[0], offers[1], offers[10]), (Some(7), None, Some(7)));
-        let scene = ClusterLoad { own: u64::MAX, mean: 0, least_loaded: Some(0), excess: u64::MAX, smoothed_excess: 0, offer_min: Some(0) };
+        let scene = ClusterLoad {
+            own: u64::MAX,
+            mean: 0,
+            least_loaded: Some(0),
+            excess: u64::MAX,
+            smoothed_excess: 0,
+            offer_min: Some(0),
+        };
         assert_eq!(Rebalancer::default().step(scene, 0, false), Some(u64::MAX / 2));
     }
 }

@@ -16,7 +16,8 @@ pub(crate) struct SmoothedLoad(BTreeMap<Id, u64>);
 impl SmoothedLoad {
     /// Takes another second of all nodes that are there.
     pub(crate) fn step(&mut self, rates: impl Iterator<Item = (Id, u64)>) {
-        let step = |(node, rate)| (node, self.0.get(&node).map_or(rate, |before| smoothed(*before, rate, SMOOTHING_DIVISOR)));
+        let step =
+            |(node, rate)| (node, self.0.get(&node).map_or(rate, |before| smoothed(*before, rate, SMOOTHING_DIVISOR)));
         self.0 = rates.map(step).collect();
     }
 

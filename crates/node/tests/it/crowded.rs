@@ -25,7 +25,8 @@ fn a_crowded_store_gets_no_more_files_and_others_do() {
 #[test]
 fn while_all_stores_are_crowded_records_stay_where_they_were_taken_in() {
     let mut town = TestCluster::new(2, 2, 1);
-    let crowd = |town: &TestCluster, crowded| [1, 2].map(|number| town.node(number).store.set_short_of_descriptors(crowded));
+    let crowd =
+        |town: &TestCluster, crowded| [1, 2].map(|number| town.node(number).store.set_short_of_descriptors(crowded));
     crowd(&town, true);
     town.send(10);
     town.run_for(Duration::from_secs(30));
@@ -50,7 +51,11 @@ fn a_store_without_memory_for_its_index_gets_no_more_segments_and_others_do() {
     town.run_for(Duration::from_secs(15));
     town.fill();
     // One that it made and one that came meanwhile.
-    assert!(stored_segments(&town, 1) <= 2 && town.node(1).store.index_memory().is_full(), "{}", stored_segments(&town, 1));
+    assert!(
+        stored_segments(&town, 1) <= 2 && town.node(1).store.index_memory().is_full(),
+        "{}",
+        stored_segments(&town, 1)
+    );
     assert!(stored_segments(&town, 2) > 2 && stored_segments(&town, 3) > 2);
     town.assert_complete();
 }

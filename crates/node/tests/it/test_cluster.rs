@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_cluster::{self as cluster, Cluster, Facts, Router, MemberState};
+use bucksaw_cluster::{self as cluster, Cluster, Facts, MemberState, Router};
 use bucksaw_env::sim::{self, PowerCutLoss, World};
-use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
+use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
 use bucksaw_node::{Node, NodeTasks, Roles, load_control};
-use bucksaw_query::{self as query, Engine, GossipPeers, ScanPool, Request, Scatter, QueryServer, QueryStats, BatchSlice};
+use bucksaw_query::{
+    self as query, BatchSlice, Engine, GossipPeers, QueryServer, QueryStats, Request, ScanPool, Scatter,
+};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::RowMeta;
 use bucksaw_store::{self as store, SegmentStore, repair};
@@ -113,7 +115,7 @@ impl TestCluster {
         let scatter = Scatter::new(serving, query::ReplyTimeouts::default(), None);
         let patience = store::PeerTimeouts::default();
         let balance = load_control::Config::default();
-        let node = Node { env, tasks, net, id, roles, queue, store, cluster, patience, load_control };
+        let node = Node { env, tasks, net, id, roles, queue, store, cluster, patience, balance };
         node.register_calls();
         let parts = NodeTasks::start(node.clone());
         self.nodes[number].running = Some(RunningNode { node, scatter, _parts: parts });

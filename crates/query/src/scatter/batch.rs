@@ -20,7 +20,7 @@ use std::sync::Arc;
 use bucksaw_record::{Id, Labels};
 use bytes::Bytes;
 
-use super::message::{MalformedMessage, ByteCursor, MessageKind, header};
+use super::message::{ByteCursor, MalformedMessage, MessageKind, header};
 use crate::match_buffer::{RecordRef, RecordRun};
 use crate::request::Order;
 
@@ -218,7 +218,10 @@ impl RecordBatch {
         let text = content.slice_ref(rest.0);
         let mut end = 0_u32;
         for place in &mut ends {
-            end = end.checked_add(*place).and_then(|end| end.checked_add(1)).ok_or(MalformedMessage("a record is too long"))?;
+            end = end
+                .checked_add(*place)
+                .and_then(|end| end.checked_add(1))
+                .ok_or(MalformedMessage("a record is too long"))?;
             if text.get(end as usize - 1) != Some(&b'\n') {
                 return Err(MalformedMessage("a record does not end where it should"));
             }

@@ -10,7 +10,7 @@ use bucksaw_record::Producer;
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 
-use super::message::{MalformedMessage, ByteCursor, MessageKind, message};
+use super::message::{ByteCursor, MalformedMessage, MessageKind, message};
 
 /// Bytes after which a message is sent.
 const MESSAGE_BYTES: usize = 256 << 10;
@@ -63,7 +63,8 @@ pub(crate) fn decode(content: &[u8], cells: usize) -> Result<Vec<Cell>, Malforme
         if cell >= cells || Producer::new(producer).bits() != producer {
             return Err(MalformedMessage("a count is of something that was not asked for"));
         }
-        let numbers = RoaringBitmap::deserialize_from(bytes).map_err(|_| MalformedMessage("counted ids are damaged"))?;
+        let numbers =
+            RoaringBitmap::deserialize_from(bytes).map_err(|_| MalformedMessage("counted ids are damaged"))?;
         found.push(((cell, Producer::new(producer)), numbers));
     }
     Ok(found)

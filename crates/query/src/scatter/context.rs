@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bucksaw_record::Id;
 
 use super::Scatter;
-use super::search::ScatterSearch;
 use super::batch::BatchSlice;
+use super::search::ScatterSearch;
 use crate::context::{self, ContextWindow, PrecedingIds};
 use crate::match_buffer::RecordRef;
 use crate::request::{Request, RequestError};
@@ -42,7 +42,8 @@ impl ScatterContext {
         let mut around = ContextWindow::new(id, stream, after, stats);
         if before > 0 {
             let mut older = PrecedingIds::default();
-            let stats = for_each_record(scatter, &around.request_before(before), &mut |record| older.push(record)).await?;
+            let stats =
+                for_each_record(scatter, &around.request_before(before), &mut |record| older.push(record)).await?;
             around.stats.add(&stats);
             around.set_before(older);
         }

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use super::coverage::Coverage;
 use super::message::MalformedMessage;
-use super::request::{ScatterRequest, ReplyStatus};
+use super::reply::{NodeReply, ReplyMessage, invalid_reply};
+use super::request::{ReplyStatus, ScatterRequest};
 use super::server::COUNT;
-use super::reply::{ReplyMessage, NodeReply, invalid_reply};
 use super::{Scatter, cells};
-use crate::count::{Bucketing, BucketGrid, Histogram, CountTotal};
+use crate::count::{BucketGrid, Bucketing, CountTotal, Histogram};
 use crate::request::{Request, RequestError};
-use crate::stats::{QueryStats, MissingReason};
+use crate::stats::{MissingReason, QueryStats};
 
 /// How often who waits for a histogram is shown how far it has come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -75,7 +75,8 @@ impl Scatter {
         let grid = BucketGrid::new(request, division);
         let total = CountTotal::new(grid, self.server.engine().result_budget.account().force_reserve(0));
         let lanes = sources.into_iter().map(|source| NodeCount { reply: source, ..NodeCount::default() }).collect();
-        let ahead_bytes_max = usize::try_from(self.engine().config.result_bytes_max / AHEAD_MEMORY_DIVISOR).unwrap_or(usize::MAX);
+        let ahead_bytes_max =
+            usize::try_from(self.engine().config.result_bytes_max / AHEAD_MEMORY_DIVISOR).unwrap_or(usize::MAX);
         let mut counts = ScatterCount { nodes: lanes, coverage, grid, total, buckets_done: 0, ahead_bytes_max };
         let clock = &self.timing.clock;
         let mut shown = clock.uptime();

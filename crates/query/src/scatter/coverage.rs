@@ -15,7 +15,7 @@ use bucksaw_record::Millis;
 use super::peers::QueryPeer;
 use super::request::ReplyStatus;
 use crate::request::Request;
-use crate::stats::{MissingNode, NodeStats, MissingReason};
+use crate::stats::{MissingNode, MissingReason, NodeStats};
 
 /// The nodes of an answer, this one first.
 #[derive(Debug)]
@@ -31,13 +31,24 @@ pub(crate) struct Coverage {
 }
 
 impl Coverage {
-    pub(crate) fn new(nodes: Vec<QueryPeer>, replication_factor: usize, has_unknown_nodes: bool, request: &Request) -> Self {
+    pub(crate) fn new(
+        nodes: Vec<QueryPeer>,
+        replication_factor: usize,
+        has_unknown_nodes: bool,
+        request: &Request,
+    ) -> Self {
         let down = |peer: QueryPeer| {
             let why = (!peer.is_live).then_some(MissingReason::Down);
             (peer, why)
         };
         let twins = nodes.iter().filter_map(QueryPeer::duplicate_id_notice).collect();
-        Self { nodes: nodes.into_iter().map(down).collect(), replication_factor, has_unknown_nodes, duplicate_ids: twins, until: request.to.time() }
+        Self {
+            nodes: nodes.into_iter().map(down).collect(),
+            replication_factor,
+            has_unknown_nodes,
+            duplicate_ids: twins,
+            until: request.to.time(),
+        }
     }
 
     /// A node did not answer, or not to the end.
@@ -85,9 +96,19 @@ impl Coverage {
         let asked = self.nodes.len() as u64;
         let queue = self.missing_nodes().any(|(peer, _)| peer.queue_oldest.is_some_and(|from| from <= self.until));
         let stores = self.missing_nodes().filter(|(peer, _)| peer.is_store).count();
-        let incomplete = queue || stores >= self.replication_factor.max(1) || self.has_unknown_nodes || !self.duplicate_ids.is_empty();
+        let incomplete = queue
+            || stores >= self.replication_factor.max(1)
+            || self.has_unknown_nodes
+            || !self.duplicate_ids.is_empty();
         let twins = self.duplicate_ids.clone();
-        NodeStats { asked, answered: asked - missing.len() as u64, missing, has_unknown_nodes: self.has_unknown_nodes, duplicate_ids: twins, is_incomplete: incomplete }
+        NodeStats {
+            asked,
+            answered: asked - missing.len() as u64,
+            missing,
+            has_unknown_nodes: self.has_unknown_nodes,
+            duplicate_ids: twins,
+            is_incomplete: incomplete,
+        }
     }
 }
 
@@ -132,12 +153,20 @@ mod tests {
         assert_eq!(coverage.stats().missing[0].to_string(), "node 10.0.0.1:4 is down");
         assert!(coverage.stats().is_incomplete && coverage.is_store_missing());
         let mut coverage = Coverage::new(nodes.to_vec(), 2, false, &all);
-        let told =
-            |count: u64, node: u32| ReplyStatus { nodes: count, ..ReplyStatus::default() }.from_node(Id::from_bits(u128::from(node)), []);
-        assert_eq!((coverage.check_status(0, &ReplyStatus::default()), coverage.check_status(1, &told(4, 1))), (Ok(()), Ok(())));
+        let told = |count: u64, node: u32| {
+            ReplyStatus { nodes: count, ..ReplyStatus::default() }.from_node(Id::from_bits(u128::from(node)), [])
+        };
+        assert_eq!(
+            (coverage.check_status(0, &ReplyStatus::default()), coverage.check_status(1, &told(4, 1))),
+            (Ok(()), Ok(()))
+        );
         assert!(!coverage.stats().is_incomplete);
         let other = Id::from_bits(2).to_string();
-        assert_eq!(coverage.check_status(1, &told(4, 2)), Err(MissingReason::WrongNode(other)), "its address has been given to another");
+        assert_eq!(
+            coverage.check_status(1, &told(4, 2)),
+            Err(MissingReason::WrongNode(other)),
+            "its address has been given to another"
+        );
         coverage.check_status(2, &told(5, 2)).unwrap();
         assert!(coverage.stats().is_incomplete);
         let twin = QueryPeer { duplicate_address: Some("10.0.0.9:4".to_owned()), ..nodes[1].clone() };

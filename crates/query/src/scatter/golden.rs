@@ -1,8 +1,8 @@
 //! What nodes of each version asked and answered, and what those of the next will: it is understood.
 
 use bucksaw_cluster::Version;
+use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
-use bucksaw_fixtures::{GoldenFiles, later};
 use bytes::Bytes;
 use proptest::prelude::*;
 use roaring::RoaringBitmap;
@@ -10,7 +10,7 @@ use roaring::RoaringBitmap;
 use super::batch::{RecordBatch, RecordBatchBuilder};
 use super::cells;
 use super::message::{MessageKind, MessageReader, message};
-use super::request::{ScatterRequest, ReplyStatus};
+use super::request::{ReplyStatus, ScatterRequest};
 use crate::BatchSlice;
 use crate::count::Bucketing;
 use crate::match_buffer::{OwnedRecord, RecordRef};

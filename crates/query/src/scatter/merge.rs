@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bucksaw_record::Id;
 
-use super::batch::{RecordBatch, BatchSlice};
+use super::batch::{BatchSlice, RecordBatch};
 use super::message::MalformedMessage;
 use crate::request::{Order, Request};
 
@@ -70,7 +70,14 @@ impl BatchMerge {
         let places = (ends.0.min(ends.1), ends.0.max(ends.1));
         let lanes = (0..nodes).map(|_| MergeInput { next_key_min: Some(places.0), ..MergeInput::default() }).collect();
         let left = if request.from < request.to { request.limit.unwrap_or(u64::MAX) } else { 0 };
-        Self { order, key_range: places, records_left: left, inputs: lanes, replication_factor: copies, under_replicated: None }
+        Self {
+            order,
+            key_range: places,
+            records_left: left,
+            inputs: lanes,
+            replication_factor: copies,
+            under_replicated: None,
+        }
     }
 
     pub(crate) fn order(&self) -> Order {

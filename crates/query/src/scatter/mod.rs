@@ -17,22 +17,22 @@
 //! queues show what they have handed over.
 //! Invariant: an answer that was cut off is never taken for whole: it has no end message.
 
-mod search;
 mod batch;
 mod cells;
 mod context;
 mod count;
 mod coverage;
-mod tail;
 #[cfg(test)]
 mod golden;
-mod re_replicated;
 mod merge;
 mod message;
 mod peers;
-mod request;
-mod server;
+mod re_replicated;
 mod reply;
+mod request;
+mod search;
+mod server;
+mod tail;
 
 use std::sync::Arc;
 
@@ -40,24 +40,24 @@ use bucksaw_env::{Body, BoxFuture, run_blocking};
 use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, Millis};
 
-pub use search::ScatterSearch;
 pub use batch::BatchSlice;
 pub use context::ScatterContext;
-pub use tail::{ScatterTail, TailEvent};
-pub use re_replicated::re_replicated_stores;
 pub use peers::{GossipPeers, QueryPeer, QueryPeers};
-pub use server::QueryServer;
+pub use re_replicated::re_replicated_stores;
 pub use reply::ReplyTimeouts;
+pub use search::ScatterSearch;
+pub use server::QueryServer;
+pub use tail::{ScatterTail, TailEvent};
 
 use crate::engine::Engine;
-use crate::fields::{self, Fields, FieldCollector};
+use crate::fields::{self, FieldCollector, Fields};
 use crate::request::{Request, RequestError};
 use crate::stats::{NodeStats, QueryStats};
 use coverage::Coverage;
 use merge::BatchMerge;
+use reply::{NodeReply, ReplyTiming};
 use request::ScatterRequest;
 use server::SEARCH;
-use reply::{NodeReply, ReplyTiming};
 
 /// Memory for batches on their way, of one question, from all nodes together. Each has one here and some in the network.
 const BATCH_MEMORY_BYTES: usize = 4 << 20;
@@ -81,7 +81,11 @@ pub struct Scatter {
 impl Scatter {
     /// Asks this node and those that it knows. What stores lack is told to `repair`.
     #[must_use]
-    pub fn new(server: Arc<QueryServer>, timeouts: ReplyTimeouts, repair_hints: Option<Arc<dyn RepairHints>>) -> Arc<Self> {
+    pub fn new(
+        server: Arc<QueryServer>,
+        timeouts: ReplyTimeouts,
+        repair_hints: Option<Arc<dyn RepairHints>>,
+    ) -> Arc<Self> {
         let (tasks, clock) = (Arc::clone(server.tasks()), Arc::clone(&server.engine().env.clock));
         let peers = Arc::clone(server.peers());
         Arc::new(Self { server, peers, timing: ReplyTiming { tasks, clock, timeouts }, repair_hints })
@@ -90,7 +94,9 @@ impl Scatter {
     /// Whether there is no other node, so that the engine's answer is that of the cluster.
     #[must_use]
     pub fn is_single_node(&self) -> bool {
-        self.peers.remote_peers().is_empty() && !self.peers.is_joining() && self.peers.local_peer().duplicate_address.is_none()
+        self.peers.remote_peers().is_empty()
+            && !self.peers.is_joining()
+            && self.peers.local_peer().duplicate_address.is_none()
     }
 
     /// The engine of this node.
@@ -214,7 +220,7 @@ pub fn decode_all_formats(bytes: &[u8]) {
         let all = BatchSlice::new(&batch, 0, batch.len());
         assert_eq!(all.records().count(), batch.len(), "each record that was let in can be shown");
         let mut shown = 0;
-        all.visit_runs(&mut |run| shown += run_blocking.records);
+        all.visit_runs(&mut |run| shown += run.records);
         assert_eq!(shown, batch.len(), "also in runs");
     }
 }

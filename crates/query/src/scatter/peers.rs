@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::{Cluster, Member, MemberState};
-use bucksaw_env::{Body, Clock, BoxFuture};
+use bucksaw_env::{Body, BoxFuture, Clock};
 use bucksaw_record::{Id, Millis};
 use tokio::sync::watch;
 
@@ -103,7 +103,7 @@ impl GossipPeers {
         if is_new { BTreeSet::new() } else { re_replicated_stores(members, self.replication_factor) }
     }
 
-    fn peer(&self, member: &Member, made_good: &BTreeSet<Id>) -> QueryPeer {
+    fn peer(&self, member: &Member, re_replicated: &BTreeSet<Id>) -> QueryPeer {
         let facts = &member.facts;
         let live = member.is_live();
         let heard = if live { Millis(self.clock.unix_ms()) } else { member.since };
@@ -115,7 +115,7 @@ impl GossipPeers {
             address: facts.address.to_string(),
             is_live: live,
             queue_oldest: takes_in.then(|| facts.queue.oldest.map_or(untold, |oldest| oldest.min(untold))),
-            is_store: facts.roles.store && !re_replicated_stores.contains(&facts.node),
+            is_store: facts.roles.store && !re_replicated.contains(&facts.node),
             duplicate_address: member.duplicate_suspected_at.map(|address| address.to_string()),
         }
     }
@@ -149,8 +149,8 @@ impl QueryPeers for GossipPeers {
         let own = self.cluster.node_id();
         let there = |member: &&Member| member.facts.node != own && Self::may_hold_records(member);
         let members = self.cluster.members();
-        let made_good = self.re_replicated_stores(&members);
-        members.iter().filter(there).map(|member| self.peer(member, &re_replicated_stores)).collect()
+        let re_replicated = self.re_replicated_stores(&members);
+        members.iter().filter(there).map(|member| self.peer(member, &re_replicated)).collect()
     }
 
     fn is_joining(&self) -> bool {
@@ -194,7 +194,14 @@ mod tests {
         let member = |state: MemberState, change: &dyn Fn(&mut Facts)| {
             let mut facts = Facts::new(node);
             change(&mut facts);
-            Member { facts: Arc::new(facts), state, since: Millis(0), duplicate_at: None, duplicate_suspected_at: None, version_skew: None }
+            Member {
+                facts: Arc::new(facts),
+                state,
+                since: Millis(0),
+                duplicate_at: None,
+                duplicate_suspected_at: None,
+                version_skew: None,
+            }
         };
         let left = |change: &dyn Fn(&mut Facts)| member(MemberState::Left, change);
         assert!(!GossipPeers::may_hold_records(&left(&|_| {})));

@@ -41,8 +41,9 @@ impl StoreState<'_> {
 #[must_use]
 pub fn re_replicated_stores(members: &[Member], replication_factor: usize) -> BTreeSet<Id> {
     // Who said goodbye with nothing on its shelf is none.
-    let is_store =
-        |member: &&Member| member.facts.roles.store && (member.state != MemberState::Left || member.facts.shelf.bytes > 0);
+    let is_store = |member: &&Member| {
+        member.facts.roles.store && (member.state != MemberState::Left || member.facts.shelf.bytes > 0)
+    };
     let stores = members.iter().filter(is_store);
     let mut left: Vec<StoreState<'_>> = stores
         .map(|member| StoreState { facts: &member.facts, mark: member.facts.fingerprint(), is_lost: !member.is_live() })
@@ -57,7 +58,12 @@ pub fn re_replicated_stores(members: &[Member], replication_factor: usize) -> BT
 
 /// The smallest group with this store that all others of those that are `left` can do without, and without those that are
 /// `out`; none when it would be too large.
-fn independent_group<'a>(first: StoreState<'a>, left: &[StoreState<'a>], out: &[StoreState<'a>], copies: usize) -> Option<Vec<StoreState<'a>>> {
+fn independent_group<'a>(
+    first: StoreState<'a>,
+    left: &[StoreState<'a>],
+    out: &[StoreState<'a>],
+    copies: usize,
+) -> Option<Vec<StoreState<'a>>> {
     let mut group = vec![first];
     loop {
         // It takes as many to hold what the walks have seen to.

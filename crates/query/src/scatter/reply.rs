@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bucksaw_env::{Body, Clock, Tasks, BoxFuture, with_timeout};
+use bucksaw_env::{Body, BoxFuture, Clock, Tasks, with_timeout};
 use bytes::Bytes;
 
 use super::message::{MalformedMessage, MessageKind, MessageReader};
@@ -98,7 +98,9 @@ async fn read_head(watch: ReplyTiming, asked: Duration, call: BoxFuture<io::Resu
     };
     match with_timeout(&tasks, patience, head).await {
         // A node that was paused finds in time what came in much too late.
-        Some((Some(_), _)) if clock.uptime().saturating_sub(asked) > patience => (None, Err(MissingReason::StartTimeout)),
+        Some((Some(_), _)) if clock.uptime().saturating_sub(asked) > patience => {
+            (None, Err(MissingReason::StartTimeout))
+        }
         Some(outcome) => outcome,
         None => (None, Err(MissingReason::StartTimeout)),
     }

@@ -311,11 +311,16 @@ mod tests {
 
     #[test]
     fn what_is_told_comes_back() {
-        let stats =
-            QueryStats { bytes_scanned: 5, damaged: (0..150).map(|at| format!("{at:03}")).collect(), ..QueryStats::default() };
+        let stats = QueryStats {
+            bytes_scanned: 5,
+            damaged: (0..150).map(|at| format!("{at:03}")).collect(),
+            ..QueryStats::default()
+        };
         let id = Id::from_bits(77);
         for order in [Order::Ascending, Order::Descending] {
-            let told = ReplyStatus::decode(&ReplyStatus::from_stats(&stats).with_position(order, order.key(id)).encode()).unwrap();
+            let told =
+                ReplyStatus::decode(&ReplyStatus::from_stats(&stats).with_position(order, order.key(id)).encode())
+                    .unwrap();
             assert_eq!(told.position(order), order.key(id));
             let mut sum = QueryStats::default();
             told.add_to(&mut sum, "n1");

@@ -4,13 +4,13 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::batch::{RecordBatch, BatchSlice};
+use super::batch::{BatchSlice, RecordBatch};
 use super::coverage::Coverage;
 use super::merge::BatchMerge;
+use super::reply::{NodeReply, ReplyMessage, invalid_reply};
 use super::request::ReplyStatus;
-use super::reply::{ReplyMessage, NodeReply, invalid_reply};
 use super::{RepairHints, Scatter, message::MalformedMessage};
-use crate::stats::{QueryStats, MissingReason};
+use crate::stats::{MissingReason, QueryStats};
 
 /// Records that are handed out at a time, about.
 const BATCH_RECORDS: usize = 2_048;
@@ -55,7 +55,16 @@ impl ScatterSearch {
         }
         let told = vec![ReplyStatus::default(); sources.len()];
         let repair = scatter.repair_hints.clone();
-        Self { scatter: Arc::clone(scatter), replies: sources, merge, coverage, statuses: told, matched: 0, is_finished: false, repair_hints: repair }
+        Self {
+            scatter: Arc::clone(scatter),
+            replies: sources,
+            merge,
+            coverage,
+            statuses: told,
+            matched: 0,
+            is_finished: false,
+            repair_hints: repair,
+        }
     }
 
     /// The next records, in order; empty at the end. Waits for the first of them, not for many. When this is dropped

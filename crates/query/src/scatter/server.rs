@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Body, BodyWriter, Tasks, BoxFuture, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, BoxFuture, Tasks, run_blocking, with_timeout};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -19,7 +19,7 @@ use super::batch::RecordBatchBuilder;
 use super::cells;
 use super::message::{MessageKind, message};
 use super::peers::{QueryPeer, QueryPeers};
-use super::request::{REQUEST_BYTES_MAX, ScatterRequest, ReplyStatus, DecodeRequestError};
+use super::request::{DecodeRequestError, REQUEST_BYTES_MAX, ReplyStatus, ScatterRequest};
 use crate::count::CountStream;
 use crate::engine::Engine;
 use crate::request::{Cancel, Order, Request, RequestError};
@@ -281,7 +281,8 @@ impl ReplyWriter {
             let mut told_place = 0;
             let stands = || {
                 let (place, stats) = reached.get();
-                (std::mem::replace(&mut told_place, place) < place).then(|| ReplyStatus::from_stats(&stats).with_position(order, place))
+                (std::mem::replace(&mut told_place, place) < place)
+                    .then(|| ReplyStatus::from_stats(&stats).with_position(order, place))
             };
             let work = move || {
                 let mut builder = RecordBatchBuilder::new(order);
@@ -335,7 +336,8 @@ impl ReplyWriter {
             for message in messages {
                 self.send(message).await?;
             }
-            self.send_status(MessageKind::Progress, &ReplyStatus { buckets_done: buckets_done as u64, done, ..told }).await?;
+            self.send_status(MessageKind::Progress, &ReplyStatus { buckets_done: buckets_done as u64, done, ..told })
+                .await?;
         }
     }
 
@@ -352,7 +354,11 @@ impl ReplyWriter {
                 quiet += TAIL_POLL_INTERVAL;
                 if quiet >= TAIL_KEEPALIVE_INTERVAL {
                     quiet = Duration::ZERO;
-                    self.send_status(MessageKind::Progress, &ReplyStatus { bytes_lost: lost, ..ReplyStatus::default() }).await?;
+                    self.send_status(
+                        MessageKind::Progress,
+                        &ReplyStatus { bytes_lost: lost, ..ReplyStatus::default() },
+                    )
+                    .await?;
                 }
                 continue;
             }
@@ -364,7 +370,8 @@ impl ReplyWriter {
             (tail, tailed) = run_blocking(&self.tasks, look).await.ok_or_else(|| self.abort())?;
             if tailed.skipped_bytes > 0 {
                 lost += tailed.skipped_bytes;
-                self.send_status(MessageKind::Progress, &ReplyStatus { bytes_lost: lost, ..ReplyStatus::default() }).await?;
+                self.send_status(MessageKind::Progress, &ReplyStatus { bytes_lost: lost, ..ReplyStatus::default() })
+                    .await?;
             }
             // Batch by batch, so that a reader who stalls holds one beside what was found.
             while !tailed.is_empty() {

@@ -16,12 +16,12 @@ use bucksaw_env::BoxFuture;
 use bucksaw_record::Id;
 
 use super::Scatter;
-use super::batch::{RecordBatch, BatchSlice};
+use super::batch::{BatchSlice, RecordBatch};
 use super::message::MalformedMessage;
 use super::peers::QueryPeer;
+use super::reply::{NodeReply, ReplyMessage, invalid_reply};
 use super::request::ScatterRequest;
 use super::server::TAIL;
-use super::reply::{ReplyMessage, NodeReply, invalid_reply};
 use crate::request::Request;
 use crate::stats::MissingReason;
 
@@ -99,7 +99,14 @@ impl ScatterTail {
         let remembered = scatter.engine().config.result_bytes_max / BYTES_PER_RECENT_ID;
         let remembered = RecentIds::new(remembered.clamp(RECENT_IDS_MIN, RECENT_IDS_MAX));
         let (lanes, told) = (BTreeMap::new(), VecDeque::new());
-        let mut follow = Self { scatter: Arc::clone(scatter), request: question, nodes: lanes, recheck: None, recent_ids: remembered, pending_events: told };
+        let mut follow = Self {
+            scatter: Arc::clone(scatter),
+            request: question,
+            nodes: lanes,
+            recheck: None,
+            recent_ids: remembered,
+            pending_events: told,
+        };
         follow.connect_nodes(true);
         follow
     }
@@ -159,7 +166,8 @@ impl ScatterTail {
             });
             if lane.reply.is_none() && live {
                 let call = self.scatter.call((!own).then_some(node), TAIL, &self.request);
-                lane.reply = Some(NodeReply::start(self.scatter.timing.clone(), self.scatter.timing.clock.uptime(), call));
+                lane.reply =
+                    Some(NodeReply::start(self.scatter.timing.clone(), self.scatter.timing.clock.uptime(), call));
                 lane.bytes_lost = 0;
             }
             // Who takes in nothing has nothing to be missed.

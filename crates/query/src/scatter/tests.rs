@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Body, Clock as _, Tasks, BoxFuture, sim};
+use bucksaw_env::{Body, BoxFuture, Clock as _, Tasks, sim};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
 use proptest::prelude::*;
@@ -87,7 +87,14 @@ impl TestPeers {
         let live = world.faults.get(&node) != Some(&PeerFault::Down);
         let queue_from = world.queue_from.get(&node).copied().unwrap_or(Some(Millis(0)));
         let also_at = world.duplicate_addresses.get(&(self.own, node)).cloned();
-        QueryPeer { node, address: format!("n{}", node.bits()), is_live: live, queue_oldest: queue_from, is_store: true, duplicate_address: also_at }
+        QueryPeer {
+            node,
+            address: format!("n{}", node.bits()),
+            is_live: live,
+            queue_oldest: queue_from,
+            is_store: true,
+            duplicate_address: also_at,
+        }
     }
 }
 
@@ -161,7 +168,9 @@ async fn forward_body(mut inner: Body, writer: bucksaw_env::BodyWriter, fault: O
             let mut part = part.to_vec();
             match fault {
                 Some(PeerFault::FlipsBit(at)) if (sent..sent + part.len()).contains(&at) => part[at - sent] ^= 4,
-                Some(PeerFault::Dies(at) | PeerFault::EndsEarly(at) | PeerFault::Stalls(at)) if sent + part.len() > at => {
+                Some(PeerFault::Dies(at) | PeerFault::EndsEarly(at) | PeerFault::Stalls(at))
+                    if sent + part.len() > at =>
+                {
                     part.truncate(at - sent);
                     let _ = writer.send(part).await;
                     match fault {
@@ -316,7 +325,8 @@ fn three_nodes() -> EngineCluster {
 async fn while_one_node_knows_of_two_with_one_id_no_answer_is_complete() {
     let cluster = three_nodes();
     for (knows, twin) in [(0, 1), (2, 1), (1, 1)] {
-        cluster.network.lock().unwrap().duplicate_addresses = [((node_id(knows), node_id(twin)), "elsewhere".to_owned())].into();
+        cluster.network.lock().unwrap().duplicate_addresses =
+            [((node_id(knows), node_id(twin)), "elsewhere".to_owned())].into();
         for (asked, scatter) in cluster.scatters.iter().enumerate() {
             let (records, stats) = search_all(scatter, &request("")).await;
             let (count, counted) = scatter.count(&request("line")).await.unwrap();
@@ -352,7 +362,10 @@ async fn whichever_node_is_asked_the_answer_is_that_of_all() {
         assert_eq!((count, stats.matched, stats.is_partial()), (60, 60, false));
         let (fields, _) = scatter.fields(request("")).await.unwrap();
         let level = fields.fields.iter().find(|field| field.name == "level").unwrap();
-        assert_eq!((fields.records, fields.is_sampled, level.values.clone()), (60, false, vec![(b"info".to_vec(), 60)]));
+        assert_eq!(
+            (fields.records, fields.is_sampled, level.values.clone()),
+            (60, false, vec![(b"info".to_vec(), 60)])
+        );
         let (records, stats) = context_records(scatter, id(30), 3, 2).await.unwrap();
         assert_eq!(records.iter().map(|record| record.id).collect::<Vec<_>>(), (27..33).map(id).collect::<Vec<_>>());
         assert_eq!((stats.matched, stats.nodes.answered), (6, 3));
@@ -387,7 +400,8 @@ async fn questions_wait_for_a_place_and_are_refused_after_some_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_follower_of_another_node_gets_all_of_a_large_look() {
-    let mut cluster = EngineCluster::of(vec![TestEngine::with_pool(sim::Fs::new(), Config::default(), 1, ScanPool::inline())]);
+    let mut cluster =
+        EngineCluster::of(vec![TestEngine::with_pool(sim::Fs::new(), Config::default(), 1, ScanPool::inline())]);
     let mut follow = cluster.scatters[0].tail(&request("x").expr).unwrap();
     let (mut seen, mut batches) = (0, 0);
     assert!(tokio::time::timeout(Duration::from_secs(1), follow.next()).await.is_err());
@@ -466,7 +480,9 @@ async fn who_goes_away_ends_the_work_on_all_nodes() {
     assert_eq!(cluster.open_replies(), 2);
     drop(answer);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let held = |cluster: &EngineCluster| cluster.nodes.iter().map(|node| node.engine.result_budget.reserved_bytes()).sum::<u64>();
+    let held = |cluster: &EngineCluster| {
+        cluster.nodes.iter().map(|node| node.engine.result_budget.reserved_bytes()).sum::<u64>()
+    };
     assert_eq!((cluster.open_replies(), held(&cluster)), (0, 0));
     // So does a limit.
     let mut answer = cluster.scatters[0].search(&Request { limit: Some(10), ..request("") }).unwrap();
@@ -717,7 +733,12 @@ proptest! {
 }
 
 /// The records around one.
-async fn context_records(scatter: &Arc<Scatter>, id: Id, before: u64, after: u64) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
+async fn context_records(
+    scatter: &Arc<Scatter>,
+    id: Id,
+    before: u64,
+    after: u64,
+) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
     let mut context = scatter.context(id, before, after).await?;
     let mut records = Vec::new();
     loop {

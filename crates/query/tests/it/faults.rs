@@ -2,10 +2,10 @@
 
 use bucksaw_cluster::Member;
 use bucksaw_env::sim::NetworkConditions;
-use bucksaw_query::{TailEvent, BatchSlice};
+use bucksaw_query::{BatchSlice, TailEvent};
 use bucksaw_record::{Expr, Id};
 
-use crate::test_cluster::{TestCluster, request_all, id, seconds};
+use crate::test_cluster::{TestCluster, id, request_all, seconds};
 
 fn ids(numbers: std::ops::Range<u64>) -> Vec<Id> {
     numbers.map(id).collect()
@@ -104,7 +104,12 @@ fn bad_weather_makes_answers_slower_and_not_wrong() {
     for seed in 10..16 {
         let town = TestCluster::joined(seed, 3);
         town.fill(0..300, 1_000);
-        town.world.network().set_conditions(NetworkConditions { loss: 0.05, break_share: 0.1, stall_share: 0.1, ..NetworkConditions::HEALTHY });
+        town.world.network().set_conditions(NetworkConditions {
+            loss: 0.05,
+            break_share: 0.1,
+            stall_share: 0.1,
+            ..NetworkConditions::HEALTHY
+        });
         let (found, stats) = town.search_all(1, &request_all());
         let (count, counted) = town.count(2, &request_all());
         // Whatever is missing is told of.

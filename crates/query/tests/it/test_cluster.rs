@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use bucksaw_cluster as cluster;
 use bucksaw_env::sim::{Host, World};
-use bucksaw_ingest::{self as ingest, Durability, Queue, FrameRecords, Source};
-use bucksaw_query::{Config, Engine, GossipPeers, Metrics, ReplyTimeouts, ScanPool, Request, Scatter, QueryServer, QueryStats, BatchSlice};
+use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
+use bucksaw_query::{
+    BatchSlice, Config, Engine, GossipPeers, Metrics, QueryServer, QueryStats, ReplyTimeouts, Request, ScanPool,
+    Scatter,
+};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::RowMeta;
 use bucksaw_store::{self as store, SegmentStore};

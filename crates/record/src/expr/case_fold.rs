@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Expr, Field, Pattern, Test, Literal};
+use super::{Expr, Field, Literal, Pattern, Test};
 
 /// What a regex would take for more than itself.
 const REGEX_META: &str = r"\.+*?()|[]{}^$#&-~";

@@ -7,7 +7,7 @@
 use std::fmt::{self, Formatter, Write};
 
 use super::lexer::is_name;
-use super::{Expr, Field, Pattern, Test, Literal};
+use super::{Expr, Field, Literal, Pattern, Test};
 
 /// How tightly the place binds that an expression is printed into; what binds less tightly goes in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +89,13 @@ fn write_expr(f: &mut Formatter<'_>, expr: &Expr, outer: Precedence) -> fmt::Res
 }
 
 /// Prints `members`, which may stand bare in the place `own`, into the place `outer`.
-fn write_members(f: &mut Formatter<'_>, members: &[Expr], between: &str, own: Precedence, outer: Precedence) -> fmt::Result {
+fn write_members(
+    f: &mut Formatter<'_>,
+    members: &[Expr],
+    between: &str,
+    own: Precedence,
+    outer: Precedence,
+) -> fmt::Result {
     let inner = if own == Precedence::Or { Precedence::And } else { Precedence::Unary };
     if outer > own {
         f.write_char('(')?;

@@ -1,9 +1,9 @@
 //! Cuts an expression into tokens. A term (text, regex or field with its test) is one token, because no space may stand
 //! inside it. Tokens are made one at a time, so that the error that is told is the leftmost.
 
-use super::error::{column, escape_input};
 use super::case_fold::case_insensitive_test;
-use super::{Expr, Field, Pattern, SyntaxError, Test, Literal};
+use super::error::{column, escape_input};
+use super::{Expr, Field, Literal, Pattern, SyntaxError, Test};
 
 /// What to do when something was taken for syntax that was meant as text.
 pub(super) const HINT: &str = "put text in quotes to search for it as it is";

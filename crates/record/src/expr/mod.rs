@@ -40,9 +40,9 @@
 //! assert_eq!(error.to_string(), "column 7: expected a value after `level=`, found the end of the expression");
 //! ```
 
+mod case_fold;
 mod display;
 mod error;
-mod case_fold;
 mod lexer;
 mod parser;
 #[cfg(test)]

@@ -102,7 +102,9 @@ impl Parser<'_> {
             }
             Token::Term(_) => self.parse_term(),
             Token::End => Err(self.lexer.expected(&expected_operand(after), start)),
-            Token::And | Token::Or | Token::CloseParen => Err(self.lexer.expected_with_advice(&expected_operand(after), start, HINT)),
+            Token::And | Token::Or | Token::CloseParen => {
+                Err(self.lexer.expected_with_advice(&expected_operand(after), start, HINT))
+            }
         }
     }
 

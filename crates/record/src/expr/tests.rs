@@ -278,7 +278,8 @@ fn any_test() -> impl Strategy<Value = Test> {
 fn any_expr() -> impl Strategy<Value = Expr> {
     let name = "[a-zA-Z_@][a-zA-Z0-9_.@-]{0,6}|\\PC{0,6}|AND";
     let term = prop_oneof![
-        (any_bytes(), any::<bool>()).prop_map(|(bytes, any_case)| Expr::Literal(Literal { bytes, case_insensitive })),
+        (any_bytes(), any::<bool>())
+            .prop_map(|(bytes, case_insensitive)| Expr::Literal(Literal { bytes, case_insensitive })),
         any_pattern().prop_map(Expr::Regex),
         (name, any_test()).prop_map(|(name, test)| field(&name, test)),
     ];

@@ -16,11 +16,11 @@
 
 mod civil;
 mod event;
-mod parse;
 mod format;
+mod parse;
 #[cfg(test)]
 mod tests;
 
 pub use event::{event_time_number, event_time_text};
-pub use parse::{InvalidTime, parse_duration, parse_timestamp};
 pub use format::{format_rfc3339, write_rfc3339};
+pub use parse::{InvalidTime, parse_duration, parse_timestamp};

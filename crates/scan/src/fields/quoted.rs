@@ -55,7 +55,8 @@ fn unescape_code_unit<'a>(digits: &'a [u8], plain: &mut Vec<u8>) -> &'a [u8] {
     let mut rest = digits.get(4..).unwrap_or_default();
     let mut code = hex_code_unit(digits).unwrap_or_default();
     if (0xd800..0xdc00).contains(&code)
-        && let Some(low) = rest.strip_prefix(b"\\u").and_then(hex_code_unit).filter(|low| (0xdc00..0xe000).contains(low))
+        && let Some(low) =
+            rest.strip_prefix(b"\\u").and_then(hex_code_unit).filter(|low| (0xdc00..0xe000).contains(low))
     {
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         rest = rest.get(6..).unwrap_or_default();

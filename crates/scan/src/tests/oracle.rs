@@ -1,6 +1,6 @@
 //! Random expressions over random records, against a matcher that looks at each record alone and does nothing clever.
 
-use bucksaw_record::expr::{Field, Pattern, Test, Literal};
+use bucksaw_record::expr::{Field, Literal, Pattern, Test};
 use proptest::prelude::*;
 use regex_automata::{meta, util::syntax};
 
@@ -150,7 +150,7 @@ fn any_expr() -> impl Strategy<Value = Expr> {
     let names = prop::sample::select(&["a", "b", "a.b", "a.0", "a.1", "b.0.a", "x", ""][..]);
     let term = prop_oneof![
         1 => Just(Expr::All),
-        4 => (bytes, any::<bool>()).prop_map(|(bytes, any_case)| Expr::Literal(Literal { bytes, case_insensitive })),
+        4 => (bytes, any::<bool>()).prop_map(|(bytes, case_insensitive)| Expr::Literal(Literal { bytes, case_insensitive })),
         4 => any_pattern().prop_map(Expr::Regex),
         4 => (names, any_test()).prop_map(|(name, test)| Expr::Field(Field { name: name.to_owned(), test })),
     ];

@@ -32,7 +32,7 @@ use crate::varint::Reader;
 pub use frame_reader::FrameReader;
 pub use rewrite::rewrite;
 pub use seal::Seal;
-pub use segment_scan::{FramePosition, SegmentScan, SegmentTail, scan_frames, index_frames, scan_segment};
+pub use segment_scan::{FramePosition, SegmentScan, SegmentTail, index_frames, scan_frames, scan_segment};
 
 /// Bytes before the first frame.
 pub const HEADER_LEN: usize = 32;

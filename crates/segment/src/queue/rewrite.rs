@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, encode_header, checksum_seed};
+use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, checksum_seed, encode_header};
 use crate::{FrameHeader, FrameKind, ReadError};
 
 /// What is written at once.
@@ -78,11 +78,11 @@ impl SegmentOutput<'_> {
             kind: FrameKind::Stream,
             layout_bits: 0,
         };
-        self.write_frame(&encode_header, &[&body])
+        self.write_frame(&header, &[&body])
     }
 
     fn write_frame(&mut self, header: &FrameHeader, body: &[&[u8]]) -> Result<(), ReadError> {
-        self.write(&[&encode_header.encode(self.seed, body)])?;
+        self.write(&[&header.encode(self.seed, body)])?;
         self.write(body)
     }
 
@@ -108,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::queue::segment_scan;
+    use crate::queue::scan_segment;
 
     const ID: Id = Id::from_bits(99);
     const NEW: Id = Id::from_bits(100);
@@ -126,8 +126,17 @@ mod tests {
         let mut out = encode_header(ID).to_vec();
         let frame = |kind, stream, first: Id, count, body: &[u8]| {
             let (body_len, accepted) = (body.len() as u32, Millis(70));
-            let header = FrameHeader { body_len, row_meta_len: 0, first_id: first, count, stream, accepted, kind, layout_bits: 0 };
-            [&encode_header.encode(checksum_seed(ID), &[body])[..], body].concat()
+            let header = FrameHeader {
+                body_len,
+                row_meta_len: 0,
+                first_id: first,
+                count,
+                stream,
+                accepted,
+                kind,
+                layout_bits: 0,
+            };
+            [&header.encode(checksum_seed(ID), &[body])[..], body].concat()
         };
         for (stream, app) in (0..).zip(["app=web", "app=db", "app=unused"]) {
             let mut body = Vec::new();
@@ -219,10 +228,10 @@ mod tests {
         let mut body = Vec::new();
         Labels::default().encode(&mut body);
         let body_len = body.len() as u32;
-        let declared = FrameHeader { body_len, first_id: Id::MIN, count: 0, kind: FrameKind::Stream, ..encode_header };
+        let declared = FrameHeader { body_len, first_id: Id::MIN, count: 0, kind: FrameKind::Stream, ..header };
         bytes.extend_from_slice(&declared.encode(checksum_seed(ID), &[&body]));
         bytes.extend_from_slice(&body);
-        bytes.extend_from_slice(&encode_header.encode(checksum_seed(ID), &[&text]));
+        bytes.extend_from_slice(&header.encode(checksum_seed(ID), &[&text]));
         bytes.extend_from_slice(&text);
         let [before, after] = rewritten(&bytes, NEW).unwrap();
         assert_eq!((before.len(), &before), (1, &after));

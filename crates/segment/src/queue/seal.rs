@@ -27,7 +27,7 @@ use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use crate::varint::Reader;
-use crate::{RecordSummary, ReadError};
+use crate::{ReadError, RecordSummary};
 
 const MARKER: [u8; 4] = *b"BSWS";
 const MAGIC: [u8; 8] = *b"BSWQSEAL";

@@ -12,7 +12,7 @@ use bucksaw_record::{Id, Labels};
 
 use super::frame_reader::error_text;
 use super::{FrameReader, HEADER_LEN, Seal};
-use crate::{Damage, FrameError, FrameHeader, FrameKind, RecordSummary, ReadError};
+use crate::{Damage, FrameError, FrameHeader, FrameKind, ReadError, RecordSummary};
 
 /// Where a record frame lies, and which ids it spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,13 @@ pub fn scan_segment(file: &Arc<dyn File>, path: &Path, id: Id) -> Result<Segment
 ///
 /// # Errors
 /// [`ReadError`] when the operating system cannot read the file.
-pub fn scan_frames(file: &Arc<dyn File>, path: &Path, id: Id, end: u64, streams: Vec<Labels>) -> Result<SegmentScan, ReadError> {
+pub fn scan_frames(
+    file: &Arc<dyn File>,
+    path: &Path,
+    id: Id,
+    end: u64,
+    streams: Vec<Labels>,
+) -> Result<SegmentScan, ReadError> {
     let mut frames = FrameReader::new(Arc::clone(file), path.to_owned(), id, HEADER_LEN as u64, end, streams);
     let mut scan = SegmentScan { end: HEADER_LEN as u64, ..SegmentScan::default() };
     // Looking for a whole frame behind a broken one reads each candidate to its end; bytes made to look like headers
@@ -221,8 +227,10 @@ pub fn index_frames(
 }
 
 fn frame_position(offset: u64, header: &FrameHeader, span: Option<(Id, Id)>) -> FramePosition {
-    let (low, high) =
-        span.unwrap_or((header.first_id, header.first_id.checked_add(header.count.saturating_sub(1)).unwrap_or(header.first_id)));
+    let (low, high) = span.unwrap_or((
+        header.first_id,
+        header.first_id.checked_add(header.count.saturating_sub(1)).unwrap_or(header.first_id),
+    ));
     FramePosition { offset, stream: header.stream, first_id: header.first_id, low, high }
 }
 
@@ -241,7 +249,13 @@ fn scan_next_frame(frames: &mut FrameReader, scan: &mut SegmentScan) -> Result<b
 }
 
 /// The next offset from `from` on where a frame may start, paying from the budget for what is read here and for the frame.
-fn find_next_marker(file: &dyn File, path: &Path, from: u64, size: u64, budget: &mut u64) -> Result<Option<u64>, ReadError> {
+fn find_next_marker(
+    file: &dyn File,
+    path: &Path,
+    from: u64,
+    size: u64,
+    budget: &mut u64,
+) -> Result<Option<u64>, ReadError> {
     const WINDOW_BYTES: usize = 256 << 10;
     let finder = memchr::memmem::Finder::new(b"BSWF");
     let mut window = vec![0; WINDOW_BYTES];

@@ -20,7 +20,7 @@ fn frame(kind: FrameKind, stream: u32, first: Id, count: u32, text: &[u8]) -> Ve
         kind,
         layout_bits: 0,
     };
-    let mut bytes = encode_header.encode(checksum_seed(ID), &[text]).to_vec();
+    let mut bytes = header.encode(checksum_seed(ID), &[text]).to_vec();
     bytes.extend_from_slice(text);
     bytes
 }
@@ -167,7 +167,8 @@ fn a_seal_with_more_records_than_the_file_is_damage() {
 fn a_tail_that_no_killed_process_leaves_is_damaged() {
     let check = |tail: &[u8], torn: bool| {
         let found = scan_segment(&file(&[stream(0), records(0, b"a\n"), tail.to_vec()]), Path::new("q"), ID).unwrap();
-        let want = if tail.is_empty() { found.tail == SegmentTail::Clean } else { (found.tail == SegmentTail::Torn) == torn };
+        let want =
+            if tail.is_empty() { found.tail == SegmentTail::Clean } else { (found.tail == SegmentTail::Torn) == torn };
         assert!(want && found.summary.records == 1 && found.damage.is_empty(), "{tail:?} {:?}", found.tail);
     };
     let last = records(2, b"bcdef\n");
@@ -197,7 +198,7 @@ fn a_log_line_that_looks_like_a_frame_is_ignored() {
             kind: FrameKind::Records,
             layout_bits: 0,
         };
-        encode_header.encode(checksum_seed(Id::MIN), &[text])
+        header.encode(checksum_seed(Id::MIN), &[text])
     };
     forged[..FrameHeader::LEN].copy_from_slice(&other_seed);
     forged.push(b'\n');
@@ -210,7 +211,7 @@ fn a_log_line_that_looks_like_a_frame_is_ignored() {
 #[test]
 fn a_search_for_frames_is_bounded() {
     let mut header = records(0, b"a\n")[..FrameHeader::LEN].to_vec();
-    encode_header[8..12].copy_from_slice(&(1_u32 << 20).to_le_bytes());
+    header[8..12].copy_from_slice(&(1_u32 << 20).to_le_bytes());
     let parts = vec![header.repeat(20_000), vec![0; 1 << 20]];
     let survey = scan_segment(&file(&parts), Path::new("q"), ID).unwrap();
     assert_eq!(survey.summary.records, 0);

@@ -21,7 +21,7 @@ use bucksaw_record::Id;
 
 use super::footer::Footer;
 use super::{COLUMN_BYTES_MAX, HEADER_LEN, VERSION};
-use crate::{ReadError, zstd_context, varint};
+use crate::{ReadError, varint, zstd_context};
 
 const MAGIC: [u8; 8] = *b"BSWFOOT2";
 

@@ -133,8 +133,9 @@ impl Footer {
         let labels = self.streams.iter().map(labels_memory);
         let ids = self.sources.capacity() + self.merge.as_ref().map_or(0, |merge| merge.inputs.capacity());
         let blocks = allocation_size(self.blocks.capacity() * size_of::<BlockEntry>());
-        let of_block =
-            |block: &BlockEntry| allocation_size(block.streams.capacity() * size_of::<u32>()) + allocation_size(block.summary.memory());
+        let of_block = |block: &BlockEntry| {
+            allocation_size(block.streams.capacity() * size_of::<u32>()) + allocation_size(block.summary.memory())
+        };
         let of_blocks: usize = self.blocks.iter().map(of_block).sum();
         streams + labels.sum::<usize>() + allocation_size(ids * ID_BYTES) + blocks + of_blocks
     }
@@ -199,7 +200,8 @@ impl Footer {
         if reader.u8()? == 0 {
             return Some(None);
         }
-        let mut merge = MergeInfo { id: Id::from_bits(reader.u128()?), output_count: reader.varint_u32()?, inputs: Vec::new() };
+        let mut merge =
+            MergeInfo { id: Id::from_bits(reader.u128()?), output_count: reader.varint_u32()?, inputs: Vec::new() };
         let count = reader.varint()?;
         merge.inputs = bounded_vec(reader, count, ID_BYTES);
         for _ in 0..count {
@@ -234,7 +236,8 @@ fn bounded_vec<T>(reader: &Reader<'_>, count: u64, bytes_min: usize) -> Vec<T> {
 fn labels_memory(labels: &Labels) -> usize {
     const COUNTS: usize = 2 * size_of::<usize>();
     let pairs = labels.iter().count() * size_of::<(Box<str>, Box<str>)>();
-    allocation_size(COUNTS + pairs) + labels.iter().map(|(name, value)| allocation_size(name.len()) + allocation_size(value.len())).sum::<usize>()
+    allocation_size(COUNTS + pairs)
+        + labels.iter().map(|(name, value)| allocation_size(name.len()) + allocation_size(value.len())).sum::<usize>()
 }
 
 /// Memory of a piece of this number of bytes, as the allocator of glibc gives it.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bucksaw_columns::Encoder;
 use bucksaw_env::{Fs as _, sim};
-use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
 use bucksaw_fixtures::GoldenFiles;
+use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
 
 use super::footer::ColumnEntry;
 use super::*;

@@ -24,15 +24,15 @@
 //! Invariant: the blocks follow each other in the order of their lowest ids.
 
 mod backup;
-mod verify;
 mod footer;
 mod reader;
 mod recovery;
+mod verify;
 mod writer;
 
-pub use verify::VerifiedSegment;
 pub use footer::{BlockEntry, Footer, MergeInfo};
 pub use reader::{PackedBlock, Reader, SearchableBlock};
+pub use verify::VerifiedSegment;
 pub use writer::{SegmentOrigin, Writer};
 
 /// The format that is written, and the newest that is read.

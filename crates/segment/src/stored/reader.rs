@@ -11,7 +11,7 @@ use super::backup::FooterBackup;
 use super::footer::{BlockEntry, ColumnEntry, Footer};
 use super::{COLUMN_BYTES_MAX, END_MAGIC, HEADER_LEN, MAGIC, TRAILER_LEN, VERSION, backup, recovery};
 use crate::block::decode_slices;
-use crate::{Block, Codec, ColumnarBlock, Damage, RecordSummary, ReadError, Rows, zstd_context, varint};
+use crate::{Block, Codec, ColumnarBlock, Damage, ReadError, RecordSummary, Rows, varint, zstd_context};
 
 /// What an open file takes in memory, with what the allocator keeps for its parts, in bytes; about.
 const FILE_MEMORY: usize = 256;
@@ -225,7 +225,8 @@ impl Reader {
                 damaged.push(Damage { offset: at, what: "the recovery record of a block is damaged" });
             }
         }
-        let spare = self.raw_bytes(backup_at, footer_at.saturating_sub(backup_at)).map_err(ReadError::io(&self.path))?;
+        let spare =
+            self.raw_bytes(backup_at, footer_at.saturating_sub(backup_at)).map_err(ReadError::io(&self.path))?;
         let packed = self.raw_bytes(footer_at, u64::from(self.footer_len()?)).map_err(ReadError::io(&self.path))?;
         let raw_len = self.footer.encode().len() as u32;
         let want = [packed.as_slice(), &backup::trailer(backup_at, &packed, raw_len, self.id)].concat();
@@ -330,7 +331,11 @@ fn unpack(column: &ColumnEntry, packed: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The id and the footer, from the backup where the header or the footer is damaged, and what was damaged.
-fn read_header_and_footer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<(Id, Footer, Vec<Damage>), ReadError> {
+fn read_header_and_footer(
+    file: &dyn File,
+    path: &Path,
+    file_bytes: u64,
+) -> Result<(Id, Footer, Vec<Damage>), ReadError> {
     let (own, broken) = match read_header(file, path) {
         Ok(id) => match read_footer(file, path, file_bytes) {
             Ok(footer) => return Ok((id, footer, Vec::new())),

@@ -38,7 +38,7 @@ use bucksaw_record::Id;
 use super::footer::{BlockEntry, ColumnEntry};
 use super::{COLUMN_BYTES_MAX, FILTER_BYTES_MAX, HEADER_LEN};
 use crate::varint::Reader;
-use crate::{Codec, Damage, RecordSummary, ReadError};
+use crate::{Codec, Damage, ReadError, RecordSummary};
 
 const MARKER: [u8; 4] = *b"BSWR";
 
@@ -266,7 +266,10 @@ mod tests {
                 assert!(mend(&mut damaged, &record, 7) && damaged == block, "{length} {at}");
                 assert!(!mend(&mut damaged.clone(), &record, 8), "it is the record of another block");
                 let other = Id::from_bits(6);
-                assert!(!super::rebuild_page(&mut damaged.clone(), &record, 7, other), "it is the record of another segment");
+                assert!(
+                    !super::rebuild_page(&mut damaged.clone(), &record, 7, other),
+                    "it is the record of another segment"
+                );
             }
             if length > page_len {
                 let mut damaged = block.clone();

@@ -110,7 +110,8 @@ fn no_flipped_bit_loses_a_record() {
         // Recovery records, the backup and its gap say what stands elsewhere too; so they are not read while that is sound.
         let trailer_at = bytes.len() - TRAILER_LEN;
         let footer_at = u64::from_le_bytes(*bytes[trailer_at..].first_chunk().unwrap());
-        let in_block = footer.blocks.iter().any(|block| (block.offset..block.offset + block.packed_bytes()).contains(&at));
+        let in_block =
+            footer.blocks.iter().any(|block| (block.offset..block.offset + block.packed_bytes()).contains(&at));
         at >= HEADER_LEN as u64 && at < footer_at && !in_block
     };
     for bit in 0..bytes.len() * 8 {

@@ -14,9 +14,9 @@ use bucksaw_record::{Id, Labels};
 
 use super::footer::Footer;
 use super::reader::PackedBlock;
-use super::{SegmentOrigin, Reader, Writer, recovery};
+use super::{Reader, SegmentOrigin, Writer, recovery};
 use crate::health::{Health, RecordLoss};
-use crate::{Block, Damage, RecordSummary, ReadError};
+use crate::{Block, Damage, ReadError, RecordSummary};
 
 /// A segment of which every byte was read and checked.
 #[derive(Debug)]
@@ -88,7 +88,8 @@ impl VerifiedSegment {
 
     /// Checks the blocks that a footer tells of.
     fn from_footer(reader: Reader) -> Result<Self, ReadError> {
-        let mut verified = Self { reader, health: Health::default(), readable: Vec::new(), summary: RecordSummary::default() };
+        let mut verified =
+            Self { reader, health: Health::default(), readable: Vec::new(), summary: RecordSummary::default() };
         for number in 0..verified.reader.footer().blocks.len() {
             verified.verify_block(number)?;
         }
@@ -134,7 +135,8 @@ impl VerifiedSegment {
         let recovery::RecoveryScan { blocks, gaps: holes, end } = recovery::scan(&*file, path, id, size)?;
         let blocks_end = super::reader::blocks_end(&*file, path, id, size)?;
         let reader = Reader::without_footer(file, path, id, size);
-        let mut verified = Self { reader, health: Health::default(), readable: Vec::new(), summary: RecordSummary::default() };
+        let mut verified =
+            Self { reader, health: Health::default(), readable: Vec::new(), summary: RecordSummary::default() };
         let mut found = RebuiltFooter::default();
         for entry in blocks {
             let records = entry.summary.records;

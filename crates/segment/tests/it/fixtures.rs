@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bucksaw_columns::{Filter, Needle};
 use bucksaw_env::{File, Fs as _, real, sim};
-use bucksaw_record::{Id, Labels, Flags, Millis, Producer};
-use bucksaw_segment::queue::{FrameReader, HEADER_LEN, encode_header, checksum_seed, scan_segment};
-use bucksaw_segment::stored::{MergeInfo, SegmentOrigin, Reader, SearchableBlock, Writer};
-use bucksaw_segment::{BlockBuilder, Chunk, Codec, FrameHeader, FrameKind, Rows, RowMeta};
+use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
+use bucksaw_segment::queue::{FrameReader, HEADER_LEN, checksum_seed, encode_header, scan_segment};
+use bucksaw_segment::stored::{MergeInfo, Reader, SearchableBlock, SegmentOrigin, Writer};
+use bucksaw_segment::{BlockBuilder, Chunk, Codec, FrameHeader, FrameKind, RowMeta, Rows};
 
 const SEGMENT: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
 const BASE: u64 = 1_763_680_200_000;
@@ -29,14 +29,27 @@ fn frame(kind: FrameKind, stream: u32, sequence: u32, count: u32, row_meta: &Row
     body.extend_from_slice(text);
     let accepted = Millis(BASE + 5);
     let body_len = body.len() as u32;
-    let header = FrameHeader { body_len, row_meta_len: sides_len, first_id: first, count, stream, accepted, kind, layout_bits: flags };
-    [encode_header.encode(checksum_seed(SEGMENT), &[&body]).to_vec(), body].concat()
+    let header = FrameHeader {
+        body_len,
+        row_meta_len: sides_len,
+        first_id: first,
+        count,
+        stream,
+        accepted,
+        kind,
+        layout_bits: flags,
+    };
+    [header.encode(checksum_seed(SEGMENT), &[&body]).to_vec(), body].concat()
 }
 
 fn row_meta() -> RowMeta {
     let mut marks = Flags::empty();
     marks.push(1, Flags::UNTERMINATED);
-    RowMeta { times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]), lengths: Some(vec![3, 0]), flags: marks }
+    RowMeta {
+        times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]),
+        lengths: Some(vec![3, 0]),
+        flags: marks,
+    }
 }
 
 fn queue_bytes() -> Vec<u8> {
@@ -65,7 +78,8 @@ fn stored_bytes() -> Vec<u8> {
         builder.push(&labels()[1], &rows, 0..2, b"a\nb\n\n");
         writer.append(&mut builder, codec).unwrap();
     }
-    let merge = Some(MergeInfo { id: Id::from_bits(3), output_count: 1, inputs: vec![Id::from_bits(4), Id::from_bits(5)] });
+    let merge =
+        Some(MergeInfo { id: Id::from_bits(3), output_count: 1, inputs: vec![Id::from_bits(4), Id::from_bits(5)] });
     writer.seal(SegmentOrigin { sources: vec![Id::from_bits(6)], merge }).unwrap();
     let mut bytes = vec![0; file.size().unwrap() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();

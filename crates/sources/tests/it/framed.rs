@@ -6,11 +6,11 @@ use bucksaw_ingest::Durability;
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{FrameHeader, FrameKind};
 use bucksaw_sources::Config;
-use bucksaw_wire::{HelloReply, Batch, RefusalCode, FLUSH, Hello, DecodeProgress, ServerMessage, Version, WireError};
+use bucksaw_wire::{Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, Version, WireError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::node::{TestRng, ListenerNode, wait_until};
+use crate::node::{ListenerNode, TestRng, wait_until};
 
 /// A time that no node has had yet for long.
 const AT: Millis = Millis(1_700_000_000_000);
@@ -190,16 +190,19 @@ async fn a_bad_hello_is_refused_with_its_reason() {
     let newer = "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first";
     check(&|hello| hello[8] = 2, RefusalCode::VERSION, newer).await;
     check(&|hello| hello[15] = 1, RefusalCode::LABELS, "the labels take 16777221 bytes, more than 73920").await;
-    check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: the encoded labels are damaged").await;
+    check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: the encoded labels are damaged")
+        .await;
     assert_eq!(node.metric("sources_protocol_errors_total"), 3.0);
     assert!(node.stop().await.is_empty());
 }
 
 #[tokio::test]
 async fn a_bad_batch_ends_the_connection_with_its_reason() {
-    let mut node =
-        ListenerNode::start(Durability::Fast, Config { frame_bytes_max: 1, record_bytes_max: 1_000, ..Config::default() })
-            .await;
+    let mut node = ListenerNode::start(
+        Durability::Fast,
+        Config { frame_bytes_max: 1, record_bytes_max: 1_000, ..Config::default() },
+    )
+    .await;
     let check = async |bytes: &[u8], want: &str| {
         let mut client = FramedClient::welcome(&node, "").await;
         client.send(0, "good\n").await;
@@ -253,7 +256,8 @@ async fn a_bad_batch_ends_the_connection_with_its_reason() {
 #[tokio::test]
 async fn an_incomplete_batch_times_out_and_loses_nothing() {
     let mut node =
-        ListenerNode::start(Durability::Fast, Config { frame_timeout: Duration::from_millis(80), ..Config::default() }).await;
+        ListenerNode::start(Durability::Fast, Config { frame_timeout: Duration::from_millis(80), ..Config::default() })
+            .await;
     let text = "z".repeat(20_000) + "\n";
     let whole = batch(AT, 0, &text);
     let mut client = FramedClient::welcome(&node, "").await;

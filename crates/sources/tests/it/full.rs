@@ -9,7 +9,7 @@ use bucksaw_sources::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::framed::FramedClient;
-use crate::node::{TestRng, ListenerNode, joined, wait_until};
+use crate::node::{ListenerNode, TestRng, joined, wait_until};
 
 #[tokio::test]
 async fn a_full_disk_stops_the_reading_and_loses_nothing() {
@@ -123,7 +123,8 @@ async fn batches_wait_for_room() {
 
 #[tokio::test]
 async fn clients_that_gave_up_on_a_full_disk_release_their_connections() {
-    let mut node = ListenerNode::start(Durability::Fast, Config { partial_bytes_max: 10_000, ..Config::default() }).await;
+    let mut node =
+        ListenerNode::start(Durability::Fast, Config { partial_bytes_max: 10_000, ..Config::default() }).await;
     node.fs.set_capacity(Some(0));
     // The first waits for the disk, and the second for the memory that the first has.
     let mut clients = Vec::new();

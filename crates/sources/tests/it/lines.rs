@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use bucksaw_ingest::Durability;
-use bucksaw_record::{Id, Labels, Flags};
+use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_sources::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::node::{TestRng, ListenerNode, joined, wait_until};
+use crate::node::{ListenerNode, TestRng, joined, wait_until};
 
 /// Sends the stream in chunks that the dice decide, and returns when the node has closed its side.
 async fn send(node: &ListenerNode, stream: &[u8], dice: &mut TestRng, chunk_max: usize) {
@@ -101,7 +101,10 @@ async fn five_hundred_idle_connections_make_one_file() {
     assert_eq!(node.metric("sources_connections{durability=\"fast\"}"), 500.0);
     assert_eq!(node.files(), 1);
     let records = node.stop().await;
-    assert_eq!(records.iter().filter(|record| record.flags == Flags::UNTERMINATED && record.text == b"partial").count(), 500);
+    assert_eq!(
+        records.iter().filter(|record| record.flags == Flags::UNTERMINATED && record.text == b"partial").count(),
+        500
+    );
     let producers: BTreeSet<_> = records.iter().map(|record| record.id.producer()).collect();
     assert_eq!((records.len(), producers.len(), node.files()), (1_000, 500, 1));
     assert_eq!(node.metric("sources_connections{durability=\"fast\"}"), 0.0);

@@ -1,9 +1,9 @@
 //! The listeners by their public door: real sockets, a real queue on a simulated disk.
 #![cfg(test)]
 
-mod redirects;
 mod framed;
 mod full;
 mod lines;
 mod node;
+mod redirects;
 mod stop;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bucksaw_env::{Env, Fs as _, sim};
 use bucksaw_ingest::{Durability, Queue};
-use bucksaw_record::{Id, Labels, Flags};
+use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Config, Intake, Metrics, ConnectionSlots, serve};
+use bucksaw_sources::{Config, ConnectionSlots, Intake, Metrics, serve};
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -101,7 +101,12 @@ impl ListenerNode {
             while let Some(chunk) = frames.next_chunk().unwrap() {
                 for (row, text) in (0..).zip(chunk.records()) {
                     let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.flags.get(row));
-                    records.push(AcceptedRecord { id, text: text.to_vec(), flags: marks, labels: chunk.labels.clone() });
+                    records.push(AcceptedRecord {
+                        id,
+                        text: text.to_vec(),
+                        flags: marks,
+                        labels: chunk.labels.clone(),
+                    });
                 }
             }
         }

@@ -6,7 +6,7 @@ use bucksaw_ingest::Durability;
 use bucksaw_ingest::load_shedder::{RedirectPolicy, RedirectTarget};
 use bucksaw_record::Labels;
 use bucksaw_sources::Config;
-use bucksaw_wire::{HelloReply, RefusalCode, Redirect, Hello, ServerMessage, Version, RedirectReason};
+use bucksaw_wire::{Hello, HelloReply, Redirect, RedirectReason, RefusalCode, ServerMessage, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::framed::FramedClient;
@@ -21,13 +21,23 @@ const RATE: u64 = 10;
 fn advise(node: &ListenerNode, level: u8, refuses: bool, other: u8) {
     let (fast, durable) = (Some("n1:7651".to_owned()), Some("n1:7652".to_owned()));
     let others = vec![RedirectTarget { level: other, spare_capacity: 1, fast, durable, ..RedirectTarget::default() }];
-    node.queue.load_shedder().set_policy(RedirectPolicy { level, may_refuse: refuses, bytes_per_second: RATE, targets: others, ..RedirectPolicy::default() });
+    node.queue.load_shedder().set_policy(RedirectPolicy {
+        level,
+        may_refuse: refuses,
+        bytes_per_second: RATE,
+        targets: others,
+        ..RedirectPolicy::default()
+    });
 }
 
 /// A node whose clients are sent away soon after they came.
 async fn node(durability: Durability) -> ListenerNode {
     let short = Duration::from_millis(1);
-    ListenerNode::start(durability, Config { redirect_interval_min: short, close_timeout: 200 * short, ..Config::default() }).await
+    ListenerNode::start(
+        durability,
+        Config { redirect_interval_min: short, close_timeout: 200 * short, ..Config::default() },
+    )
+    .await
 }
 
 fn hello() -> Vec<u8> {
@@ -55,7 +65,10 @@ async fn a_busy_node_suggests_others_and_still_serves() {
     // What it brings falls from look to look until its going is some help, and no more than that.
     node.queue.load_shedder().set_redirect_budget(RATE);
     assert_eq!(client.read_message().await, redirect(RedirectReason::SUGGESTION, "n1:7652"));
-    assert!(redirected_count(&node, "suggested") >= 2.0 && redirected_count(&node, "refused") + redirected_count(&node, "let_go") == 0.0);
+    assert!(
+        redirected_count(&node, "suggested") >= 2.0
+            && redirected_count(&node, "refused") + redirected_count(&node, "let_go") == 0.0
+    );
     drop(client);
     node.stop().await;
 }
@@ -68,7 +81,10 @@ async fn a_busy_node_refuses_new_clients_and_redirects_them() {
     let refused = Some(HelloReply::Refused { code: RefusalCode::BUSY, text: TEXT.to_owned() });
     let (mut client, answer) = FramedClient::connect(&node, &hello()).await;
     assert_eq!(answer, refused);
-    assert_eq!((client.read_message().await, client.read_message().await), (redirect(RedirectReason::REFUSAL, "n1:7651"), None));
+    assert_eq!(
+        (client.read_message().await, client.read_message().await),
+        (redirect(RedirectReason::REFUSAL, "n1:7651"), None)
+    );
     assert_eq!(redirected_count(&node, "refused"), 1.0);
     // Who is there stays, and lines are taken.
     there.send(0, "a\n").await;
@@ -177,7 +193,10 @@ async fn a_stopping_node_redirects_its_clients() {
     assert_eq!(client.read_message().await, redirect(RedirectReason::CLOSE, "n1:7652"));
     node.queue.commit_group();
     assert_eq!(client.wait_for_ack(1).await, 1);
-    assert_eq!(client.read_message().await, Some(ServerMessage::Failed { acked: 1, text: "the node is shutting down".to_owned() }));
+    assert_eq!(
+        client.read_message().await,
+        Some(ServerMessage::Failed { acked: 1, text: "the node is shutting down".to_owned() })
+    );
     assert_eq!(client.read_message().await, None);
     drop(client);
     assert_eq!(node.stop().await.len(), 1);

@@ -9,7 +9,7 @@ use bucksaw_wire::ServerMessage;
 use tokio::io::AsyncWriteExt;
 
 use crate::framed::FramedClient;
-use crate::node::{TestRng, ListenerNode, joined, wait_until};
+use crate::node::{ListenerNode, TestRng, joined, wait_until};
 
 #[tokio::test]
 async fn what_was_sent_before_the_stop_is_taken() {
@@ -47,7 +47,10 @@ async fn pending_acknowledgements_are_sent_before_the_stop() {
     assert!(node.is_serving());
     node.queue.commit_group();
     assert_eq!(client.wait_for_ack(2).await, 2);
-    assert_eq!(client.read_message().await, Some(ServerMessage::Failed { acked: 2, text: "the node is shutting down".to_owned() }));
+    assert_eq!(
+        client.read_message().await,
+        Some(ServerMessage::Failed { acked: 2, text: "the node is shutting down".to_owned() })
+    );
     assert_eq!(client.read_message().await, None);
     drop(client);
     assert_eq!(node.stop().await.len(), 2);

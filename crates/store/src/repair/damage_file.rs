@@ -76,7 +76,11 @@ impl DamageState {
         }
         let DamageFile { stores, is_good, blocks, blocks_made_good, .. } = written;
         let made_good = blocks_made_good.difference(&blocks).copied().collect();
-        Some(Self { proof: Proof::from_records(stores, is_good && blocks.is_empty())?, blocks, re_replicated: made_good })
+        Some(Self {
+            proof: Proof::from_records(stores, is_good && blocks.is_empty())?,
+            blocks,
+            re_replicated: made_good,
+        })
     }
 
     /// What is kept beside the file.
@@ -191,10 +195,12 @@ impl SegmentStore {
         } else {
             let segments = self.segments();
             let segment = segments.iter().find(|segment| segment.reader().path() == path);
-            let Some((segment, kept)) = segment.and_then(|segment| Some((segment, segment.damage_with(broken)?))) else {
+            let Some((segment, kept)) = segment.and_then(|segment| Some((segment, segment.damage_with(broken)?)))
+            else {
                 return;
             };
-            self.write_damage_file(&path, &path.with_extension(BLOCKS_PROOF_SUFFIX), &kept).map(|()| segment.apply_proof(broken))
+            self.write_damage_file(&path, &path.with_extension(BLOCKS_PROOF_SUFFIX), &kept)
+                .map(|()| segment.apply_proof(broken))
         };
         if let Err(error) = kept {
             warn!(file = broken.name, %error, "what other stores told of a damaged file cannot be written: it is tried again");
@@ -253,8 +259,8 @@ fn sibling_path(path: &Path, end: &str) -> PathBuf {
 mod tests {
     use super::super::pass_status::PassStatusReply;
     use super::*;
+    use bucksaw_fixtures::with_unknown_fields;
     use bucksaw_record::Id;
-    use bucksaw_fixtures::later;
 
     fn node(number: u128) -> Id {
         Id::from_bits(number)
@@ -262,7 +268,10 @@ mod tests {
 
     fn walk(proof: &mut Proof, stores: &[u128]) {
         for (begun, store) in [4, 5].into_iter().flat_map(|begun| stores.iter().map(move |store| (begun, *store))) {
-            proof.record_status(node(store), PassStatusReply { boot: 7, begun, clean: begun, ..PassStatusReply::default() });
+            proof.record_status(
+                node(store),
+                PassStatusReply { boot: 7, begun, clean: begun, ..PassStatusReply::default() },
+            );
         }
         proof.evaluate(node(0), 2);
     }

@@ -4,15 +4,15 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_segment::stored::{SegmentOrigin, Reader, Writer};
+use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
 use crate::gather::merge_error;
-use crate::merge::{SegmentMerge, MergeOutput};
+use crate::merge::{MergeOutput, SegmentMerge};
 use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
 use crate::stored_segment::StoredSegment;
-use crate::unit::{UnitReader, MergeUnit};
+use crate::unit::{MergeUnit, UnitReader};
 
 /// A segment that goes, with its file, when this is dropped.
 #[derive(Debug)]
@@ -47,7 +47,11 @@ impl SegmentStore {
     ///
     /// # Errors
     /// [`StoreError`]; nothing is left of it then.
-    pub(crate) fn extract(self: &Arc<Self>, range: TimeRange, ids: &Arc<IdSet>) -> Result<Option<ExtractedSegment>, StoreError> {
+    pub(crate) fn extract(
+        self: &Arc<Self>,
+        range: TimeRange,
+        ids: &Arc<IdSet>,
+    ) -> Result<Option<ExtractedSegment>, StoreError> {
         let is_backlogged = || self.is_backlogged();
         let throttle = &self.repair_throttle.begin(&is_backlogged);
         let (mut units, mut text_bytes) = (Vec::new(), 0.0);

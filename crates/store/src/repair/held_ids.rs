@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use super::id_set::{IDS_BYTES_MAX, IdSet};
 use super::local_scan::RetentionBounds;
 use super::time_range::TimeRange;
-use crate::replication_context::{ReplicationContext, timed_out};
 use crate::peers::Peer;
+use crate::replication_context::{ReplicationContext, timed_out};
 
 /// The call that asks.
 pub const HELD_IDS: &str = "store/ids";
@@ -54,7 +54,12 @@ struct IdSetChecksum {
 
 /// Which of these records of a window another store holds, and what it keeps at all. The caller knows that they are not too
 /// many ([`IDS_BYTES_MAX`]).
-pub(crate) async fn request_held_ids(context: &ReplicationContext, peer: Peer, range: TimeRange, asked: &[u8]) -> io::Result<(IdSet, RetentionBounds)> {
+pub(crate) async fn request_held_ids(
+    context: &ReplicationContext,
+    peer: Peer,
+    range: TimeRange,
+    asked: &[u8],
+) -> io::Result<(IdSet, RetentionBounds)> {
     let ReplicationContext { tasks, net, timeouts, .. } = context;
     let question = HeldIdsRequest { from_ms: range.from.0, to_ms: range.to.0, set: IdSetChecksum::of(asked) };
     let body = message_with_set(&question, asked)?;
@@ -81,7 +86,8 @@ impl HeldIdsServer {
     /// What is wrong with the question.
     pub async fn ids(&self, body: Body) -> io::Result<Body> {
         let ReplicationContext { store, tasks, timeouts, .. } = &self.0;
-        let (question, rest) = with_timeout(tasks, timeouts.answer, read_head::<HeldIdsRequest>(body)).await.ok_or_else(timed_out)??;
+        let (question, rest) =
+            with_timeout(tasks, timeouts.answer, read_head::<HeldIdsRequest>(body)).await.ok_or_else(timed_out)??;
         let asked = question.set.read(&self.0, rest).await?;
         let (from, to) = (question.from_ms.min(Millis::MAX.0), question.to_ms.min(TimeRange::ALL.to.0));
         let range = TimeRange { from: Millis(from), to: Millis(to) };

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::BlockEntry;
-use bucksaw_segment::{ReadError, IdRun};
+use bucksaw_segment::{IdRun, ReadError};
 use serde::{Deserialize, Serialize};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
-use crate::throttle::ThrottledTask;
 use crate::segment_store::{SegmentStore, lock};
+use crate::throttle::ThrottledTask;
 
 /// A shelf that is filled to so many hundredths of its `retention_bytes` keeps nothing older than it has.
 const FULL_PERCENT: u64 = 90;
@@ -138,7 +138,8 @@ impl SegmentStore {
                 }
                 let Ok(chunks) = segment.rows(block) else { continue };
                 let runs = chunks.iter().flat_map(|rows| &rows.runs);
-                let of_those = runs.filter(|run| range.contains(run.first_id) && asked.has_producer(run.first_id.producer()));
+                let of_those =
+                    runs.filter(|run| range.contains(run.first_id) && asked.has_producer(run.first_id.producer()));
                 of_those.for_each(|run| held.add_run(run));
             }
         }
@@ -174,7 +175,11 @@ mod tests {
     fn records_about_to_expire_are_not_retained() {
         let check = |keeps: RetentionBounds, at: u64, accepted: u64, want| {
             let now = Millis(1_000 * HOUR);
-            assert_eq!(keeps.is_retained(Millis(at * HOUR), Millis(accepted * HOUR), now), want, "{keeps:?} {at} {accepted}");
+            assert_eq!(
+                keeps.is_retained(Millis(at * HOUR), Millis(accepted * HOUR), now),
+                want,
+                "{keeps:?} {at} {accepted}"
+            );
         };
         let days = RetentionBounds { age_ms: Some(100 * HOUR), since_ms: 0 };
         check(days, 999, 999, true);

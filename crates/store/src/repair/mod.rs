@@ -36,31 +36,31 @@
 //!
 //! What it does not do: nothing at rest is moved for balance, and copies that are too many stay.
 
-mod held_ids;
 mod config;
-mod responsibility;
-mod extract;
-mod id_set;
 pub(crate) mod damage_file;
-mod range_queue;
+mod extract;
+mod held_ids;
+mod id_set;
 mod local_scan;
 mod pass_rate;
+mod pass_status;
 pub(crate) mod proof;
 mod proof_requests;
+mod range_queue;
+mod responsibility;
+mod runner;
 mod state;
 mod status;
-mod runner;
-mod pass_status;
 mod store_monitor;
 mod time_range;
 
-pub use held_ids::{HeldIdsServer, HELD_IDS};
 pub use config::Config;
+pub use held_ids::{HELD_IDS, HeldIdsServer};
 pub use id_set::IdSet;
-pub use status::{RepairBlocker, RepairStatus};
-pub use runner::Repair;
 pub use pass_status::PASS_STATUS;
+pub use runner::Repair;
+pub use status::{RepairBlocker, RepairStatus};
 pub(crate) use time_range::TimeRange;
 
 #[cfg(test)]
-pub(crate) use local_scan::{LocalScan, LocalIds, RetentionBounds};
+pub(crate) use local_scan::{LocalIds, LocalScan, RetentionBounds};

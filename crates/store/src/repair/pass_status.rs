@@ -16,8 +16,8 @@ use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::time_range::TimeRange;
-use crate::replication_context::{ReplicationContext, timed_out};
 use crate::peers::Peer;
+use crate::replication_context::{ReplicationContext, timed_out};
 
 /// The call that asks.
 pub const PASS_STATUS: &str = "store/walked";
@@ -51,7 +51,7 @@ pub(crate) struct PassStatusReply {
     /// Whether anything of that time is damaged there, and was not made good.
     pub(crate) damaged: bool,
     /// Records of an earlier time were let go for want of room. Without the field, records of any time may have been.
-    #[serde(default = "never")]
+    #[serde(default = "no_proof")]
     pub(crate) since_ms: u64,
 }
 
@@ -74,7 +74,11 @@ impl PassStatusRequest {
 }
 
 /// Asks another store.
-pub(crate) async fn request_pass_status(context: &ReplicationContext, peer: Peer, question: PassStatusRequest) -> io::Result<PassStatusReply> {
+pub(crate) async fn request_pass_status(
+    context: &ReplicationContext,
+    peer: Peer,
+    question: PassStatusRequest,
+) -> io::Result<PassStatusReply> {
     let body = Body::whole(serde_json::to_vec(&question)?);
     let answer = async { context.net.call(peer.address, PASS_STATUS, body).await?.read_all(BYTES_MAX).await };
     let bytes = with_timeout(&context.tasks, context.timeouts.answer, answer).await.ok_or_else(timed_out)??;
@@ -83,6 +87,8 @@ pub(crate) async fn request_pass_status(context: &ReplicationContext, peer: Peer
 
 /// Reads a question, within its time.
 pub(crate) async fn read_request(context: &ReplicationContext, body: Body) -> io::Result<PassStatusRequest> {
-    let bytes = with_timeout(&context.tasks, context.timeouts.answer, body.read_all(BYTES_MAX)).await.ok_or_else(timed_out)??;
+    let bytes = with_timeout(&context.tasks, context.timeouts.answer, body.read_all(BYTES_MAX))
+        .await
+        .ok_or_else(timed_out)??;
     Ok(serde_json::from_slice(&bytes)?)
 }

@@ -10,8 +10,8 @@ use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::debug;
 
+use super::pass_status::{PassStatusReply, PassStatusRequest, read_request, request_pass_status};
 use super::runner::Repair;
-use super::pass_status::{PassStatusRequest, PassStatusReply, request_pass_status, read_request};
 use super::time_range::TimeRange;
 use crate::segment_store::{SegmentStore, lock};
 use crate::stored_segment::DamagedSegment;
@@ -35,7 +35,11 @@ impl Repair {
     fn own_pass_status(&self, question: PassStatusRequest) -> PassStatusReply {
         let told = lock(&self.state).answer_pass_status(question);
         let store = &self.context.store;
-        PassStatusReply { damaged: store.has_damage(question.range()), since_ms: store.retention_bounds().since_ms, ..told }
+        PassStatusReply {
+            damaged: store.has_damage(question.range()),
+            since_ms: store.retention_bounds().since_ms,
+            ..told
+        }
     }
 
     fn take_due(&self, now: Duration) -> bool {
@@ -64,7 +68,8 @@ impl Repair {
         let before = open.clone();
         open.iter_mut().for_each(|broken| broken.proof.add_stores(&stores));
         let question = |store: Id| {
-            let wanted = open.iter().filter_map(|broken| broken.proof.awaited_pass(store)).max_by_key(|(_, begin)| *begin);
+            let wanted =
+                open.iter().filter_map(|broken| broken.proof.awaited_pass(store)).max_by_key(|(_, begin)| *begin);
             let (boot, begin) = wanted.unwrap_or_default();
             let from = open.iter().map(|broken| broken.low.0).min().unwrap_or_default();
             let to = open.iter().map(|broken| broken.high.0.saturating_add(1)).max().unwrap_or_default();
@@ -79,7 +84,9 @@ impl Repair {
         told.extend(join_all(asked).await);
         for (store, told) in told {
             match told {
-                Ok(told) => open.iter_mut().for_each(|broken| broken.proof.record_status(store, told.for_damage_from(broken.low))),
+                Ok(told) => open
+                    .iter_mut()
+                    .for_each(|broken| broken.proof.record_status(store, told.for_damage_from(broken.low))),
                 Err(error) => debug!(%store, %error, "a store does not tell whether it has walked: it is asked again"),
             }
         }

@@ -73,7 +73,9 @@ impl PendingRange {
 impl RangeQueue {
     /// All of time, once more, when a pass has come to where `front` is left: what is left of it first, then the rest.
     pub(crate) fn restart(front: Option<TimeRange>) -> Self {
-        let Some(front) = front.filter(|front| !front.is_empty()) else { return Self(vec![PendingRange::new(TimeRange::ALL)]) };
+        let Some(front) = front.filter(|front| !front.is_empty()) else {
+            return Self(vec![PendingRange::new(TimeRange::ALL)]);
+        };
         let before = TimeRange { from: Millis(0), to: front.from };
         let after = TimeRange { from: front.to, to: TimeRange::ALL.to };
         Self([front, before, after].into_iter().filter(|window| !window.is_empty()).map(PendingRange::new).collect())
@@ -89,8 +91,7 @@ impl RangeQueue {
 
     /// The least window that has all of them; `None` when there are none.
     pub(crate) fn bounding_range(&self) -> Option<TimeRange> {
-        let (from, to) =
-            (self.0.iter().map(|leg| leg.range.from).min()?, self.0.iter().map(|leg| leg.range.to).max()?);
+        let (from, to) = (self.0.iter().map(|leg| leg.range.from).min()?, self.0.iter().map(|leg| leg.range.to).max()?);
         Some(TimeRange { from, to })
     }
 
@@ -163,12 +164,18 @@ mod tests {
         let mut queue = RangeQueue::default();
         for at in 0..1_000 {
             queue.add(pending(at * 10, at * 10 + 5));
-            queue.add(PendingRange { only_ids: Some(Arc::new(ids(&[(1, at as u32)]))), ..pending(at * 10, at * 10 + 5) });
+            queue.add(PendingRange {
+                only_ids: Some(Arc::new(ids(&[(1, at as u32)]))),
+                ..pending(at * 10, at * 10 + 5)
+            });
         }
         assert!(queue.iter().count() <= RANGES_MAX);
         for at in 0..1_000 {
             let covers = |leg: &PendingRange| {
-                let of = leg.only_ids.as_ref().is_none_or(|only| only.contains(super::super::id_set::tests::id(1, at as u32)));
+                let of = leg
+                    .only_ids
+                    .as_ref()
+                    .is_none_or(|only| only.contains(super::super::id_set::tests::id(1, at as u32)));
                 of && leg.range.from.0 <= at * 10 && at * 10 + 5 <= leg.range.to.0
             };
             assert!(queue.iter().any(covers), "{at}");

@@ -21,7 +21,13 @@ pub(crate) struct UnderReplicatedIds {
 
 /// The records of `own` that fewer than `copies` stores hold and that `me` is responsible for, or all of them where it once
 /// was and `goes_on`. `others` are all other stores, each with those of `own` that it holds.
-pub(crate) fn under_replicated(me: Id, own: &IdSet, others: &[(Id, IdSet)], replication_factor: usize, is_claimed: bool) -> Vec<UnderReplicatedIds> {
+pub(crate) fn under_replicated(
+    me: Id,
+    own: &IdSet,
+    others: &[(Id, IdSet)],
+    replication_factor: usize,
+    is_claimed: bool,
+) -> Vec<UnderReplicatedIds> {
     let mut by_holders: BTreeMap<Vec<Id>, IdSet> = BTreeMap::from([(vec![me], own.clone())]);
     for (node, held) in others {
         let mut next: BTreeMap<Vec<Id>, IdSet> = BTreeMap::new();
@@ -102,8 +108,9 @@ mod tests {
     fn a_claimed_range_stays_with_its_store() {
         let own = ids(&(0..50).map(|producer| (producer, 1)).collect::<Vec<_>>());
         let others = [(node(2), own.clone())];
-        let count =
-            |goes_on| under_replicated(node(1), &own, &others, 3, goes_on).iter().map(|group| group.ids.len()).sum::<u64>();
+        let count = |goes_on| {
+            under_replicated(node(1), &own, &others, 3, goes_on).iter().map(|group| group.ids.len()).sum::<u64>()
+        };
         assert!((10..40).contains(&count(false)), "{}", count(false));
         assert_eq!(count(true), 50);
     }

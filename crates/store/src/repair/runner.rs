@@ -8,17 +8,17 @@ use futures_util::future::join_all;
 use tracing::{debug, info, warn};
 
 use super::held_ids::request_held_ids;
-use super::responsibility::{UnderReplicatedIds, under_replicated};
 use super::id_set::{IDS_BYTES_MAX, IdSet};
-use super::range_queue::PendingRange;
-use super::local_scan::{LocalScan, LocalIds};
+use super::local_scan::{LocalIds, LocalScan};
 use super::proof_requests::MEMBERS_KNOWN_AFTER;
+use super::range_queue::PendingRange;
+use super::responsibility::{UnderReplicatedIds, under_replicated};
 use super::state::{RangeOutcome, RepairState, RepairTask};
 use super::status::{RepairBlocker, RepairStatus};
 use super::time_range::{TimeRange, newest_range};
-use crate::replication_context::ReplicationContext;
-use crate::peers::{PeerStore, Peer};
+use crate::peers::{Peer, PeerStore};
 use crate::replicate::Replicator;
+use crate::replication_context::ReplicationContext;
 use crate::segment_store::{StoreError, lock};
 
 /// How long nothing is done when there is nothing to do.
@@ -132,7 +132,11 @@ impl Repair {
         let status = self.update_progress();
         if ended {
             metrics.repair_passes.inc();
-            info!(missing = status.under_replicated_records, lost = status.lost_stores.len(), "all records were compared with other stores");
+            info!(
+                missing = status.under_replicated_records,
+                lost = status.lost_stores.len(),
+                "all records were compared with other stores"
+            );
         }
         let bytes_per_second = store.config.repair.bytes_per_second.max(1);
         tasks.sleep(Duration::from_secs_f64((cost() - before) as f64 / bytes_per_second as f64)).await;
@@ -141,7 +145,9 @@ impl Repair {
     /// The newest window of a leg.
     async fn repair_range(&self, task: RepairTask) -> RangeOutcome {
         let RepairTask { pending, live, verify, .. } = task;
-        let Some(window) = newest_range(&self.context.store.extents(), pending.range) else { return RangeOutcome::default() };
+        let Some(window) = newest_range(&self.context.store.extents(), pending.range) else {
+            return RangeOutcome::default();
+        };
         let compared = self.compare(window, &pending, &live, verify).await;
         let (range, mut done) = match compared {
             Ok(compared) => {
@@ -152,9 +158,15 @@ impl Repair {
                 done.retry.extend(is_unread.then_some(again));
                 (range, done)
             }
-            Err(DeferredRange { range: window, blocked_by: why }) => {
+            Err(DeferredRange { range, blocked_by }) => {
                 self.context.store.metrics.repair_deferred.inc();
-                (window, RangeOutcome { retry: vec![PendingRange { range, blocked_by, ..pending.clone() }], ..RangeOutcome::default() })
+                (
+                    range,
+                    RangeOutcome {
+                        retry: vec![PendingRange { range, blocked_by, ..pending.clone() }],
+                        ..RangeOutcome::default()
+                    },
+                )
             }
         };
         let rest = TimeRange { from: pending.range.from, to: range.from };
@@ -163,13 +175,24 @@ impl Repair {
     }
 
     /// Finds out what of a window is here, and who else holds it. The window is made smaller when there is too much in it.
-    async fn compare(&self, mut range: TimeRange, leg: &PendingRange, live: &[PeerStore], verify: bool) -> Result<RangeComparison, DeferredRange> {
+    async fn compare(
+        &self,
+        mut range: TimeRange,
+        leg: &PendingRange,
+        live: &[PeerStore],
+        verify: bool,
+    ) -> Result<RangeComparison, DeferredRange> {
         let ReplicationContext { store, .. } = &self.context;
         let mut looks = 0;
         loop {
             looks += 1;
             let keeps = lock(&self.state).common_retention(store.retention_bounds(), live);
-            let bounds = LocalScan { range, now: store.now(), fresh_age_max: store.config.repair.fresh_age_max, retention: keeps };
+            let bounds = LocalScan {
+                range,
+                now: store.now(),
+                fresh_age_max: store.config.repair.fresh_age_max,
+                retention: keeps,
+            };
             let found = self.scan_local(bounds, leg.only_ids.clone(), verify && looks == 1).await;
             let found = found.ok_or(DeferredRange { range, blocked_by: None })?;
             let mut own = found.ids.clone();
@@ -187,11 +210,13 @@ impl Repair {
             }
             store.metrics.repair_ranges.inc();
             let others = if own.is_empty() { Vec::new() } else { self.request_all(range, &asked, live).await? };
-            if lock(&self.state).common_retention(store.retention_bounds(), live) != keeps && looks < SCAN_ATTEMPTS_MAX {
+            if lock(&self.state).common_retention(store.retention_bounds(), live) != keeps && looks < SCAN_ATTEMPTS_MAX
+            {
                 // Some keep less than was known. What they let go of is not missing.
                 continue;
             }
-            let wanting = under_replicated(self.context.node, &own, &others, store.config.replication_factor, leg.is_claimed());
+            let wanting =
+                under_replicated(self.context.node, &own, &others, store.config.replication_factor, leg.is_claimed());
             return Ok(RangeComparison { range, local: found, under_replicated: wanting });
         }
     }
@@ -212,8 +237,15 @@ impl Repair {
     }
 
     /// What all others hold of some records.
-    async fn request_all(&self, range: TimeRange, asked: &[u8], live: &[PeerStore]) -> Result<Vec<(Id, IdSet)>, DeferredRange> {
-        let answers = join_all(live.iter().map(|peer_store| request_held_ids(&self.context, peer_store.peer, range, asked))).await;
+    async fn request_all(
+        &self,
+        range: TimeRange,
+        asked: &[u8],
+        live: &[PeerStore],
+    ) -> Result<Vec<(Id, IdSet)>, DeferredRange> {
+        let answers =
+            join_all(live.iter().map(|peer_store| request_held_ids(&self.context, peer_store.peer, range, asked)))
+                .await;
         let mut others = Vec::new();
         for (peer_store, answer) in live.iter().zip(answers) {
             let node = peer_store.peer.node;
@@ -239,7 +271,13 @@ impl Repair {
         let mut later = |ids: IdSet, ready: Duration, why: Option<RepairBlocker>| {
             if !ids.is_empty() {
                 let (only, is_missing) = (Some(Arc::new(ids)), why.is_some());
-                done.retry.push(PendingRange { range: window, only_ids: only, ready_at: ready, is_under_replicated: is_missing, blocked_by: why });
+                done.retry.push(PendingRange {
+                    range: window,
+                    only_ids: only,
+                    ready_at: ready,
+                    is_under_replicated: is_missing,
+                    blocked_by: why,
+                });
             }
         };
         let now = self.context.store.env.clock.uptime();
@@ -249,7 +287,8 @@ impl Repair {
             if ids.is_empty() {
                 continue;
             }
-            let takes = |peer_store: &&PeerStore| peer_store.accepts_replicas && !holders.contains(&peer_store.peer.node);
+            let takes =
+                |peer_store: &&PeerStore| peer_store.accepts_replicas && !holders.contains(&peer_store.peer.node);
             let takers: Vec<Peer> = live.iter().filter(takes).map(|peer_store| peer_store.peer).collect();
             let possible = (copies - holders.len()).min(takers.len());
             let (count, ids) = (ids.len(), Arc::new(ids));
@@ -264,7 +303,13 @@ impl Repair {
     }
 
     /// Has so many others keep some records.
-    async fn replicate(&self, range: TimeRange, ids: &Arc<IdSet>, takers: Vec<Peer>, copies: usize) -> Result<(), RepairBlocker> {
+    async fn replicate(
+        &self,
+        range: TimeRange,
+        ids: &Arc<IdSet>,
+        takers: Vec<Peer>,
+        copies: usize,
+    ) -> Result<(), RepairBlocker> {
         if copies == 0 {
             return Ok(());
         }

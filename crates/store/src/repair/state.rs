@@ -6,11 +6,11 @@ use std::time::Duration;
 use bucksaw_record::{Id, Millis};
 
 use super::Config;
-use super::range_queue::{PendingRange, RangeQueue};
 use super::local_scan::RetentionBounds;
 use super::pass_rate::PassRate;
+use super::pass_status::{PassStatusReply, PassStatusRequest};
+use super::range_queue::{PendingRange, RangeQueue};
 use super::status::{RepairBlocker, RepairStatus};
-use super::pass_status::{PassStatusRequest, PassStatusReply};
 use super::store_monitor::{StoreChanges, StoreMonitor};
 use super::time_range::TimeRange;
 use crate::peers::PeerStore;
@@ -108,10 +108,13 @@ impl RepairState {
     pub(crate) fn next_task(&mut self, peer_stores: Vec<PeerStore>, now: Duration, wall: Millis) -> Option<RepairTask> {
         let StoreChanges { live, is_awaiting, has_loss: was_loss, has_gain: was_gain, lost_bytes: gone_bytes, .. } =
             self.monitor.update(peer_stores, now, self.config.lost_after);
-        let gains = was_gain && (self.under_replicated_records > 0 || self.pass.as_ref().is_some_and(|pass| pass.under_replicated_records > 0));
+        let gains = was_gain
+            && (self.under_replicated_records > 0
+                || self.pass.as_ref().is_some_and(|pass| pass.under_replicated_records > 0));
         if was_loss || gains || self.passes_requested > self.passes_begun {
             // What it goes without is made up for when this is done: reading all bytes takes hours, and copies are missing.
-            let left = self.pass.as_ref().filter(|pass| pass.verify.is_some()).and_then(|pass| pass.ranges.bounding_range());
+            let left =
+                self.pass.as_ref().filter(|pass| pass.verify.is_some()).and_then(|pass| pass.ranges.bounding_range());
             self.unverified_range = left.or(self.unverified_range);
             self.begin_pass(wall, None, gone_bytes);
         } else if self.pass.is_none() && now >= self.next {
@@ -139,7 +142,15 @@ impl RepairState {
         let gone_bytes = gone_bytes + self.pass.as_ref().map_or(0, |pass| pass.lost_bytes_max);
         let ranges = RangeQueue::restart(front);
         self.passes_begun += 1;
-        self.pass = Some(RepairPass { number: self.passes_begun, began: wall, ranges, verify, under_replicated_records: 0, lost_bytes_max: gone_bytes, rate: None });
+        self.pass = Some(RepairPass {
+            number: self.passes_begun,
+            began: wall,
+            ranges,
+            verify,
+            under_replicated_records: 0,
+            lost_bytes_max: gone_bytes,
+            rate: None,
+        });
     }
 
     /// Takes in what came of a task. Says whether a pass came to its end by it.
@@ -186,7 +197,12 @@ impl RepairState {
         if question.boot == self.boot && question.begin == self.passes_begun + 1 {
             self.passes_requested = question.begin;
         }
-        PassStatusReply { boot: self.boot, begun: self.passes_begun, clean: self.last_clean_pass, ..PassStatusReply::default() }
+        PassStatusReply {
+            boot: self.boot,
+            begun: self.passes_begun,
+            clean: self.last_clean_pass,
+            ..PassStatusReply::default()
+        }
     }
 
     pub(crate) fn add_hint(&mut self, range: TimeRange) {
@@ -231,8 +247,12 @@ impl RepairState {
     /// How it is getting on, when so much is left of the pass under way.
     pub(crate) fn status(&self, now: Duration, left_bytes: u64) -> RepairStatus {
         let ranges = || self.pass.iter().flat_map(|pass| pass.ranges.iter()).chain(self.hints.iter());
-        let known = ranges().filter(|leg| leg.is_under_replicated).filter_map(|leg| leg.only_ids.as_ref()).map(|only| only.len());
-        let missing = self.pass.as_ref().map_or(0, |pass| pass.under_replicated_records).max(self.under_replicated_records);
+        let known = ranges()
+            .filter(|leg| leg.is_under_replicated)
+            .filter_map(|leg| leg.only_ids.as_ref())
+            .map(|only| only.len());
+        let missing =
+            self.pass.as_ref().map_or(0, |pass| pass.under_replicated_records).max(self.under_replicated_records);
         let front = self.pass.as_ref().and_then(|pass| pass.ranges.iter().next());
         let missing = missing + known.sum::<u64>();
         let awaited = self.monitor.awaited();

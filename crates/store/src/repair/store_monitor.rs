@@ -86,7 +86,8 @@ impl StoreMonitor {
         });
         for (node, known) in &mut self.0 {
             let Some(since) = known.down_since else { continue };
-            let is_replaced = peer_stores.iter().any(|peer_store| peer_store.peer.node == *node && peer_store.is_replaced);
+            let is_replaced =
+                peer_stores.iter().any(|peer_store| peer_store.peer.node == *node && peer_store.is_replaced);
             // A replaced disk does not come back, so nothing is gained by waiting for a restart.
             if !known.is_lost && (is_replaced || now.saturating_sub(since) >= lost_after) {
                 known.is_lost = true;
@@ -326,12 +327,19 @@ pub(super) mod tests {
         assert!(bench.watch.re_replicated_fingerprints().is_empty(), "nobody has walked since");
         bench.watch.record_clean_pass();
         assert_eq!(bench.watch.re_replicated_fingerprints(), [2]);
-        assert_eq!(bench.after(1, &[told(3, false), peer_store(2, true)]), (false, true, false), "another has heard of it");
+        assert_eq!(
+            bench.after(1, &[told(3, false), peer_store(2, true)]),
+            (false, true, false),
+            "another has heard of it"
+        );
         assert!(bench.watch.re_replicated_fingerprints().is_empty());
         bench.watch.record_clean_pass();
         assert_eq!(bench.watch.re_replicated_fingerprints(), [3]);
-        let shrunk =
-            PeerStore { incarnation: node(2), peer: Peer { held_bytes: 10, ..peer_store(2, true).peer }, ..peer_store(2, true) };
+        let shrunk = PeerStore {
+            incarnation: node(2),
+            peer: Peer { held_bytes: 10, ..peer_store(2, true).peer },
+            ..peer_store(2, true)
+        };
         bench.after(1, &[told(3, false), shrunk]);
         assert_eq!(bench.watch.re_replicated_fingerprints(), [3]);
         assert_eq!(bench.after(60, &[told(3, false), shrunk]), (false, true, false));

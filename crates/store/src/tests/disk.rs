@@ -348,7 +348,11 @@ fn what_is_past_its_retention_is_in_no_answer() {
     machine.advance(Duration::from_secs(4));
     let is_answered = |machine: &StoreTestMachine| {
         let since = machine.store.answers_since().unwrap();
-        machine.queue.readable_segments().iter().any(|segment| segment.with_summary(|_, reach| reach.newest() >= since).unwrap())
+        machine
+            .queue
+            .readable_segments()
+            .iter()
+            .any(|segment| segment.with_summary(|_, reach| reach.newest() >= since).unwrap())
     };
     assert!(machine.queue.readable_segments().len() == 1, "the queue's file is there for a while");
     machine.advance(Duration::from_secs(2));

@@ -98,12 +98,19 @@ fn a_repair_keeps_what_can_be_read_and_tells_what_is_lost() {
         let after = machine.lines();
         assert!(is_within(&before, &after) && is_within(&after, &sent), "seed {seed}: {done:?}");
         let aside = machine.store.quarantined_files().len() + machine.queue.damaged_files().len();
-        let all_mended = done.iter().all(|(_, done)| matches!(done, RepairOutcome::Unchanged | RepairOutcome::Repaired(_)));
+        let all_mended =
+            done.iter().all(|(_, done)| matches!(done, RepairOutcome::Unchanged | RepairOutcome::Repaired(_)));
         // Where nothing tells how many records there were, none may be lost.
         assert!(after == sent || !all_mended, "seed {seed}: {done:?}");
         assert_eq!(aside == 0, all_mended, "seed {seed}: what is lost is told: {done:?}");
         assert!(machine.read().values().all(|(_, times)| *times == 1), "seed {seed}: {done:?}");
-        assert!(machine.store.segments().iter().all(|segment| segment.damaged_block_count() == 0 && !segment.has_rebuilt_damage()));
+        assert!(
+            machine
+                .store
+                .segments()
+                .iter()
+                .all(|segment| segment.damaged_block_count() == 0 && !segment.has_rebuilt_damage())
+        );
         (whole, lost) = (whole + usize::from(all_mended), lost + usize::from(!all_mended));
         // What was repaired is gathered and merged like anything else.
         machine.gather_all();
@@ -137,9 +144,10 @@ fn a_power_cut_in_a_repair_loses_nothing() {
         let undisturbed = image();
         repair(&undisturbed).unwrap();
         let (after, _) = open_disk(&undisturbed);
-        for (cut, how) in (0..=undisturbed.sync_count())
-            .flat_map(|cut| [sim::PowerCutLoss::All, sim::PowerCutLoss::None, sim::PowerCutLoss::Torn, sim::PowerCutLoss::Torn].map(|how| (cut, how)))
-        {
+        for (cut, how) in (0..=undisturbed.sync_count()).flat_map(|cut| {
+            [sim::PowerCutLoss::All, sim::PowerCutLoss::None, sim::PowerCutLoss::Torn, sim::PowerCutLoss::Torn]
+                .map(|how| (cut, how))
+        }) {
             let disturbed = image();
             disturbed.halt_at_sync(cut);
             let _ = repair(&disturbed);
@@ -237,7 +245,11 @@ fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
     let path = fs.paths().into_iter().find(is_fast).unwrap();
     let check = |fs: &sim::Fs| {
         let checked = ingest::offline_repair::check(&env(fs), &path).unwrap().unwrap();
-        (checked.health().is_intact(), checked.note().is_some(), checked.repair(fs).unwrap() == RepairOutcome::Unchanged)
+        (
+            checked.health().is_intact(),
+            checked.note().is_some(),
+            checked.repair(fs).unwrap() == RepairOutcome::Unchanged,
+        )
     };
     assert_eq!(check(&fs), (true, false, true));
     fs.truncate_file(&path, 200);

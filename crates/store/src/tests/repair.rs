@@ -1,9 +1,9 @@
 //! What repair reads of a shelf, and the segments that it makes.
 
 use super::*;
-use crate::throttle::ThrottledTask;
 use crate::repair::proof::Proof;
-use crate::repair::{LocalScan, LocalIds, IdSet, RetentionBounds, TimeRange};
+use crate::repair::{IdSet, LocalIds, LocalScan, RetentionBounds, TimeRange};
+use crate::throttle::ThrottledTask;
 
 /// A shelf with late records, merged and unmerged segments, and records that are there twice.
 fn filled() -> (StoreTestMachine, Arc<SegmentStore>) {
@@ -27,7 +27,8 @@ fn filled() -> (StoreTestMachine, Arc<SegmentStore>) {
 fn scan_local(store: &SegmentStore, window: TimeRange, now: Millis, verify: bool) -> LocalIds {
     let calm = || false;
     let throttle: ThrottledTask<'_> = store.repair_throttle.begin(&calm);
-    let bounds = LocalScan { range: window, now, fresh_age_max: Duration::from_secs(10), retention: RetentionBounds::default() };
+    let bounds =
+        LocalScan { range: window, now, fresh_age_max: Duration::from_secs(10), retention: RetentionBounds::default() };
     store.scan_local_ids(&bounds, verify, &throttle)
 }
 
@@ -197,7 +198,9 @@ fn a_re_replicated_block_is_remembered_as_damaged() {
     corrupt_block(&machine, &store.segments()[at], 2);
     store.persist_damage(&DamagedSegment { proof: Proof::proven(), ..damage });
     assert!(
-        store.segments()[at].damage().is_some_and(|damage| !damage.is_re_replicated() && damage.blocks == [1, 2].into())
+        store.segments()[at]
+            .damage()
+            .is_some_and(|damage| !damage.is_re_replicated() && damage.blocks == [1, 2].into())
     );
 
     // The number of copies is another.

@@ -1,8 +1,8 @@
 //! What stores of each version say when they bring a segment, and what those of the next will.
 
 use bucksaw_cluster::Version;
+use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_ingest::lease::encode_head;
-use bucksaw_fixtures::{GoldenFiles, later};
 use proptest::prelude::*;
 
 use super::*;

@@ -79,7 +79,14 @@ async fn receive_response(
     over: Arc<AtomicBool>,
 ) -> io::Result<Body> {
     let (head, incoming) = response.into_parts();
-    let mut answer = IncomingResponse { incoming, connection: Some(connection), is_request_complete: over, reuse_deadline: None, to, shared };
+    let mut answer = IncomingResponse {
+        incoming,
+        connection: Some(connection),
+        is_request_complete: over,
+        reuse_deadline: None,
+        to,
+        shared,
+    };
     if answer.incoming.is_end_stream() {
         // Nobody need read what is empty.
         std::future::poll_fn(|context| answer.poll_return_to_pool(context)).await;
@@ -112,7 +119,8 @@ struct IncomingResponse {
 impl IncomingResponse {
     /// The answer is over: keeps the connection for another call. When there is more of this one to send, nobody will read it.
     fn poll_return_to_pool(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(connection) = self.connection.as_mut().filter(|_| self.is_request_complete.load(Ordering::Relaxed)) else {
+        let Some(connection) = self.connection.as_mut().filter(|_| self.is_request_complete.load(Ordering::Relaxed))
+        else {
             self.connection = None;
             return Poll::Ready(());
         };
@@ -124,7 +132,9 @@ impl IncomingResponse {
             }
             Poll::Pending => {
                 let _here = self.shared.runtime.enter();
-                ready!(self.reuse_deadline.get_or_insert_with(|| Box::pin(sleep(REUSE_TIMEOUT))).as_mut().poll(context));
+                ready!(
+                    self.reuse_deadline.get_or_insert_with(|| Box::pin(sleep(REUSE_TIMEOUT))).as_mut().poll(context)
+                );
                 self.connection = None;
             }
         }

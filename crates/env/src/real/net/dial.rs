@@ -12,11 +12,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::hello::{self, PeerHelloReply, PeerHello, HandshakeRefusal};
+use super::hello::{self, HandshakeRefusal, PeerHello, PeerHelloReply};
 use super::noise::{self, Handshake, NoiseStream};
-use super::pool::{Connection, AbortOnDrop};
+use super::pool::{AbortOnDrop, Connection};
 use super::stream::{CountedStream, PeerStream};
-use super::{Secret, NetContext, call, socket};
+use super::{NetContext, Secret, call, socket};
 
 /// A fresh connection. Dropping the future gives it up.
 pub(super) async fn dial(shared: &Arc<NetContext>, to: SocketAddr) -> io::Result<Connection> {
@@ -81,7 +81,9 @@ async fn read_hello_reply(stream: &mut CountedStream) -> io::Result<[u8; hello::
 
 fn refusal_error(refusal: HandshakeRefusal) -> io::Error {
     let kind = match refusal {
-        HandshakeRefusal::SecretRequired | HandshakeRefusal::SecretUnexpected | HandshakeRefusal::SecretMismatch => io::ErrorKind::PermissionDenied,
+        HandshakeRefusal::SecretRequired | HandshakeRefusal::SecretUnexpected | HandshakeRefusal::SecretMismatch => {
+            io::ErrorKind::PermissionDenied
+        }
         // `ConnectionRefused` says that no process listens there.
         HandshakeRefusal::VersionMismatch => io::ErrorKind::ConnectionAborted,
         HandshakeRefusal::TooManyConnections => io::ErrorKind::ResourceBusy,

@@ -34,8 +34,8 @@ mod counters;
 mod datagram;
 mod dial;
 mod hello;
-mod noise;
 mod hyper_body;
+mod noise;
 mod pool;
 mod secret;
 mod serve;
@@ -57,7 +57,7 @@ pub use counters::Counters;
 pub use secret::{Secret, SecretError};
 pub use socket::PEER_TIMEOUT;
 
-use crate::{Body, DATAGRAM_BYTES_MAX, IncomingCall, LogRateLimiter, BoxFuture};
+use crate::{Body, BoxFuture, DATAGRAM_BYTES_MAX, IncomingCall, LogRateLimiter};
 use datagram::DatagramCipher;
 use pool::ConnectionPool;
 

@@ -53,13 +53,20 @@ impl Handshake {
     }
 
     /// That of who is called; `None` when the message was not made with this secret.
-    pub(super) fn respond(secret: &Secret, hello: &[u8], message: &[u8; INITIATOR_MESSAGE_BYTES]) -> io::Result<Option<Self>> {
+    pub(super) fn respond(
+        secret: &Secret,
+        hello: &[u8],
+        message: &[u8; INITIATOR_MESSAGE_BYTES],
+    ) -> io::Result<Option<Self>> {
         let mut state = builder(secret, hello).and_then(Builder::build_responder).map_err(noise_error)?;
         Ok(state.read_message(message, &mut []).is_ok().then_some(Self(state)))
     }
 
     /// The end for who is called: the message back.
-    pub(super) fn finish_as_responder(mut self, answer: &[u8; hello::BYTES]) -> io::Result<(TransportState, [u8; RESPONDER_MESSAGE_BYTES])> {
+    pub(super) fn finish_as_responder(
+        mut self,
+        answer: &[u8; hello::BYTES],
+    ) -> io::Result<(TransportState, [u8; RESPONDER_MESSAGE_BYTES])> {
         let mut message = [0; RESPONDER_MESSAGE_BYTES];
         self.0.write_message(answer, &mut message).map_err(noise_error)?;
         Ok((self.0.into_transport_mode().map_err(noise_error)?, message))
@@ -121,7 +128,9 @@ impl<S> NoiseStream<S> {
 
     /// The bytes of the frame that is coming, with its length, when that is known.
     fn frame_bytes(&self) -> io::Result<Option<usize>> {
-        let Some((head, _)) = self.frame.get(..self.frame_filled).and_then(|came| came.split_first_chunk::<LENGTH_BYTES>()) else {
+        let Some((head, _)) =
+            self.frame.get(..self.frame_filled).and_then(|came| came.split_first_chunk::<LENGTH_BYTES>())
+        else {
             return Ok(None);
         };
         let bytes = usize::from(u16::from_le_bytes(*head));
@@ -293,7 +302,8 @@ mod tests {
 
         let back = || {
             let (asking, message) = Handshake::initiate(&ours, b"hello").unwrap();
-            let (_, message) = Handshake::respond(&ours, b"hello", &message).unwrap().unwrap().finish_as_responder(&REPLY).unwrap();
+            let (_, message) =
+                Handshake::respond(&ours, b"hello", &message).unwrap().unwrap().finish_as_responder(&REPLY).unwrap();
             (asking, message)
         };
         let (asking, message) = back();

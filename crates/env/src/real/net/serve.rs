@@ -17,11 +17,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::hello::{self, PeerHelloReply, PeerHello, HandshakeRefusal};
-use super::noise::{self, Handshake, NoiseStream};
+use super::hello::{self, HandshakeRefusal, PeerHello, PeerHelloReply};
 use super::hyper_body::{IncomingBody, OutgoingBody};
+use super::noise::{self, Handshake, NoiseStream};
 use super::stream::{CountedStream, PeerStream};
-use super::{Counters, Secret, NetContext, call, socket};
+use super::{Counters, NetContext, Secret, call, socket};
 use crate::{Body, IncomingCall, LogRateLimiter, Reply};
 
 /// Connections that have not yet shown what they are; more wait in the kernel. They are few, because anybody can open them.
@@ -85,13 +85,14 @@ async fn handle_connection(
 ) {
     let welcomed = async {
         socket::prepare(&stream)?;
-        accept_handshake(CountedStream::new(stream, Arc::clone(&shared.counters)), shared.config.secret.as_ref(), &room).await
+        accept_handshake(CountedStream::new(stream, Arc::clone(&shared.counters)), shared.config.secret.as_ref(), &room)
+            .await
     };
-    let (stream, _place) = match timeout(shared.config.handshake_timeout, welcomed).await.unwrap_or(Err(AcceptError::HandshakeTimeout))
-    {
-        Ok(welcomed) => welcomed,
-        Err(failed) => return report_refused(&shared, peer, &failed),
-    };
+    let (stream, _place) =
+        match timeout(shared.config.handshake_timeout, welcomed).await.unwrap_or(Err(AcceptError::HandshakeTimeout)) {
+            Ok(welcomed) => welcomed,
+            Err(failed) => return report_refused(&shared, peer, &failed),
+        };
     drop(handshake);
     let _open = OpenConnectionCount::new(Arc::clone(&shared.counters));
     let answering = service_fn(|request| handle_request(&shared, &calls, request));

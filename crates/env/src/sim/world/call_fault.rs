@@ -67,6 +67,8 @@ mod tests {
     #[test]
     fn healthy_links_have_no_faults() {
         let dice = Entropy::seeded(1);
-        assert!((0..1_000).all(|_| CallFault::sample(&dice, &NetworkConditions::HEALTHY, [CallStage::Reply, CallStage::Answer]).is_none()));
+        assert!((0..1_000).all(|_| {
+            CallFault::sample(&dice, &NetworkConditions::HEALTHY, [CallStage::Reply, CallStage::Answer]).is_none()
+        }));
     }
 }

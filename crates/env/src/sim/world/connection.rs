@@ -19,8 +19,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::executor::{Executor, WorldState};
 use super::call_fault::{CallFault, CallStage};
+use super::executor::{Executor, WorldState};
 use super::host_state::{HostStatus, ProcessId};
 use super::network::LinkId;
 use super::run_hash::TraceEvent;
@@ -143,7 +143,11 @@ pub(super) async fn run_call(shared: Arc<Executor>, call: OutgoingCall, tell: on
 }
 
 /// Knocks until somebody opens.
-async fn connect(shared: &Arc<Executor>, from: ProcessId, to: SocketAddr) -> io::Result<(HalfConnection, HalfConnection, ProcessId)> {
+async fn connect(
+    shared: &Arc<Executor>,
+    from: ProcessId,
+    to: SocketAddr,
+) -> io::Result<(HalfConnection, HalfConnection, ProcessId)> {
     let found = {
         let state = shared.state();
         state.hosts.iter().position(|host| host.address.ip() == to.ip())
@@ -387,7 +391,11 @@ impl HalfConnection {
         }
     }
 
-    async fn send_pieces(&self, source: &mut Body, send: mpsc::UnboundedSender<PacketInFlight>) -> Result<(), CallAborted> {
+    async fn send_pieces(
+        &self,
+        source: &mut Body,
+        send: mpsc::UnboundedSender<PacketInFlight>,
+    ) -> Result<(), CallAborted> {
         let window = Arc::new(Semaphore::new(WINDOW_PIECES));
         let room = async || Arc::clone(&window).acquire_owned().await.map_err(|_| CallAborted::ConnectionBroken);
         let mut last = Duration::ZERO;
@@ -446,7 +454,10 @@ impl HalfConnection {
     }
 
     /// Lets receipts pass, this way.
-    async fn return_receipts(&self, mut received: mpsc::UnboundedReceiver<OwnedSemaphorePermit>) -> Result<(), CallAborted> {
+    async fn return_receipts(
+        &self,
+        mut received: mpsc::UnboundedReceiver<OwnedSemaphorePermit>,
+    ) -> Result<(), CallAborted> {
         while let Some(room) = received.recv().await {
             self.wait_until_open().await;
             drop(room);

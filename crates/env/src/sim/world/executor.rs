@@ -16,14 +16,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::change_notifier::ChangeNotifier;
-use super::host_state::{HostStatus, HostState, ProcessId, Owner};
+use super::host_state::{HostState, HostStatus, Owner, ProcessId};
 use super::network::LinkTable;
 use super::ready_queue::{ReadyQueue, TaskId};
-use super::timers::{ScheduledAction, TimerKey, TimerAction, TimerQueue};
-use super::run_hash::{TraceEvent, RunHash};
+use super::run_hash::{RunHash, TraceEvent};
+use super::timers::{ScheduledAction, TimerAction, TimerKey, TimerQueue};
 use crate::sim::Entropy;
 use crate::sim::clock::ElapsedNanos;
-use crate::{Entropy as _, BoxFuture};
+use crate::{BoxFuture, Entropy as _};
 
 /// Things that may happen in one moment. Whoever needs more waits for something that has happened already.
 const STEPS_PER_INSTANT_MAX: u64 = 1_000_000;
@@ -91,7 +91,12 @@ impl Executor {
             steps_in_instant: 0,
             is_ended: false,
         };
-        Arc::new(Self { seed, state: Mutex::new(state), ready: Arc::default(), change_notifier: ChangeNotifier::default() })
+        Arc::new(Self {
+            seed,
+            state: Mutex::new(state),
+            ready: Arc::default(),
+            change_notifier: ChangeNotifier::default(),
+        })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, WorldState> {
@@ -259,15 +264,17 @@ impl Executor {
                 drop(state);
                 waker.wake();
             }
-            TimerAction::Run(owner, deed) if state.is_running(owner) => match state.host_of(owner).filter(|host| host.is_paused) {
-                Some(host) => host.paused_actions.push(deed),
-                None => {
-                    state.running = owner;
-                    drop(state);
-                    self.catch_panic(deed);
-                    self.state().running = None;
+            TimerAction::Run(owner, deed) if state.is_running(owner) => {
+                match state.host_of(owner).filter(|host| host.is_paused) {
+                    Some(host) => host.paused_actions.push(deed),
+                    None => {
+                        state.running = owner;
+                        drop(state);
+                        self.catch_panic(deed);
+                        self.state().running = None;
+                    }
                 }
-            },
+            }
             TimerAction::Run(..) => drop(state),
         }
         true

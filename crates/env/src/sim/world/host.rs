@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::executor::Executor;
 use super::host_state::{HostStatus, ProcessId};
 use super::net::Net;
-use super::tasks::Tasks;
-use super::run_hash::TraceEvent;
 use super::network_conditions::Delay;
+use super::run_hash::TraceEvent;
+use super::tasks::Tasks;
 use crate::sim::{Clock, Fs, PowerCutLoss};
-use crate::{Clock as _, Env, Entropy as _, BoxFuture};
+use crate::{BoxFuture, Clock as _, Entropy as _, Env};
 
 /// A node of a simulated world, also while it is dead. A clone is the same node.
 ///

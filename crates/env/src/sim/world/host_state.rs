@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use super::network_conditions::Delay;
 use super::ready_queue::TaskId;
 use super::timers::ScheduledAction;
-use super::network_conditions::Delay;
 use crate::IncomingCall;
 use crate::sim::{Clock, Entropy, Fs};
 

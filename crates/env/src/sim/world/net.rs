@@ -8,11 +8,11 @@ use std::task::{Poll, Waker};
 
 use tokio::sync::oneshot;
 
-use super::executor::{Executor, WorldState};
-use super::host_state::{HostStatus, HostState, ProcessId};
-use super::run_hash::TraceEvent;
 use super::connection;
-use crate::{Body, DATAGRAM_BYTES_MAX, IncomingCall, BoxFuture};
+use super::executor::{Executor, WorldState};
+use super::host_state::{HostState, HostStatus, ProcessId};
+use super::run_hash::TraceEvent;
+use crate::{Body, BoxFuture, DATAGRAM_BYTES_MAX, IncomingCall};
 
 #[derive(Debug)]
 pub(super) struct Net {
@@ -74,7 +74,11 @@ impl crate::Net for Net {
 }
 
 /// Takes from a queue of a node, if it is still the same.
-fn poll<T>(shared: &Executor, life: ProcessId, take: impl FnOnce(&mut HostState) -> (Poll<T>, Option<Waker>)) -> Poll<T> {
+fn poll<T>(
+    shared: &Executor,
+    life: ProcessId,
+    take: impl FnOnce(&mut HostState) -> (Poll<T>, Option<Waker>),
+) -> Poll<T> {
     let mut state = shared.state();
     if !state.is_running(Some(life)) {
         return Poll::Pending;

@@ -23,7 +23,11 @@ pub(super) struct LinkTable {
 
 impl LinkTable {
     pub(super) fn conditions(&self, way: LinkId) -> &NetworkConditions {
-        if way.0 == way.1 { &NetworkConditions::LOOPBACK } else { self.conditions.get(&way).unwrap_or(&self.default_conditions) }
+        if way.0 == way.1 {
+            &NetworkConditions::LOOPBACK
+        } else {
+            self.conditions.get(&way).unwrap_or(&self.default_conditions)
+        }
     }
 
     pub(super) fn is_cut(&self, way: LinkId) -> bool {

@@ -58,7 +58,8 @@ mod tests {
             }
             trace.value()
         };
-        let (a, b): ((_, _, &[u8]), (_, _, &[u8])) = ((TraceEvent::Piece, 1, b"123456789"), (TraceEvent::Piece, 2, b""));
+        let (a, b): ((_, _, &[u8]), (_, _, &[u8])) =
+            ((TraceEvent::Piece, 1, b"123456789"), (TraceEvent::Piece, 2, b""));
         assert_eq!(of(&[a, b]), of(&[a, b]));
         assert_ne!(of(&[a, b]), of(&[b, a]));
         assert_ne!(of(&[a]), of(&[(TraceEvent::Datagram, 1, b"123456789")]));

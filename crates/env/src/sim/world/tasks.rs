@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::executor::Executor;
-use super::host_state::{ProcessId, Owner};
+use super::host_state::{Owner, ProcessId};
 use crate::BoxFuture;
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Questions and answers of each version, and of the next.
 
 use bucksaw_cluster::Version;
-use bucksaw_fixtures::{GoldenFiles, at_once, later};
+use bucksaw_fixtures::{GoldenFiles, expect_ready, with_unknown_fields};
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 
@@ -28,7 +28,7 @@ fn reply() -> HeldIdsReply {
 
 fn read<T: DeserializeOwned>(message: &[u8]) -> (T, Vec<u8>) {
     let (found, mut rest) = expect_ready(read_head::<T>(Body::whole(message.to_vec()))).unwrap();
-    (found, expect_ready(rest.some(u64::MAX)).unwrap().unwrap().to_vec())
+    (found, expect_ready(rest.next_chunk(u64::MAX)).unwrap().unwrap().to_vec())
 }
 
 fn check<T: Serialize + DeserializeOwned + std::fmt::Debug>(kind: &str, said: &T) {

@@ -8,7 +8,13 @@ const COPIES: usize = 2;
 fn run_pass(state: &mut RepairState, peer_stores: &[PeerStore], seconds: u64, missing: u64) -> bool {
     let now = Duration::from_secs(seconds);
     let task = state.next_task(peer_stores.to_vec(), now, Millis(5));
-    task.is_some() && state.complete_task(false, RangeOutcome { under_replicated_records: missing, ..RangeOutcome::default() }, now, 0)
+    task.is_some()
+        && state.complete_task(
+            false,
+            RangeOutcome { under_replicated_records: missing, ..RangeOutcome::default() },
+            now,
+            0,
+        )
 }
 
 fn pass_counts(state: &mut RepairState) -> (u64, u64) {
@@ -22,7 +28,9 @@ fn a_requested_pass_is_clean_only_without_under_replicated_records() {
     let peer_stores = [peer_store(1, true)];
     assert!(!run_pass(&mut state, &peer_stores, 1, 0));
     let boot = state.answer_pass_status(PassStatusRequest::default()).boot;
-    let ask = |state: &mut RepairState, boot, begin| _ = state.answer_pass_status(PassStatusRequest { boot, begin, ..PassStatusRequest::default() });
+    let ask = |state: &mut RepairState, boot, begin| {
+        _ = state.answer_pass_status(PassStatusRequest { boot, begin, ..PassStatusRequest::default() })
+    };
     ask(&mut state, boot ^ 2, 1);
     assert!(!run_pass(&mut state, &peer_stores, 2, 0), "it was asked of an earlier start");
     ask(&mut state, boot, 2);
@@ -68,7 +76,8 @@ fn a_check_of_checksums_goes_on_after_a_pass_that_takes_its_place() {
     assert_eq!(run_task(&mut state, day, 500), (TimeRange::ALL, true), "the first one comes within a period");
     // Another store asks for a pass that begins now.
     state.answer_pass_status(PassStatusRequest { boot: state.boot, begin: 3, ..PassStatusRequest::default() });
-    let (older, newer) = (TimeRange { to: Millis(500), ..TimeRange::ALL }, TimeRange { from: Millis(500), ..TimeRange::ALL });
+    let (older, newer) =
+        (TimeRange { to: Millis(500), ..TimeRange::ALL }, TimeRange { from: Millis(500), ..TimeRange::ALL });
     assert_eq!(run_task(&mut state, day, 0), (older, false));
     assert_eq!(state.last_clean_pass, 1, "that which was under way is not the one that was asked for");
     assert_eq!(run_task(&mut state, day, 0), (newer, false));
