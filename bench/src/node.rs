@@ -133,7 +133,7 @@ impl BenchNode {
     pub(crate) fn wait_settled(&self, bytes: u64) -> anyhow::Result<(Instant, f64)> {
         let mut http = self.http()?;
         let mut rest: Option<(Instant, f64, f64)> = None;
-        wait::until("the shelf being settled", Duration::from_millis(250), SETTLE_MAX, || {
+        wait::until("the store to become idle", Duration::from_millis(250), SETTLE_MAX, || {
             let cluster = http.get("/api/v1/cluster")?.json()?;
             let merges = sum(&metrics(&mut http)?, "bucksaw_store_compactions_total");
             let cpu = self.cpu()?;

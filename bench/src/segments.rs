@@ -61,7 +61,7 @@ pub(crate) fn run(args: &SegmentsArgs, setting: &BenchContext) -> anyhow::Result
     let fed = send(args, &corpus, &node)?;
     let to = Timestamp::now();
     let segments = wait::until("the segments being made", Duration::from_millis(500), MADE_MAX, || {
-        let queued = node.metric("bucksaw_store_debt_bytes")?;
+        let queued = node.metric("bucksaw_store_backlog_bytes")?;
         let made = node.metric("bucksaw_store_segments")?;
         Ok((queued == 0.0 && node.metric("bucksaw_store_text_bytes")? as u64 == fed.bytes).then_some(made))
     })?;

@@ -148,10 +148,10 @@ fn print_notice(notice: &[u8]) {
             ));
         }
         (_, Some(node), Some(why)) => {
-            print_error(&format!("node {node} {why}: what it accepts is not shown until it is back"))
+            print_error(&format!("node {node} {why}: its records are not followed until it returns"));
         }
         (_, Some(node), None) if said.get("joined").is_some() => {
-            print_error(&format!("node {node} is followed from now on"))
+            print_error(&format!("node {node} is followed from now on"));
         }
         _ => print_error(&format!("the node says: {}", node_client::one_line(&String::from_utf8_lossy(notice)))),
     }

@@ -84,7 +84,7 @@ pub(crate) fn restore(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<bool> {
     let path = dir.join(name);
     match BackedUpFile::read(fs, &path, BYTES_MAX)? {
         BackedUpFile { file: Some(_), backup: BackupState::Valid(kept) | BackupState::Newer(kept) } => {
-            backed_up_file::restore(fs, &path, &kept)?
+            backed_up_file::restore(fs, &path, &kept)?;
         }
         BackedUpFile { file: Some(file), .. } if is_json(&file) => backed_up_file::write_backup(fs, &path, &file)?,
         _ => return Ok(false),

@@ -22,7 +22,7 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     let present = |name: &str| env.fs.list(&dir.join(name)).is_ok();
     if !present("queue") && !present("shelf") {
         let shown = dir.display();
-        return Err(UsageError(format!("{shown} is no data directory: there is neither queue nor shelf in it")).into());
+        return Err(UsageError(format!("{shown} is no data directory: there is neither queue nor store in it")).into());
     }
     let _lock = if args.repair { Some(lock(&env, dir)?) } else { None };
     let loss = RecordLoss::default();
@@ -125,7 +125,7 @@ impl VerifySummary {
                 )
             }
             Ok(Some(KeyFileReport { damaged_at: Some(at), damaged, sound })) => format!(
-                "{file}: byte {at}: {damaged} of {} notes of batch keys are damaged: a retry of such a batch may be stored \
+                "{file}: byte {at}: {damaged} of {} entries of batch keys are damaged: a retry of such a batch may be stored \
                  as new records (no record is missing)",
                 damaged + sound
             ),

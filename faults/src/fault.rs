@@ -76,7 +76,7 @@ impl FaultKind {
             Self::Pause => "paused",
             Self::CutOff => "cut off",
             Self::Split => "split in halves",
-            Self::OneWay => "heard by nobody",
+            Self::OneWay => "one-way partition",
             Self::Loss => "packets lost",
             Self::Delay => "clients delayed",
             Self::Resets => "clients reset",

@@ -34,7 +34,7 @@ pub(crate) fn under_replicated(nodes: &[FleetNode], copies: usize, fresh: u64, p
     let mut held = 0;
     for (node, before) in nodes.iter().filter(|node| node.role == FleetRole::Store).zip(passes) {
         let Some(metrics) = metrics(node) else { return Some(format!("{} does not answer", node.name)) };
-        let lacks = metrics.sum("bucksaw_store_repair_missing_records");
+        let lacks = metrics.sum("bucksaw_store_repair_under_replicated_records");
         if lacks > 0.0 {
             return Some(format!("{} knows of {lacks} records that are missing copies", node.name));
         }

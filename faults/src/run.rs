@@ -218,7 +218,7 @@ impl<'a> FaultRun<'a> {
     /// Shows that a loss would be seen: one line more is expected than there is.
     fn check_loss_detection(&mut self) {
         if !detects_loss(self.injector.nodes[0].http()) {
-            self.report.problems.push("a line that was never sent was not told as lost".into());
+            self.report.problems.push("the missing control line was not reported as lost".into());
         }
         if self.options.lose_a_line {
             let ledger = &self.ledgers[FORWARDERS];

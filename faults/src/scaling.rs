@@ -157,7 +157,7 @@ fn measure(scaling: &ScalingOptions, pairs: usize) -> anyhow::Result<ScalingFigu
     Ok(after.since(&before))
 }
 
-/// Writes the text again and again, until it is told to stop or the node is gone.
+/// Writes the text again and again, until it is told to stop or the node is no longer a member.
 fn feed(at: SocketAddr, text: &[u8], stop: &AtomicBool) {
     let Ok(mut socket) = TcpStream::connect(at) else { return };
     while !stop.load(Ordering::Relaxed) && socket.write_all(text).is_ok() {}

@@ -135,7 +135,7 @@ impl<'a> UpgradeRun<'a> {
     /// Shows that a loss would be seen: one line more is expected than there is.
     fn check_loss_detection(&mut self) {
         if !detects_loss(self.nodes[0].http()) {
-            self.report.problems.push("a line that was never sent was not told as lost".into());
+            self.report.problems.push("the missing control line was not reported as lost".into());
         }
     }
 

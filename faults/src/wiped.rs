@@ -88,7 +88,7 @@ fn measure(wiped: &WipeOptions) -> anyhow::Result<String> {
     let restored = wait("copies to be restored", || {
         (stored_records(&nodes).is_some_and(|held| held >= records * REPLICATION_FACTOR)).then(|| began.elapsed())
     })?;
-    let told = wait("the nodes to tell that the old disk is made good", || {
+    let told = wait("all nodes to report re-replication", || {
         let cluster = nodes[0].cluster().ok()?;
         let is_told = |node: &serde_json::Value| node["member"] == "down" && node["made_good"] == true;
         cluster["nodes"].as_array()?.iter().any(is_told).then(|| began.elapsed())

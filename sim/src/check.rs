@@ -74,12 +74,12 @@ pub(crate) fn check_damage(fleet: &SimCluster, is_spoilt: bool) -> Vec<Violation
             let told = if path.starts_with(QUEUE) { &queue } else { &shelf };
             if path.components().count() > 3 && !told.contains(&name) {
                 violations
-                    .push(Violation::UnreportedDamage(format!("n{at} has {} and does not tell of it", path.display())));
+                    .push(Violation::UnreportedDamage(format!("n{at} has {} and does not report it", path.display())));
             }
         }
         if !is_spoilt {
             let words =
-                |name| Violation::UnreportedDamage(format!("n{at} has a damaged {name}, and nothing happened to it"));
+                |name| Violation::UnreportedDamage(format!("n{at} reports a damaged {name}, but no fault was injected"));
             violations.extend(queue.iter().map(words));
         }
     }
@@ -199,7 +199,7 @@ impl AppendProbes {
     pub(crate) fn check(&self) -> Vec<Violation> {
         match self.0.load(Ordering::Relaxed) {
             0 => Vec::new(),
-            left => vec![Violation::Unanswered(format!("{left} promises were not given though all is well"))],
+            left => vec![Violation::Unanswered(format!("{left} appends were not acknowledged in a healthy cluster"))],
         }
     }
 }

@@ -89,7 +89,7 @@ impl RepairClaims {
         for id in due.iter().filter(|id| count(id) < wanted).take(1) {
             let holders: Vec<usize> =
                 (0..fleet.machines.len()).filter(|at| fleet.stored_ids(*at).contains(id)).collect();
-            tracing::debug!(%id, claims = at, ?holders, wanted, "a claim does not hold");
+            tracing::debug!(%id, claims = at, ?holders, wanted, "a repair claim is false");
         }
         under_replicated(&due, stored, wanted)
     }

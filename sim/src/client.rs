@@ -149,7 +149,7 @@ impl AppendClient {
         self.ledger.record_keyed_try(key, body, number);
         match self.call(batch, durability, address).await {
             Some(AppendReply::AcknowledgedAs { cuts, first }) => {
-                self.ledger.record_keyed_acknowledged(key, body, first, number, cuts)
+                self.ledger.record_keyed_acknowledged(key, body, first, number, cuts);
             }
             Some(AppendReply::Refused | AppendReply::KeyReused) => self.ledger.record_keyed_refused(key, body),
             _ => {}

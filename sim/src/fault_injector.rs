@@ -180,7 +180,7 @@ impl<'a> SimFaultInjector<'a> {
         }
         let at = self.last_machine;
         let Some(fault) = self.rng.choose(&self.scenario.faults) else { return };
-        tracing::debug!(fault, machine = at, "something goes wrong");
+        tracing::debug!(fault, machine = at, "fault injected");
         match *fault {
             0 | 1 => self.kill(fleet, at),
             2 | 3 => self.cut_power(fleet, at),

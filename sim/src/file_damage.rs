@@ -108,7 +108,7 @@ impl FileDamager {
         if !self.damage_file(&disk, &path) {
             return None;
         }
-        tracing::debug!(machine = at, path = %path.display(), records = held.len(), "a queue segment goes bad");
+        tracing::debug!(machine = at, path = %path.display(), records = held.len(), "queue segment damaged");
         ledger.record_damage(at, held.difference(&kept).copied());
         ledger.forget_keys(at);
         fleet.clear_cache(at);
@@ -125,7 +125,7 @@ impl FileDamager {
             return None;
         }
         let path = if self.rng.percent(70) { list } else { backup_path(&list) };
-        tracing::debug!(machine = at, path = %path.display(), "a list of nodes goes bad");
+        tracing::debug!(machine = at, path = %path.display(), "member file damaged");
         self.damage_file(&disk, &path).then_some(InjectedDamage::Damaged(at))
     }
 

@@ -9,7 +9,7 @@ pub(crate) mod peers;
 
 use std::fmt;
 
-macro_rules! mutations {
+macro_rules! injected_bugs {
     ($($name:ident, $words:literal, $within:literal, $why:literal;)*) => {
         /// Something that is wrong on purpose.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

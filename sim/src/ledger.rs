@@ -79,19 +79,19 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lost(id) => write!(f, "{id} was acknowledged and is not found"),
-            Self::RefusedButFound(id) => write!(f, "{id} was refused and is found"),
+            Self::RefusedButFound(id) => write!(f, "{id} was refused, but is found"),
             Self::NeverSent(id) => write!(f, "{id} was never sent, or with another text"),
-            Self::Duplicated(id) => write!(f, "{id} is in one answer more than once"),
+            Self::Duplicated(id) => write!(f, "{id} is duplicated in one answer"),
             Self::KeyReused(key, node) => write!(f, "node {node} acknowledged two bodies with the key `{key}`"),
-            Self::OutOfOrder(id) => write!(f, "{id} is not where it belongs in an answer"),
+            Self::OutOfOrder(id) => write!(f, "{id} is out of order in an answer"),
             Self::Miscounted { count, least, most } => {
                 write!(f, "{count} were counted, and there are {least} to {most}")
             }
-            Self::UnderReplicated(id, copies) => write!(f, "{id} is kept by {copies} stores only"),
-            Self::UnreportedDamage(what) => write!(f, "damage: {what}"),
+            Self::UnderReplicated(id, copies) => write!(f, "{id} is under-replicated: {copies} replicas"),
+            Self::UnreportedDamage(what) => write!(f, "unreported damage: {what}"),
             Self::Stuck(what) => write!(f, "stuck: {what}"),
             Self::Unanswered(what) => write!(f, "not answered: {what}"),
-            Self::MembershipMismatch(what) => write!(f, "divided: {what}"),
+            Self::MembershipMismatch(what) => write!(f, "membership mismatch: {what}"),
             Self::Panicked(what) => write!(f, "panicked: {what}"),
         }
     }

@@ -57,7 +57,7 @@ fn main() -> ExitCode {
             Some(mutation) => run_seeds(&args, Some(*mutation)),
             None => {
                 let names: Vec<&str> = Mutation::ALL.iter().map(|mutation| mutation.name()).collect();
-                println!("there is no {name}: {}", names.join(", "));
+                println!("unknown name {name}; known: {}", names.join(", "));
                 ExitCode::FAILURE
             }
         },
@@ -92,7 +92,7 @@ fn run_seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
             failed.push(seed);
             let plant = planted.map(|mutation| format!(" --plant {mutation}")).unwrap_or_default();
             let only = args.only.as_ref().map(|name| format!(" --only {name}")).unwrap_or_default();
-            println!("again: cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace{plant}{only}");
+            println!("reproduce: cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace{plant}{only}");
         }
     }
     let took = started.elapsed();

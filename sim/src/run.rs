@@ -214,7 +214,7 @@ impl<'a> ScenarioRun<'a> {
         self.violations.extend(knocking.check());
         if self.fleet.pending_segments() > 0 {
             self.violations
-                .push(Violation::Stuck(format!("{} segments wait in queues", self.fleet.pending_segments())));
+                .push(Violation::Stuck(format!("{} segments are still pending in queues", self.fleet.pending_segments())));
         }
         self.violations.extend(check::check_stored(&self.fleet, self.ledger));
         self.violations.extend(check::check_consumed(&self.fleet));
@@ -257,7 +257,7 @@ impl<'a> ScenarioRun<'a> {
             }
         }
         if !open.is_empty() {
-            self.violations.push(Violation::Unanswered(format!("{} questions, though all is well", open.len())));
+            self.violations.push(Violation::Unanswered(format!("{} queries in a healthy cluster", open.len())));
         }
     }
 

@@ -122,7 +122,7 @@ impl Scenario {
     pub fn with_single_fault(self, name: &str) -> Result<Self, String> {
         let Some((_, faults)) = SINGLE_FAULTS.iter().find(|(known, _)| *known == name) else {
             let names: Vec<&str> = SINGLE_FAULTS.iter().map(|(name, _)| *name).collect();
-            return Err(format!("there is no {name}: {}", names.join(", ")));
+            return Err(format!("unknown name {name}; known: {}", names.join(", ")));
         };
         let (destroys, empties, leaver, rots) = (false, false, None, None);
         let trouble = self.fault_interval.min(SINGLE_FAULT_INTERVAL);

@@ -54,7 +54,7 @@ impl NodeSettings {
         match bug {
             Some(Mutation::OneCopy) => shelf.replication_factor = 1,
             Some(Mutation::NoGrace) => {
-                (queue.committed_grace, queue.committed_grace_remote) = (Duration::ZERO, Duration::ZERO)
+                (queue.committed_grace, queue.committed_grace_remote) = (Duration::ZERO, Duration::ZERO);
             }
             Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
             _ => {}

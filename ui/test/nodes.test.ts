@@ -85,7 +85,7 @@ describe("what is wrong with a node", () => {
     [{ state: "silent" }, ["It is there, and does not tell how it is: it is slow, or was paused."]],
     [
       { damaged_keys: 3 },
-      ["It could not read 3 notes of batch keys: a retry of such a batch may be stored as new records."],
+      ["It could not read 3 entries of batch keys: a retry of such a batch may be stored as new records."],
     ],
     [{ state: "disk full" }, ["It accepts nothing: its disk is full."]],
     [{ state: "halted", halted: "no descriptor is left" }, ["It accepts nothing: no descriptor is left."]],

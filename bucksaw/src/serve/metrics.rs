@@ -32,7 +32,7 @@ struct MemoryUsedCollector;
 impl Collector for MemoryUsedCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let used = ConstGauge::new(i64::try_from(memory::used().unwrap_or_default()).unwrap_or(i64::MAX));
-        let help = "Memory that the process uses and no file stands behind; 0 where that cannot be told";
+        let help = "Anonymous memory of the process in bytes; 0 where it cannot be measured";
         let encoder = encoder.encode_descriptor("memory_used_bytes", help, None, used.metric_type())?;
         used.encode(encoder)
     }
@@ -41,7 +41,7 @@ impl Collector for MemoryUsedCollector {
 impl MemoryMetrics {
     fn new(registry: &mut Registry) -> Self {
         let limit_bytes = Gauge::default();
-        let help = "Memory that the node may use, from which all its budgets follow";
+        let help = "Memory limit of the node in bytes; all memory budgets derive from it";
         registry.register("memory_limit_bytes", help, limit_bytes.clone());
         registry.register_collector(Box::new(MemoryUsedCollector));
         Self { limit_bytes }

@@ -77,7 +77,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
             records = found.records,
             torn_bytes = found.torn_bytes,
             damaged = found.damaged,
-            "found records that wait for the store"
+            "recovered queue segments"
         );
     }
     let store = SegmentStore::open(
@@ -111,7 +111,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let (config, router) = (settings::cluster(&args, data_dir.path()), Router::new());
     let (cluster_env, all, there) = (env.clone(), Arc::clone(&tasks), Arc::clone(&network));
     let cluster = Cluster::start(config, cluster_env, all, there, facts, router, metrics.cluster)
-        .context("cannot take a place in the cluster")?;
+        .context("cannot join the cluster")?;
     if let Err(address) = node_runtime.block_on(cluster.wait_joined()) {
         let (node, dir) = (data_dir.node(), data_dir.path().display());
         bail!(
@@ -301,7 +301,7 @@ async fn wait_for_stop(mut signals: Signals, parts: &mut NodeTasks) -> (&'static
     };
     tokio::spawn(async move {
         signals.next().await;
-        warn!("stopped at once, by a second signal: the next start takes a little longer");
+        warn!("stopped immediately by a second signal; the next start recovers the open segments");
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
     ended

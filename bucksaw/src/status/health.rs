@@ -58,7 +58,7 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
         let (at, theirs) = (told("address"), told("protocol").unwrap_or_default());
         let own = cluster.get("protocol").map(plain_text).unwrap_or_default();
         format!(
-            "a node at {} speaks version {theirs} of what nodes say to each other, and this one {own}: it is no member",
+            "incompatible peer at {}: protocol version {theirs}, this node {own}",
             at.as_deref().unwrap_or("an unknown address"),
         )
     }));
@@ -73,7 +73,7 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
         return std::iter::once(format!("{head}, {count} to see to:\n")).chain(things).collect();
     }
     let kept = match stores {
-        Some(stores @ 2..) => format!(": each record is kept by {wanted} of {stores} stores"),
+        Some(stores @ 2..) => format!(": replication factor {wanted}, {stores} stores alive"),
         _ => String::new(),
     };
     vec![format!("{head}, all well{kept}\n")]
@@ -106,7 +106,7 @@ fn problems(node: &Map<String, Value>) -> Vec<String> {
     }
     if let Some(twin) = text(node, "twin") {
         troubles.push(format!(
-            "has its id in common with the node at {twin}: a data directory was copied; stop one of them"
+            "has the same node id as {}: a data directory was copied; stop one of the two"
         ));
     }
     if let Some(apart) = text(node, "apart") {
@@ -236,7 +236,7 @@ mod tests {
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",
-                "- e could not read 3 notes of batch keys: a retry of such a batch may be stored as new records; check its disk",
+                "- e could not read 3 entries of batch keys: a retry of such a batch may be stored as new records; check its disk",
                 "- e has 1 segment with damaged blocks whose records are all kept by other stores: do not delete it, \
                  other blocks may be sound; stop the node, and 'bucksaw verify --repair' saves these",
                 "- e has files with damage that was rebuilt, and no record is missing: check its disk",

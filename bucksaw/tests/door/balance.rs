@@ -39,7 +39,7 @@ fn load(node: &TestServer) -> Value {
 }
 
 fn sent(node: &TestServer, how: &str) -> f64 {
-    node.metric(&format!("bucksaw_ingest_sent_elsewhere_total{{how=\"{how}\"}}"))
+    node.metric(&format!("bucksaw_ingest_redirected_total{{how=\"{how}\"}}"))
 }
 
 /// How many bytes a node has accepted.

@@ -185,7 +185,7 @@ impl TestServer {
     /// Asks it to stop, and waits until it has.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         self.send_sigterm();
-        let status = wait_for("the node stops", || self.try_wait());
+        let status = wait_for("the node is stopping", || self.try_wait());
         self.child = None;
         status
     }

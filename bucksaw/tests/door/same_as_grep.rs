@@ -204,7 +204,7 @@ fn counts_are_those_of_grep(codec: &str) {
     // These two pack anew what they first stored.
     if matches!(codec, "columns" | "zstd") {
         wait_until("everything is packed for good", || {
-            node.metric("bucksaw_store_compactions_total") > 0.0 && node.metric("bucksaw_store_debt_bytes") == 0.0
+            node.metric("bucksaw_store_compactions_total") > 0.0 && node.metric("bucksaw_store_backlog_bytes") == 0.0
         });
     }
     comparison.run(&node, &samples, PATTERNS / 2);

@@ -38,7 +38,7 @@ impl ApiError {
 
     /// Other nodes have less to do.
     pub(crate) fn overloaded() -> Self {
-        let message = "the node has too much to do: the header Bucksaw-Elsewhere names others that have less";
+        let message = "the node is overloaded: header Bucksaw-Redirect lists less loaded nodes";
         Self { retry_after_s: Some(OVERLOADED_RETRY_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
@@ -47,11 +47,11 @@ impl ApiError {
     }
 
     pub(crate) fn unknown_path() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "there is nothing here: GET /api/v1 names the calls")
+        Self::new(StatusCode::NOT_FOUND, "no such path: GET /api/v1 lists the calls")
     }
 
     pub(crate) fn internal() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "a bug: the node's log says more")
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error: see the log of the node")
     }
 }
 

@@ -30,7 +30,7 @@ const SERIES: [&str; 12] = [
     "bucksaw_ingest_oldest_pending_seconds",
     "bucksaw_store_text_bytes",
     "bucksaw_store_stored_bytes",
-    "bucksaw_store_debt_bytes",
+    "bucksaw_store_backlog_bytes",
     "bucksaw_disk_free_bytes",
     "bucksaw_query_answers_total",
     "bucksaw_query_scanned_bytes_total",
@@ -47,7 +47,7 @@ struct MetricsSample {
     values: [f64; SERIES.len()],
 }
 
-/// Looks at the metrics now and then, until the node stops.
+/// Looks at the metrics now and then, until the node is stopping.
 pub(crate) async fn sample_metrics(app: App, mut stop: watch::Receiver<bool>) {
     let mut step = tokio::time::interval(SAMPLE_INTERVAL);
     step.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -46,9 +46,9 @@ impl Metrics {
         };
         let all = metrics.clone();
         let api = registry.sub_registry_with_prefix("api");
-        api.register("body_bytes", "Memory that the bodies being taken in may hold now", all.body_bytes);
-        api.register("bodies_waiting", "Bodies that are not read because that memory is used up", all.bodies_waiting);
-        api.register("bodies_refused", "Bodies told to come again for want of that memory", all.bodies_refused);
+        api.register("body_bytes", "Memory reserved by request bodies being ingested", all.body_bytes);
+        api.register("bodies_waiting", "Request bodies waiting for memory", all.bodies_waiting);
+        api.register("bodies_refused", "Request bodies refused with 503 for lack of memory", all.bodies_refused);
         api.register(
             "requests_refused",
             "HTTP requests refused because of a host name that is not allowed, or sent by pages of other origins",

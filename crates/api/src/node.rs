@@ -92,7 +92,7 @@ fn forget_failure(error: ForgetError) -> ApiError {
 
 /// Answers [`STATUS`].
 pub(crate) async fn serve_status(app: App) -> io::Result<Body> {
-    let told = node_status(app).await.map_err(|_| io::Error::other("cannot tell how the node is"))?;
+    let told = node_status(app).await.map_err(|_| io::Error::other("cannot read the status of the node"))?;
     Ok(Body::whole(serde_json::to_vec(&told)?))
 }
 
@@ -288,5 +288,5 @@ pub(crate) async fn unknown_path() -> ApiError {
 }
 
 pub(crate) async fn method_not_allowed() -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this call takes another method: GET /api/v1 names them")
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: GET /api/v1 lists the calls and their methods")
 }

@@ -90,7 +90,7 @@ impl QueryPermit {
 /// A place among the answers that are being read, which may be long.
 pub(crate) fn acquire_answer_permit(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
     let place = Arc::clone(&app.answer_permits).try_acquire_owned();
-    place.map_err(|_| ApiError::too_many_requests("too many answers are being read: try again"))
+    place.map_err(|_| ApiError::too_many_requests("too many open answers: try again"))
 }
 
 /// Runs work on a thread of its own; cancels it when the client goes away meanwhile.

@@ -168,7 +168,7 @@ async fn write_event(
         Some(TailEvent::Joined { address }) => sender.send_notice(&json!({ "joined": true, "node": address })).await?,
         Some(_) => {}
         None if beat && format == StreamFormat::Events => {
-            sender.send_records(Bytes::from_static(b": still here\n\n")).await?
+            sender.send_records(Bytes::from_static(b": still here\n\n")).await?;
         }
         None => {}
     }

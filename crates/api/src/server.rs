@@ -23,7 +23,7 @@ use crate::guard::Guard;
 use crate::metrics::{ConnectionLimitLabels, Metrics};
 use crate::{admission, context, guard, history, ingest, node, page, query, socket, tail};
 
-/// How long requests that run have to come to their end when the node stops.
+/// How long requests that run have to come to their end when the node is stopping.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The same on a connection of the reserve, where few have room.

@@ -226,7 +226,7 @@ impl StreamSender {
         }
     }
 
-    /// Resolves when nobody reads any more.
+    /// Resolves when the reader closed the body.
     pub(crate) async fn wait_until_gone(&self) {
         self.sender.closed().await;
     }

@@ -35,7 +35,7 @@ pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Par
     let expr = params.expr()?;
     let limiter = TailRateLimiter::new(params.number("rate")?, Arc::clone(&app.env.clock));
     let Ok(permit) = Arc::clone(&app.tail_permits).try_acquire_owned() else {
-        return Err(ApiError::too_many_requests("too many clients follow already"));
+        return Err(ApiError::too_many_requests("too many tails are open"));
     };
     if let Some(scatter) = app.scatter() {
         let follow = scatter.tail(&expr)?;

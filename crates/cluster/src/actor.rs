@@ -254,7 +254,7 @@ impl Actor {
                 if let Err(error) = result {
                     self.unsaved[0] = true;
                     if let Some(suppressed) = self.save_errors.check(self.now().uptime) {
-                        tracing::warn!(%error, suppressed, "the list of nodes could not be written: it is tried again");
+                        tracing::warn!(%error, suppressed, "cannot write members.json; retrying");
                     }
                 }
             }

@@ -240,7 +240,7 @@ impl Handler for ExchangeHandler {
         let (commands, place) = (self.0.clone(), *self.1.borrow());
         Box::pin(async move {
             if matches!(place, JoinState::Probing | JoinState::Refused(_)) {
-                return Err(io::Error::other("it has just started, and tells nothing of itself yet"));
+                return Err(io::Error::other("the node is starting and does not answer exchanges yet"));
             }
             let gone = || io::Error::other("this node has left the cluster");
             let entries = match exchange::read(body).await {
@@ -249,7 +249,7 @@ impl Handler for ExchangeHandler {
                     // The other is told in words of its own place.
                     let (theirs, ours) = (stranger.protocol, Version::OWN.major);
                     return Err(io::Error::other(format!(
-                        "it speaks version {ours} of what nodes say to each other, and was asked in version {theirs}"
+                        "protocol version {ours}, but the request has version {theirs}"
                     )));
                 }
                 entries => entries?,

@@ -49,7 +49,7 @@ pub(crate) enum ExchangeError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is from a node of another major version.
-    #[error("it speaks version {} of what nodes say to each other, this node {PROTOCOL}: they are no cluster", .0.protocol)]
+    #[error("protocol version {}, this node has {PROTOCOL}: incompatible", .0.protocol)]
     Version(IncompatiblePeer),
 }
 

@@ -143,7 +143,7 @@ pub(crate) async fn exchange_with(
         }
     };
     if addresses.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "host name resolves to no address"));
     }
     let me = net.address();
     let mut result = Ok(Vec::new());

@@ -126,7 +126,7 @@ pub struct Load {
     /// Connections of sources.
     #[serde(default)]
     pub connections: u64,
-    /// 0 at ease, 1 busy, 2 very busy, 3 overloaded.
+    /// 0 idle, 1 busy, 2 very busy, 3 overloaded.
     #[serde(default)]
     pub level: u8,
 }

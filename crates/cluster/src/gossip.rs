@@ -229,7 +229,7 @@ impl Gossip {
 /// Foca's errors are of packets that came too late or from nobody; it goes on, and so do we.
 fn log(result: Result<(), foca::Error>) {
     if let Err(error) = result {
-        tracing::debug!(?error, "gossip was passed over");
+        tracing::debug!(?error, "gossip packet ignored");
     }
 }
 

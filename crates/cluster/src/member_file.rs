@@ -95,7 +95,7 @@ impl MemberFile {
             && kept.as_ref().is_none_or(|kept| kept.incarnation <= saved.incarnation)
         {
             if is_damaged {
-                tracing::warn!(%path, "the list of nodes was damaged: its backup is used, and nothing is missing");
+                tracing::warn!(%path, "members.json is damaged; using its backup");
             }
             return Ok(Some(saved));
         }
@@ -108,10 +108,10 @@ impl MemberFile {
         let (path, own) = (aside.display(), FORMAT);
         match newer {
             Some(MemberFileFormat { format }) => {
-                tracing::warn!(%path, format, own, "the list of nodes is of a newer format and is set aside: others are found by --join");
+                tracing::warn!(%path, format, own, "members.json has a newer format and is set aside; nodes are found by --join");
             }
             None => {
-                tracing::warn!(%path, "the list of nodes was damaged and is set aside: others are found by --join");
+                tracing::warn!(%path, "members.json is damaged and set aside; nodes are found by --join");
             }
         }
         Ok(None)

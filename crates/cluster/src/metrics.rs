@@ -42,27 +42,27 @@ impl Metrics {
         cluster.register("members", "Nodes that this node knows, itself among them, by state", all.members);
         cluster.register(
             "twins",
-            "Node ids that more than one live node claims: copied data directories",
+            "Node ids claimed by more than one live node (a data directory was copied)",
             all.duplicate_ids,
         );
         cluster.register("packets_sent", "Datagrams sent to other nodes", all.packets_sent);
         cluster.register("packets_received", "Datagrams received", all.packets_received);
-        cluster.register("packets_bad", "Datagrams received that made no sense", all.packets_malformed);
-        let later = "Datagrams received of kinds that a later minor version has added: they are passed over";
+        cluster.register("packets_bad", "Malformed datagrams received", all.packets_malformed);
+        let later = "Datagrams of an unknown kind, ignored (a later minor version added it)";
         cluster.register("packets_of_later_kinds", later, all.packets_unknown_kind);
         let other = "Datagrams received from nodes that speak another major version";
         cluster.register("packets_of_other_version", other, all.packets_incompatible);
-        let other = "Comparisons of the list of nodes that nodes of another major version asked for";
+        let other = "Digest exchanges requested by nodes of another major version";
         cluster.register("exchanges_of_other_version", other, all.exchanges_incompatible);
         let apart = "Nodes that are there, with versions or formats of files that this node does not work with";
         cluster.register("apart", apart, all.version_skewed);
         cluster.register(
             "strangers",
-            "Times that a node was not taken in because there are too many",
+            "Members rejected because the member table is full",
             all.members_rejected,
         );
-        cluster.register("exchanges", "Comparisons of the list of nodes with another node's", all.exchanges);
-        cluster.register("exchanges_failed", "Such comparisons that failed", all.exchanges_failed);
+        cluster.register("exchanges", "Digest exchanges with other nodes", all.exchanges);
+        cluster.register("exchanges_failed", "Digest exchanges that failed", all.exchanges_failed);
         cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);
         cluster.register("calls_refused", "Calls of other nodes refused because of too many", all.calls_refused);
         // They should be there to be graphed from the beginning.

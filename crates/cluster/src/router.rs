@@ -82,13 +82,13 @@ pub(crate) async fn serve(
         let IncomingCall { name, body, reply } = net.accept().await;
         let Some(handler) = router.find(&name) else {
             let name = name.escape_default();
-            let words = format!("this node, of version {}, answers no call named {name}", Version::OWN);
+            let words = format!("unknown call {name} (protocol version {})", Version::OWN);
             reply.send(Err(io::Error::new(io::ErrorKind::Unsupported, words)));
             continue;
         };
         let Ok(permit) = permits.clone().try_acquire_owned() else {
             metrics.calls_refused.inc();
-            let words = format!("too many calls at once: {calls_max} are being answered");
+            let words = format!("call limit reached: {calls_max} calls in flight");
             reply.send(Err(io::Error::other(words)));
             continue;
         };

@@ -417,11 +417,11 @@ impl KnownMember {
         }
         match self.presence {
             Presence::Live { .. } if self.facts.left => {
-                self.change_presence(Presence::Departed(DepartureReason::Left), now)
+                self.change_presence(Presence::Departed(DepartureReason::Left), now);
             }
             Presence::Live { .. } => self.change_presence(Presence::Departed(DepartureReason::Down), now),
             Presence::Unconfirmed if self.age(now) >= grace => {
-                self.change_presence(Presence::Departed(DepartureReason::Down), now)
+                self.change_presence(Presence::Departed(DepartureReason::Down), now);
             }
             Presence::Unconfirmed | Presence::Departed(_) => {}
         }

@@ -262,7 +262,7 @@ impl<'b> AutomatonRun<'b> {
         self.run_parts(self.block.tree.parts(table), chosen, fronts)
     }
 
-    /// Goes through the rows of a table, part by part. Rows that are settled are left behind: those that are not are then
+    /// Goes through the rows of a table, part by part. settled rows are dropped: those that are not are then
     /// often all at the same state again.
     fn run_parts(&self, parts: &[TablePart], chosen: RowSelection<'_>, fronts: &mut RowStates) -> Option<()> {
         let mut parts = parts.iter();
@@ -468,7 +468,7 @@ impl<'b> AutomatonRun<'b> {
                     PatternByte::Digit => add(DIGITS),
                     PatternByte::LowerHex => add(LOWER_HEX),
                     PatternByte::UpperHex => add(UPPER_HEX),
-                })
+                });
             }
             ColumnKind::Copy(of) => return self.add_possible_bytes(of, set),
             ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {

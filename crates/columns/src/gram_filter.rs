@@ -11,7 +11,7 @@
 //!
 //! ASCII letters count in lower case. Other bytes are in no gram, so that it does not matter how tokens are put together;
 //! whatever is contained in a line has its words there, whole or in part, and so its grams. What is between two words in
-//! a gram always belongs to one token or to one gap, as [lines are cut](crate::cut). In front of them stands a bit
+//! a gram always belongs to one token or to one gap, as [lines are tokenised](crate::tokeniser). In front of them stands a bit
 //! for each byte that occurs at all.
 //!
 //! One hash, a bit each: texts have several grams, so each may be wrongly there in four of ten times. (Bloom, "Space/time

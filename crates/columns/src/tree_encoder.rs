@@ -185,7 +185,7 @@ impl TreeEncoder {
             match self.encode_column(column, step) {
                 // A zero in the text is no mark of a column.
                 ColumnEncoding::Column(EncodedColumn::Constant(value)) if !value.contains(&TOKEN_PLACEHOLDER) => {
-                    row.literals.extend_from_slice(&value)
+                    row.literals.extend_from_slice(&value);
                 }
                 ColumnEncoding::Column(node) => {
                     row.literals.push(TOKEN_PLACEHOLDER);

@@ -73,7 +73,7 @@ impl BackedUpFile {
             (Some(file), BackupState::Valid(kept)) if file != kept => {
                 Some("differs from its backup: it is restored at the next start")
             }
-            (_, BackupState::Damaged) => Some("has a damaged backup: it is written anew at the next start"),
+            (_, BackupState::Damaged) => Some("has a damaged backup: it is rewritten at the next start"),
             _ => None,
         }
     }

@@ -42,7 +42,7 @@ pub struct BodyWriter(mpsc::Sender<BodyPiece>);
 
 /// Nobody reads any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody reads any more")]
+#[error("the reader closed the body")]
 pub struct BodyClosed;
 
 impl Body {
@@ -142,7 +142,7 @@ impl BodyWriter {
         let _ = self.0.send(BodyPiece::Failed(error)).await;
     }
 
-    /// Resolves when nobody reads any more.
+    /// Resolves when the reader closed the body.
     pub async fn closed(&self) {
         self.0.closed().await;
     }

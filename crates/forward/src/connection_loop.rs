@@ -132,9 +132,9 @@ impl<'a> ConnectionLoop<'a> {
 
     fn log_lost(&mut self, address: &str, lost: &ConnectionError, wait: Duration) {
         match lost {
-            ConnectionError::Redirected => return info!(address, "left the node: others have less to do"),
+            ConnectionError::Redirected => return info!(address, "left the node for a less loaded one"),
             ConnectionError::Busy(_) if wait.is_zero() => {
-                return info!(address, "the node has too much to do: trying another");
+                return info!(address, "the node is overloaded: trying another");
             }
             _ => {}
         }

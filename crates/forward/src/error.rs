@@ -16,7 +16,7 @@ pub enum ForwardError {
     #[error("cannot read the input: {0}")]
     Input(#[source] io::Error),
     /// See [`Config::give_up_after`](crate::Config::give_up_after).
-    #[error("gave up: nothing was acknowledged for {} s, {unsent} records that were read are not shipped: {reason}", .after.as_secs())]
+    #[error("gave up after {} s without an acknowledgement; {unsent} records not shipped: {reason}", .after.as_secs())]
     GaveUp {
         /// Records without an acknowledgement. Some of them may have arrived.
         unsent: u64,
@@ -26,7 +26,7 @@ pub enum ForwardError {
         reason: String,
     },
     /// The stop came, and the acknowledgements did not come in time after it.
-    #[error("stopped with {unsent} records that were read and are not shipped: {reason}")]
+    #[error("stopped with {unsent} records not shipped: {reason}")]
     Stopped {
         /// Records without an acknowledgement. Some of them may have arrived.
         unsent: u64,
@@ -45,16 +45,16 @@ pub(crate) enum ConnectionError {
     #[error("the node refuses: {0}")]
     Refused(String),
     /// It names nodes that have less to do.
-    #[error("the node has too much to do, and names others")]
+    #[error("the node is overloaded and redirects to other nodes")]
     Busy(Vec<String>),
-    #[error("the node says: {0}")]
+    #[error("the node reports: {0}")]
     NodeFailed(String),
     /// Left for another, of which nobody need be warned.
-    #[error("other nodes have less to do")]
+    #[error("redirected to a less loaded node")]
     Redirected,
     #[error(transparent)]
     Wire(#[from] WireError),
-    #[error("the node acknowledges what was not sent")]
+    #[error("the node acknowledged a batch that was not sent")]
     InvalidAck,
     #[error("the node takes frames of at most {max} bytes and a batch has {found}: lower the greatest record or batch")]
     FrameTooLong { found: usize, max: u32 },

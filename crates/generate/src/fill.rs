@@ -165,7 +165,7 @@ impl TemplateFiller {
             Placeholder::Service => _ = out.text(SERVICES.get(subject.service as usize).copied().unwrap_or_default()),
             Placeholder::Host => _ = out.text("node-").padded(rng.zipf(5) as u64, 2),
             Placeholder::Address => {
-                _ = out.text(fleet.addresses.get(rng.zipf(ADDRESS_BITS)).map_or("-", |it| it.as_str()))
+                _ = out.text(fleet.addresses.get(rng.zipf(ADDRESS_BITS)).map_or("-", |it| it.as_str()));
             }
             Placeholder::Port => _ = out.number(u64::from(32_768 + rng.below(28_000))),
             Placeholder::User => _ = out.text(user.map_or("-", |user| user.name.as_str())),
@@ -186,7 +186,7 @@ impl TemplateFiller {
             Placeholder::Bytes => _ = out.number(rng.long_tailed(180, 12)),
             Placeholder::Ms => _ = out.number(subject.micros / 1_000),
             Placeholder::MsFraction => {
-                _ = out.number(subject.micros / 1_000).text(".").padded(subject.micros % 1_000, 3)
+                _ = out.number(subject.micros / 1_000).text(".").padded(subject.micros % 1_000, 3);
             }
             Placeholder::Seconds => {
                 let ms = subject.micros / 1_000;

@@ -107,7 +107,7 @@ pub enum IngestError {
     #[error("too many segments wait in the queue: no store takes them, or too slowly")]
     QueueFull,
     /// Too much waits for a sync already. Try again soon.
-    #[error("the disk does not keep up: too much waits to be synced")]
+    #[error("the disk is too slow: too many unsynced records")]
     SyncBacklog,
     /// The node is shutting down.
     #[error("the node is shutting down")]

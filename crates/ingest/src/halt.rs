@@ -87,7 +87,7 @@ impl fmt::Display for HaltReason {
             Self::Stalled => {
                 write!(f, "the disk has not answered for {} s", Queue::STALL_MAX.as_secs())
             }
-            Self::QueueFull => f.write_str("too many segments wait in the queue for a store"),
+            Self::QueueFull => f.write_str("the queue has too many pending segments"),
             Self::StoreIndexFull(max) => {
                 let megabytes = *max as f64 / f64::from(1 << 20);
                 write!(
@@ -283,7 +283,7 @@ impl Queue {
             }
             Some(halt) => {
                 if let Some(suppressed) = others.check(now) {
-                    error!(%halt, suppressed, dir = %self.dir.display(), "nothing is accepted until that ends");
+                    error!(%halt, suppressed, dir = %self.dir.display(), "ingest is halted");
                     halted.store(true, Ordering::Relaxed);
                 }
             }

@@ -134,7 +134,7 @@ pub struct AckRequest {
 pub fn encode_head(message: &impl Serialize) -> io::Result<Bytes> {
     let text = serde_json::to_vec(message)?;
     let length = u32::try_from(text.len()).ok().filter(|length| *length as usize <= MESSAGE_BYTES_MAX);
-    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the message is too great"))?;
+    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the message is too large"))?;
     Ok([&length.to_le_bytes()[..], &text].concat().into())
 }
 
@@ -154,7 +154,7 @@ pub async fn read_head<T: DeserializeOwned>(body: Body) -> io::Result<(T, BodyRe
     let length = rest.read_exact(4).await?;
     let length = length.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
     if length > MESSAGE_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too great"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too large"));
     }
     let text = rest.read_exact(length).await?;
     Ok((serde_json::from_slice(&text)?, rest))

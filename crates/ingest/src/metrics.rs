@@ -126,10 +126,10 @@ impl Metrics {
         );
         ingest.register(
             "lapsed_reservations",
-            "Segments that another node had reserved and was not heard of in time",
+            "Segments whose lease expired before their store acknowledged them",
             all.expired_leases,
         );
-        ingest.register("handed_bytes", "Bytes of segment files handed to stores of other nodes", all.sent_bytes);
+        ingest.register("handed_bytes", "Bytes of segment files sent to other stores", all.sent_bytes);
         ingest.register("consumed_bytes", "Bytes of record text that a store has committed", all.consumed_bytes);
         ingest.register(
             "consumed_ratio",
@@ -143,17 +143,17 @@ impl Metrics {
             all.sync_failed,
         );
         ingest.register("sync_seconds", "Time that a group commit took", all.sync_seconds);
-        let damaged_keys = "Notes of idempotency keys that could not be read; for a day, or until the next start";
+        let damaged_keys = "Idempotency keys lost to damage; for a day, or until the next start";
         ingest.register("damaged_keys", damaged_keys, all.damaged_keys);
-        ingest.register("load_level", "0 at ease, 1 busy, 2 very busy, 3 overloaded", all.load_level);
+        ingest.register("load_level", "0 idle, 1 busy, 2 very busy, 3 overloaded", all.load_level);
         ingest.register("refusing", "1 while new connections may be refused for the load", all.refusing);
         ingest.register(
             "sent_elsewhere",
-            "Clients that were told of other nodes for the load, or for a stop, by how",
+            "Clients redirected because of load or shutdown, by kind",
             all.redirected,
         );
-        ingest.register("index_bytes", "Memory for what is known of the segments of the queue", all.index_bytes);
-        ingest.register("halted", "1 while nothing is accepted, by why", all.halted);
+        ingest.register("index_bytes", "Memory of the index of queue segments", all.index_bytes);
+        ingest.register("halted", "1 while nothing is accepted, by reason", all.halted);
         registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);
         registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.disk_full);
         for why in HaltReason::NAMES {

@@ -466,7 +466,7 @@ impl Queue {
             }
             // It is not known which of its frames stores have: clients that wait send theirs again.
             let kept = || match broken {
-                true => Err(IngestError::Io("the segment was damaged before stores had all of it".to_owned())),
+                true => Err(IngestError::Io("the segment was damaged before it was replicated".to_owned())),
                 false => Ok(()),
             };
             done.into_iter().for_each(|done| done(kept()));

@@ -115,7 +115,7 @@ impl Queue {
             self.evaluate_tail(id, path, last, &mut found, recovery);
         }
         for damage in &found.damage {
-            error!(path = %path.display(), %damage, "a queue segment is damaged: its whole frames are kept, the file is set aside");
+            error!(path = %path.display(), %damage, "a queue segment is damaged: its intact frames are kept, the file is quarantined");
         }
         recovery.damaged += usize::from(!found.damage.is_empty());
         if found.summary.is_empty() && found.damage.is_empty() {
@@ -247,7 +247,7 @@ impl Queue {
             contents.damage.push(Damage { offset: found.end, what: "the file ends before its last frame" });
         }
         for damage in &contents.damage {
-            error!(path = %path.display(), %damage, "a queue segment is damaged: its whole frames are kept, the file is set aside");
+            error!(path = %path.display(), %damage, "a queue segment is damaged: its intact frames are kept, the file is quarantined");
         }
         contents.salvaged_frames = Some(Arc::new(found.positions));
         Ok(())

@@ -437,7 +437,7 @@ fn a_queue_on_a_read_only_file_system_says_so_until_it_is_writable() {
         machine.fs.make_read_only(true);
         let error = machine.fs.create(Path::new("/q/x")).unwrap_err();
         halts_and_recovers(&machine, &queue, &HaltReason::Failing(error.to_string()), || {
-            machine.fs.make_read_only(false)
+            machine.fs.make_read_only(false);
         });
     }
 }

@@ -192,7 +192,7 @@ async fn maintain(node: Node, mut stopping: StopReceiver) {
             Err(StoreError::Stopped) => pause(&node, TICK, &mut stopping).await,
             Err(error) => {
                 if let Some(suppressed) = errors.check(node.env.clock.uptime()) {
-                    error!(%error, suppressed, "cannot merge segments: it is tried again");
+                    error!(%error, suppressed, "cannot merge segments; retrying");
                 }
                 pause(&node, RETRY_PAUSE, &mut stopping).await;
             }

@@ -157,7 +157,7 @@ pub(crate) fn run(
         (in_flight, done) = (in_flight - 1, done + 1);
         match counted {
             Some(counted) => total.add(counted, &mut stats),
-            None => drop(stats.damaged.insert("a part that could not be searched because of a bug".to_owned())),
+            None => drop(stats.damaged.insert("a segment could not be searched: internal error".to_owned())),
         }
         let now = engine.env.clock.uptime();
         if done < all && now - shown >= PROGRESS_INTERVAL {
@@ -364,7 +364,7 @@ impl CountStream {
             match counted {
                 Some(counted) => self.total.add(counted, &mut self.stats),
                 None => {
-                    self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned());
+                    self.stats.damaged.insert("a segment could not be searched: internal error".to_owned());
                 }
             }
             let waited = self.engine.env.clock.uptime() - began;

@@ -76,7 +76,7 @@ impl<R: Send + 'static> Dispatch<R> {
                 Ok(result) => return Some(result),
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => return None,
                 Err(RecvTimeoutError::Timeout) if self.cancel.should_stop() => {
-                    looks_left = looks_left.checked_sub(1)?
+                    looks_left = looks_left.checked_sub(1)?;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,

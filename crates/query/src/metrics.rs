@@ -52,24 +52,24 @@ impl Metrics {
         let all = metrics.clone();
         let query = registry.sub_registry_with_prefix("query");
         query.register("in_flight", "Queries being answered", all.in_flight);
-        query.register("held_bytes", "Memory for what was found and is not yet read, of all queries", all.result_bytes);
-        query.register("opened_bytes", "Memory for blocks that were opened and may be searched again", all.cache_bytes);
-        query.register("opened_found", "Blocks that were searched and still open", all.cache_hits);
-        query.register("opened_missed", "Blocks that had to be read and opened", all.cache_misses);
+        query.register("held_bytes", "Memory held by matches that clients have not read yet, all queries together", all.result_bytes);
+        query.register("opened_bytes", "Memory used by the block cache", all.cache_bytes);
+        query.register("opened_found", "Blocks found in the block cache", all.cache_hits);
+        query.register("opened_missed", "Blocks not in the block cache, read from disk", all.cache_misses);
         query.register("answers", "Queries answered, whole or in part", all.queries);
-        query.register("cancelled", "Queries given up because nobody wanted the answer", all.cancelled);
-        query.register("partial", "Answers from which records may be missing", all.partial);
-        query.register("seconds", "Time from the question to the end of the answer", all.seconds);
+        query.register("cancelled", "Queries cancelled because the client disconnected", all.cancelled);
+        query.register("partial", "Partial answers: records may be missing", all.partial);
+        query.register("seconds", "Query duration, from request to end of answer", all.seconds);
         query.register("matched_records", "Records that matched", all.matched);
         query.register("scanned_bytes", "Bytes of text that were searched", all.scanned_bytes);
-        query.register("skipped_bytes", "Bytes of text that could be passed over", all.skipped_bytes);
+        query.register("skipped_bytes", "Bytes of text skipped without searching", all.skipped_bytes);
         query.register(
             "nodes_missing",
             "Nodes that did not answer, or not to the end, when all were asked",
             all.nodes_missing,
         );
         query.register("tails", "Clients that follow new records", all.tails);
-        query.register("tail_skipped_bytes", "Bytes that clients were too slow to follow", all.tail_skipped_bytes);
+        query.register("tail_skipped_bytes", "Bytes skipped by tails that lagged too far behind", all.tail_skipped_bytes);
         metrics
     }
 

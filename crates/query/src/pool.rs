@@ -262,7 +262,7 @@ impl PoolState {
 fn run_job(job: impl FnOnce()) {
     // A bug in one query must not take the thread from all others; the query hears of it by its missing answer.
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
-        error!("a scan failed by a bug; its query ends with an error");
+        error!("scan panicked; its query fails");
     }
 }
 

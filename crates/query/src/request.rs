@@ -107,13 +107,13 @@ pub enum RequestError {
     #[error("there is no record {0}: it may have expired")]
     RecordNotFound(Id),
     /// There is none on the nodes that answered, and others may have it.
-    #[error("record {0} was not found, and not all nodes that may hold it answered: {1}")]
+    #[error("record {0} not found; nodes that may hold it did not answer: {1}")]
     RecordMaybeMissing(Id, String),
     /// Whoever asked went away.
     #[error("cancelled")]
     Cancelled,
     /// Written out, the expression is longer than one may be, so the other nodes of the cluster cannot be asked.
-    #[error("the expression is too long to be asked of other nodes: written out, it may have {INPUT_BYTES_MAX} bytes")]
+    #[error("the expression is too long to be sent to other nodes: at most {INPUT_BYTES_MAX} bytes when written out")]
     ExpressionTooLong,
 }
 

@@ -370,7 +370,7 @@ impl Search {
             return;
         }
         let (Some(task), Some(part)) = (self.in_flight.remove(&number), part) else {
-            self.stats.damaged.insert("a part that could not be searched because of a bug".to_owned());
+            self.stats.damaged.insert("a segment could not be searched: internal error".to_owned());
             return;
         };
         self.stats.bytes_scanned += part.scanned_bytes;

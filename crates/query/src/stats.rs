@@ -14,7 +14,7 @@ pub struct QueryStats {
     pub segments_skipped: u64,
     /// Bytes of text that were searched.
     pub bytes_scanned: u64,
-    /// Bytes of text that could be passed over.
+    /// Bytes of text skipped without searching.
     pub bytes_skipped: u64,
     /// Files, or parts of them, that could not be read: records may be missing from the answer.
     pub damaged: BTreeSet<String>,
@@ -85,16 +85,16 @@ pub enum MissingReason {
     #[error("has another version of the program: {0}")]
     VersionMismatch(String),
     /// It did not begin in time.
-    #[error("did not begin to answer in time")]
+    #[error("sent no answer within the time limit")]
     StartTimeout,
     /// It fell silent.
-    #[error("fell silent while it answered")]
+    #[error("stopped sending while it answered")]
     IdleTimeout,
     /// Its answer ended before its end.
-    #[error("was cut off while it answered")]
+    #[error("disconnected before the end of its answer")]
     Truncated,
     /// Its answer makes no sense.
-    #[error("gave an answer that makes no sense: {0}")]
+    #[error("sent an invalid answer: {0}")]
     InvalidReply(String),
 }
 
@@ -171,7 +171,7 @@ impl QueryStats {
     pub fn partial_reasons(&self) -> Vec<String> {
         let missing = self.nodes.missing.iter().filter(|_| self.nodes.is_incomplete).map(ToString::to_string);
         let damaged = self.damaged.iter().map(|name| format!("{name} is damaged and was left out"));
-        let unheard = "there are nodes that the one that was asked has not heard of yet";
+        let unheard = "the queried node does not know all nodes of the cluster yet";
         let unheard = self.nodes.has_unknown_nodes.then(|| unheard.to_owned());
         let timed_out = self.timed_out.map(|limit| {
             let seconds = limit.as_secs_f64();

@@ -160,7 +160,7 @@ fn read_segment(cursor: &mut SegmentCursor, plan: &Plan, hits: &mut MatchBuffer,
             match frames.next_chunk() {
                 Ok(Some(chunk)) => match_chunk(&chunk, plan, &mut bound, hits),
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "cannot follow a frame of a queue segment"),
+                Err(error) => tracing::warn!(%error, "cannot tail a frame of a queue segment"),
             }
         }
         cursor.at = view.end;
@@ -181,7 +181,7 @@ fn read_segment(cursor: &mut SegmentCursor, plan: &Plan, hits: &mut MatchBuffer,
                 return true;
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot follow a queue segment any further");
+                tracing::warn!(%error, "cannot tail the rest of a queue segment");
                 cursor.at = view.end;
                 return true;
             }

@@ -186,7 +186,7 @@ impl fmt::Debug for Id {
 
 /// The text is not a ULID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an id: wanted {TEXT_LEN} characters of 0-9 and A-Z without I, L, O, U, the first at most 7")]
+#[error("invalid id: expected {TEXT_LEN} characters of 0-9 and A-Z without I, L, O, U, first character at most 7")]
 pub struct InvalidId;
 
 impl FromStr for Id {

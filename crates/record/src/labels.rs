@@ -30,7 +30,7 @@ pub enum InvalidLabels {
     #[error("label `{0}` is too long: a name may have {name} bytes, a value {value}", name = Labels::NAME_BYTES_MAX, value = Labels::VALUE_BYTES_MAX)]
     TooLong(String),
     /// The encoded form is damaged.
-    #[error("the encoded labels are damaged")]
+    #[error("invalid label encoding")]
     InvalidEncoding,
 }
 

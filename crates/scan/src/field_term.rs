@@ -89,7 +89,7 @@ impl FieldTerm {
         ))
     }
 
-    /// What a record must contain unless it contains [what may hide it](Self::hidden_by), the rarer first.
+    /// What a record must contain unless it contains [the start of an escape](Self::escape_start), the rarer first.
     pub(crate) fn needles(&self) -> impl Iterator<Item = &[u8]> {
         self.needles.iter().map(memmem::Finder::needle)
     }

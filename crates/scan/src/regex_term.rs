@@ -1,7 +1,7 @@
 //! Regexes: from the source to automata, within bounds.
 //!
 //! A regex has up to three automata: one for a record alone, one for the text of many lines, from which the LF was
-//! [taken out](crate::strip), and [one for columns](crate::automaton). The first two are searched by an [`Engine`].
+//! [removed](crate::line_regex), and [one for columns](crate::automaton). The first two are searched by an [`Engine`].
 
 use bucksaw_columns::Automaton;
 use bucksaw_record::expr::Pattern;

@@ -72,7 +72,7 @@ pub enum FrameError {
     #[error("the checksum of the frame does not fit")]
     Checksum,
     /// The columns or the text are not what the header says.
-    #[error("the body of the frame is not what its header says")]
+    #[error("the body of the frame does not match its header")]
     Body,
     /// The labels of its stream were never declared, or the declaration is damaged.
     #[error("the labels of the frame's stream are missing")]

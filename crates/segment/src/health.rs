@@ -162,7 +162,7 @@ pub fn write_checked(
         if check(file)? {
             rename_durably(fs, draft, target)
         } else {
-            Err(ReadError::damaged(draft, 0, "what was written does not read as it was written"))
+            Err(ReadError::damaged(draft, 0, "verification of the written file failed"))
         }
     });
     if done.is_err() {

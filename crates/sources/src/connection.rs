@@ -44,7 +44,7 @@ pub(crate) async fn run(
     if opening == Protocol::Http {
         shared.intake.metrics.http_refused.inc();
         if let Some(suppressed) = shared.may_log(|errors| &errors.http) {
-            warn!(%peer, suppressed, "a client speaks HTTP at a port for lines: it is refused");
+            warn!(%peer, suppressed, "HTTP request on a lines port refused");
         }
         drop(feed);
         http::refuse(&mut socket, shared.intake.config.http_address.as_deref()).await;
@@ -58,7 +58,7 @@ pub(crate) async fn run(
         // It cannot be told where to go; what it sent tells it by coming to nothing.
         shared.intake.metrics.dropped_bytes.inc_by(first.len() as u64);
         shared.load_shedder().count_redirect(RedirectKind::Refused);
-        debug!(%peer, "a connection is closed: this node has too much to do, and others less");
+        debug!(%peer, "connection closed: this node is overloaded and others are less loaded");
         return;
     }
     let labels = match opening {

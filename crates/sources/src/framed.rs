@@ -22,7 +22,7 @@ use crate::message_buffer::{MessageBuffer, ReceiveError};
 use crate::redirects::{BUSY_TEXT, hello_refusal, redirect_when_due};
 use crate::socket_reader::SocketReader;
 
-/// How long open promises are waited for when the node stops.
+/// How long open promises are waited for when the node is stopping.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long they are waited for when the client has closed its side and only listens.
@@ -76,7 +76,7 @@ pub(crate) async fn run(
     let labels = match read_hello(feed, &mut inbox, shared).await {
         Ok(hello) => {
             if let Some(refusal) = hello_refusal(shared, &acks) {
-                debug!(%peer, "a client is told to go to another node");
+                debug!(%peer, "client redirected to another node");
                 let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refusal)).await;
                 return ConnectionClose::Graceful;
             }
@@ -107,7 +107,7 @@ pub(crate) async fn run(
         received_bytes: &received_bytes,
     };
     let Some(text) = serve_batches(socket, framed, peer).await else { return ConnectionClose::Immediate };
-    debug!(%peer, reason = text, "a client is told that its batches are not kept");
+    debug!(%peer, reason = text, "reporting failed batches to the client");
     let failed = ServerMessage::Failed { acked: acks.acked(), text };
     let _ = timeout(WRITE_TIMEOUT, write_all(socket, &failed.encode())).await;
     ConnectionClose::Graceful
@@ -153,7 +153,7 @@ async fn serve_batches(socket: &TcpStream, mut framed: FramedConnection<'_, '_>,
         (ReadEnd::Stopped, _) => Some(IngestError::ShuttingDown.to_string()),
         (ReadEnd::Disconnected, _) => Some(BUSY_TEXT.to_owned()),
         (ReadEnd::ClientClosed, Ok(Ok(None))) => None,
-        (ReadEnd::ClientClosed, Err(_)) => Some("the promise does not hold yet: send the batches again".to_owned()),
+        (ReadEnd::ClientClosed, Err(_)) => Some("durability is not yet reached: send the batches again".to_owned()),
     }
 }
 
@@ -250,6 +250,6 @@ impl FramedConnection<'_, '_> {
 fn record_protocol_error(shared: &ListenerState, peer: SocketAddr, reason: &str) {
     shared.intake.metrics.protocol_errors.inc();
     if let Some(suppressed) = shared.may_log(|errors| &errors.protocol) {
-        warn!(%peer, reason, suppressed, "a client of the framed protocol breaks it");
+        warn!(%peer, reason, suppressed, "protocol error from a framed client");
     }
 }

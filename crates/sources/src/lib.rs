@@ -14,7 +14,7 @@
 //!
 //! **Back-pressure.** When the queue takes nothing (disk full, too much to be synced), nothing more is read, and the
 //! kernel's buffers hold the clients. What had been read is kept and tried again with the same ids. Lines are given up
-//! only when the node stops or cannot write for seconds, and that is logged and counted.
+//! only when the node is stopping or cannot write for seconds, and that is logged and counted.
 //!
 //! **Too much to do.** What clients hear then is up to the queue's [guide](bucksaw_ingest::guide): it is asked when a
 //! client comes, and says when one that is there should go. Nobody is cut off: batches that were read are acknowledged

@@ -60,7 +60,7 @@ struct RefusedInput {
     _holding: BlockedGuard,
 }
 
-/// Takes lines until the stream ends or the node stops; `first` came already.
+/// Takes lines until the stream ends or the node is stopping; `first` came already.
 pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, labels: Labels, first: Vec<u8>) {
     let mut lines = LineConnection {
         shared: Arc::clone(shared),
@@ -194,7 +194,7 @@ impl LineConnection {
         self.shared.intake.metrics.dropped_bytes.inc_by(bytes);
         if let Some(suppressed) = self.shared.may_log(|errors| &errors.dropped_lines) {
             let reason = &held.refused.refusal;
-            error!(bytes, %reason, suppressed, "a connection is closed and its last lines are lost: the queue does not take them");
+            error!(bytes, %reason, suppressed, "connection closed, last lines dropped: the queue refuses them");
         }
     }
 }

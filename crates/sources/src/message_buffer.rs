@@ -29,14 +29,14 @@ pub(crate) struct MessageBuffer {
 /// Why no message comes.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
-    /// The stream has ended or the node stops. Half a message is no harm: it was not acknowledged and is sent again.
+    /// The stream has ended or the node is stopping. Half a message is no harm: it was not acknowledged and is sent again.
     #[error("the stream has ended")]
     Ended,
     /// The client breaks the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// It began a message and did not go on.
-    #[error("a message that had begun did not arrive within {} s", .0.as_secs())]
+    #[error("timeout: the rest of a message did not arrive within {} s", .0.as_secs())]
     Timeout(Duration),
     /// The queue does not take the batch.
     #[error(transparent)]

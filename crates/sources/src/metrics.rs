@@ -50,7 +50,7 @@ impl Metrics {
             all.refused,
         );
         sources.register("accept_failed", "TCP connections that could not be accepted", all.accept_failed);
-        sources.register("protocol_errors", "Clients of the framed protocol that broke it", all.protocol_errors);
+        sources.register("protocol_errors", "Protocol errors of framed clients", all.protocol_errors);
         sources.register(
             "http_refused",
             "Connections refused because they spoke HTTP at a port for lines",

@@ -20,7 +20,7 @@ use crate::listener_state::ListenerState;
 use crate::socket_reader::wait_for_stop;
 
 /// Why a client is sent away, for people.
-pub(crate) const BUSY_TEXT: &str = "the node has too much to do: others have less";
+pub(crate) const BUSY_TEXT: &str = "the node is overloaded; other nodes are less loaded";
 
 /// What a client is told at its hello, when it is not let in.
 pub(crate) fn hello_refusal(shared: &ListenerState, acks: &AckTracker) -> Option<Vec<u8>> {

@@ -58,7 +58,7 @@ pub async fn serve(listener: TcpListener, durability: Durability, intake: Intake
         }
     };
     if tokio::time::timeout(CONNECTIONS_END_TIMEOUT, all).await.is_err() {
-        warn!(connections = tasks.len(), "connections did not end in time; they are cut off");
+        warn!(connections = tasks.len(), "connections did not end within the stop timeout; aborting them");
         tasks.shutdown().await;
     }
 }

@@ -121,7 +121,7 @@ impl<'a> SocketReader<'a> {
                     SocketRead::WouldBlock
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a connection broke off");
+                    tracing::debug!(%error, "connection reset");
                     self.ended = true;
                     SocketRead::Ended
                 }

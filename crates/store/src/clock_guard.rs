@@ -135,7 +135,7 @@ impl SegmentStore {
     pub(crate) fn restore_clock_guard(&self) {
         let arrived = || self.segments().iter().map(|segment| segment.reach().accepted).max();
         let kept = self.read_clock().unwrap_or_else(|error| {
-            warn!(%error, "cannot read the last trusted time: the newest arrival on the shelf is taken for it");
+            warn!(%error, "cannot read the last trusted time: the newest stored arrival is used instead");
             None
         });
         let kept = kept.unwrap_or_else(|| arrived().unwrap_or(self.now()));

@@ -50,7 +50,7 @@ pub(crate) struct FetchedBatch {
 pub(crate) enum FetchError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("a queue segment came damaged")]
+    #[error("a fetched queue segment is damaged")]
     Damaged(Id),
 }
 
@@ -122,14 +122,14 @@ pub(crate) async fn ack(
         match with_timeout(tasks, ACK_TIMEOUT, call).await {
             Some(Ok(_)) => return,
             Some(Err(error)) => {
-                debug!(node = %peer.node, %error, "a queue was not told what came of its segments");
+                debug!(node = %peer.node, %error, "a queue did not receive an acknowledgement");
                 tasks.sleep(ACK_RETRY_DELAY).await;
             }
             None => {}
         }
     }
     if let Some(suppressed) = context.store.may_log(|errors| &errors.ack) {
-        warn!(node = %peer.node, suppressed, "a queue cannot be told what came of its segments: they may be stored twice, which does no harm");
+        warn!(node = %peer.node, suppressed, "cannot acknowledge segments to a queue: they may be stored twice, duplicates are dropped");
     }
 }
 

@@ -68,10 +68,10 @@ impl Metrics {
         let metrics = Self::default();
         let all = metrics.clone();
         let store = registry.sub_registry_with_prefix("store");
-        store.register("segments", "Segments on the shelf", all.segments);
+        store.register("segments", "Stored segments", all.segments);
         store.register("stored_bytes", "Bytes of the segments' files", all.stored_bytes);
         store.register("text_bytes", "Bytes of record text in the segments", all.text_bytes);
-        let index = "Memory for what is known of the segments on the shelf: their blocks and labels";
+        let index = "Memory of the index of stored segments: their blocks and labels";
         store.register("index_bytes", index, all.index_bytes);
         store.register("trash_bytes", "Bytes of files in the trash", all.trash_bytes);
         store.register("trash_segments", "Segments in the trash: in no answer", all.trash_segments);
@@ -80,31 +80,31 @@ impl Metrics {
             "1 while retention by age is suspended, because the wall clock jumped forward",
             all.retention_suspended,
         );
-        let damaged = "Files set aside, and segments with damaged blocks, that were not made good";
+        let damaged = "Damaged files, and segments with damaged blocks, that are not re-replicated";
         store.register("damaged", damaged, all.damaged);
         let made_good =
-            "Files set aside, and segments with damaged blocks, whose missing records are all kept by other stores";
+            "Damaged files, and segments with damaged blocks, whose records are all re-replicated on other stores";
         store.register("damaged_made_good", made_good, all.damaged_re_replicated);
         store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.rebuilt);
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);
         store.register("written_bytes", "Bytes of segment files written", all.written_bytes);
-        store.register("gather_failed", "Gatherings that were given up and are done again", all.gather_failed);
+        store.register("gather_failed", "Gatherings that failed and are retried", all.gather_failed);
         store.register("pulled_bytes", "Bytes of segment files taken from queues of other nodes", all.pulled_bytes);
-        store.register("copied_bytes", "Bytes of segment files that other stores keep, too", all.replicated_bytes);
-        store.register("received_bytes", "Bytes of segment files of other stores kept here", all.received_bytes);
-        store.register("copy_failed", "Copies that another store did not take", all.replicate_failed);
+        store.register("copied_bytes", "Bytes of segment files replicated to other stores", all.replicated_bytes);
+        store.register("received_bytes", "Bytes of segment files received from other stores", all.received_bytes);
+        store.register("copy_failed", "Failed replications to another store", all.replicate_failed);
         store.register(
             "copies",
-            "On how many stores each record is to be kept: the replication factor",
+            "Replication factor: on how many stores each record is kept",
             all.replication_factor,
         );
         let missing =
-            "Stores that are missing to keep as many copies as are wanted: nothing is gathered while there are any";
+            "Stores missing for the replication factor: nothing is gathered while there are any";
         store.register("copies_missing", missing, all.missing_stores);
-        let passes = "Passes of repair over all records that came to their end";
+        let passes = "Completed repair passes";
         store.register("repair_passes", passes, all.repair_passes);
-        store.register("repair_windows", "Windows of time compared with other stores", all.repair_ranges);
-        let put_off = "Windows put off because another store could not be asked";
+        store.register("repair_windows", "Time ranges compared with other stores", all.repair_ranges);
+        let put_off = "Time ranges deferred because another store did not answer";
         store.register("repair_put_off", put_off, all.repair_deferred);
         store.register("repair_failed", "Copies of missing records that could not be made", all.repair_failed);
         store.register("repair_read_bytes", "Bytes of segment files read to compare and check", all.repair_read_bytes);
@@ -114,32 +114,32 @@ impl Metrics {
             all.repair_restored_bytes,
         );
         store.register("repair_restored_records", "Copies of records restored", all.repair_restored_records);
-        let missing = "Records that too few stores hold and this one is responsible for, as last seen";
+        let missing = "Under-replicated records that this store is responsible for, as last seen";
         store.register("repair_missing_records", missing, all.repair_under_replicated_records);
-        let missing = "Bytes of segment files that these records take, about";
+        let missing = "Estimated segment file bytes of the under-replicated records";
         store.register("repair_missing_bytes", missing, all.repair_under_replicated_bytes);
-        let left = "Bytes of segment files that the pass of repair under way has not come to, about";
+        let left = "Estimated segment file bytes left in the current repair pass";
         store.register("repair_left_bytes", left, all.repair_remaining_bytes);
-        let gone = "Bytes of segment files of stores that are gone and that were not made good: at most so much has too few copies";
+        let gone = "Segment file bytes of down or lost stores that are not re-replicated: upper bound of what is under-replicated";
         store.register("repair_gone_bytes", gone, all.repair_lost_bytes_max);
-        let gone = "Stores that are taken for lost and that were not made good";
+        let gone = "Lost stores that are not re-replicated";
         store.register("repair_gone_stores", gone, all.repair_lost_stores);
         for why in RepairBlocker::NAMES {
             all.repair_blocked.get_or_create(&RepairBlockerLabels { why }).set(0);
         }
-        store.register("repair_hindered", "1 while repair does not go on, by why", all.repair_blocked);
+        store.register("repair_hindered", "1 while repair is blocked, by reason", all.repair_blocked);
         store.register("compactions", "Merges done", all.compactions);
         store.register("compacted_bytes", "Bytes of record text that went through merges", all.compacted_bytes);
         store.register("compact_failed", "Merges that were given up", all.compact_failed);
         store.register("expired_bytes", "Bytes of files moved to the trash by retention", all.expired_bytes);
         store.register("expired_segments", "Segments moved to the trash by retention", all.expired_segments);
-        store.register("aside_seconds", "Time that gathering and merging let queries go first", all.throttled_seconds);
+        store.register("aside_seconds", "Time that gathering and merging were throttled by queries", all.throttled_seconds);
         store.register(
             "debt_bytes",
             "Bytes of record text in the queue, due to be merged or packed anew",
             all.backlog_bytes,
         );
-        let overrides = "Gatherings and merges that let no query go first because of the debt";
+        let overrides = "Gatherings and merges that ran unthrottled because of the backlog";
         store.register("debt_overrides", overrides, all.throttle_overrides);
         metrics
     }

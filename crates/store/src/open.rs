@@ -107,7 +107,7 @@ impl SegmentStore {
                     ));
                 }
                 proof if proof.ends_with(FILE_PROOF_SUFFIX) || proof == BLOCKS_PROOF_SUFFIX => {
-                    store.remove_stale_proof(&path)
+                    store.remove_stale_proof(&path);
                 }
                 draft if DRAFT_SUFFIXES.iter().any(|end| draft.ends_with(end)) => store.discard(&path),
                 _ => {}

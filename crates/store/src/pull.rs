@@ -236,7 +236,7 @@ impl Puller {
                 Ok(haul) => haul,
                 Err((error, ids)) => {
                     if let Some(suppressed) = self.may_log(&self.log_limits.take) {
-                        warn!(node = %peer.node, %error, suppressed, "cannot take segments from a queue: they are taken again");
+                        warn!(node = %peer.node, %error, suppressed, "cannot fetch segments from a queue: will retry");
                     }
                     let unreadable = match error {
                         FetchError::Damaged(id) => vec![id],
@@ -266,7 +266,7 @@ impl Puller {
             Ok(packed) => packed,
             Err(error) => {
                 if let Some(suppressed) = self.may_log(&self.log_limits.store) {
-                    warn!(%error, suppressed, "cannot store what was taken from the queues: it is taken again");
+                    warn!(%error, suppressed, "cannot store a fetched batch: will retry");
                 }
                 let unreadable = match error {
                     StoreError::Input { segment, .. } => Some(segment),
@@ -288,7 +288,7 @@ impl Puller {
             return StoreOutcome::Replicated { text_bytes };
         }
         if let Some(suppressed) = self.may_log(&self.log_limits.copies) {
-            warn!(segment = %stored.id(), kept, wanted = copies, suppressed, "too few stores keep a copy: the records stay in the queues");
+            warn!(segment = %stored.id(), kept, wanted = copies, suppressed, "too few replicas: the records stay in the queues");
         }
         if kept == 0 {
             // Nobody else has it, and its records will be stored anew.

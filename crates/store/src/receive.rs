@@ -84,7 +84,7 @@ impl SegmentReceiver {
         self.0.append_to_file(&mut rest, put.bytes, &incoming.file).await?;
         // The sender says that this is all: what was cut off is not taken for whole.
         if self.0.read_chunk(&mut rest, 1).await?.is_some() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "more came than was told"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the body is longer than stated"));
         }
         self.0.run_blocking(move || incoming.finish().map_err(io::Error::other)).await
     }

@@ -53,7 +53,7 @@ impl ReplicationContext {
     /// The next piece of what comes, of `most` bytes at most; `None` at its end.
     ///
     /// # Errors
-    /// The sender failed, or nothing came for too long.
+    /// The sender failed, or timed out waiting for data.
     pub(crate) async fn read_chunk(&self, rest: &mut BodyRemainder, most: u64) -> io::Result<Option<bytes::Bytes>> {
         with_timeout(&self.tasks, self.timeouts.piece, rest.next_chunk(most)).await.ok_or_else(timed_out)?
     }
@@ -81,5 +81,5 @@ impl ReplicationContext {
 
 /// Nothing came for too long.
 pub(crate) fn timed_out() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "nothing came for too long")
+    io::Error::new(io::ErrorKind::TimedOut, "timed out waiting for data")
 }

@@ -105,7 +105,7 @@ pub enum StoreError {
     #[error("what was written cannot be read back: {0}")]
     ReadBack(#[source] ReadError),
     /// Another store sent something else than it said.
-    #[error("what came is not segment {segment}")]
+    #[error("the received file is not segment {segment}")]
     WrongSegment {
         /// The segment.
         segment: Id,

@@ -13,7 +13,7 @@ pub enum WireError {
     #[error("the other side does not speak this protocol: is that the address of a fast, durable or bulk port?")]
     Magic,
     /// The major version of the other side is not known here.
-    #[error("protocol version {0} is not known here, only up to {known}: upgrade this side first", known = Version::NEWEST)]
+    #[error("unsupported protocol version {0}, newest supported is {known}: upgrade this side first", known = Version::NEWEST)]
     Version(Version),
     /// The labels are longer than labels can be.
     #[error("the labels take {0} bytes, more than {max}", max = Hello::LABELS_BYTES_MAX)]
@@ -22,7 +22,7 @@ pub enum WireError {
     #[error("the labels are refused: {0}")]
     Labels(#[source] InvalidLabels),
     /// A frame is larger than the node takes.
-    #[error("a frame of {found} bytes is larger than the {max} that are taken here")]
+    #[error("a frame of {found} bytes exceeds the limit of {max}")]
     FrameTooLong {
         /// Its bytes, the header included.
         found: u64,
@@ -39,7 +39,7 @@ pub enum WireError {
     #[error("a text of {0} bytes is longer than {TEXT_BYTES_MAX}")]
     TextTooLong(u16),
     /// The addresses of other nodes are too many, too long, or none.
-    #[error("what is said of other nodes cannot be read")]
+    #[error("invalid redirect")]
     InvalidRedirect,
     /// A message of the node is of no known kind.
     #[error("a message of the unknown kind {0}")]

@@ -11,7 +11,7 @@
 //!     │ ── batch 1 ────────────────────────────────► │
 //!     │ ◄───────────────────────── Told: acked 2 ─── │   the promise holds for the first two batches
 //!     │ ── flush ──────────────────────────────────► │   bulk: close the segment now
-//!     │ ◄───────────── Told: elsewhere, addresses ── │   other nodes have less to do
+//!     │ ◄───────────── Told: elsewhere, addresses ── │   redirected to a less loaded node
 //!     │ ◄──────────── Told: failed, acked 2, why ─── │   and then the connection ends
 //! ```
 //! Acknowledgements count batches from the start of the connection, in order, so one may stand for many. What is not

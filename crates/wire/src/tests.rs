@@ -13,7 +13,7 @@ fn check_prefixes<T: PartialEq + std::fmt::Debug>(
     for end in 0..bytes.len() {
         match decode(&bytes[..end]) {
             Ok(DecodeProgress::Incomplete(missing)) => {
-                assert!(missing > 0 && end + missing <= bytes.len(), "{end} + {missing}")
+                assert!(missing > 0 && end + missing <= bytes.len(), "{end} + {missing}");
             }
             other => panic!("{other:?} after {end} bytes"),
         }

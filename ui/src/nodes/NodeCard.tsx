@@ -114,7 +114,7 @@ function factsOf(node: NodeFacts, past: History | undefined | null, utc: boolean
   const scanned = latest("bucksaw_query_scanned_bytes_total", rate) ?? 0;
   const ingest = latest("bucksaw_ingest_bytes_total", rate) ?? 0;
   const records = latest("bucksaw_ingest_records_total", rate) ?? 0;
-  const debt = latest("bucksaw_store_debt_bytes", gauge);
+  const debt = latest("bucksaw_store_backlog_bytes", gauge);
   return [
     ["Load", running === undefined ? "–" : plural(running, "query", "queries"), `${bytes(scanned)}/s searched`],
     ["Ingest", `${bytes(ingest)}/s`, `${compact(records)} records/s`],

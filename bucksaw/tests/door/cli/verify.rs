@@ -133,7 +133,7 @@ fn small_files_are_checked_and_mended() {
         check(node.dir(), name, left);
     }
     let (_, out, _) = verify(node.dir());
-    assert!(out.contains("1 of 1 notes of batch keys are damaged"), "{out}");
+    assert!(out.contains("1 of 1 entries of batch keys are damaged"), "{out}");
     // The node that runs on it says so, too.
     node.restart();
     assert_eq!(node.metric("bucksaw_ingest_damaged_keys"), 1.0);

@@ -29,7 +29,7 @@ fn a_record_is_seen_as_it_is_accepted() {
         assert_eq!(tail.line(), format!("wanted {round}"));
     }
     node.kill();
-    // That the node is gone is trouble.
+    // That the node is no longer a member is trouble.
     let (status, out, said) = tail.wait_with_output();
     assert_eq!((status.code(), &*out), (Some(2), ""), "{said}");
     assert!(said.starts_with("bucksaw: the answer of ") && said.contains("ended early"), "{said}");

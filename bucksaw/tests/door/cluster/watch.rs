@@ -75,10 +75,10 @@ fn what_is_kept_too_few_times_is_told() {
     let cluster = first.get("/api/v1/cluster").expect(200).json();
     let asked = cluster["nodes"].as_array().unwrap().iter().find(|node| node["id"] == cluster["asked"]).unwrap();
     assert_eq!(asked["repair"]["gone_stores"], serde_json::json!([gone]), "{asked}");
-    assert!(first.metric("bucksaw_store_repair_gone_bytes") > 0.0);
+    assert!(first.metric("bucksaw_store_repair_lost_bytes_max") > 0.0);
     // It is back within the minute, and nothing was copied.
     third.restart();
     wait_until("all is kept again", || copies(first)["kept"] == true && members(first, "alive") == 3);
     assert!(first.metric("bucksaw_store_repair_restored_bytes_total") < 1.0);
-    assert!((first.metric("bucksaw_store_copies") - 2.0).abs() < f64::EPSILON);
+    assert!((first.metric("bucksaw_store_replication_factor") - 2.0).abs() < f64::EPSILON);
 }

@@ -126,7 +126,7 @@ fn answers_that_nobody_reads_hold_little_and_stop_nobody() {
     assert_eq!(node.count("xerxes") as usize, filled(100), "others are answered");
     let answer = node.call("GET", "/api/v1/query?q=xerxes", &[("Accept", "text/plain")], b"").expect(200);
     assert_eq!(answer.body.len(), filled(100) * LINE.len(), "also when they want all");
-    wait_until("they hold little", || node.metric("bucksaw_query_held_bytes") < HELD_MAX);
+    wait_until("they hold little", || node.metric("bucksaw_query_result_bytes") < HELD_MAX);
     assert_eq!(in_flight(), STALLED as f64, "they wait for their readers");
     let grown = node.peak_bytes() - before;
     assert!(grown < STALLED_MAX, "they made the node grow by {} MB", grown >> 20);

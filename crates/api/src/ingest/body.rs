@@ -54,7 +54,7 @@ impl Write for Sink {
                 self.pipeline.push(bytes)
             }
             None => {
-                let message = format!("the body unpacks to more than {} bytes: send it in several", self.max);
+                let message = format!("the decompressed body exceeds {} bytes: split it into several requests", self.max);
                 Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message))
             }
         };
@@ -200,7 +200,7 @@ impl Decompressor {
     fn checked(&mut self, done: io::Result<()>) -> Result<(), ApiError> {
         match (self.sink().failed.take(), done) {
             (Some(error), _) => Err(error),
-            (None, Err(error)) => Err(ApiError::bad_request(format!("the body does not unpack: {error}"))),
+            (None, Err(error)) => Err(ApiError::bad_request(format!("the body cannot be decompressed: {error}"))),
             (None, Ok(())) => Ok(()),
         }
     }
@@ -267,7 +267,7 @@ fn decompress_snappy(packed: &[u8], sink: &mut Sink) -> io::Result<()> {
     // The length stands in front, and is believed only as far as is allowed.
     let length = snap::raw::decompress_len(packed).map_err(io::Error::other)?;
     if length as u64 > sink.left {
-        let message = format!("the body unpacks to more than {} bytes: send it in several", sink.max);
+        let message = format!("the decompressed body exceeds {} bytes: split it into several requests", sink.max);
         sink.failed = Some(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         return Err(io::ErrorKind::Other.into());
     }

@@ -81,7 +81,7 @@ pub(super) async fn read_body(app: &App, mut body: Body, unpacker: Decompressor)
                 load = load.flush_if_streamed(app).await?;
                 if load.reservation.bytes() > 0 {
                     let message =
-                        "the body came slowly while others waited for the memory that it holds: send it again";
+                        "the body arrived too slowly while other requests waited for memory: send it again";
                     app.body_memory.count_refused();
                     return Err(ApiError::unavailable(message).with_accepted(load.decompressor.accepted()));
                 }
@@ -122,13 +122,13 @@ async fn next_event(
         }
         let left = most.saturating_sub(now.saturating_sub(since));
         if left.is_zero() {
-            return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body stopped coming"));
+            return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "timed out while reading the body"));
         }
         let look = if share.bytes() > 0 { left.min(IDLE_POLL_INTERVAL) } else { left };
         match timeout(look, body.frame()).await {
             Err(_) => {}
             Ok(None) => return Ok(BodyEvent::End),
-            Ok(Some(Err(error))) => return Err(ApiError::bad_request(format!("the body broke off: {error}"))),
+            Ok(Some(Err(error))) => return Err(ApiError::bad_request(format!("the body ended early: {error}"))),
             Ok(Some(Ok(frame))) => {
                 let bytes = frame.into_data().unwrap_or_default();
                 pace.add(bytes.len());
@@ -159,7 +159,7 @@ fn reserve_failure(short: ReserveError) -> ApiError {
             let message = format!("the body needs more than {most} bytes at a time: send it in several");
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
         }
-        ReserveError::TimedOut => ApiError::unavailable("too many bodies are being taken in: try again later"),
+        ReserveError::TimedOut => ApiError::unavailable("no memory for more request bodies: try again later"),
     }
 }
 

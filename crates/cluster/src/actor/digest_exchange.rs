@@ -157,9 +157,9 @@ impl Actor {
                 match goal {
                     ExchangeTarget::Host(host) if self.exchange_schedule.should_warn(host, time) => {
                         let awaiting = self.bootstrap.is_bootstrapping();
-                        tracing::warn!(host, %error, awaiting, "the node to join was not reached: it is tried again");
+                        tracing::warn!(host, %error, awaiting, "cannot reach the seed; retrying");
                     }
-                    goal => tracing::debug!(?goal, %error, "lists could not be compared"),
+                    goal => tracing::debug!(?goal, %error, "digest exchange failed"),
                 }
             }
         }

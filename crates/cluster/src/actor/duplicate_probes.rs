@@ -44,7 +44,7 @@ impl Actor {
     pub(super) fn claimant_probed(&mut self, identity: Identity, answers: Responder) {
         self.probes.in_flight.remove(&identity);
         if answers.excludes(identity) {
-            tracing::debug!(?identity, "a process that another one with its id has replaced is not there any more");
+            tracing::debug!(?identity, "the earlier process with this node id has stopped");
             self.table.mark_absent(identity);
             self.update_liveness();
         }

@@ -64,7 +64,7 @@ impl Actor {
         self.has_left = true;
         let (keep, kept, entries) = (self.member_file.clone(), self.persisted_members(), self.entries());
         match run_blocking(&self.context.tasks, move || keep.write(&kept)).await {
-            Some(Err(error)) => tracing::warn!(%error, "the list of nodes could not be written"),
+            Some(Err(error)) => tracing::warn!(%error, "cannot write members.json"),
             // Others that leave now were heard, too.
             Some(Ok(())) => self.leave_replies.drain(..).for_each(|reply| drop(reply.send(entries.clone()))),
             None => {}
@@ -81,7 +81,7 @@ async fn send_leave(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, others: &[Vec<So
                 for address in some {
                     match exchange_once(tasks, net, *address, &own, LEAVE_CALL_TIMEOUT).await {
                         Ok(_) => heard = true,
-                        Err(error) => tracing::debug!(%address, %error, "a goodbye was not heard"),
+                        Err(error) => tracing::debug!(%address, %error, "leave message not delivered"),
                     }
                 }
                 if heard {

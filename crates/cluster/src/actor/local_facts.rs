@@ -37,7 +37,7 @@ impl Actor {
         }
         if !wished.is_valid() {
             if !std::mem::replace(&mut self.is_invalid_facts_logged, true) {
-                tracing::error!("facts of this node are beyond their bounds, and others are not told of them");
+                tracing::error!("node facts exceed their limits and are not published");
             }
             return;
         }
@@ -81,7 +81,7 @@ impl Actor {
         if incarnation <= last {
             return;
         }
-        tracing::info!(%last, %incarnation, "others know a later incarnation at this address: this node goes on in one after it");
+        tracing::info!(%last, %incarnation, "a later incarnation is known at this address; raising the local incarnation");
         self.incarnation_raised_at = Some(time);
         Arc::make_mut(&mut self.local_facts).incarnation = incarnation;
         self.unsaved[0] = true;

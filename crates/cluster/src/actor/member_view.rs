@@ -15,16 +15,16 @@ impl Actor {
             self.unsaved[0] = true;
             match state {
                 Some(MemberState::Alive) => tracing::info!(%node, %address, "node is alive"),
-                Some(MemberState::Suspect) => tracing::debug!(%node, %address, "node is suspected to be down"),
+                Some(MemberState::Suspect) => tracing::debug!(%node, %address, "node is suspect"),
                 Some(MemberState::Down) => tracing::warn!(%node, %address, "node is down"),
                 Some(MemberState::Left) => tracing::info!(%node, %address, "node has left"),
-                None => tracing::info!(%node, %address, "node is known no more"),
+                None => tracing::info!(%node, %address, "node was removed from the member table"),
             }
         }
         let twins = self.table.duplicates(now);
         for (node, DuplicateId { older, newer }) in twins.iter().filter(|(node, _)| !self.duplicates.contains_key(node))
         {
-            tracing::error!(%node, %older, %newer, "two live nodes have the same id: the data directory of one is a copy of the other's; stop one and remove its node.json");
+            tracing::error!(%node, %older, %newer, "duplicate node id: one data directory is a copy of the other; stop one node and remove its node.json");
         }
         self.duplicates = twins;
         self.publish();

@@ -28,7 +28,7 @@ impl Actor {
         let (tasks, commands) = (self.context.tasks.clone(), self.context.commands.clone());
         self.context.tasks.spawn(Box::pin(async move {
             let result = run_blocking(&tasks, move || keep.write(&kept)).await;
-            let result = result.unwrap_or_else(|| Err(io::Error::other("writing the list ended by a bug")));
+            let result = result.unwrap_or_else(|| Err(io::Error::other("the task that writes members.json panicked")));
             if result.is_ok() {
                 for (reply, entries) in goodbyes {
                     let _ = reply.send(entries);

@@ -52,7 +52,7 @@ impl Actor {
         if !own.is_valid() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "the node's address or one for its clients is none that others could use",
+                "node address or client address is not reachable from other nodes",
             ));
         }
         let gossip = Gossip::new(me, config, given.env.entropy.clone());

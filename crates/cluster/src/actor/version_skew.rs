@@ -16,7 +16,7 @@ impl Actor {
                 ?address,
                 protocol,
                 own,
-                "a node speaks another version of what nodes say to each other: it is no member of this cluster"
+                "incompatible protocol version: node is not a member"
             );
         }
     }
@@ -31,13 +31,13 @@ impl Actor {
             if let Some(words) = member.version_skew.clone().filter(|_| member.is_live()) {
                 let (node, address) = (member.facts.node, member.facts.address);
                 if self.version_skews.get(&node) != Some(&words) {
-                    tracing::warn!(%node, %address, what = %words, "the versions of a node and of this one do not work with each other");
+                    tracing::warn!(%node, %address, what = %words, "version skew with a member");
                 }
                 apart.insert(node, words);
             }
         }
         for node in self.version_skews.keys().filter(|node| !apart.contains_key(node)) {
-            tracing::info!(%node, "a node whose version did not work with this one's has another, or is gone");
+            tracing::info!(%node, "version skew resolved");
         }
         self.version_skews = apart;
         let strangers = self.incompatible_peers.list();

@@ -149,7 +149,7 @@ impl World {
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let until = self.now().saturating_add(BLOCK_ON_TIMEOUT);
         let done = self.executor.run(pin!(future), until);
-        done.unwrap_or_else(|| self.executor.fail("what was waited for did not happen within an hour"))
+        done.unwrap_or_else(|| self.executor.fail("the future did not resolve within an hour of simulated time"))
     }
 
     /// The same as a task of a node; `None` when that died meanwhile.

@@ -316,7 +316,7 @@ async fn an_error_message_reaches_a_caller_that_is_still_sending() {
     for _ in 0..20 {
         let (writer, body) = Body::channel();
         let writing = tokio::spawn(async move {
-            // There is no end but that nobody reads any more.
+            // There is no end but that the reader closed the body.
             while writer.send(vec![0; 65_536]).await.is_ok() {}
         });
         let error = call(&near, &far, "take", body).await.unwrap_err();
@@ -382,7 +382,7 @@ async fn a_peer_without_the_secret_is_refused() {
     for (ours, theirs, words) in [
         (Some(SECRET), Some("the secret of another"), "another cluster secret"),
         (Some(SECRET), None, "no cluster secret"),
-        (None, Some(SECRET), "that node has a cluster secret, this one has none"),
+        (None, Some(SECRET), "the peer requires a cluster secret, and this node has none"),
     ] {
         let (near, far) = (bind(config(ours)).await, bind(config(theirs)).await);
         serve(&far, echo);

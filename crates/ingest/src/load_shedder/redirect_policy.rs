@@ -11,7 +11,7 @@ pub(super) const TARGETS_MAX: usize = 3;
 /// What the node makes of its own load and that of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedirectPolicy {
-    /// How busy this node is: 0 at ease, 1 busy, 2 very busy, 3 overloaded.
+    /// How busy this node is: 0 idle, 1 busy, 2 very busy, 3 overloaded.
     pub level: u8,
     /// Whether it may refuse: others may have to go first.
     pub may_refuse: bool,

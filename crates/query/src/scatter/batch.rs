@@ -207,7 +207,7 @@ impl RecordBatch {
             }
         }
         if ids.len() != records {
-            return Err(MalformedMessage("a batch lacks ids"));
+            return Err(MalformedMessage("a batch has fewer ids than records"));
         }
         let mut ends = rest.u32s(records)?;
         let nanos = if layout_bits & HAS_NANOS == 0 { Vec::new() } else { rest.u32s(records)? };

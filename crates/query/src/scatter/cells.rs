@@ -61,7 +61,7 @@ pub(crate) fn decode(content: &[u8], cells: usize) -> Result<Vec<Cell>, Malforme
         let (cell, producer, length) = (rest.u32()? as usize, rest.u64()?, rest.u32()? as usize);
         let bytes = rest.take(length)?;
         if cell >= cells || Producer::new(producer).bits() != producer {
-            return Err(MalformedMessage("a count is of something that was not asked for"));
+            return Err(MalformedMessage("counted ids outside the requested cells"));
         }
         let numbers =
             RoaringBitmap::deserialize_from(bytes).map_err(|_| MalformedMessage("counted ids are damaged"))?;

@@ -137,7 +137,7 @@ impl ScatterCount {
                 let cells = cells::decode(&content, self.grid.cells()).map_err(invalid_reply)?;
                 let first = lane.buckets_done * self.grid.levels();
                 if cells.iter().any(|((cell, _), _)| *cell < first) {
-                    return Err(invalid_reply(MalformedMessage("a count is of what was counted before")));
+                    return Err(invalid_reply(MalformedMessage("counted ids for a bucket already completed")));
                 }
                 self.total.add_ids(cells);
                 Ok(())
@@ -146,7 +146,7 @@ impl ScatterCount {
                 (lane.status, lane.reply) = (told, None);
                 Ok(())
             }
-            ReplyMessage::Batch(_) => Err(invalid_reply(MalformedMessage("records were not asked for"))),
+            ReplyMessage::Batch(_) => Err(invalid_reply(MalformedMessage("unexpected message: records"))),
         });
         if let Err(why) = taken {
             lane.reply = None;

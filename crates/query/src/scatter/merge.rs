@@ -96,7 +96,7 @@ impl BatchMerge {
             return Err(MalformedMessage("records are out of order"));
         }
         if last > self.key_range.1 {
-            return Err(MalformedMessage("records are not of the time that was asked for"));
+            return Err(MalformedMessage("records outside the requested time range"));
         }
         (lane.batch, lane.at, lane.next_key_min) = (Some(Arc::new(batch)), 0, last.checked_add(1));
         Ok(())

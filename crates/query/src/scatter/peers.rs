@@ -57,7 +57,7 @@ impl QueryPeer {
     pub(crate) fn duplicate_id_notice(&self) -> Option<String> {
         let (node, one, other) = (self.node, &self.address, self.duplicate_address.as_ref()?);
         Some(format!(
-            "node {node} runs twice, at {one} and at {other}, and what one of them accepted is not found: a data directory was \
+            "node {node} is used by two processes, at {one} and at {other}; records that one of them accepted may be missing: a data directory was \
              copied, or the node has just moved"
         ))
     }
@@ -176,7 +176,7 @@ impl QueryPeers for GossipPeers {
         Box::pin(async move {
             let members = cluster.members();
             let member = members.iter().find(|member| member.facts.node == node);
-            let member = member.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the node is gone"))?;
+            let member = member.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the node is no longer a member"))?;
             cluster.call(member, &name, body).await
         })
     }

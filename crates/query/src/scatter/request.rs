@@ -73,9 +73,9 @@ struct RequestVersion {
 /// Why a question cannot be answered by this node.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecodeRequestError {
-    #[error("it answers questions of version {VERSION}, and this one is of version {0}")]
+    #[error("supports query protocol version {VERSION}, the request has version {0}")]
     Version(u32),
-    #[error("it makes no sense to this node: {0}")]
+    #[error("invalid request: {0}")]
     Invalid(String),
 }
 
@@ -265,7 +265,7 @@ impl ReplyStatus {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, MalformedMessage> {
-        serde_json::from_slice(bytes).map_err(|_| MalformedMessage("what a node says of its answer makes no sense"))
+        serde_json::from_slice(bytes).map_err(|_| MalformedMessage("invalid reply status"))
     }
 }
 

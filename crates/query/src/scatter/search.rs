@@ -131,7 +131,7 @@ impl ScatterSearch {
                 self.close_node(node);
                 Ok(())
             }
-            ReplyMessage::Cells(_) => Err(invalid_reply(MalformedMessage("counts were not asked for"))),
+            ReplyMessage::Cells(_) => Err(invalid_reply(MalformedMessage("unexpected message: counted ids"))),
         });
         if let Err(why) = taken {
             self.coverage.mark_missing(node, why);

@@ -131,7 +131,7 @@ impl QueryServer {
     /// A place among those that are answered. The wait is bounded, because whoever has one may wait for another node's.
     async fn try_acquire(&self, of: &Arc<Semaphore>) -> io::Result<OwnedSemaphorePermit> {
         let place = with_timeout(&self.tasks, ADMISSION_MAX, Arc::clone(of).acquire_owned()).await;
-        place.and_then(Result::ok).ok_or_else(|| io::Error::other("too many questions are asked of this node"))
+        place.and_then(Result::ok).ok_or_else(|| io::Error::other("too many concurrent requests from other nodes"))
     }
 
     /// Does what blocks, and fails as the question does.
@@ -141,7 +141,7 @@ impl QueryServer {
     ) -> io::Result<T> {
         let engine = Arc::clone(&self.engine);
         let begun = run_blocking(&self.tasks, move || work(engine)).await;
-        begun.ok_or_else(|| io::Error::other("a bug: the node's log says more"))?.map_err(io::Error::other)
+        begun.ok_or_else(|| io::Error::other("internal error: see the log of the node"))?.map_err(io::Error::other)
     }
 
     async fn search(self: Arc<Self>, request: Request, batch_bytes: usize) -> io::Result<Body> {

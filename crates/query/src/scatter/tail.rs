@@ -199,7 +199,7 @@ impl ScatterTail {
                 Err(broken) => invalid_reply(broken),
             },
             Ok(ReplyMessage::End(_)) => MissingReason::Truncated,
-            Ok(ReplyMessage::Cells(_)) => invalid_reply(MalformedMessage("counts were not asked for")),
+            Ok(ReplyMessage::Cells(_)) => invalid_reply(MalformedMessage("unexpected message: counted ids")),
             Err(why) => why,
         };
         lane.reply = None;

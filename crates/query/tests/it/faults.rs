@@ -36,7 +36,7 @@ fn a_node_that_has_heard_of_nobody_yet_says_that_records_may_be_missing() {
     town.start();
     let (found, stats) = town.search_all(2, &request_all());
     assert!(found.is_empty() && stats.is_partial(), "{stats:?}");
-    assert_eq!(stats.partial_reasons(), ["there are nodes that the one that was asked has not heard of yet"]);
+    assert_eq!(stats.partial_reasons(), ["the queried node does not know all nodes of the cluster yet"]);
     assert!(!town.nodes[2].scatter.is_single_node());
     assert!(!town.search_all(0, &request_all()).1.is_partial(), "the first has nobody to join");
     town.world.run_for(seconds(5));

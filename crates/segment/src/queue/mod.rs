@@ -75,7 +75,7 @@ pub fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
         return Err(ReadError::damaged(path, 0, "the header is short"));
     };
     if magic != MAGIC {
-        return Err(ReadError::damaged(path, 0, "this is no queue segment"));
+        return Err(ReadError::damaged(path, 0, "not a queue segment"));
     }
     if header_checksum(magic, version, id) != crc {
         return Err(ReadError::damaged(path, 12, "the checksum of the header does not fit"));

@@ -35,7 +35,7 @@ pub fn rewrite(
     for place in &survey.positions {
         frames.seek(place.offset);
         let Some(frame) = frames.next_frame()? else {
-            return Err(ReadError::damaged(path, place.offset, "the frame is gone"));
+            return Err(ReadError::damaged(path, place.offset, "the frame is missing"));
         };
         let stream = match numbers.get(&place.stream) {
             Some(stream) => *stream,

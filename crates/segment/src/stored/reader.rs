@@ -162,7 +162,7 @@ impl Reader {
         let mut block = self.packed_column_bytes(entry)?;
         block.truncate(packed.len());
         decode_matching_rows(entry, &block).ok_or_else(|| {
-            ReadError::damaged(&self.path, entry.offset, "the rows of the block are not those that the footer tells of")
+            ReadError::damaged(&self.path, entry.offset, "the rows of the block do not match the footer")
         })
     }
 
@@ -249,7 +249,7 @@ impl Reader {
     }
 
     fn inconsistent_columns(&self, at: u64) -> ReadError {
-        ReadError::damaged(&self.path, at, "the columns of the block do not fit each other")
+        ReadError::damaged(&self.path, at, "the columns of the block are inconsistent")
     }
 
     /// Both packed columns.
@@ -369,7 +369,7 @@ fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
         return Err(ReadError::damaged(path, 0, "the header is short"));
     };
     if magic != MAGIC {
-        return Err(ReadError::damaged(path, 0, "this is no shelf segment"));
+        return Err(ReadError::damaged(path, 0, "not a stored segment"));
     }
     let sum = crc32c::crc32c_append(crc32c::crc32c(bytes.get(..12).unwrap_or_default()), &id.to_le_bytes());
     if sum != crc {

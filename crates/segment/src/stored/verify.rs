@@ -121,7 +121,7 @@ impl VerifiedSegment {
             Ok(_) => self
                 .health
                 .harmful
-                .push(Damage { offset: at, what: "the block has another number of records than its footer says" }),
+                .push(Damage { offset: at, what: "the record count of the block does not match the footer" }),
             Err(ReadError::Damaged { damage, .. }) => self.health.harmful.push(damage),
             Err(error) => return Err(error),
         }
@@ -164,7 +164,7 @@ impl VerifiedSegment {
             health.harmful.extend(holes);
             // Nothing proves that the last block that was found is the last one that was written.
             if blocks_end != Some(end) {
-                let what = "the end of the segment is lost: blocks may be missing behind the last one that was found";
+                let what = "the end of the segment is lost: blocks after the last one found may be missing";
                 health.harmful.push(Damage { offset: end, what });
             }
         }

@@ -190,7 +190,7 @@ async fn a_bad_hello_is_refused_with_its_reason() {
     let newer = "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first";
     check(&|hello| hello[8] = 2, RefusalCode::VERSION, newer).await;
     check(&|hello| hello[15] = 1, RefusalCode::LABELS, "the labels take 16777221 bytes, more than 73920").await;
-    check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: the encoded labels are damaged")
+    check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: invalid label encoding")
         .await;
     assert_eq!(node.metric("sources_protocol_errors_total"), 3.0);
     assert!(node.stop().await.is_empty());
@@ -239,10 +239,10 @@ async fn a_bad_batch_ends_the_connection_with_its_reason() {
     let mut flipped = batch(AT, 0, "x\n");
     flipped[56] ^= 4;
     check(&flipped, "a batch is damaged: the checksum of the frame does not fit").await;
-    check(&forged(&|_| {}, b"a\nb\n"), "a batch is damaged: the body of the frame is not what its header says").await;
+    check(&forged(&|_| {}, b"a\nb\n"), "a batch is damaged: the body of the frame does not match its header").await;
     check(
         &forged(&|header| header.layout_bits = 1, b"a\n"),
-        "a batch is damaged: the body of the frame is not what its header says",
+        "a batch is damaged: the body of the frame does not match its header",
     )
     .await;
     check(

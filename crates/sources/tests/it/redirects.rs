@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::framed::FramedClient;
 use crate::node::{ListenerNode, wait_until};
 
-const TEXT: &str = "the node has too much to do: others have less";
+const TEXT: &str = "the node is overloaded; other nodes are less loaded";
 
 /// What the node is said to take in: a few bytes that came since the last look are more.
 const RATE: u64 = 10;

@@ -118,7 +118,7 @@ impl IdSetChecksum {
         while let Some(piece) = context.read_chunk(&mut rest, most).await? {
             bytes.extend_from_slice(&piece);
             if bytes.len() > self.bytes {
-                return Err(wrong("more came than was told"));
+                return Err(wrong("the body is longer than stated"));
             }
         }
         if bytes.len() != self.bytes || crc32c::crc32c(&bytes) != self.crc {

@@ -87,7 +87,7 @@ impl Repair {
                 Ok(told) => open
                     .iter_mut()
                     .for_each(|broken| broken.proof.record_status(store, told.for_damage_from(broken.low))),
-                Err(error) => debug!(%store, %error, "a store does not tell whether it has walked: it is asked again"),
+                Err(error) => debug!(%store, %error, "a store did not answer with its pass status: will retry"),
             }
         }
         let copies = store.config.replication_factor;

@@ -255,7 +255,7 @@ impl Repair {
                     others.push((node, held));
                 }
                 Err(error) => {
-                    debug!(store = %node, %error, "another store cannot be asked what it holds: the window is put off");
+                    debug!(store = %node, %error, "another store did not answer: the time range is deferred");
                     return Err(DeferredRange { range, blocked_by: Some(RepairBlocker::Unreachable(node)) });
                 }
             }
@@ -322,7 +322,7 @@ impl Repair {
             Some(Err(StoreError::Stopped)) | None => return Err(RepairBlocker::Unreadable),
             Some(Err(error)) => {
                 if let Some(suppressed) = self.context.store.may_log(|errors| &errors.repair) {
-                    warn!(%error, suppressed, "cannot read records that are missing copies: it is tried again");
+                    warn!(%error, suppressed, "cannot read under-replicated records: will retry");
                 }
                 return Err(RepairBlocker::Unreadable);
             }

@@ -35,7 +35,7 @@ fn gathering_and_merging_are_throttled_by_queries() {
     fill(&mut machine);
     let _busy = machine.store.foreground().enter();
     compact(&machine);
-    assert_eq!(aside(&machine), merging, "the node stops");
+    assert_eq!(aside(&machine), merging, "the node is stopping");
 }
 
 #[test]

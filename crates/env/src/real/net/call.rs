@@ -46,7 +46,7 @@ pub(super) fn is_call_name(name: &str) -> bool {
 
 pub(super) async fn call(shared: Arc<NetContext>, to: SocketAddr, name: String, body: Body) -> io::Result<Body> {
     if !is_call_name(&name) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no name of a call")));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is not a valid call name")));
     }
     let body = OutgoingBody::new(body);
     let over = body.completion_flag();

@@ -30,7 +30,7 @@ async fn open(shared: Arc<NetContext>, to: SocketAddr) -> io::Result<Connection>
     socket::prepare(&stream)?;
     let stream = CountedStream::new(stream, Arc::clone(&shared.counters));
     let greeted = initiate_handshake(stream, shared.config.secret.as_ref());
-    let stream = io_timeout(shared.config.handshake_timeout, "to say what it is", greeted).await?;
+    let stream = io_timeout(shared.config.handshake_timeout, "to complete the handshake", greeted).await?;
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(call::READ_BYTES_MAX)
         .max_headers(call::HEADERS_MAX)
@@ -45,7 +45,7 @@ async fn open(shared: Arc<NetContext>, to: SocketAddr) -> io::Result<Connection>
 async fn io_timeout<T>(time: Duration, what: &str, doing: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match timeout(time, doing).await {
         Ok(done) => done,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("it takes longer than {time:?} {what}"))),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("timed out after {time:?} {what}"))),
     }
 }
 
@@ -73,7 +73,7 @@ async fn read_hello_reply(stream: &mut CountedStream) -> io::Result<[u8; hello::
     let mut answer = [0; hello::BYTES];
     stream.read_exact(&mut answer).await?;
     match PeerHelloReply::decode(answer) {
-        None => Err(io::Error::new(io::ErrorKind::InvalidData, "what answers there is no node that this one knows")),
+        None => Err(io::Error::new(io::ErrorKind::InvalidData, "the peer is not a bucksaw node, or speaks an unknown protocol")),
         Some(PeerHelloReply { refusal: Some(refusal), .. }) => Err(refusal_error(refusal)),
         Some(PeerHelloReply { refusal: None, .. }) => Ok(answer),
     }

@@ -31,15 +31,15 @@ pub(super) struct PeerHelloReply {
 /// Why a connection is refused, in the words of the one who is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HandshakeRefusal {
-    #[error("that node speaks another version of the protocol between nodes")]
+    #[error("the peer speaks another version of the node protocol")]
     VersionMismatch,
-    #[error("that node has a cluster secret, this one has none")]
+    #[error("the peer requires a cluster secret, and this node has none")]
     SecretRequired,
-    #[error("that node has no cluster secret, this one has")]
+    #[error("the peer has no cluster secret, and this node has one")]
     SecretUnexpected,
-    #[error("that node has another cluster secret")]
+    #[error("the peer has a different cluster secret")]
     SecretMismatch,
-    #[error("that node has too many connections")]
+    #[error("the peer has too many connections")]
     TooManyConnections,
 }
 

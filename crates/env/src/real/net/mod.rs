@@ -75,7 +75,7 @@ pub struct Config {
     pub secret: Option<Secret>,
     /// How long reaching another node may take.
     pub connect_timeout: Duration,
-    /// How long the other side may take to say what it is and to prove its secret.
+    /// How long the other side may take to complete the handshake and to prove its secret.
     pub handshake_timeout: Duration,
     /// How long a connection is kept for the next call. Half as long again is waited for the head of one.
     pub idle_max: Duration,
@@ -268,7 +268,7 @@ impl NetContext {
                 tracing::warn!(
                     %from,
                     not_told_before = before,
-                    "a datagram does not open: who sent it has another cluster secret, or none, or is no node"
+                    "a datagram does not open: who sent the peer has a different cluster secret, or none, or is no node"
                 );
             }
         }

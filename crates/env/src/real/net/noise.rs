@@ -91,7 +91,7 @@ fn builder<'a>(secret: &'a Secret, hello: &'a [u8]) -> Result<Builder<'a>, snow:
 }
 
 fn noise_error(error: snow::Error) -> io::Error {
-    io::Error::other(format!("sealing failed: {error}"))
+    io::Error::other(format!("encryption failed: {error}"))
 }
 
 /// A connection whose bytes are sealed.
@@ -136,7 +136,7 @@ impl<S> NoiseStream<S> {
         let bytes = usize::from(u16::from_le_bytes(*head));
         // Empty ones would cost and bring nothing.
         if !(TAG_BYTES + 1..=NOISE_MESSAGE_BYTES_MAX).contains(&bytes) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a sealed frame has an impossible length"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an encrypted frame has an invalid length"));
         }
         Ok(Some(LENGTH_BYTES + bytes))
     }
@@ -147,7 +147,7 @@ impl<S> NoiseStream<S> {
         let message = self.frame.get(LENGTH_BYTES..bytes).unwrap_or_default();
         self.plaintext.resize(CONTENT_BYTES_MAX, 0);
         self.plaintext_end = self.noise.read_message(message, &mut self.plaintext).map_err(|_| {
-            io::Error::new(io::ErrorKind::InvalidData, "a sealed frame does not open: it was changed on the way")
+            io::Error::new(io::ErrorKind::InvalidData, "an encrypted frame cannot be decrypted: it was modified in transit")
         })?;
         self.plaintext_read = 0;
         self.frame.copy_within(bytes..self.frame_filled, 0);

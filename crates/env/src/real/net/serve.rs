@@ -45,7 +45,7 @@ pub(super) async fn accept(shared: Arc<NetContext>, listener: TcpListener, calls
             Err(error) => {
                 // Out of descriptors, mostly: some will be free again soon.
                 if let Some(suppressed) = repeats.check(shared.started.elapsed()) {
-                    tracing::warn!(%error, suppressed, "cannot accept a connection of another node");
+                    tracing::warn!(%error, suppressed, "cannot accept a peer connection");
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -59,17 +59,17 @@ pub(super) async fn accept(shared: Arc<NetContext>, listener: TcpListener, calls
 enum AcceptError {
     #[error("it is no node")]
     NotANode,
-    #[error("it speaks version {0} of the protocol between nodes")]
+    #[error("the peer speaks version {0} of the node protocol")]
     Version(u8),
-    #[error("it has no cluster secret, this node has one")]
+    #[error("the peer has no cluster secret, and this node has one")]
     SecretRequired,
-    #[error("it has a cluster secret, this node has none")]
+    #[error("the peer has a cluster secret, and this node has none")]
     SecretUnexpected,
-    #[error("it has another cluster secret")]
+    #[error("the peer has a different cluster secret")]
     SecretMismatch,
     #[error("there are too many connections")]
     TooManyConnections,
-    #[error("it does not say what it is")]
+    #[error("the handshake timed out")]
     HandshakeTimeout,
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -105,16 +105,16 @@ async fn handle_connection(
         .serve_connection(TokioIo::new(stream), answering)
         .await;
     if let Err(error) = served {
-        tracing::debug!(%peer, %error, "a connection of another node ended early");
+        tracing::debug!(%peer, %error, "a peer connection ended early");
     }
 }
 
 fn report_refused(shared: &NetContext, peer: SocketAddr, failed: &AcceptError) {
     shared.counters.count_refused_connection();
     if let AcceptError::Io(error) = failed {
-        tracing::debug!(%peer, %error, "a connection ended before it began");
+        tracing::debug!(%peer, %error, "a connection failed during its handshake");
     } else if let Some(before) = shared.refused_log.check(shared.started.elapsed()) {
-        tracing::warn!(%peer, reason = %failed, not_told_before = before, "a connection to the cluster's port was refused");
+        tracing::warn!(%peer, reason = %failed, not_told_before = before, "a connection to the cluster port was refused");
     }
 }
 
@@ -194,11 +194,11 @@ async fn handle_request(
     let body = IncomingBody::body(incoming, shared.runtime.clone());
     let name = head.uri.path().strip_prefix('/').unwrap_or_default();
     if head.method != Method::POST || head.uri.query().is_some() || !call::is_call_name(name) {
-        return Ok(error_response(StatusCode::BAD_REQUEST, "that is no call"));
+        return Ok(error_response(StatusCode::BAD_REQUEST, "not a valid call"));
     }
     let (reply, told) = Reply::channel();
     if calls.send(IncomingCall { name: name.to_owned(), body, reply }).await.is_err() {
-        return Ok(error_response(StatusCode::SERVICE_UNAVAILABLE, "the node stops"));
+        return Ok(error_response(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"));
     }
     Ok(match told.await {
         Ok(Ok(body)) => Response::new(OutgoingBody::new(body)),

@@ -1,6 +1,6 @@
 //! Runs one thing after the other: a task that is ready, drawn by the seed, or, when none is, the next timer.
 //!
-//! Nothing takes time but what waits for it. As long as a task is ready the time stands still; then it jumps to the next
+//! Nothing takes time but what waits for it. As long as a task is ready time does not advance; then it jumps to the next
 //! timer.
 //!
 //! Locks: [`Shared::state`] is never held while foreign code runs, that is while a task is polled or dropped, a waker
@@ -215,7 +215,7 @@ impl Executor {
             state.steps_in_instant += 1;
             if state.steps_in_instant > STEPS_PER_INSTANT_MAX {
                 drop(state);
-                self.fail("the time stands still");
+                self.fail("time does not advance");
             }
             let id = self.ready.take(|count| state.rng.below(count))?;
             let WorldState { tasks, hosts, .. } = &mut *state;
@@ -338,7 +338,7 @@ impl WorldState {
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
 }
 
 impl fmt::Debug for Executor {

@@ -29,7 +29,7 @@ fn a_requested_pass_is_clean_only_without_under_replicated_records() {
     assert!(!run_pass(&mut state, &peer_stores, 1, 0));
     let boot = state.answer_pass_status(PassStatusRequest::default()).boot;
     let ask = |state: &mut RepairState, boot, begin| {
-        _ = state.answer_pass_status(PassStatusRequest { boot, begin, ..PassStatusRequest::default() })
+        _ = state.answer_pass_status(PassStatusRequest { boot, begin, ..PassStatusRequest::default() });
     };
     ask(&mut state, boot ^ 2, 1);
     assert!(!run_pass(&mut state, &peer_stores, 2, 0), "it was asked of an earlier start");
