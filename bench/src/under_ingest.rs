@@ -281,8 +281,8 @@ impl StoreCounters {
         Ok(Self {
             merges: of("store_compactions_total")?,
             merged: of("store_compacted_bytes_total")?,
-            throttled_seconds: of("store_aside_seconds_total")?,
-            throttle_overrides: of("store_debt_overrides_total")?,
+            throttled_seconds: of("store_throttled_seconds_total")?,
+            throttle_overrides: of("store_throttle_overrides_total")?,
             refused: of("ingest_refused_appends_total")?,
         })
     }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_trouble_stands_on_top_and_who_left_below() {
+    fn nodes_with_problems_come_first() {
         let node = |id: &str, member: &str, state: &str| json!({"id": id, "member": member, "state": state});
         let cluster = json!({
             "nodes": [

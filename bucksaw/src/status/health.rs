@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_well_is_a_line() {
+    fn a_healthy_cluster_is_one_line() {
         let node = |member: &str| json!({"id": "n", "member": member, "state": "ready"});
         check(json!({"nodes": [node("alive")], "replication_factor": 1, "stores_alive": 1}), &["1 node, all well"]);
         check(
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_is_a_line_each() {
+    fn each_problem_is_one_line() {
         check(
             json!({
                 "nodes": [

@@ -30,7 +30,7 @@ fn faults_lose_and_double_nothing() {
 
 /// The test of the test: one line is called acknowledged that nobody ever sent.
 #[test]
-fn faults_are_told_when_a_line_is_lost() {
+fn a_lost_line_is_reported() {
     let options = RunOptions { lose_a_line: true, only: vec!["no fault at all".into()], ..small() };
     let report = run(&options).unwrap();
     let told = |problem: &&String| problem.contains("about bulk1: 1 acknowledged lines are lost");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_told_by_what_is_left_of_it() {
+    fn a_loss_is_reported_by_remaining_bytes() {
         let gone = |left_bytes, bytes_per_second| RepairStatus {
             began: Some(Millis(9)),
             lost_bytes_max: 1_000,

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_a_piece_now_and_then_has_not_stalled() {
+    fn a_client_that_reads_slowly_has_not_stalled() {
         assert_eq!(stalls(&[0, 300, 300, 300, 300, 300, 300]), 0);
         assert_eq!(stalls(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2_500, 0]), 1);
     }

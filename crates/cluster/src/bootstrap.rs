@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_are_awaited_until_all_names_were_reached_or_a_node_that_knows_all_was() {
+    fn bootstrap_ends_with_all_seeds_or_a_complete_peer() {
         let names = ["a:1".to_owned(), "b:1".to_owned()];
         let told = watch::Sender::new(false);
         let mut awaited = Bootstrap::new(&names, false, told.clone());

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_alone_tries_soon_and_then_less_often_but_never_stops() {
+    fn an_isolated_node_backs_off_and_never_stops() {
         let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
         let times = |reach: &mut ExchangeSchedule, from: u64, to: u64| {
             (from..to).filter(|ms| reach.due(true, true, Duration::from_millis(*ms), 512).isolated).count()

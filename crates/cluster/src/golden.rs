@@ -183,7 +183,7 @@ fn nodes_of_another_major_version_are_told_why() {
 
 proptest! {
     #[test]
-    fn what_the_next_version_adds_is_passed_over(seed: u64) {
+    fn fields_of_later_versions_are_ignored(seed: u64) {
         let facts = packet::facts(&entry()).unwrap();
         let grown = [&facts[..2], &with_unknown_fields(&facts[2..], seed).unwrap()].concat();
         // Some are too long for a datagram: then it is not sent so.

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_again_and_again_that_it_is_dead_contradicts_now_and_then() {
+    fn refutations_are_rate_limited() {
         let mut gossip = gossip();
         let mut renewed = 0;
         for ms in 0..2_000 {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_under_another_name_still_notices_who_falls_silent() {
+    fn probing_continues_after_an_identity_change() {
         let check = |rename: fn(&mut Gossip)| {
             let (mut gossip, mut timers) = (gossip(), Timers::new());
             gossip.apply_live([identity(2)].into_iter());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn invented_members_have_an_end_and_known_ones_are_still_heard() {
+    fn invented_members_are_bounded() {
         let mut gossip = gossip();
         let invented =
             |number: u16| Identity { address: ([10, 1, (number >> 8) as u8, number as u8], 1).into(), ..identity(3) };

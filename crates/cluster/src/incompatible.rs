@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_told_of_once_bounded_and_forgotten() {
+    fn incompatible_peers_are_bounded_and_expire() {
         let mut strangers = IncompatiblePeers::default();
         let seconds = Duration::from_secs;
         let stranger = |port, protocol| IncompatiblePeer { address: Some(([10, 0, 0, 1], port).into()), protocol };

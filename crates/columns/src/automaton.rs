@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_states_are_given_up() {
+    fn too_many_states_are_refused() {
         let classes = [0; 256];
         let counting = |state: u32, _: u8| Some(Transition::To(state + 1));
         assert!(Automaton::explore(classes, 0, counting, |_| Some(false)).is_none());

@@ -137,7 +137,7 @@ mod tests {
     /// Pairs that part in the last row cost the most. They are given up after so many steps, and what is not looked at to
     /// its end is no map.
     #[test]
-    fn pairs_are_given_up() {
+    fn comparisons_are_bounded() {
         let mut mapper = DependencyFinder { comparisons_left: 25, ..DependencyFinder::default() };
         let codes: Vec<u32> = (0..10).collect();
         let mut other = codes.clone();

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_anybody_would() {
+    fn numbers_are_written_as_to_string_does() {
         let powers = POWERS.iter().filter_map(|power| i64::try_from(*power).ok());
         let near = powers.flat_map(|power| [power - 1, power, power + 1, power / 9 * 4 + 7]);
         let twos = (0..63).map(|bit| (1_i64 << bit) - 1);

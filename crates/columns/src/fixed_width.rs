@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_are_what_is_written_back_alike() {
+    fn only_canonical_integers_are_parsed() {
         let check = |text: &str, want: Option<i64>| {
             assert_eq!(parse_integer(text.as_bytes()), want.map(|number| number as u64), "{text}");
         };

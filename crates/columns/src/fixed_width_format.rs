@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_the_same_one_after_the_other() {
+    fn cached_formatting_equals_template_formatting() {
         let (digit, same) = (PatternByte::Digit, PatternByte::Literal(b':'));
         let check = |places: &[PatternByte], numbers: &[Vec<u64>], nibbles: &[u8], rows: usize| {
             let spelling = || FixedWidthTemplate::new(places, numbers, nibbles).unwrap();

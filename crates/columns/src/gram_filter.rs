@@ -520,7 +520,7 @@ mod tests {
     proptest! {
         /// Whatever is cut out of a line of which the words were taken in, in whatever case.
         #[test]
-        fn no_part_of_a_line_is_denied(
+        fn no_part_of_a_line_is_excluded(
             line in "([0-9]{1,12}|[0-9a-fA-F]{3,12}|[a-zA-Z_]{2,8}|[0-9]{1,3}(\\.[0-9]{1,3}){1,4}|[ -~äß]{0,5}|[.:/-]){0,12}",
             cuts: Vec<(prop::sample::Index, prop::sample::Index)>,
             bytes_max in prop_oneof![Just(usize::MAX), 0_usize..40],
@@ -542,7 +542,7 @@ mod tests {
     proptest! {
         /// That a text begins like the one before spares work and nothing else.
         #[test]
-        fn what_begins_alike_is_taken_in_as_well(
+        fn common_prefixes_do_not_change_the_filter(
             texts in prop::collection::vec("(abcdefgh|10\\.2\\.){0,3}([a-c]{0,5}|[0-9.]{0,9}|[0-9a-f]{0,9}|[ -~]{0,4}){0,3}", 0..8),
         ) {
             let (mut one_by_one, mut all) = (FilterBuilder::new(), FilterBuilder::new());
@@ -566,7 +566,7 @@ mod tests {
     proptest! {
         /// That pieces recur spares work and nothing else.
         #[test]
-        fn long_texts_are_taken_in_as_well(
+        fn recurring_runs_do_not_change_the_filter(
             texts in prop::collection::vec("([ -~äß]{0,9}| abc-def|=10\\.2\\.3\\.4| word word2|[a-z]{70}){0,24}", 0..8),
         ) {
             let (at_once, in_pieces) = both_ways(texts.iter().map(String::as_bytes));
@@ -577,7 +577,7 @@ mod tests {
     proptest! {
         /// What is known of the bytes of a piece spares work and nothing else.
         #[test]
-        fn pieces_have_the_grams_that_any_text_has(
+        fn run_grams_equal_text_grams(
             text in "[a-zA-Z_ä]{0,12}|[0-9a-f]{0,14}|[a-h4-6]{0,9}|[0-9]{0,9}|([aB3]{0,7}[-./:@]){0,6}[aB3]{0,7}|([0-9]{0,3}[.:]){0,6}[0-9]{0,3}",
         ) {
             let (mut known, mut any) = (Vec::new(), Vec::new());
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn more_pieces_than_are_remembered_are_taken_in() {
+    fn more_runs_than_recent_slots_are_indexed() {
         let text: String = (0..RECENT_SLOTS * 6).map(|number| format!("n{number:x}z ")).collect();
         let (at_once, in_pieces) = both_ways(std::iter::once(text.as_bytes()));
         assert_eq!(at_once, in_pieces);
@@ -602,7 +602,7 @@ mod tests {
     proptest! {
         /// A piece that is not told from another has the same bytes.
         #[test]
-        fn pieces_are_told_apart(a in "[ab]{4,35}|a{4,35}", b in "[ab]{4,35}|a{4,35}") {
+        fn run_keys_are_unique(a in "[ab]{4,35}|a{4,35}", b in "[ab]{4,35}|a{4,35}") {
             prop_assert_eq!(run_key(a.as_bytes()).is_some(), a.len() <= RECENT_RUN_BYTES_MAX);
             for at in 0..a.len() {
                 let mut other = a.clone().into_bytes();
@@ -615,7 +615,7 @@ mod tests {
 
     /// A filter in fewer bytes lets more through, and what would let nearly everything through takes no room.
     #[test]
-    fn a_filter_is_no_larger_than_it_may_be() {
+    fn a_filter_keeps_within_its_byte_limit() {
         let filter = |bytes_max: usize| {
             let mut builder = FilterBuilder::new();
             (0..5_000_u64)
@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_the_block_before_are_taken_in_again() {
+    fn recent_runs_are_cleared_between_blocks() {
         let text: String = (0..20).map(|number| format!("piece{number}z ")).collect();
         let mut builder = FilterBuilder::new();
         let mut filter = || {
@@ -652,7 +652,7 @@ mod tests {
 
     /// A filter of random words would let everything through, and takes no room.
     #[test]
-    fn what_is_full_is_given_up() {
+    fn a_saturated_filter_is_dropped() {
         let mut builder = FilterBuilder::new();
         let mut number = 1_u64;
         let text: Vec<u8> = std::iter::repeat_with(|| {
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_addresses_are_told_apart() {
+    fn numbers_and_addresses_are_distinguished() {
         let mut builder = FilterBuilder::new();
         for number in 0..2_000_u64 {
             let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -700,14 +700,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_lets_all_through() {
+    fn unknown_filter_bytes_exclude_nothing() {
         for bytes in [vec![], vec![0; 32 + 64], vec![1; 33], vec![1; 33 + 7], vec![2; 33 + 8]] {
             assert!(Filter::new(&bytes).may_contain(b"anything", false) && Filter::new(&bytes).may_contain_byte(0));
         }
     }
 
     #[test]
-    fn what_is_in_passes_and_most_else_does_not() {
+    fn contained_texts_pass_and_most_others_do_not() {
         let mut builder = FilterBuilder::new();
         let letters = |number: u64| -> String {
             (0..12)

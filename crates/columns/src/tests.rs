@@ -156,7 +156,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn heads_of_matches_are_found(text in log_text(), table in table(), places in prop::collection::vec((any::<prop::sample::Index>(), 1_usize..12), 8)) {
+    fn literal_prefixes_are_found(text in log_text(), table in table(), places in prop::collection::vec((any::<prop::sample::Index>(), 1_usize..12), 8)) {
         let (packed, _) = encode(&text);
         let block = ColumnBlock::open(packed, lines(&text).len(), text.len()).unwrap();
         let automaton = automaton(&table);
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn automata_accept_what_they_accept_line_by_line(text in log_text(), table in table(), among in any::<[bool; 7]>()) {
+    fn automata_on_columns_agree_with_lines(text in log_text(), table in table(), among in any::<[bool; 7]>()) {
         let (packed, _) = encode(&text);
         let block = ColumnBlock::open(packed, lines(&text).len(), text.len()).unwrap();
         let automaton = automaton(&table);
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn logs_come_back_and_are_searched(text in log_text(), places in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..30, any::<bool>(), any::<u8>()), 8)) {
+    fn logs_round_trip_and_are_searched(text in log_text(), places in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..30, any::<bool>(), any::<u8>()), 8)) {
         let (packed, filter) = check(&text);
         let block = ColumnBlock::open(packed, lines(&text).len(), text.len()).unwrap();
         for (place, len, any_case, change) in places {
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn any_lines_come_back(text in log_text(), among in any::<[bool; 7]>()) {
+    fn selected_lines_round_trip(text in log_text(), among in any::<[bool; 7]>()) {
         let (packed, _) = encode(&text);
         let block = ColumnBlock::open(packed, lines(&text).len(), text.len()).unwrap();
         let picked = || (0..block.rows()).filter(|row| among[row % 7]);
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_come_back(mut text in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'"'), Just(b'1')], 0..400)) {
+    fn any_bytes_round_trip(mut text in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'"'), Just(b'1')], 0..400)) {
         if text.last().is_some_and(|last| *last != b'\n') {
             text.push(b'\n');
         }
@@ -298,7 +298,7 @@ fn check_choice(name: &str, text: &[u8], level: i32, want: bool) {
 }
 
 #[test]
-fn columns_are_given_where_they_are_worth_it() {
+fn columns_are_chosen_where_they_are_smaller() {
     let mut next = random();
     let mut text = |line: &mut dyn FnMut(&mut dyn FnMut() -> u64) -> String| {
         lines_of(1 << 20, || line(&mut || next(1 << 31)) + "\n")
@@ -337,7 +337,7 @@ fn columns_are_given_where_they_are_worth_it() {
 /// Text whose columns would be small, and would take too long: it is left to zstd before they are made, wherever in it the
 /// hostile part is. Of logs, columns are made.
 #[test]
-fn what_is_too_much_work_is_left_to_zstd() {
+fn text_over_the_work_budget_is_left_to_zstd() {
     const BYTES: usize = 2 << 20;
     let mut next = random();
     let layouts: Vec<Vec<&str>> =
@@ -382,7 +382,7 @@ fn what_is_too_much_work_is_left_to_zstd() {
 }
 
 #[test]
-fn odd_texts_come_back() {
+fn odd_texts_round_trip() {
     check(b"");
     check(b"\n");
     check(b"\n\n\n");
@@ -402,7 +402,7 @@ fn odd_texts_come_back() {
 
 /// Lines that are put together at a time are fewer where some are very long.
 #[test]
-fn long_lines_among_short_ones_come_back() {
+fn long_lines_among_short_ones_round_trip() {
     let line = |row: usize| match row % 97 {
         5 => format!("{row} {}\n", format!("k{row}=v, ").repeat(20_000 + row)),
         _ => format!("2026-11-21 {row:05} took {} ms at {:08x}\n", row * row % 1_009, row * 40_503),
@@ -481,7 +481,7 @@ fn automata_run_over_a_few_lines_of_many() {
 }
 
 #[test]
-fn heads_without_a_match_are_left_out() {
+fn literal_prefixes_without_a_match_are_excluded() {
     let names = ["a12", "anna", "a", "berta", "alogin", "a7 login=", "a77b", "x login="];
     let name = |row: usize| format!("{}{}", names[row % 8], if row % 8 == 1 { row.to_string() } else { String::new() });
     let line = |row: usize| match row % 2 {

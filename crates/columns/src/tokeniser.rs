@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_digits_are_cut() {
+    fn words_and_digits_are_tokenised() {
         assert_eq!(cut(Granularity::Word, "/ab1.c-"), ("/_._-".to_owned(), vec!["ab1", "c"]));
         assert_eq!(cut(Granularity::Digits, "/ab12.c"), ("/__._".to_owned(), vec!["ab", "12", "c"]));
     }

@@ -123,7 +123,7 @@ mod tests {
 
     /// The text that is checked must be told from any that differs in one byte, or in where its lines are.
     #[test]
-    fn a_text_is_told_from_others() {
+    fn changed_texts_are_detected() {
         let mut text = Vec::new();
         for row in 0..200_u32 {
             let line = match row % 3 {

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_used_up_by_all_that_is_done() {
+    fn every_charge_reduces_the_budget() {
         let used_up = |mut work: WorkBudget, mut take: Box<dyn FnMut(&mut WorkBudget)>| {
             (1..).find(|_| {
                 take(&mut work);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_kept_within_bounds() {
+    fn cache_stays_within_its_bound() {
         let filter = |opened: &BlockCache, block: usize| {
             let mut read = false;
             let bytes = opened.filter((Id::MIN, block), || {

@@ -84,7 +84,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn pieces_come_back_when_the_last_reader_has_gone() {
+    fn buffers_return_after_the_last_reader() {
         let spares = BufferPool::new(100, 1);
         let mut piece = spares.acquire(100);
         piece.extend_from_slice(b"abc");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_kept_and_none_of_another_size() {
+    fn pool_is_bounded_and_keeps_one_capacity() {
         let spares: BufferPool<u64> = BufferPool::new(10, 2);
         for _ in 0..5 {
             spares.release(Vec::with_capacity(10));

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_first_in_the_answer_is_kept() {
+    fn the_first_matches_are_kept() {
         let (up, down, all) = (Order::Ascending, Order::Descending, usize::MAX);
         // A slab of two records and the places of some; or one with the next slab, of eight, as well.
         let (two, ten) = ((4 << 10) + 4_000, (20 << 10) + 4_000);

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn long_jobs_do_not_keep_other_lines_from_work() {
+    fn long_jobs_do_not_starve_other_queues() {
         let pool = ScanPool::start(2, |_| ()).unwrap();
         let (gate, (started, starts)) = (Arc::new(std::sync::RwLock::new(())), mpsc::channel());
         let closed = gate.write().unwrap();
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_take_turns_and_keep_their_order() {
+    fn queues_are_served_round_robin_in_order() {
         let (mut jobs, done) = (JobQueues::default(), Arc::new(Mutex::new(Vec::new())));
         for (line, number) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)] {
             let done = Arc::clone(&done);

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_in_which_a_reader_is_waited_for_does_not_count() {
+    fn time_waiting_for_the_reader_is_not_limited() {
         let sim = Arc::new(sim::Clock::at_unix_ms(0));
         let clock: Arc<dyn Clock> = sim.clone();
         let second = Duration::from_secs(1);

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_may_hold_what_is_left_for_the_others() {
+    fn a_query_may_reserve_as_much_as_it_leaves_free() {
         let budget = ResultBudget::new(120, Gauge::default());
         let (first, second, third) = (budget.account(), budget.account(), budget.account());
         assert!(first.try_reserve(61).is_none());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forced_is_counted() {
+    fn forced_reservations_are_counted() {
         let budget = ResultBudget::new(100, Gauge::default());
         let account = budget.account();
         let mut forced = account.force_reserve(300);

@@ -67,7 +67,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn scans_at_work_keep_within_the_memory_and_all_go_on() {
+    fn running_scans_stay_within_memory_and_all_progress() {
         let (room, at_work, most) = (ScanMemory::new(10), AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for number in 0..8_u64 {

@@ -232,7 +232,7 @@ fn a_record_is_found_once_wherever_it_is() {
 }
 
 #[test]
-fn a_move_to_the_shelf_that_was_not_told_to_the_queue_doubles_nothing() {
+fn an_uncommitted_move_to_the_store_duplicates_nothing() {
     let mut node = TestEngine::new();
     for at in 0..20 {
         node.put(&format!("line {at}"));
@@ -851,7 +851,7 @@ proptest! {
 }
 
 #[test]
-fn the_shelf_hears_of_every_scan() {
+fn every_scan_counts_as_foreground_work() {
     let mut node = TestEngine::new();
     let shelf = Arc::clone(node.engine.store());
     node.put("a line");

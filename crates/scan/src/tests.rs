@@ -70,7 +70,7 @@ fn compile(expr: &str) -> Plan {
 }
 
 #[test]
-fn labels_settle_what_they_can() {
+fn labels_resolve_terms_when_bound() {
     let labels = Labels::parse("app=web,code=500").unwrap();
     let check = |expr: &str, want: &str| {
         let got = match compile(expr).bind(&labels) {
@@ -108,7 +108,7 @@ fn a_label_comes_before_a_field() {
 
 /// Lines that columns do not tell about are looked at in several spans.
 #[test]
-fn fields_are_found_in_columns_of_many_spans() {
+fn fields_are_found_in_columns_of_many_windows() {
     let line = |row: usize| format!("at={row} took={} by=worker-{} path=/api/v1/items", row * 7_919 % 1_009, row % 13);
     let lines: Vec<String> = (0..20_000).map(line).collect();
     assert!(lines.iter().map(String::len).sum::<usize>() > 3 * 256 * 1024);
@@ -118,7 +118,7 @@ fn fields_are_found_in_columns_of_many_spans() {
 }
 
 #[test]
-fn a_search_stops_when_it_is_told() {
+fn a_search_stops_when_cancelled() {
     let labels = Labels::default();
     let line = [b'x'; 99];
     let records = vec![&line[..]; 100_000];
@@ -152,7 +152,7 @@ fn a_search_stops_when_it_is_told() {
 }
 
 #[test]
-fn spans_join_without_a_seam() {
+fn matches_at_window_ends_are_found_once() {
     // Long and short records, so that spans end before, in and behind them; a record is longer than a span.
     let long = vec![b'a'; 300_000];
     let mut records: Vec<&[u8]> = Vec::new();
@@ -175,7 +175,7 @@ fn spans_join_without_a_seam() {
 }
 
 #[test]
-fn damaged_rows_do_no_harm() {
+fn damaged_row_counts_are_tolerated() {
     let labels = Labels::default();
     let check = |count: u32, lengths: Option<Vec<u32>>, text: &[u8], want: usize| {
         let mut rows = Rows::default();

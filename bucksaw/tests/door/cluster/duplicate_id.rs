@@ -103,7 +103,7 @@ fn while_a_node_runs_twice_no_answer_is_complete() {
 }
 
 #[test]
-fn a_node_that_moved_is_not_its_own_twin() {
+fn a_moved_node_is_no_duplicate() {
     let mut nodes = start(3);
     nodes[2].post("/api/v1/ingest", &[], b"one\n").expect(200);
     // It has another port from now on, and the others believe for a while that it is still at the old one.

@@ -39,7 +39,7 @@ fn make(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn strangers_are_left_alone() {
+fn foreign_files_are_kept() {
     let mut node = TestServer::start(&["--segment-max-age", "100ms", "--retention-age", "7d", "--trash-age", "1s"]);
     node.post("/api/v1/ingest?label=run=1", &[], b"one\n").expect(200);
     assert!(node.terminate().success());

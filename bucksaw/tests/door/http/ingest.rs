@@ -144,7 +144,7 @@ fn labels_are_those_of_every_record() {
 }
 
 #[test]
-fn promises_outlive_a_kill() {
+fn acknowledged_records_survive_a_kill() {
     let mut node = TestServer::start(&[]);
     let text = lines(Config { format: Format::Text, size: None, seed: 4 }, 3_000);
     for durability in ["fast", "durable", "bulk"] {

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_hold_half_each_comes_to_its_end() {
+    fn bodies_that_hold_half_each_all_finish() {
         on_runtime(async {
             let budget = budget();
             let mut shares: Vec<BodyReservation> = (0..4).map(|_| budget.empty_reservation()).collect();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_apart_goes_to_one_and_comes_back() {
+    fn overflow_memory_serves_one_body_at_a_time() {
         on_runtime(async {
             let budget = budget();
             let (mut full, mut first, mut second) =

@@ -149,7 +149,7 @@ fn members_are_picked_by_the_seed() {
 }
 
 #[test]
-fn who_speaks_another_major_version_is_no_member_and_told_of() {
+fn an_incompatible_peer_is_reported_and_no_member() {
     let town = TestCluster::settled(6, 2);
     let stranger = town.world.add_host("stranger");
     let at = town.nodes[0].node.address();
@@ -171,7 +171,7 @@ fn who_speaks_another_major_version_is_no_member_and_told_of() {
 }
 
 #[test]
-fn who_is_no_neighbour_is_a_member_and_told_of_while_it_is_there() {
+fn version_skew_is_reported_while_the_member_is_live() {
     let mut town = TestCluster::new(7, 3);
     let Version { major, minor } = Version::OWN;
     town.start_with(0, |config| config.version = Version { major, minor: minor + 2 });
@@ -191,7 +191,7 @@ fn who_is_no_neighbour_is_a_member_and_told_of_while_it_is_there() {
 }
 
 #[test]
-fn a_goodbye_tells_what_changed_a_moment_ago() {
+fn a_leave_carries_the_latest_facts() {
     let town = TestCluster::settled(8, 3);
     town.cluster(1).update_facts(|facts| facts.queue.bytes = 5);
     assert!(town.run_until(5, is_known));

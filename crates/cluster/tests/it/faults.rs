@@ -33,7 +33,7 @@ fn a_crash_is_seen_by_all_within_five_seconds_and_a_restart_within_two() {
 }
 
 #[test]
-fn the_dead_stay_dead() {
+fn a_down_node_stays_down() {
     let mut town = TestCluster::settled(1, 6);
     town.kill(4);
     assert!(town.run_until(5, |town| town.all_see(4, Some(MemberState::Down))), "{}", town.describe_views());
@@ -71,7 +71,7 @@ fn halves_that_take_each_other_for_dead_find_each_other_within_seconds() {
 /// Two suspect each other. The one that is the first to take the other for dead tells it, so that it goes on in another
 /// incarnation, and forgets what it was about to do about its own suspicion. Of that the first one must hear.
 #[test]
-fn no_suspicion_stays_when_all_is_well_again() {
+fn no_suspicion_outlives_the_fault() {
     for seed in 0..4 {
         for count in [2, 3] {
             let town = TestCluster::settled(seed, count);

@@ -129,7 +129,7 @@ fn a_node_may_move() {
 }
 
 #[test]
-fn a_copied_data_directory_is_told_of_by_all() {
+fn a_copied_data_directory_is_reported_by_all() {
     let mut town = TestCluster::settled(3, 3);
     town.add(id(2));
     start_twin(&mut town, 3);
@@ -209,7 +209,7 @@ fn a_copied_data_directory_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_node_takes_its_place_in_bounded_time_with_or_without_others() {
+fn a_node_joins_in_bounded_time() {
     let mut town = TestCluster::settled(11, 3);
     // The others do not answer: one is down, one stands still.
     town.kill(0);
@@ -278,7 +278,7 @@ fn a_node_that_moved_counts_as_two_for_no_longer_than_a_probe_takes() {
 }
 
 #[test]
-fn who_says_goodbye_has_left_and_is_never_down() {
+fn a_node_that_leaves_is_never_down() {
     for seed in 0..4 {
         let mut town = TestCluster::settled(seed, 5);
         let leaving = town.cluster(2).clone();
@@ -297,7 +297,7 @@ fn who_says_goodbye_has_left_and_is_never_down() {
 }
 
 #[test]
-fn a_goodbye_is_said_until_one_has_heard_it() {
+fn a_leave_is_retried_until_delivered() {
     let mut town = TestCluster::settled(5, 2);
     let (one, other) = (town.nodes[0].node.clone(), town.nodes[1].node.clone());
     let (leaving, (tell, told)) = (town.cluster(1).clone(), oneshot::channel());
@@ -312,7 +312,7 @@ fn a_goodbye_is_said_until_one_has_heard_it() {
 }
 
 #[test]
-fn a_goodbye_that_was_heard_outlives_the_one_who_heard_it() {
+fn a_delivered_leave_survives_its_receiver() {
     for seed in 0..4 {
         let mut town = TestCluster::settled(seed, 2);
         // The list was written a moment ago, and is not again for a while.
@@ -329,7 +329,7 @@ fn a_goodbye_that_was_heard_outlives_the_one_who_heard_it() {
 }
 
 #[test]
-fn who_says_goodbye_to_nobody_knows_it() {
+fn an_undelivered_leave_is_reported() {
     // Also when the other has seemed to be gone for long.
     for cut_off in [0, 30] {
         let town = TestCluster::settled(5, 2);
@@ -346,7 +346,7 @@ fn who_says_goodbye_to_nobody_knows_it() {
 }
 
 #[test]
-fn those_who_go_at_the_same_time_hear_each_other() {
+fn simultaneous_leaves_are_delivered() {
     for seed in 0..4 {
         let town = TestCluster::settled(seed, 3);
         let told: Vec<_> = town
@@ -472,7 +472,7 @@ fn all_join_all(seed: u64, count: usize) -> TestCluster {
 }
 
 #[test]
-fn new_nodes_await_those_that_they_have_not_reached() {
+fn new_nodes_bootstrap_until_seeds_are_reached() {
     for seed in 0..4 {
         let mut town = all_join_all(seed, 3);
         [1, 2].into_iter().for_each(|number| town.start(number));

@@ -87,7 +87,7 @@ fn message_heads_of_all_versions_are_read() {
 
 proptest! {
     #[test]
-    fn what_the_next_version_adds_is_passed_over(seed: u64) {
+    fn fields_of_later_versions_are_ignored(seed: u64) {
         check_extended(&wait_request(), seed);
         check_extended(&backlog_status(), seed);
         check_extended(&fetch_request(), seed);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_offered_in_vain_does_so_again_sooner() {
+    fn an_unused_offer_is_repeated_sooner() {
         let mut relief = Rebalancer::default();
         let scene = ClusterLoad {
             own: 400,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_must_let_go_offers_whatever_the_others_have() {
+    fn an_overloaded_node_always_offers() {
         let mut relief = Rebalancer::default();
         let scene =
             ClusterLoad { own: 10, mean: 30, least_loaded: None, excess: 0, smoothed_excess: 0, offer_min: Some(7) };

@@ -102,7 +102,7 @@ fn shown(batch: RecordBatch) -> Vec<OwnedRecord> {
 }
 
 #[test]
-fn questions_are_what_they_were() {
+fn requests_match_golden() {
     golden_files().check("question", &sample_request().encode());
     for kept in golden_files().read_all("question") {
         let found = ScatterRequest::decode(&kept).unwrap();
@@ -112,7 +112,7 @@ fn questions_are_what_they_were() {
 }
 
 #[test]
-fn what_is_told_is_what_it_was() {
+fn statuses_match_golden() {
     for (name, kind) in [("head", MessageKind::Head), ("progress", MessageKind::Progress), ("end", MessageKind::End)] {
         golden_files().check(name, &message(kind, &sample_status().encode()));
         for kept in golden_files().read_all(name) {
@@ -124,7 +124,7 @@ fn what_is_told_is_what_it_was() {
 }
 
 #[test]
-fn batches_are_what_they_were() {
+fn batches_match_golden() {
     let mut newest_first = records();
     newest_first.reverse();
     for (name, order, want) in [("batch", Order::Ascending, records()), ("batch-down", Order::Descending, newest_first)]
@@ -138,7 +138,7 @@ fn batches_are_what_they_were() {
 }
 
 #[test]
-fn counts_are_what_they_were() {
+fn counts_match_golden() {
     golden_files().check("cells", &cells::encode(counted()).concat());
     for kept in golden_files().read_all("cells") {
         assert_eq!(cells::decode(&only(&kept), 2), Ok(counted()));
@@ -155,7 +155,7 @@ fn tables_that_are_not_known_are_not_taken_for_text() {
 
 proptest! {
     #[test]
-    fn what_the_next_version_adds_is_passed_over(
+    fn fields_of_later_versions_are_ignored(
         seed: u64,
         added in prop::collection::vec((0_usize..4, 128_u8.., prop::collection::vec(any::<u8>(), 0..50)), 0..6),
     ) {

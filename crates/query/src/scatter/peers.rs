@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_said_goodbye_counts_while_it_holds_something_or_another_process_has_its_id() {
+    fn a_node_that_left_counts_while_it_holds_records_or_its_id_is_duplicate() {
         let node = Id::from_bits(5);
         let member = |state: MemberState, change: &dyn Fn(&mut Facts)| {
             let mut facts = Facts::new(node);

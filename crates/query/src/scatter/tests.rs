@@ -322,7 +322,7 @@ fn three_nodes() -> EngineCluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_one_node_knows_of_two_with_one_id_no_answer_is_complete() {
+async fn a_known_duplicate_node_id_makes_answers_partial() {
     let cluster = three_nodes();
     for (knows, twin) in [(0, 1), (2, 1), (1, 1)] {
         cluster.network.lock().unwrap().duplicate_addresses =
@@ -469,7 +469,7 @@ async fn an_answer_without_a_node_is_whole_when_others_have_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_away_ends_the_work_on_all_nodes() {
+async fn a_dropped_search_ends_the_work_on_all_nodes() {
     let mut nodes: Vec<TestEngine> = (0..3).map(|_| node()).collect();
     for number in 0..3_000_u64 {
         nodes[number as usize % 3].put_as(id(number), "app=web", "x".repeat(2_000).as_bytes());
@@ -751,7 +751,7 @@ async fn context_records(
 }
 
 #[test]
-fn records_tell_whether_they_are_on_the_shelf() {
+fn records_state_whether_they_are_stored() {
     let mut node = node();
     (0..10).for_each(|number| node.put_as(id(number), "app=web", b"x"));
     let stored = |node: &TestEngine| {

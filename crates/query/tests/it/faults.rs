@@ -100,7 +100,7 @@ fn nodes_that_cannot_be_reached_or_are_paused_hold_up_an_answer_for_a_bounded_ti
 }
 
 #[test]
-fn bad_weather_makes_answers_slower_and_not_wrong() {
+fn message_loss_delays_answers_without_errors() {
     for seed in 10..16 {
         let town = TestCluster::joined(seed, 3);
         town.fill(0..300, 1_000);

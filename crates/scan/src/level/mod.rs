@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_go_first_and_far_away_is_not_looked() {
+    fn labels_come_first_and_only_a_prefix_is_read() {
         let labels = |text: &str| Labels::parse(text).unwrap();
         assert_eq!(Level::of(&labels("app=web,severity=Warning"), b"level=error"), Some(Level::Warn));
         assert_eq!(Level::of(&labels("level=7"), b"level=error"), Some(Level::Error));

@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn what_is_found_is_what_matches(
+    fn scans_agree_with_the_oracle(
         expr in any_expr(),
         records in prop::collection::vec(any_record(), 0..24),
         joined in prop::collection::vec(any::<bool>(), 24),

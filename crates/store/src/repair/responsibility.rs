@@ -120,7 +120,7 @@ mod tests {
     proptest! {
         /// Some stores with some records: what each of them does, against the rule record by record.
         #[test]
-        fn each_record_is_seen_to_by_one_who_holds_it(
+        fn each_record_has_one_responsible_holder(
             stores in prop::collection::vec(prop::collection::btree_set((0_u64..3, 0_u32..12), 0..30), 1..5),
             copies in 1_usize..4,
         ) {

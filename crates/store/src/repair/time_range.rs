@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn windows_cover_all_records_once(
+        fn ranges_cover_all_records_once(
             blocks in prop::collection::vec((0_u64..500, 0_u64..200, 0.0..3.0_f64), 0..20),
             from in 0_u64..300, span in 0_u64..400,
         ) {

@@ -25,7 +25,7 @@ fn put_requests_of_all_versions_are_read() {
 
 proptest! {
     #[test]
-    fn what_the_next_version_adds_is_passed_over(seed: u64) {
+    fn fields_of_later_versions_are_ignored(seed: u64) {
         let grown = with_unknown_fields(&serde_json::to_vec(&put()).unwrap(), seed).unwrap();
         prop_assert_eq!(decode(&grown), format!("{:?}", put()));
     }

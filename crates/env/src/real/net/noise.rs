@@ -359,7 +359,7 @@ mod tests {
         /// Whatever is changed, left out or doubled on the way: what is read is a beginning of what was written, and then comes
         /// an error, but where the end is cut off between frames.
         #[test]
-        fn what_was_changed_on_the_way_is_not_read(
+        fn changed_bytes_are_rejected(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..400), 1..6),
             at in any::<prop::sample::Index>(),
             how in 0..4,

@@ -36,7 +36,7 @@ const GONE: bool = true;
 const THERE: bool = false;
 
 #[test]
-fn a_store_is_made_good_when_all_others_have_walked() {
+fn a_store_is_re_replicated_after_a_pass_of_all_others() {
     check(2, &[(THERE, &[]), (THERE, &[]), (THERE, &[])], &[]);
     check(2, &[(GONE, &[]), (THERE, &[]), (THERE, &[0])], &[]);
     check(2, &[(GONE, &[]), (THERE, &[0]), (THERE, &[0])], &[0]);
@@ -44,7 +44,7 @@ fn a_store_is_made_good_when_all_others_have_walked() {
 }
 
 #[test]
-fn one_after_the_other_is_made_good() {
+fn stores_are_re_replicated_in_turn() {
     // The second is lost after it had walked, and before the others have walked again; then they have.
     check(2, &[(GONE, &[]), (GONE, &[0]), (THERE, &[0]), (THERE, &[0])], &[0]);
     check(2, &[(GONE, &[]), (GONE, &[0]), (THERE, &[0, 1]), (THERE, &[0])], &[0]);
@@ -55,7 +55,7 @@ fn one_after_the_other_is_made_good() {
 }
 
 #[test]
-fn as_many_as_there_are_copies_are_not_made_good_at_once() {
+fn as_many_as_the_replication_factor_are_not_re_replicated_at_once() {
     check(2, &[(GONE, &[]), (GONE, &[]), (THERE, &[0, 1]), (THERE, &[0, 1])], &[]);
     check(1, &[(GONE, &[]), (THERE, &[0]), (THERE, &[0])], &[]);
     // One is back and has walked.
@@ -71,7 +71,7 @@ fn so_many_must_be_left_as_there_are_copies() {
 }
 
 #[test]
-fn who_has_told_anything_new_is_not_made_good() {
+fn a_store_with_newer_facts_is_not_re_replicated() {
     let mut members = members(&[(GONE, &[]), (THERE, &[0]), (THERE, &[0])]);
     assert_eq!(re_replicated_stores(&members, 2).len(), 1);
     Arc::make_mut(&mut members[0].facts).version += 1;

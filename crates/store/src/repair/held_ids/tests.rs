@@ -49,7 +49,7 @@ fn messages_of_all_versions_are_read() {
 
 proptest! {
     #[test]
-    fn what_the_next_version_adds_is_passed_over(seed: u64) {
+    fn fields_of_later_versions_are_ignored(seed: u64) {
         let grown = |said: &[u8]| serde_json::from_slice::<HeldIdsRequest>(&with_unknown_fields(said, seed).unwrap()).unwrap();
         let said = serde_json::to_vec(&request()).unwrap();
         prop_assert_eq!(format!("{:?}", grown(&said)), format!("{:?}", request()));
