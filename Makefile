@@ -55,7 +55,7 @@ test-ui: setup $(NPM_DONE) chromium # the page: lints and types, its pure parts,
 # `--workspace` selects the dependencies' features as `test-rust` does, so nothing is built twice.
 test-corpus: setup $(NPM_DONE) chromium ## the tests whose input is real logs: BUCKSAW_CORPUS=<directory>
 	@test -d "$(BUCKSAW_CORPUS)" || { echo "name a directory of logs: make test-corpus BUCKSAW_CORPUS=<directory>"; exit 1; }
-	$(CARGO) test --workspace --test door same_as_grep
+	$(CARGO) test --workspace --test e2e same_as_grep
 	$(CARGO) build -p bucksaw
 	cd ui && npm run --silent e2e -- --grep "real logs"
 
@@ -77,7 +77,7 @@ check: setup $(DENY) ## formatting, lints, documentation, licences of dependenci
 	else echo "note: the database of advisories cannot be reached from here: not checked"; fi
 
 soak: setup ## a hundred kills under load, 1,000 damaged files, 1,000 power cuts
-	BUCKSAW_KILL_ROUNDS=100 $(CARGO) test -p bucksaw --test door kill -- --nocapture
+	BUCKSAW_KILL_ROUNDS=100 $(CARGO) test -p bucksaw --test e2e kill -- --nocapture
 	$(MAKE) --no-print-directory kills damage ROUNDS=$(or $(ROUNDS),1000)
 	$(MAKE) --no-print-directory power SEEDS=60
 

@@ -67,7 +67,7 @@ enum BenchCommand {
     Segments(segments::SegmentsArgs),
     /// How much memory a node takes, busy and idle
     Memory(memory::MemoryArgs),
-    /// How long a node with much on its shelf takes to be ready
+    /// How long a node with much on its store takes to be ready
     Startup(startup::StartupArgs),
     /// What thousands of connections that say nothing or little cost
     IdleConnections(idle::IdleArgs),

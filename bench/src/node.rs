@@ -14,12 +14,12 @@ use crate::http::HttpClient;
 use crate::process;
 use crate::wait;
 
-/// How long a node may take to be ready, to end, or to have everything on the shelf.
+/// How long a node may take to be ready, to end, or to have everything on the store.
 const READY_MAX: Duration = Duration::from_secs(120);
 const STOP_MAX: Duration = Duration::from_secs(60);
 const SETTLE_MAX: Duration = Duration::from_secs(900);
 
-/// How long the shelf has to be quiet to count as settled: it looks for something to merge every second.
+/// How long the store has to be quiet to count as settled: it looks for something to merge every second.
 const IDLE_TIME: Duration = Duration::from_secs(2);
 
 /// Seconds of CPU in that time that a node which merges would exceed by far.
@@ -127,7 +127,7 @@ impl BenchNode {
         })
     }
 
-    /// Waits until everything is on the shelf and nothing is merged any more: nothing waits in the queue, the shelf has
+    /// Waits until everything is on the store and nothing is merged any more: nothing waits in the queue, the store has
     /// so many bytes of text, and for two seconds no merge was done and next to no CPU used. Gives the time and the CPU
     /// when that rest began.
     pub(crate) fn wait_settled(&self, bytes: u64) -> anyhow::Result<(Instant, f64)> {

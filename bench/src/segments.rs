@@ -1,6 +1,6 @@
-//! `segments`: how soon the first row of a narrow question is there when the shelf has very many segments.
+//! `segments`: how soon the first row of a narrow question is there when the store has very many segments.
 //!
-//! They are made through the front door: segments of the queue and of the shelf are both set to be no larger than a body,
+//! They are made through the front door: segments of the queue and of the store are both set to be no larger than a body,
 //! so that each body becomes one of each, too large to be merged with another.
 
 use std::fs::File;

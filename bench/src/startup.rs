@@ -1,6 +1,6 @@
-//! `startup`: from the start of the process until it says that it is ready, with much on its shelf.
+//! `startup`: from the start of the process until it says that it is ready, with much on its store.
 //!
-//! The shelf is filled honestly: the corpus is sent over and over, and each time is a later one to the node.
+//! The store is filled honestly: the corpus is sent over and over, and each time is a later one to the node.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ const BACKLOG_BYTES_MAX: u64 = 1_000_000_000;
 const LOOK: Duration = Duration::from_millis(20);
 const CONSUME_MAX: Duration = Duration::from_secs(300);
 
-/// How long a node with much on its shelf takes to be ready
+/// How long a node with much on its store takes to be ready
 #[derive(Debug, Args)]
 pub(crate) struct StartupArgs {
-    /// Bytes of files that are on the shelf at least
+    /// Bytes of files that are on the store at least
     #[arg(long, value_name = "SIZE", default_value = "2GB")]
     stored_bytes: Size,
 

@@ -8,7 +8,7 @@ use bucksaw_env::Fs;
 use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 
 /// Files that have a backup beside them.
-pub(crate) const FILES_WITH_BACKUP: [&str; 3] = ["node.json", "members.json", "shelf/clock.json"];
+pub(crate) const FILES_WITH_BACKUP: [&str; 3] = ["node.json", "members.json", "store/clock.json"];
 
 /// A file of which there is one copy, that costs nothing: a node writes it anew at its start.
 pub(crate) struct UnbackedFile {

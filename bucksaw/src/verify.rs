@@ -20,7 +20,7 @@ use crate::small_files;
 pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     let (env, dir) = (Env::real(), &args.dir);
     let present = |name: &str| env.fs.list(&dir.join(name)).is_ok();
-    if !present("queue") && !present("shelf") {
+    if !present("queue") && !present("store") {
         let shown = dir.display();
         return Err(UsageError(format!("{shown} is no data directory: there is neither queue nor store in it")).into());
     }
@@ -35,7 +35,7 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
         let wrong = file.check(&*tally.env.fs, dir);
         tally.add_small_file(file.name, wrong, |fs| file.remove(fs, dir))?;
     }
-    for part in ["queue", "shelf", "shelf/trash"] {
+    for part in ["queue", "store", "store/trash"] {
         let mut names = match tally.env.fs.list(&dir.join(part)) {
             Ok(names) => names,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,

@@ -325,12 +325,12 @@ mod tests {
         let check = |path: &str, want: &str| assert_eq!(kind(Path::new(path)), want);
         check("queue/01.active", "queue/*.active");
         check("queue/boot", "queue/boot");
-        check("shelf/1-2-3.seg", "shelf/*.seg");
-        check("shelf/trash/1-2.seg", "shelf/trash/*.seg");
+        check("store/1-2-3.seg", "store/*.seg");
+        check("store/trash/1-2.seg", "store/trash/*.seg");
         check("node.json", "node.json");
         check("node.backup", "node.backup");
-        check("shelf/clock.json", "shelf/clock.json");
-        check("shelf/clock.backup", "shelf/clock.backup");
+        check("store/clock.json", "store/clock.json");
+        check("store/clock.backup", "store/clock.backup");
         check("queue/01.keys", KEYS);
     }
 }

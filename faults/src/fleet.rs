@@ -287,7 +287,7 @@ impl FleetNode {
     /// Kills it and removes the records that it kept as a store; who it is, and whom it knows, stays.
     pub(crate) fn empty(&mut self) -> anyhow::Result<()> {
         self.kill();
-        Ok(fs::remove_dir_all(self.dir.join("shelf"))?)
+        Ok(fs::remove_dir_all(self.dir.join("store"))?)
     }
 
     /// Gives it a small disk of its own, in memory.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bucksaw_faults::{
     DamageOptions, JoiningOptions, KillOptions, MemoryOptions, Report, RunOptions, ScalingOptions, SlowOptions,
-    UpgradeOptions, WipeOptions, damage, kill, limit_memory, measure_join, run, scale, measure_slow, upgrade, wipe,
+    UpgradeOptions, WipeOptions, damage, kill, limit_memory, measure_join, measure_slow, run, scale, upgrade, wipe,
 };
 use clap::{Args, Parser, Subcommand};
 

@@ -101,7 +101,7 @@ pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
     load.stop();
     watched?;
     let counts = load.finish();
-    // All that was taken reaches the shelf.
+    // All that was taken reaches the store.
     let settled =
         |nodes: &[FleetNode]| nodes.iter().all(|node| read_metric(node, "bucksaw_ingest_pending_bytes") == Some(0.0));
     watch(&mut nodes, &groups, SETTLE_MAX, &mut figures, settled)?;

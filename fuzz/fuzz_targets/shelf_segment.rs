@@ -1,4 +1,4 @@
-//! A shelf segment: a file changed anywhere gives an error or its records, never a panic.
+//! A store segment: a file changed anywhere gives an error or its records, never a panic.
 #![no_main]
 use std::path::Path;
 use std::sync::Arc;

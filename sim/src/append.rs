@@ -11,7 +11,7 @@ use bucksaw_record::{Id, Labels};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::injected_bug::Mutation;
+use crate::injected_bug::InjectedBug;
 
 /// The call by which clients append.
 pub(crate) const APPEND: &str = "sim/append";
@@ -45,13 +45,13 @@ pub(crate) enum AppendReply {
 /// How a node keeps its promises.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AppendBehavior {
-    bug: Option<Mutation>,
+    bug: Option<InjectedBug>,
     /// How often its machine has lost power.
     cuts: u64,
 }
 
 impl AppendBehavior {
-    pub(crate) fn new(planted: Option<Mutation>, cuts: u64) -> Self {
+    pub(crate) fn new(planted: Option<InjectedBug>, cuts: u64) -> Self {
         Self { bug: planted, cuts }
     }
 }
@@ -60,14 +60,14 @@ impl AppendBehavior {
 /// batch is acknowledged as more than `fast`.
 fn assign_ids(
     queue: &Queue,
-    planted: Option<Mutation>,
+    planted: Option<InjectedBug>,
     key: &str,
     lines: &[String],
 ) -> Result<(Id, bool), IngestError> {
     let text = lines.concat();
     let (name, content) = match planted {
-        Some(Mutation::KeyReuseAccepted) => (format!("{key} {text}"), &*text),
-        Some(Mutation::KeyWithoutBody) => (key.to_owned(), ""),
+        Some(InjectedBug::KeyReuseAccepted) => (format!("{key} {text}"), &*text),
+        Some(InjectedBug::KeyWithoutBody) => (key.to_owned(), ""),
         _ => (key.to_owned(), &*text),
     };
     let mut batch = IdempotentBatch::new(name.as_bytes(), b"app=sim");
@@ -98,31 +98,31 @@ pub(crate) fn register_calls(node: &Node, promises: AppendBehavior) {
                 kept = AppendReply::AcknowledgedAs { cuts: promises.cuts, first: batch.first };
             }
             let told = match promises.bug {
-                Some(Mutation::AppendAcknowledgedEarly) => {
+                Some(InjectedBug::AppendAcknowledgedEarly) => {
                     tasks.spawn(Box::pin(async move { drop(append(&queue, batch, syncs_keys).await) }));
                     kept
                 }
-                Some(Mutation::LastRecordDropped) if batch.lines.len() > 1 => {
+                Some(InjectedBug::LastRecordDropped) if batch.lines.len() > 1 => {
                     batch.lines.pop();
                     reply_for(append(&queue, batch, syncs_keys).await, kept)
                 }
-                Some(Mutation::DurableAsFast) if batch.durability == Durability::Durable.name() => {
+                Some(InjectedBug::DurableAsFast) if batch.durability == Durability::Durable.name() => {
                     Durability::Fast.name().clone_into(&mut batch.durability);
                     reply_for(append(&queue, batch, syncs_keys).await, kept)
                 }
-                Some(Mutation::BulkAsDurable) if batch.durability == Durability::Bulk.name() => {
+                Some(InjectedBug::BulkAsDurable) if batch.durability == Durability::Bulk.name() => {
                     Durability::Durable.name().clone_into(&mut batch.durability);
                     reply_for(append(&queue, batch, syncs_keys).await, kept)
                 }
-                Some(Mutation::RefusedButStored) if batch.first.sequence().is_multiple_of(7) => {
+                Some(InjectedBug::RefusedButStored) if batch.first.sequence().is_multiple_of(7) => {
                     drop(append(&queue, batch, syncs_keys).await);
                     AppendReply::Refused
                 }
-                Some(Mutation::FailureReportedAsSuccess) => {
+                Some(InjectedBug::FailureReportedAsSuccess) => {
                     drop(append(&queue, batch, syncs_keys).await);
                     kept
                 }
-                Some(Mutation::FailureReportedAsRefusal) => {
+                Some(InjectedBug::FailureReportedAsRefusal) => {
                     match reply_for(append(&queue, batch, syncs_keys).await, kept) {
                         AppendReply::Unknown => AppendReply::Refused,
                         told => told,

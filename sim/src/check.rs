@@ -67,19 +67,20 @@ pub(crate) fn check_damage(fleet: &SimCluster, is_spoilt: bool) -> Vec<Violation
     let mut violations = Vec::new();
     for (at, node) in fleet.nodes() {
         let queue = node.queue.damaged_file_names();
-        let shelf: Vec<String> = node.store.quarantined_files().into_iter().map(|broken| broken.name).collect();
+        let store: Vec<String> = node.store.quarantined_files().into_iter().map(|broken| broken.name).collect();
         let disk = fleet.machines.get(at).map(|machine| machine.host.fs().paths()).unwrap_or_default();
         for path in disk.iter().filter(|path| path.extension().is_some_and(|end| end == "damaged")) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let told = if path.starts_with(QUEUE) { &queue } else { &shelf };
+            let told = if path.starts_with(QUEUE) { &queue } else { &store };
             if path.components().count() > 3 && !told.contains(&name) {
                 violations
                     .push(Violation::UnreportedDamage(format!("n{at} has {} and does not report it", path.display())));
             }
         }
         if !is_spoilt {
-            let words =
-                |name| Violation::UnreportedDamage(format!("n{at} reports a damaged {name}, but no fault was injected"));
+            let words = |name| {
+                Violation::UnreportedDamage(format!("n{at} reports a damaged {name}, but no fault was injected"))
+            };
             violations.extend(queue.iter().map(words));
         }
     }

@@ -85,7 +85,8 @@ impl CheckedAnswer {
         };
         let mut violations = self.check_against(ledger, due);
         if self.is_final && (self.stats.nodes.is_incomplete || !self.stats.nodes.missing.is_empty()) {
-            let words = format!("an answer is partial in a healthy cluster: {}", self.stats.partial_reasons().join("; "));
+            let words =
+                format!("an answer is partial in a healthy cluster: {}", self.stats.partial_reasons().join("; "));
             violations.push(Violation::Unanswered(words));
         }
         violations

@@ -13,7 +13,7 @@ use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_record::{Id, Millis, Producer};
 
 use crate::append::{APPEND, AppendReply, AppendRequest};
-use crate::injected_bug::Mutation;
+use crate::injected_bug::InjectedBug;
 use crate::ledger::RecordLedger;
 use crate::rng::SeededRng;
 
@@ -50,7 +50,7 @@ pub(crate) struct AppendClient {
     pub(crate) nodes: Vec<(usize, SocketAddr)>,
     pub(crate) ledger: RecordLedger,
     pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) bug: Option<Mutation>,
+    pub(crate) bug: Option<InjectedBug>,
 }
 
 impl AppendClient {
@@ -71,7 +71,7 @@ impl AppendClient {
             let first = Id::new(now, producer(self.number), sequence);
             sequence += count;
             let mut batch = self.batch(&rng, first, count, durability);
-            if self.bug == Some(Mutation::IdReused) && rng.percent(MUTATED_PERCENT) {
+            if self.bug == Some(InjectedBug::IdReused) && rng.percent(MUTATED_PERCENT) {
                 batch.first = last.unwrap_or(first);
             }
             last = Some(batch.first);
@@ -196,7 +196,7 @@ impl AppendClient {
                 Some(AppendReply::Refused) => {}
                 Some(AppendReply::AcknowledgedAs { .. } | AppendReply::KeyReused | AppendReply::Unknown) | None => {
                     all_refused = false;
-                    if self.bug == Some(Mutation::RetryWithNewIds) {
+                    if self.bug == Some(InjectedBug::RetryWithNewIds) {
                         self.assign_new_ids(&mut batch, durability);
                     }
                 }

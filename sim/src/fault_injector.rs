@@ -52,7 +52,7 @@ const UNREADABLE_TIME_MAX: Duration = Duration::from_secs(10);
 const FULL_TIME_MAX: Duration = Duration::from_secs(3);
 const FULL_FREE_BYTES: usize = 2_000;
 
-/// The end of a file of the shelf, where its footer is.
+/// The end of a file of the store, where its footer is.
 const FOOTER_BYTES: usize = 200;
 
 /// The most that is spoilt at once, in bytes: more than a sector, so that it cannot always be rebuilt.
@@ -325,14 +325,14 @@ impl<'a> SimFaultInjector<'a> {
         }
     }
 
-    /// Flips bits in a file of the shelf of one of the victims, or spoils a part of it: anywhere, or where it is met at the next
+    /// Flips bits in a file of the store of one of the victims, or spoils a part of it: anywhere, or where it is met at the next
     /// start.
     fn damage_stored_segment(&mut self, fleet: &mut SimCluster) {
         let Some(at) = self.rng.choose(&self.scenario.faulty_stores).copied() else { return };
         let Some(machine) = fleet.machines.get(at).filter(|machine| !machine.destroyed) else { return };
         let disk = machine.host.fs();
-        let shelf = Path::new(DIR).join("shelf");
-        let paths: Vec<_> = disk.paths().into_iter().filter(|path| path.starts_with(&shelf)).collect();
+        let store = Path::new(DIR).join("store");
+        let paths: Vec<_> = disk.paths().into_iter().filter(|path| path.starts_with(&store)).collect();
         let Some(path) = self.rng.choose(&paths) else { return };
         fleet.record_damage(at, path);
         let bytes = disk.live_bytes(path).unwrap_or_default().len();
@@ -455,7 +455,7 @@ fn with_machine(fleet: &mut SimCluster, at: usize, what: impl FnOnce(&mut Machin
 }
 
 fn set_readable(machine: &Machine, again: bool) {
-    machine.host.fs().fail_reads_of("/shelf/", !again);
+    machine.host.fs().fail_reads_of("/store/", !again);
     machine.host.fs().fail_reads_of("/queue/", !again);
 }
 

@@ -45,7 +45,7 @@ mod trace;
 #[cfg(test)]
 mod upgrade;
 
-pub use injected_bug::Mutation;
+pub use injected_bug::InjectedBug;
 pub use ledger::Violation;
 pub use run::{RunOutcome, run};
 pub use scenario::Scenario;

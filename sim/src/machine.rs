@@ -17,7 +17,7 @@ use bucksaw_store::{self as store, PeerTimeouts, SegmentStore};
 use prometheus_client::registry::Registry;
 
 use crate::append::{self, AppendBehavior};
-use crate::injected_bug::{Mutation, calls, files, peers};
+use crate::injected_bug::{InjectedBug, calls, files, peers};
 use crate::program_version::ProgramVersion;
 use crate::rng::SeededRng;
 use crate::settings::NodeSettings;
@@ -185,19 +185,19 @@ impl Machine {
         let mut registry = Registry::default();
         let metrics = ingest::Metrics::new(&mut registry);
         let dir = Path::new(DIR);
-        if self.settings.bug == Some(Mutation::TornFileRemoved) {
+        if self.settings.bug == Some(InjectedBug::TornFileRemoved) {
             files::remove_torn(&*env.fs, &dir.join("queue"));
         }
-        if self.settings.bug == Some(Mutation::KeysForgotten) {
+        if self.settings.bug == Some(InjectedBug::KeysForgotten) {
             files::forget_keys(&*env.fs, &dir.join("queue"));
         }
-        if self.settings.bug == Some(Mutation::SealNotChecked) {
+        if self.settings.bug == Some(InjectedBug::SealNotChecked) {
             files::forget_seals(&*env.fs, &dir.join("queue"));
         }
         let (queue, _) = Queue::open(env.clone(), &dir.join("queue"), self.settings.queue.clone(), metrics).ok()?;
         let metrics = store::Metrics::new(&mut registry);
-        let shelf = SegmentStore::open(env.clone(), &dir.join("shelf"), self.settings.store.clone(), metrics).ok()?;
-        shelf.reconcile(&queue);
+        let store = SegmentStore::open(env.clone(), &dir.join("store"), self.settings.store.clone(), metrics).ok()?;
+        store.reconcile(&queue);
         let mut config = cluster::Config::new(dir.to_owned());
         config.join.clone_from(&self.settings.join);
         config.version = self.version.protocol();
@@ -213,7 +213,7 @@ impl Machine {
             id: self.id,
             roles: self.roles,
             queue: Arc::new(queue),
-            store: Arc::new(shelf),
+            store: Arc::new(store),
             cluster,
             patience: PeerTimeouts::default(),
             balance: self.settings.balance,
@@ -224,11 +224,11 @@ impl Machine {
             let promises = AppendBehavior::new(self.settings.bug, self.data_losses);
             append::register_calls(&node, promises);
         }
-        if let Some(mutation) = self.settings.bug {
-            calls::inject(mutation, &node);
+        if let Some(bug) = self.settings.bug {
+            calls::inject(bug, &node);
         }
         let parts = NodeTasks::start(node.clone());
-        if let (Some(Mutation::RepairPassSkipped), Some(repair)) = (self.settings.bug, parts.repair()) {
+        if let (Some(InjectedBug::RepairPassSkipped), Some(repair)) = (self.settings.bug, parts.repair()) {
             calls::skip_repair_passes(&node, repair);
         }
         let scatter = self.build_scatter(&node, parts.repair(), query::Metrics::new(&mut registry));
@@ -237,18 +237,18 @@ impl Machine {
 
     /// Lets the node be asked, by people and by other nodes.
     fn build_scatter(&self, node: &Node, repair: Option<&Arc<Repair>>, metrics: query::Metrics) -> Arc<Scatter> {
-        let (queue, shelf) = (Arc::clone(&node.queue), Arc::clone(&node.store));
+        let (queue, store) = (Arc::clone(&node.queue), Arc::clone(&node.store));
         let engine =
-            Engine::new(queue, shelf, ScanPool::inline(), node.env.clone(), self.settings.query.clone(), metrics);
+            Engine::new(queue, store, ScanPool::inline(), node.env.clone(), self.settings.query.clone(), metrics);
         let planted = self.settings.bug;
         let copies = self.settings.copies;
         let gossiped = GossipPeers::new(Arc::clone(&node.cluster), Arc::clone(&node.env.clock), copies);
         let own = format!("{}:{}", self.host.name(), self.host.address().port());
         let joins =
-            self.settings.join.iter().any(|host| *host != own) && planted != Some(Mutation::NewNodeAssumesAlone);
+            self.settings.join.iter().any(|host| *host != own) && planted != Some(InjectedBug::NewNodeAssumesAlone);
         let gossiped = if joins { gossiped.with_join_targets() } else { gossiped };
         let peers: Arc<dyn QueryPeers> = peers::inject(planted, gossiped, &node.tasks);
-        let repair = repair.filter(|_| !planted.is_some_and(Mutation::is_repaired));
+        let repair = repair.filter(|_| !planted.is_some_and(InjectedBug::is_repaired));
         let restore =
             repair.map(|repair| Arc::new(RepairHintForwarder(Arc::clone(repair))) as Arc<dyn query::RepairHints>);
         let serving = QueryServer::new(Arc::new(engine), Arc::clone(&node.tasks), peers);
@@ -259,7 +259,7 @@ impl Machine {
     /// The process is killed.
     pub(crate) fn kill(&mut self) {
         self.save_backup();
-        if self.settings.bug == Some(Mutation::WritesBuffered) {
+        if self.settings.bug == Some(InjectedBug::WritesBuffered) {
             self.host.cut_power(PowerCutLoss::All);
         } else {
             self.host.kill();
@@ -317,7 +317,7 @@ impl Machine {
     }
 
     fn save_backup(&mut self) {
-        if self.settings.bug != Some(Mutation::OldDisk) || self.node().is_none() {
+        if self.settings.bug != Some(InjectedBug::OldDisk) || self.node().is_none() {
             return;
         }
         match &mut self.backup {

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bucksaw_sim::{Mutation, RunOutcome, Scenario, Violation, run};
+use bucksaw_sim::{InjectedBug, RunOutcome, Scenario, Violation, run};
 use clap::Parser;
 use mimalloc::MiMalloc;
 
@@ -53,10 +53,10 @@ fn main() -> ExitCode {
     }
     match args.inject.as_deref() {
         Some("all") => run_all_bugs(&args),
-        Some(name) => match Mutation::ALL.iter().find(|mutation| mutation.name() == name) {
-            Some(mutation) => run_seeds(&args, Some(*mutation)),
+        Some(name) => match InjectedBug::ALL.iter().find(|bug| bug.name() == name) {
+            Some(bug) => run_seeds(&args, Some(*bug)),
             None => {
-                let names: Vec<&str> = Mutation::ALL.iter().map(|mutation| mutation.name()).collect();
+                let names: Vec<&str> = InjectedBug::ALL.iter().map(|bug| bug.name()).collect();
                 println!("unknown name {name}; known: {}", names.join(", "));
                 ExitCode::FAILURE
             }
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
+fn run_seeds(args: &Args, planted: Option<InjectedBug>) -> ExitCode {
     let (started, mut time, mut failed) = (Instant::now(), Duration::ZERO, Vec::new());
     let mut sums = SeedTotals::default();
     for seed in args.from..args.from + args.seeds {
@@ -90,7 +90,7 @@ fn run_seeds(args: &Args, planted: Option<Mutation>) -> ExitCode {
         }
         if !outcome.violations.is_empty() {
             failed.push(seed);
-            let plant = planted.map(|mutation| format!(" --plant {mutation}")).unwrap_or_default();
+            let plant = planted.map(|bug| format!(" --inject {bug}")).unwrap_or_default();
             let only = args.only.as_ref().map(|name| format!(" --only {name}")).unwrap_or_default();
             println!("reproduce: cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace{plant}{only}");
         }
@@ -153,17 +153,17 @@ fn print_outcome(seed: u64, scenario: &Scenario, outcome: &RunOutcome, took: Dur
 
 fn run_all_bugs(args: &Args) -> ExitCode {
     let mut all = true;
-    for mutation in Mutation::ALL {
+    for bug in InjectedBug::ALL {
         let mut seeds = args.from..args.from + args.seeds;
         let begun = Instant::now();
         let found = seeds.find_map(|seed| {
-            let outcome = run(seed, &Scenario::random(seed), Some(*mutation));
+            let outcome = run(seed, &Scenario::random(seed), Some(*bug));
             outcome.violations.first().map(|violation| (seed, violation.clone()))
         });
         all &= found.is_some();
         match found {
-            Some((seed, violation)) => println!("{mutation}: seed {seed} in {:.1?}: {violation}", begun.elapsed()),
-            None => println!("{mutation}: NOT FOUND in {:.1?}", begun.elapsed()),
+            Some((seed, violation)) => println!("{bug}: seed {seed} in {:.1?}: {violation}", begun.elapsed()),
+            None => println!("{bug}: NOT FOUND in {:.1?}", begun.elapsed()),
         }
     }
     if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -51,7 +51,7 @@ impl RecordCache {
         *self.lock() = CachedRecords::default();
     }
 
-    /// All on the shelf of a node.
+    /// All on the store of a node.
     pub(crate) fn stored(&self, node: &Node) -> RecordsRead {
         let mut found =
             RecordsRead { is_partial: !node.store.quarantined_files().is_empty(), ..RecordsRead::default() };
@@ -63,18 +63,18 @@ impl RecordCache {
         found
     }
 
-    /// All on the shelf of a node, also while its disk cannot be read.
+    /// All on the store of a node, also while its disk cannot be read.
     pub(crate) fn held(&self, node: &Node, disk: &sim::Fs) -> RecordsRead {
         let found = self.stored(node);
         if found.is_partial { self.stored_on_disk(disk) } else { found }
     }
 
-    /// All on the shelf of a machine that is down.
+    /// All on the store of a machine that is down.
     pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> RecordsRead {
         let mut found = RecordsRead::default();
-        let shelf = Path::new(crate::machine::DIR).join("shelf");
+        let store = Path::new(crate::machine::DIR).join("store");
         let is_segment =
-            |path: &Path| path.parent() == Some(&shelf) && path.extension().is_some_and(|end| end == "seg");
+            |path: &Path| path.parent() == Some(&store) && path.extension().is_some_and(|end| end == "seg");
         for path in disk.paths().iter().filter(|path| is_segment(path)) {
             let Some(reader) = open_snapshot(disk, path).and_then(|file| Reader::open(file, path).ok()) else {
                 found.is_partial = true;

@@ -175,7 +175,7 @@ fn a_damaged_block_is_restored_from_another_store() {
     assert!(restored >= reach.records && restored < u64::from(bench.sent) / 2, "{restored}");
 }
 
-/// Spoils all files of a machine's shelf while it is down, so that they are set aside; or one of them.
+/// Spoils all files of a machine's store while it is down, so that they are set aside; or one of them.
 fn damage_segments(bench: &mut TestBed, at: usize, files_max: usize) -> usize {
     bench.fleet.machines[at].kill();
     let fs = bench.fleet.machines[at].host.fs();
@@ -460,10 +460,10 @@ fn a_disk_that_comes_back_empty_is_a_loss() {
     let machine = &mut bench.fleet.machines[3];
     machine.host.restart();
     let fs = machine.host.fs();
-    let files: Vec<_> = fs.paths().into_iter().filter(|path| path.starts_with("/data/shelf")).collect();
+    let files: Vec<_> = fs.paths().into_iter().filter(|path| path.starts_with("/data/store")).collect();
     assert!(!files.is_empty());
     files.iter().for_each(|path| fs.remove(path).unwrap());
-    fs.sync_dir(Path::new("/data/shelf")).unwrap();
+    fs.sync_dir(Path::new("/data/store")).unwrap();
     machine.start();
     assert!(bench.replica_counts().contains_key(&1));
     bench.assert_repaired();
@@ -503,10 +503,10 @@ fn an_emptied_store_is_restored_within_seconds() {
         let mut bench = with_default_repair(seed);
         bench.fleet.machines[2].kill();
         let fs = bench.fleet.machines[2].host.fs();
-        let files: Vec<_> = fs.paths().into_iter().filter(|path| path.starts_with("/data/shelf")).collect();
+        let files: Vec<_> = fs.paths().into_iter().filter(|path| path.starts_with("/data/store")).collect();
         bench.fleet.machines[2].host.restart();
         files.iter().for_each(|path| fs.remove(path).unwrap());
-        fs.sync_dir(Path::new("/data/shelf")).unwrap();
+        fs.sync_dir(Path::new("/data/store")).unwrap();
         bench.fleet.machines[2].start();
         assert!(bench.replica_counts().contains_key(&1));
         assert!(

@@ -11,7 +11,7 @@ use crate::check;
 use crate::claims::RepairClaims;
 use crate::client::AppendClient;
 use crate::fault_injector::SimFaultInjector;
-use crate::injected_bug::Mutation;
+use crate::injected_bug::InjectedBug;
 use crate::ledger::{RecordLedger, SentStatus, Violation};
 use crate::pending_query::{PendingQuery, QueryKind, QueryStatus};
 use crate::rng::SeededRng;
@@ -79,15 +79,15 @@ pub struct RunOutcome {
 
 /// Runs a scenario. The seed decides all that is left open; `planted` is what is wrong on purpose.
 #[must_use]
-pub fn run(seed: u64, scenario: &Scenario, planted: Option<Mutation>) -> RunOutcome {
+pub fn run(seed: u64, scenario: &Scenario, planted: Option<InjectedBug>) -> RunOutcome {
     run_in(&World::new(seed), seed, scenario, planted)
 }
 
-fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<Mutation>) -> RunOutcome {
+fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<InjectedBug>) -> RunOutcome {
     let _traced = trace::attach(world);
     let ledger = RecordLedger::default();
     let sound = Scenario { faulty_stores: Vec::new(), destroys_store: false, loses_disk: false, ..scenario.clone() };
-    let scenario = if planted.is_some_and(Mutation::is_repaired) { &sound } else { scenario };
+    let scenario = if planted.is_some_and(InjectedBug::is_repaired) { &sound } else { scenario };
     let ran = catch_unwind(AssertUnwindSafe(|| ScenarioRun::new(world, seed, scenario, &ledger, planted).run()));
     let panicked = |panic: Box<dyn std::any::Any + Send>| {
         (vec![Violation::Panicked(panic_message(&*panic))], AnswerCounts::default())
@@ -126,7 +126,7 @@ struct ScenarioRun<'a> {
     world: &'a World,
     scenario: &'a Scenario,
     ledger: &'a RecordLedger,
-    bug: Option<Mutation>,
+    bug: Option<InjectedBug>,
     rng: SeededRng,
     fleet: SimCluster,
     /// What was asked and is not answered yet.
@@ -144,7 +144,7 @@ impl<'a> ScenarioRun<'a> {
         seed: u64,
         scenario: &'a Scenario,
         ledger: &'a RecordLedger,
-        planted: Option<Mutation>,
+        planted: Option<InjectedBug>,
     ) -> Self {
         let fleet = SimCluster::build(world, scenario, planted);
         let rng = SeededRng::new(seed);
@@ -213,8 +213,10 @@ impl<'a> ScenarioRun<'a> {
         self.violations.extend(check::check_up(&self.fleet));
         self.violations.extend(knocking.check());
         if self.fleet.pending_segments() > 0 {
-            self.violations
-                .push(Violation::Stuck(format!("{} segments are still pending in queues", self.fleet.pending_segments())));
+            self.violations.push(Violation::Stuck(format!(
+                "{} segments are still pending in queues",
+                self.fleet.pending_segments()
+            )));
         }
         self.violations.extend(check::check_stored(&self.fleet, self.ledger));
         self.violations.extend(check::check_consumed(&self.fleet));
@@ -365,7 +367,7 @@ mod tests {
         for seed in 0..8 {
             let world = World::new(seed);
             let witness = world.observer();
-            let planted = (seed > 5).then_some(Mutation::AckForgotten);
+            let planted = (seed > 5).then_some(InjectedBug::AckForgotten);
             run_in(&world, seed, &Scenario::random(seed), planted);
             assert!(witness.time_and_running_host().is_some());
             drop(world);

@@ -37,7 +37,7 @@ pub struct Scenario {
     pub has_keyed_clients: bool,
     /// Draws which queue segments and lists of nodes go bad, and when descriptors run out; none do when there is none.
     pub damage_seed: Option<u64>,
-    /// Whether queries and the shelf have next to no memory.
+    /// Whether queries and the store have next to no memory.
     pub has_little_memory: bool,
     /// For how long they do, and things go wrong.
     pub time: Duration,

@@ -8,7 +8,7 @@ use bucksaw_query as query;
 use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, repair};
 
-use crate::injected_bug::Mutation;
+use crate::injected_bug::InjectedBug;
 
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
@@ -24,17 +24,17 @@ pub(crate) struct NodeSettings {
     pub(crate) query: query::Config,
     pub(crate) balance: load_control::Config,
     /// What is wrong with them on purpose.
-    pub(crate) bug: Option<Mutation>,
+    pub(crate) bug: Option<InjectedBug>,
     /// Draws the version that each start is of; the present one when there is none.
     pub(crate) version_seed: Option<u64>,
 }
 
 impl NodeSettings {
     /// Small files and short times, so that much happens soon.
-    pub(crate) fn for_simulation(copies: usize, reserve: u64, join: Vec<String>, bug: Option<Mutation>) -> Self {
+    pub(crate) fn for_simulation(copies: usize, reserve: u64, join: Vec<String>, bug: Option<InjectedBug>) -> Self {
         let mut queue =
             ingest::Config { segment_bytes_max: 4 << 10, free_bytes_min: reserve, ..ingest::Config::default() };
-        let mut shelf = store::Config {
+        let mut store = store::Config {
             segment_bytes: 32 << 10,
             block_bytes: 4 << 10,
             gather_age: Duration::from_secs(4),
@@ -52,21 +52,21 @@ impl NodeSettings {
             ..store::Config::default()
         };
         match bug {
-            Some(Mutation::OneCopy) => shelf.replication_factor = 1,
-            Some(Mutation::NoGrace) => {
+            Some(InjectedBug::OneCopy) => store.replication_factor = 1,
+            Some(InjectedBug::NoGrace) => {
                 (queue.committed_grace, queue.committed_grace_remote) = (Duration::ZERO, Duration::ZERO);
             }
-            Some(Mutation::EarlyRetention) => shelf.retention_age = Some(Duration::from_secs(30)),
+            Some(InjectedBug::EarlyRetention) => store.retention_age = Some(Duration::from_secs(30)),
             _ => {}
         }
-        if bug.is_some_and(|mutation| mutation == Mutation::RepairDisabled || mutation.is_repaired()) {
-            (shelf.repair.lost_after, shelf.repair.pass_interval) = (NEVER, NEVER);
+        if bug.is_some_and(|bug| bug == InjectedBug::RepairDisabled || bug.is_repaired()) {
+            (store.repair.lost_after, store.repair.pass_interval) = (NEVER, NEVER);
         }
         Self {
             join,
             copies,
             queue,
-            store: shelf,
+            store: store,
             query: query::Config::default(),
             balance: load_control::Config::default(),
             bug,

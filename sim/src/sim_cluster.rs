@@ -9,7 +9,7 @@ use bucksaw_env::sim::{self, World};
 use bucksaw_node::Node;
 use bucksaw_record::Id;
 
-use crate::injected_bug::Mutation;
+use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
 use crate::records::{RecordCache, RecordsRead, pending_ids_on_disk, reported_damaged_ids, segment_ids};
 use crate::scenario::Scenario;
@@ -30,7 +30,7 @@ pub(crate) struct SimCluster {
 
 impl SimCluster {
     /// The machines of a scenario, none of them up.
-    pub(crate) fn build(world: &World, scenario: &Scenario, bug: Option<Mutation>) -> Self {
+    pub(crate) fn build(world: &World, scenario: &Scenario, bug: Option<InjectedBug>) -> Self {
         let names: Vec<String> = (0..scenario.roles.len()).map(|number| format!("n{number}")).collect();
         // Those that come late are not known to the others before.
         let join = |is_late: bool| -> Vec<String> {
@@ -53,7 +53,7 @@ impl SimCluster {
             machine
         };
         let machines = names.iter().enumerate().map(machine).collect();
-        Self { queries_unmerged: bug == Some(Mutation::NotMerged), ..Self::from_machines(machines, scenario.copies) }
+        Self { queries_unmerged: bug == Some(InjectedBug::NotMerged), ..Self::from_machines(machines, scenario.copies) }
     }
 
     /// These machines.
@@ -105,7 +105,7 @@ impl SimCluster {
         self.machines.iter().map(|machine| machine.host.clone()).collect()
     }
 
-    /// What a reader finds on one machine at this moment: first in its queue, then on its shelf. `None` when it is not up.
+    /// What a reader finds on one machine at this moment: first in its queue, then on its store. `None` when it is not up.
     pub(crate) fn read_machine(&self, at: usize) -> Option<[RecordsRead; 2]> {
         let (node, cache) = (self.machines.get(at)?.node()?, self.caches.get(at)?);
         Some([cache.queued(node), cache.stored(node)])
@@ -116,7 +116,7 @@ impl SimCluster {
         self.caches.iter().skip(at).take(1).for_each(RecordCache::clear);
     }
 
-    /// The records on the shelf of a machine.
+    /// The records on the store of a machine.
     pub(crate) fn stored_ids(&self, at: usize) -> BTreeSet<Id> {
         let (Some(machine), Some(cache)) = (self.machines.get(at), self.caches.get(at)) else { return BTreeSet::new() };
         let found = match machine.node() {

@@ -151,7 +151,7 @@ impl UpgradeTest {
         node.cluster.members().iter().filter_map(|member| member.version_skew.clone()).collect()
     }
 
-    /// Records on a machine's shelf.
+    /// Records on a machine's store.
     fn stored(&self, at: usize) -> u64 {
         let segments = self.fleet.machines[at].node().unwrap().store.segments();
         segments.iter().map(|segment| segment.reach().records).sum()

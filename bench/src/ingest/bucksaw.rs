@@ -22,7 +22,7 @@ const BODY_BYTES: u64 = 1_000_000;
 /// How long `forward` may take to end after its input has.
 const FORWARD_MAX: Duration = Duration::from_secs(900);
 
-/// Sends everything to a new node, and waits until it is on the shelf. `push` comes back when the node has accepted
+/// Sends everything to a new node, and waits until it is on the store. `push` comes back when the node has accepted
 /// everything, with what the sender cost in seconds of CPU where that is known.
 pub(super) fn run(
     setting: &BenchContext,

@@ -10,7 +10,7 @@ use crate::values::{ByteSize, HostName, HostPort, ListenAddress, OptionalLimit};
 
 /// Run a node
 ///
-/// Takes records on its listeners, queues them, keeps them on its shelf and answers queries. A node alone is a whole
+/// Takes records on its listeners, queues them, keeps them on its store and answers queries. A node alone is a whole
 /// Bucksaw; with --join it becomes one of a cluster. An empty string as address turns a listener off, port 0 picks a free
 /// port. The addresses in use are logged at start and written to DATA-DIR/addresses.json. Sizes are bytes, or numbers
 /// with K, M, G or T for powers of 1024.
@@ -88,7 +88,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]
     pub(crate) retention_age: OptionalLimit<Duration>,
 
-    /// Size of the shelf above which the oldest records are deleted, such as 500GB; or none
+    /// Size of the store above which the oldest records are deleted, such as 500GB; or none
     #[arg(long, value_name = "SIZE", default_value = "none", value_parser = OptionalLimit::<ByteSize>::parse)]
     pub(crate) retention_bytes: OptionalLimit<ByteSize>,
 
@@ -102,11 +102,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "AGE", default_value = "3s", value_parser = parse_duration)]
     pub(crate) segment_max_age: Duration,
 
-    /// Size that segments of the shelf are gathered up to; less on a disk below 4 GB
+    /// Size that segments of the store are gathered up to; less on a disk below 4 GB
     #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub(crate) store_segment_bytes: ByteSize,
 
-    /// How long what retention removed can still be taken out of the shelf's trash by hand
+    /// How long what retention removed can still be taken out of the store's trash by hand
     ///
     /// While the disk has less room than twice `--min-free-bytes`, the oldest in the trash are removed earlier.
     #[arg(long, value_name = "AGE", default_value = "1h", value_parser = parse_duration)]

@@ -4,7 +4,7 @@
 //!   LOCK            held by the process that uses the directory
 //!   node.json       {"format": 1, "node": "<id>"}: written once; and node.backup
 //!   addresses.json  the addresses in use, by listener
-//!   queue/ shelf/   see docs/format.md
+//!   queue/ store/   see docs/format.md
 //! ```
 
 use std::collections::BTreeMap;

@@ -82,9 +82,9 @@ pub(super) fn raise_limit() -> anyhow::Result<usize> {
 /// Refuses a limit of open files that is too low for what is stored: each segment is an open file.
 pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Result<()> {
     let list = |dir: &str| fs.list(&data_dir.join(dir)).unwrap_or_default();
-    let (queue, shelf) = (list("queue"), list("shelf").len());
+    let (queue, store) = (list("queue"), list("store").len());
     let committed = queue.iter().filter(|name| name.ends_with(".committed")).count();
-    let stored = shelf + queue.len() - committed.saturating_sub(committed_kept_max(limit));
+    let stored = store + queue.len() - committed.saturating_sub(committed_kept_max(limit));
     if stored > files_max(limit) {
         let least = RESERVED + stored.saturating_mul(2).saturating_add(64) / 3 * 4;
         bail!(
@@ -155,7 +155,7 @@ impl DescriptorMonitor {
     }
 }
 
-/// Why the queue is to accept nothing. The shelf takes nothing by itself while its memory is used up.
+/// Why the queue is to accept nothing. The store takes nothing by itself while its memory is used up.
 fn halt_reason(crowded: bool, store: &SegmentStore) -> Option<HaltReason> {
     if crowded {
         return Some(HaltReason::Descriptors);

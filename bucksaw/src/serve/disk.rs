@@ -2,10 +2,10 @@
 //!
 //! One rule for queue and store. The reserve is what the store writes into while nothing else is accepted, so that the
 //! queue becomes smaller: a gathering takes at most half of it, and one segment of the queue more. So four segments of the
-//! queue fit into the reserve, and even text that cannot be packed finds room. Segments of the shelf are removed whole, and
+//! queue fit into the reserve, and even text that cannot be packed finds room. Segments of the store are removed whole, and
 //! written anew while they are still there, so they are small beside the disk.
 //!
-//! | disk | reserve | segment of the queue | segment of the shelf |
+//! | disk | reserve | segment of the queue | segment of the store |
 //! | --- | --- | --- | --- |
 //! | 32 MB, the smallest | 8 MB | 2 MB | 1 MB of text |
 //! | 300 MB | 15 MB | 3.75 MB | 9.4 MB |
@@ -27,7 +27,7 @@ const RESERVE_BYTES: std::ops::RangeInclusive<u64> = 8 << 20..=256 << 20;
 /// Segments of the queue in the reserve.
 const QUEUE_SEGMENTS: u64 = 4;
 
-/// Segments of the shelf on the disk, by their text.
+/// Segments of the store on the disk, by their text.
 const STORE_SEGMENTS: u64 = 32;
 
 /// Sizes in bytes, by the size of the disk.
@@ -37,7 +37,7 @@ pub(super) struct DiskSizes {
     pub(super) reserve: u64,
     /// The most that a segment of the queue has.
     pub(super) queue_segment: u64,
-    /// The most text that a segment of the shelf has.
+    /// The most text that a segment of the store has.
     pub(super) store_segment: u64,
 }
 

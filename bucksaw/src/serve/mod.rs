@@ -82,7 +82,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
     let store = SegmentStore::open(
         env.clone(),
-        &data_dir.path().join("shelf"),
+        &data_dir.path().join("store"),
         settings::store(&args, &plan, sizes),
         metrics.store,
     )

@@ -102,7 +102,7 @@ pub(super) fn store(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes) -> bu
     }
 }
 
-/// Bytes of text of a shelf segment. Retention removes whole segments, so they must be small beside the limit of bytes.
+/// Bytes of text of a store segment. Retention removes whole segments, so they must be small beside the limit of bytes.
 fn segment_bytes(args: &ServeArgs) -> u64 {
     let limit = args.retention_bytes.0.map(|bytes| (bytes.0 / RETAINED_SEGMENTS_MIN).max(RETAINED_SEGMENT_BYTES_MIN));
     args.store_segment_bytes.0.min(limit.unwrap_or(u64::MAX))
@@ -223,9 +223,9 @@ mod tests {
         let (asks, plan) =
             (parsed(&["--segment-max-bytes", "1GB", "--store-segment-bytes", "1GB"]), MemoryPlan::for_limit(64 << 30));
         let small = DiskSizes { reserve: 7, queue_segment: 8, store_segment: 9 };
-        let (queue, shelf) = (queue(&asks, &plan, small, 1_024), store(&asks, &plan, small));
-        assert_eq!((queue.segment_bytes_max, shelf.segment_bytes), (8, 9));
-        assert_eq!((queue.free_bytes_min, shelf.free_bytes_min), (7, 7));
+        let (queue, store) = (queue(&asks, &plan, small, 1_024), store(&asks, &plan, small));
+        assert_eq!((queue.segment_bytes_max, store.segment_bytes), (8, 9));
+        assert_eq!((queue.free_bytes_min, store.free_bytes_min), (7, 7));
     }
 
     #[test]

@@ -105,9 +105,7 @@ fn problems(node: &Map<String, Value>) -> Vec<String> {
         _ => {}
     }
     if let Some(twin) = text(node, "twin") {
-        troubles.push(format!(
-            "has the same node id as {}: a data directory was copied; stop one of the two"
-        ));
+        troubles.push(format!("has the same node id as {twin}: a data directory was copied; stop one of the two"));
     }
     if let Some(apart) = text(node, "apart") {
         troubles.push(apart.to_owned());
@@ -212,7 +210,7 @@ mod tests {
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
                         "segments_rebuilt": 2, "damaged_keys": 3, "damaged_made_good": ["y"],
-                        "segments_made_good": ["shelf/z.seg"]},
+                        "segments_made_good": ["store/z.seg"]},
                     {"id": "g", "state": "halted", "halted": "no file descriptor is left", "store_index_is_high": true},
                     {"id": "h", "state": "ready", "store_index_is_high": true},
                     {"id": "f", "state": "ready", "apart": "speaks version 1.9",

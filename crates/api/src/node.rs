@@ -117,9 +117,9 @@ fn member_status(member: &Member, told: Option<Value>, own: bool) -> Value {
             .filter(|role| role.1)
             .map(|role| role.0)
             .collect();
-        let (mut queue, mut store) = (held(&facts.queue), held(&facts.shelf));
+        let (mut queue, mut store) = (held(&facts.queue), held(&facts.stored));
         queue["pending_bytes"] = facts.queue.bytes.into();
-        store["stored_bytes"] = facts.shelf.bytes.into();
+        store["stored_bytes"] = facts.stored.bytes.into();
         json!({
             "id": facts.node,
             "roles": roles,

@@ -1,4 +1,4 @@
-//! The call `cluster/facts`: two nodes compare all that they know.
+//! The call `cluster/exchange`: two nodes compare all that they know.
 //!
 //! Question and answer are the same: `{"protocol": 1, "members": […]}`, all of the one side and all of the other.
 //! A question without members tells nothing, and is how a node that starts looks for a twin ([`crate::place`]).
@@ -18,7 +18,7 @@ use crate::table::MEMBERS_MAX;
 use crate::{IncompatiblePeer, PROTOCOL};
 
 /// The name of the call.
-pub(crate) const EXCHANGE_CALL: &str = "cluster/facts";
+pub(crate) const EXCHANGE_CALL: &str = "cluster/exchange";
 
 /// Room for all nodes that may be known, each at its largest.
 const BYTES_MAX: usize = 2 << 20;

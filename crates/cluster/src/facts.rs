@@ -61,10 +61,10 @@ pub struct Facts {
     /// What it has accepted and no store has taken.
     #[serde(default)]
     pub queue: DataSummary,
-    /// What lies on its shelf.
+    /// What lies on its store.
     #[serde(default)]
-    pub shelf: DataSummary,
-    /// Bytes of its shelf when it was started. None before it has counted them. A store that was emptied says so by this, however
+    pub stored: DataSummary,
+    /// Bytes of its store when it was started. None before it has counted them. A store that was emptied says so by this, however
     /// soon others fill it again.
     #[serde(default, rename = "opened", skip_serializing_if = "Option::is_none")]
     pub opened_bytes: Option<u64>,
@@ -161,7 +161,7 @@ impl Facts {
             formats: Formats::default(),
             load: Load::default(),
             queue: DataSummary::default(),
-            shelf: DataSummary::default(),
+            stored: DataSummary::default(),
             opened_bytes: None,
             walked: None,
             made_good: Vec::new(),

@@ -76,7 +76,7 @@ fn entry() -> Entry {
         roles: Roles { ingest: true, store: true },
         load: Load { bytes_per_second: 1_000, connections: 3, level: 1 },
         queue: held(10),
-        shelf: held(20),
+        stored: held(20),
         walked: Some(Millis(1_763_680_150_000)),
         free_bytes: 1 << 40,
         draining: true,

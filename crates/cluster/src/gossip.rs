@@ -42,7 +42,7 @@ pub(crate) struct GossipActions {
     pub(crate) defunct: bool,
 }
 
-/// Draws from the doors.
+/// Draws from the environment.
 struct EntropyRng(Arc<dyn Entropy>);
 
 impl rand_core::TryRng for EntropyRng {

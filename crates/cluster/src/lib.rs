@@ -7,7 +7,7 @@
 //!   every 0.5 s                 when facts change               every 5 s, and at a join
 //!   is it there?                (at most once a second)         all that is known
 //!
-//!   A ── ping ──────► B         A ── facts of A ──► B           A ══ call cluster/facts ══► B
+//!   A ── ping ──────► B         A ── facts of A ──► B           A ══ call cluster/exchange ══► B
 //!   A ◄── ack ─────── B         A ── facts of A ──► C             all entries of A
 //!      none in 0.2 s:           A ── facts of A ──► D           A ◄═════════════════════════ B
 //!   A ── ping B! ──► C, D, E    …                                 all entries of B
@@ -39,7 +39,7 @@
 //! - Every byte from outside is checked before foca or the list sees it. The list has at most a thousand nodes besides this one.
 //! - Packets of another [`PROTOCOL`] are passed over, counted and told of ([`Cluster::strangers`]); fields and kinds that are not
 //!   known are passed over; missing ones have defaults. So neighbouring versions understand each other: see [`Version`].
-//! - The same seed gives the same packets: randomness and time come by the doors, and nothing depends on the order of a hash.
+//! - The same seed gives the same packets: randomness and time come by the environment, and nothing depends on the order of a hash.
 //!
 //! What it does not do: it encrypts nothing (the network's body does), and it decides nothing for the floors above: not whom to
 //! ask, nor when an answer is complete.

@@ -4,7 +4,7 @@
 //!   {"format": 1, "incarnation": "<id>", "awaiting": true, "members": [{"facts": {…}, "gone": {…}}, …]}
 //! ```
 //! Without it a node needs `--join` to find the others, and does not know of those that are down with records that they alone
-//! have. So it is kept twice ([`doors::twice`](bucksaw_env::twice)): what is damaged is taken from `members.backup`. It is
+//! have. So it is kept twice ([`env::twice`](bucksaw_env::twice)): what is damaged is taken from `members.backup`. It is
 //! written rarely. Where there is no sound backup, a list that makes no sense is set aside as `members.json.damaged` and told
 //! of; one of a newer format, where it makes no sense here, as `members.json.newer`.
 //!

@@ -56,11 +56,7 @@ impl Metrics {
         cluster.register("exchanges_of_other_version", other, all.exchanges_incompatible);
         let apart = "Nodes that are there, with versions or formats of files that this node does not work with";
         cluster.register("apart", apart, all.version_skewed);
-        cluster.register(
-            "strangers",
-            "Members rejected because the member table is full",
-            all.members_rejected,
-        );
+        cluster.register("strangers", "Members rejected because the member table is full", all.members_rejected);
         cluster.register("exchanges", "Digest exchanges with other nodes", all.exchanges);
         cluster.register("exchanges_failed", "Digest exchanges that failed", all.exchanges_failed);
         cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);

@@ -93,14 +93,14 @@ impl From<Vec<u32>> for Formats {
             reads: numbers.next().unwrap_or(first.reads),
             writes: numbers.next().unwrap_or(first.writes),
         };
-        let Self { queue, stored: shelf } = Self::default();
-        Self { queue: next(queue), stored: next(shelf) }
+        let Self { queue, stored } = Self::default();
+        Self { queue: next(queue), stored: next(stored) }
     }
 }
 
 impl From<Formats> for Vec<u32> {
-    fn from(Formats { queue, stored: shelf }: Formats) -> Self {
-        vec![queue.reads, queue.writes, shelf.reads, shelf.writes]
+    fn from(Formats { queue, stored }: Formats) -> Self {
+        vec![queue.reads, queue.writes, stored.reads, stored.writes]
     }
 }
 
@@ -180,9 +180,9 @@ mod tests {
     use super::*;
     use crate::Roles;
 
-    fn facts(minor: u32, queue: Format, shelf: Format) -> Facts {
+    fn facts(minor: u32, queue: Format, stored: Format) -> Facts {
         let roles = Roles { ingest: true, store: true };
-        Facts { protocol_minor: minor, formats: Formats { queue, stored: shelf }, roles, ..Facts::new(Id::MIN) }
+        Facts { protocol_minor: minor, formats: Formats { queue, stored }, roles, ..Facts::new(Id::MIN) }
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //!   store                                            queue
 //!     ── ingest/wait   {due, wait_ms} ─────────────►   until what waits is due, or the time is over
 //!     ◄──────────────  {backlog} ───────────────────
-//!     ── ingest/take   {holder, text_bytes, lease_ms} ►  reserves the oldest
+//!     ── ingest/fetch   {holder, text_bytes, lease_ms} ►  reserves the oldest
 //!     ◄──────────────  {segments}, then their bytes ──   each a whole queue file, one after the other
-//!     ── ingest/settle {holder, stored, returned, unreadable} ►  commits, releases
+//!     ── ingest/ack {holder, stored, returned, unreadable} ►  commits, releases
 //! ```
 //! Messages are JSON behind their length ([`head`]); fields that are not known are passed over, and those that are
 //! missing have their defaults, so that adjacent versions understand each other.
@@ -33,9 +33,9 @@ use crate::segment::SegmentView;
 /// The call that waits until something is due.
 pub const WAIT: &str = "ingest/wait";
 /// The call that reserves segments and fetches them.
-pub const FETCH: &str = "ingest/take";
+pub const FETCH: &str = "ingest/fetch";
 /// The call that ends a reservation.
-pub const ACK: &str = "ingest/settle";
+pub const ACK: &str = "ingest/ack";
 
 /// The greatest message in front of a body, and the greatest body of a call that is one message.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;

@@ -33,7 +33,7 @@ impl FactsPublisher {
         node.cluster.update_facts(|facts: &mut Facts| {
             facts.load = load;
             facts.queue = queue;
-            facts.shelf = stored;
+            facts.stored = stored;
             facts.opened_bytes = Some(node.store.stored_bytes_at_open());
             facts.free_bytes = free_bytes;
             facts.walked = walked;

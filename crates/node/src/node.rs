@@ -45,7 +45,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Lets other nodes take from the queue, and bring to the shelf, and tells them which files they meet there.
+    /// Lets other nodes take from the queue, and bring to the store, and tells them which files they meet there.
     pub fn register_calls(&self) {
         self.cluster.update_facts(|facts| facts.formats = FORMATS);
         let router = self.cluster.router();

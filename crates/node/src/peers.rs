@@ -39,7 +39,7 @@ impl Peers for ClusterPeers {
             fingerprint: member.facts.fingerprint(),
             is_live: member.is_live(),
             is_replaced: is_replaced(member, &members),
-            // A node counts its shelf and measures its free space in one step; before that both are 0.
+            // A node counts its store and measures its free space in one step; before that both are 0.
             has_reported_size: member.facts.free_bytes > 0,
             stored_bytes_at_open: member.facts.opened_bytes,
             accepts_replicas: !member.facts.draining && own.can_replicate_to(&member.facts),
@@ -59,5 +59,5 @@ fn is_replaced(gone: &Member, members: &[Member]) -> bool {
 
 fn peer(member: &Member) -> Peer {
     let facts = &member.facts;
-    Peer { node: facts.node, address: facts.address, held_bytes: facts.shelf.bytes, free_bytes: facts.free_bytes }
+    Peer { node: facts.node, address: facts.address, held_bytes: facts.stored.bytes, free_bytes: facts.free_bytes }
 }

@@ -1,4 +1,4 @@
-//! A block of a shelf segment as a unit of work: whether it may have what is asked for, and how it is searched.
+//! A block of a store segment as a unit of work: whether it may have what is asked for, and how it is searched.
 
 use std::sync::Arc;
 

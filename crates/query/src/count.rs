@@ -3,7 +3,7 @@
 //! Where no other unit can hold the same record, rows are just counted. Units that may share records (retries, copies)
 //! give the ids of their matches, and a record counts once: exactly, by bitmaps of sequence numbers for each producer and
 //! stretch of time. These can be neither cut nor put off, so what they take is held by force: some bits for each record,
-//! and of few records, for what the queue holds moves on to the shelf within seconds.
+//! and of few records, for what the queue holds moves on to the store within seconds.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;

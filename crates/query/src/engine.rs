@@ -64,7 +64,7 @@ impl Default for Config {
     }
 }
 
-/// Answers queries over one node's queue and shelf.
+/// Answers queries over one node's queue and store.
 pub struct Engine {
     pub(crate) queue: Arc<Queue>,
     pub(crate) store: Arc<SegmentStore>,
@@ -85,7 +85,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine over a queue and a shelf.
+    /// An engine over a queue and a store.
     #[must_use]
     pub fn new(
         queue: Arc<Queue>,
@@ -197,7 +197,7 @@ impl Engine {
         &self.queue
     }
 
-    /// The shelf.
+    /// The store.
     #[must_use]
     pub fn store(&self) -> &Arc<SegmentStore> {
         &self.store
@@ -233,11 +233,11 @@ impl Engine {
         let segments = self.store.segments();
         let broken: Vec<_> = segments.iter().filter_map(|segment| segment.damage()).collect();
         let wanted = broken.into_iter().filter(move |broken| broken.is_re_replicated() == made_good);
-        wanted.map(|broken| PathBuf::from("shelf").join(broken.name))
+        wanted.map(|broken| PathBuf::from("store").join(broken.name))
     }
 
     fn quarantined_files(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
         let files = self.store.quarantined_files().into_iter().filter(move |file| file.is_re_replicated() == made_good);
-        files.map(|file| PathBuf::from("shelf").join(file.name))
+        files.map(|file| PathBuf::from("store").join(file.name))
     }
 }

@@ -1,7 +1,7 @@
-//! Answers: time-bounded grep over what the queue and the shelf hold.
+//! Answers: time-bounded grep over what the queue and the store hold.
 //!
 //! ```text
-//!   request ── snapshot: queue first, then shelf ──► units (queue segments, blocks), those that cannot match left out
+//!   request ── snapshot: queue first, then store ──► units (queue segments, blocks), those that cannot match left out
 //!           ── scan each on the pool: filter first ──► hits ──► merge by id, drop equal ids, stop at the limit ──► out
 //! ```
 //! A unit is scanned only when its turn comes and the reader wants more, so an abandoned query stops within a unit. What was
@@ -12,7 +12,7 @@
 //! A node that is one of several asks all of them ([`Scatter`]); each answers from its own engine ([`Serving`]).
 //!
 //! Invariant: a record that was accepted before the request is in the answer once, also while it moves from the queue to
-//! the shelf: the queue is looked at first, and a queue segment is passed over when a segment on the shelf names it as
+//! the store: the queue is looked at first, and a queue segment is passed over when a segment on the store names it as
 //! its source.
 //! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
 

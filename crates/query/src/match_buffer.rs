@@ -58,7 +58,7 @@ pub(crate) struct MatchBuffer {
     count: usize,
     /// What the slabs and pages take.
     bytes: usize,
-    /// Whether they lie on the shelf, not in the queue.
+    /// Whether they lie on the store, not in the queue.
     is_stored: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct MatchEntry {
 }
 
 impl MatchBuffer {
-    /// None yet, of a unit that lies on the shelf or in the queue.
+    /// None yet, of a unit that lies on the store or in the queue.
     pub(crate) fn new(stored: bool, pieces: MatchBufferPools) -> Self {
         Self {
             pools: pieces,
@@ -394,7 +394,7 @@ pub struct RecordRef<'a> {
     pub labels: &'a Labels,
     /// The bytes, without a line end.
     pub text: &'a [u8],
-    /// Whether it was found on a shelf, not in a queue.
+    /// Whether it was found on a store, not in a queue.
     pub is_stored: bool,
 }
 
@@ -420,7 +420,7 @@ pub struct OwnedRecord {
     pub labels: Labels,
     /// The bytes.
     pub text: Vec<u8>,
-    /// Whether it was found on a shelf.
+    /// Whether it was found on a store.
     pub is_stored: bool,
 }
 

@@ -52,7 +52,11 @@ impl Metrics {
         let all = metrics.clone();
         let query = registry.sub_registry_with_prefix("query");
         query.register("in_flight", "Queries being answered", all.in_flight);
-        query.register("held_bytes", "Memory held by matches that clients have not read yet, all queries together", all.result_bytes);
+        query.register(
+            "held_bytes",
+            "Memory held by matches that clients have not read yet, all queries together",
+            all.result_bytes,
+        );
         query.register("opened_bytes", "Memory used by the block cache", all.cache_bytes);
         query.register("opened_found", "Blocks found in the block cache", all.cache_hits);
         query.register("opened_missed", "Blocks not in the block cache, read from disk", all.cache_misses);
@@ -69,7 +73,11 @@ impl Metrics {
             all.nodes_missing,
         );
         query.register("tails", "Clients that follow new records", all.tails);
-        query.register("tail_skipped_bytes", "Bytes skipped by tails that lagged too far behind", all.tail_skipped_bytes);
+        query.register(
+            "tail_skipped_bytes",
+            "Bytes skipped by tails that lagged too far behind",
+            all.tail_skipped_bytes,
+        );
         metrics
     }
 

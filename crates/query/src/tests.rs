@@ -65,7 +65,7 @@ impl TestEngine {
         let (queue, _) = Queue::open(env.clone(), Path::new("/queue"), small, metrics).unwrap();
         let small = store::Config { segment_bytes: 900 * size, block_bytes: 200 * size, ..store::Config::default() };
         let metrics = store::Metrics::new(&mut registry);
-        let store = SegmentStore::open(env.clone(), Path::new("/shelf"), small, metrics).unwrap();
+        let store = SegmentStore::open(env.clone(), Path::new("/store"), small, metrics).unwrap();
         let metrics = Metrics::new(&mut registry);
         let engine = Engine::new(Arc::new(queue), Arc::new(store), pool, env, config, metrics);
         Self { fs, clock, engine: Arc::new(engine), next: 0, accepted: BTreeMap::new() }
@@ -146,8 +146,8 @@ fn request_all_time(expr: &str) -> Request {
 #[test]
 fn what_is_past_its_retention_is_in_no_answer_and_the_trash_is_told_of() {
     let mut node = TestEngine::new();
-    let (queue, shelf) = (Arc::clone(node.engine.queue()), Arc::clone(node.engine.store()));
-    shelf.retain(&queue);
+    let (queue, store) = (Arc::clone(node.engine.queue()), Arc::clone(node.engine.store()));
+    store.retain(&queue);
     node.put("stored");
     node.move_to_store();
     let late = Id::new(Millis(5), Producer::new(9), 1);
@@ -161,7 +161,7 @@ fn what_is_past_its_retention_is_in_no_answer_and_the_trash_is_told_of() {
     node.advance_clock(24 * 3_600_000);
     let (count, stats) = ask(&node);
     assert_eq!((count, stats.trashed, stats.is_partial()), (1, TrashStats::default(), false), "before it is removed");
-    shelf.retain(&queue);
+    store.retain(&queue);
     let (count, stats) = ask(&node);
     assert_eq!((count, stats.trashed, stats.is_partial()), (1, TrashStats { segments: 1, records: 1 }, false));
     let recent = Request::new(Expr::All, Millis(1_700_000_100_000), Millis::MAX);
@@ -245,7 +245,7 @@ fn an_uncommitted_move_to_the_store_duplicates_nothing() {
     for (bytes, path) in copies {
         node.fs.create(&path).unwrap().append(&[&bytes]).unwrap();
     }
-    // The queue is not told what the shelf has, as it is between the store's commit and the queue's.
+    // The queue is not told what the store has, as it is between the store's commit and the queue's.
     let node = TestEngine::on(node.fs.clone());
     assert!(!node.engine.queue().uncommitted_segments().is_empty());
     let (records, stats) = node.search_all(request_all_time(""));
@@ -448,11 +448,11 @@ fn wherever_the_time_limit_strikes_an_answer_that_lacks_something_says_so() {
         }
         let (mut partial, mut whole) = (0, 0);
         for seconds in 1..120 {
-            let (queue, shelf) = (Arc::clone(node.engine.queue()), Arc::clone(node.engine.store()));
-            let doors = Env { clock: Arc::new(Ticking(Arc::clone(&node.clock))), ..node.engine.env.clone() };
+            let (queue, store) = (Arc::clone(node.engine.queue()), Arc::clone(node.engine.store()));
+            let env = Env { clock: Arc::new(Ticking(Arc::clone(&node.clock))), ..node.engine.env.clone() };
             let config = Config { query_timeout: Some(Duration::from_secs(seconds)), ..Config::default() };
             let (pool, metrics) = (ScanPool::start(1, |_| ()).unwrap(), Metrics::new(&mut Registry::default()));
-            node.engine = Arc::new(Engine::new(queue, shelf, pool, doors, config, metrics));
+            node.engine = Arc::new(Engine::new(queue, store, pool, env, config, metrics));
             let mut tell = |found: usize, stats: &QueryStats, what: &str| {
                 assert!(found == 40 || stats.timed_out.is_some(), "{what} after {seconds} s: {found} {stats:?}");
                 if stats.is_partial() { partial += 1 } else { whole += 1 }
@@ -853,18 +853,18 @@ proptest! {
 #[test]
 fn every_scan_counts_as_foreground_work() {
     let mut node = TestEngine::new();
-    let shelf = Arc::clone(node.engine.store());
+    let store = Arc::clone(node.engine.store());
     node.put("a line");
     node.advance_clock(1_000);
-    assert!(!shelf.foreground().is_busy(), "nothing was asked");
+    assert!(!store.foreground().is_busy(), "nothing was asked");
     let everything = || Request::new(Expr::All, Millis(0), Millis::MAX);
     let mut search = node.engine.search(everything(), Cancel::default()).unwrap();
     node.advance_clock(1_000);
-    assert!(!shelf.foreground().is_busy(), "nothing was wanted yet");
+    assert!(!store.foreground().is_busy(), "nothing was wanted yet");
     assert_eq!(next_batch(&mut search).len(), 1);
-    assert!(shelf.foreground().is_busy(), "another question may follow");
+    assert!(store.foreground().is_busy(), "another question may follow");
     node.advance_clock(1_000);
-    assert!(!shelf.foreground().is_busy(), "a reader who is slow holds up nobody");
+    assert!(!store.foreground().is_busy(), "a reader who is slow holds up nobody");
     assert_eq!(node.engine.count(&everything(), &Cancel::default()).unwrap().0, 1);
-    assert!(shelf.foreground().is_busy());
+    assert!(store.foreground().is_busy());
 }

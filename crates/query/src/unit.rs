@@ -1,4 +1,4 @@
-//! Units of work: a queue segment, or a block of a shelf segment. Which there are, which can be left out, and how one is
+//! Units of work: a queue segment, or a block of a store segment. Which there are, which can be left out, and how one is
 //! read.
 
 use std::collections::HashSet;
@@ -132,7 +132,7 @@ fn file_name(path: &std::path::Path) -> String {
 /// The units that may hold records of the request. Their number, what was left out and what is damaged go into the stats.
 pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut QueryStats) -> Vec<Unit> {
     let (queue, store) = (&engine.queue, &engine.store);
-    // The queue first: what moves meanwhile is then seen twice, which the sources of the shelf's segments tell, rather
+    // The queue first: what moves meanwhile is then seen twice, which the sources of the store's segments tell, rather
     // than not at all. Also what was handed over a moment ago: the store that has it, another node's, may have been looked
     // at before it came there.
     let mut waiting = queue.readable_segments();
@@ -188,10 +188,10 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     units
 }
 
-/// Leaves those segments of the queue that no segment of the shelf names as a source.
+/// Leaves those segments of the queue that no segment of the store names as a source.
 fn remove_stored(waiting: &mut Vec<Arc<QueueSegment>>, stored: &[Arc<StoredSegment>]) {
     let Some(oldest) = waiting.first().map(|segment| segment.id()) else { return };
-    // Few wait and many segments may lie on the shelf, each naming many: so a set of the few, and of the many those that
+    // Few wait and many segments may lie on the store, each naming many: so a set of the few, and of the many those that
     // can name one of them.
     let mut untaken: HashSet<Id> = waiting.iter().map(|segment| segment.id()).collect();
     let recent = stored.iter().filter(|segment| segment.newest_source() >= Some(oldest));

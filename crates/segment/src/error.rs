@@ -59,7 +59,7 @@ impl ReadError {
     }
 }
 
-/// Why a directory of segments, the queue or the shelf, cannot be opened. Damage is no reason: what is damaged is set aside.
+/// Why a directory of segments, the queue or the store, cannot be opened. Damage is no reason: what is damaged is set aside.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

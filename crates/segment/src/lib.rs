@@ -1,7 +1,7 @@
 //! Bytes on disk: both segment formats, their codecs, their invariants, their verification.
 //!
 //! A *queue segment* ([`queue`]) is what ingest appends to: frames of whole chunks of lines, each with a checksum, in
-//! the order of arrival. A *shelf segment* ([`shelf`]) is what the store keeps: immutable blocks of records in the order
+//! the order of arrival. A *store segment* ([`store`]) is what the store keeps: immutable blocks of records in the order
 //! of their ids, compressed, with a footer that says what each block holds. Both yield [`Chunk`]s: records of one stream
 //! with their text in one piece, which is what a search wants.
 //!

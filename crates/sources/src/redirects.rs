@@ -62,16 +62,16 @@ pub(crate) async fn redirect_when_due(
 }
 
 async fn offer_redirects(shared: &ListenerState, acks: &AckTracker, brought: &AtomicU64) {
-    let (guide, config, doors) = (shared.load_shedder(), &shared.intake.config, &shared.intake.env);
-    let mut client_rate = ClientRate::new(doors.clock.uptime());
+    let (guide, config, env) = (shared.load_shedder(), &shared.intake.config, &shared.intake.env);
+    let mut client_rate = ClientRate::new(env.clock.uptime());
     loop {
-        sleep(jittered_interval(config.redirect_interval_min, &*doors.entropy)).await;
-        let now = doors.clock.uptime();
+        sleep(jittered_interval(config.redirect_interval_min, &*env.entropy)).await;
+        let now = env.clock.uptime();
         let bytes_per_second = client_rate.sample(now, brought.load(Ordering::Relaxed));
         if !guide.disconnects_clients() && !client_rate.may_be_redirected(now) {
             continue;
         }
-        let Some((how, others)) = guide.try_redirect(shared.port(), Some(bytes_per_second), &*doors.entropy) else {
+        let Some((how, others)) = guide.try_redirect(shared.port(), Some(bytes_per_second), &*env.entropy) else {
             continue;
         };
         send_redirect(guide, acks, how, others);

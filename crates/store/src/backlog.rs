@@ -21,13 +21,13 @@ impl CompactionBacklog {
         Self { queued_bytes: AtomicU64::new(0), mergeable_bytes: AtomicU64::new(0), bytes_max, gauge: shown }
     }
 
-    /// Bytes of text in the queue that are not on the shelf.
+    /// Bytes of text in the queue that are not on the store.
     pub(crate) fn set_queued(&self, bytes: u64) {
         self.queued_bytes.store(bytes, Ordering::Relaxed);
         self.update_gauge();
     }
 
-    /// Bytes of text on the shelf that should be merged.
+    /// Bytes of text on the store that should be merged.
     pub(crate) fn set_mergeable(&self, bytes: u64) {
         self.mergeable_bytes.store(bytes, Ordering::Relaxed);
         self.update_gauge();

@@ -130,8 +130,8 @@ impl SegmentStore {
         *lock(&self.suspension)
     }
 
-    /// Begins with the time that the last run trusted. Where none was kept, that is the newest arrival on the shelf, and on
-    /// an empty shelf the wall clock.
+    /// Begins with the time that the last run trusted. Where none was kept, that is the newest arrival on the store, and on
+    /// an empty store the wall clock.
     pub(crate) fn restore_clock_guard(&self) {
         let arrived = || self.segments().iter().map(|segment| segment.reach().accepted).max();
         let kept = self.read_clock().unwrap_or_else(|error| {

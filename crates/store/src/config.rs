@@ -1,4 +1,4 @@
-//! What can be set about the shelf.
+//! What can be set about the store.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bucksaw_segment::Codec;
 
 use crate::repair;
 
-/// Settings of the shelf.
+/// Settings of the store.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Bytes of text that are gathered into one segment, and that compaction aims at.
@@ -40,7 +40,7 @@ pub struct Config {
     pub retention_age: Option<Duration>,
     /// When the files take more than this together, the oldest go to the trash.
     pub retention_bytes: Option<u64>,
-    /// Memory for what is known of the segments, in bytes. When it is used up, nothing comes to the shelf; and a shelf that takes
+    /// Memory for what is known of the segments, in bytes. When it is used up, nothing comes to the store; and a store that takes
     /// half more is not opened.
     pub index_bytes_max: u64,
     /// How copies that are missing are made.

@@ -4,7 +4,7 @@
 //! small it becomes is not known in advance. So a gathering takes half of the room, as if its text could not be packed, and
 //! half as much again after each one that did not fit: until one fits, if it is of a single segment of the queue. Merges
 //! take what is beyond the reserve, or a quarter of the room, which leaves gathering the rest: the queue has to become
-//! smaller before the shelf is put in order.
+//! smaller before the store is put in order.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What a store takes from a queue, its own or another node's: `ingest/take` and `ingest/settle`, as who calls them.
+//! What a store takes from a queue, its own or another node's: `ingest/fetch` and `ingest/ack`, as who calls them.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Gathering: what waits in the queue becomes one segment on the shelf.
+//! Gathering: what waits in the queue becomes one segment on the store.
 //!
 //! It is packed for good at once, so that this is done once, but quickly where that would be in vain or too slow: when it is
 //! too little to stay as it is, when a client waits, or when the store is behind. A burst leaves the queue, which a power cut
@@ -95,7 +95,7 @@ impl SegmentStore {
         let is_backlogged = || {
             let waits = queue.map_or(0, |queue| queue.backlog().text_bytes);
             self.backlog.set_queued(waits + text_bytes);
-            // What is on the shelf takes less room than in the queue.
+            // What is on the store takes less room than in the queue.
             queue.is_some_and(Queue::is_full) || self.is_backlogged()
         };
         // A client that waits is owed no less than one that asks.

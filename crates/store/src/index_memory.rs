@@ -1,7 +1,7 @@
 //! Memory for what is known of stored segments: their footers, which stay in memory so that a query opens no file in vain.
 //!
-//! When it is used up, the shelf takes nothing from queues and other stores; merges and retention go on and make it less. A
-//! segment that is being made meanwhile still comes to the shelf, so a little more may be taken, and the next start allows
+//! When it is used up, the store takes nothing from queues and other stores; merges and retention go on and make it less. A
+//! segment that is being made meanwhile still comes to the store, so a little more may be taken, and the next start allows
 //! for that ([`opened_max`]).
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl StoreIndexMemory {
         self.is_high.load(Ordering::Relaxed)
     }
 
-    /// Whether all of it is taken: nothing comes to the shelf.
+    /// Whether all of it is taken: nothing comes to the store.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
@@ -49,7 +49,7 @@ impl StoreIndexMemory {
     }
 }
 
-/// With how much a shelf is opened, given how much it may take while it runs. One gathering of streams with very long labels may
+/// With how much a store is opened, given how much it may take while it runs. One gathering of streams with very long labels may
 /// take half of it; and a node that starts with more than it may take accepts nothing, so all memory for that is free.
 pub(crate) fn open_bytes_max(max: u64) -> u64 {
     max.saturating_add(max / 2)

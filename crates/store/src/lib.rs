@@ -1,4 +1,4 @@
-//! The shelf: takes segments from the queue, merges them by id, keeps them packed, and lets them go in time.
+//! The store: takes segments from the queue, merges them by id, keeps them packed, and lets them go in time.
 //!
 //! ```text
 //!   queue ── reserve ──► gather: merge by id, encode blocks ──► <id>.tmp ── sync ──► <span>-<id>.seg ──► commit
@@ -18,11 +18,11 @@
 //!
 //! What too few stores hold, because one was lost, is copied again ([`repair`]).
 //!
-//! Gathering and merging step aside for queries, block by block (`aside`): those who answer say so by the shelf's
+//! Gathering and merging step aside for queries, block by block (`aside`): those who answer say so by the store's
 //! [`Foreground`].
 //!
-//! Everything here is a plain function or waits through the doors; who owns threads calls [`Shelf::gather`] or
-//! [`Puller::bring`], [`Shelf::compact`] and [`Shelf::retain`] on them.
+//! Everything here is a plain function or waits through the environment; who owns threads calls [`store::gather`] or
+//! [`Puller::bring`], [`store::compact`] and [`store::retain`] on them.
 //!
 //! Invariant: a queue is told to commit only when what was made of its segments is durable, name and all, and shown, on as
 //! many stores as keep copies.

@@ -1,4 +1,4 @@
-//! What the shelf counts.
+//! What the store counts.
 
 use std::sync::atomic::AtomicU64;
 
@@ -16,7 +16,7 @@ pub(crate) struct RepairBlockerLabels {
     pub(crate) why: &'static str,
 }
 
-/// Counters and gauges of the shelf.
+/// Counters and gauges of the store.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     pub(crate) segments: Gauge,
@@ -62,7 +62,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers the shelf's metrics.
+    /// Registers the store's metrics.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::default();
@@ -93,13 +93,8 @@ impl Metrics {
         store.register("copied_bytes", "Bytes of segment files replicated to other stores", all.replicated_bytes);
         store.register("received_bytes", "Bytes of segment files received from other stores", all.received_bytes);
         store.register("copy_failed", "Failed replications to another store", all.replicate_failed);
-        store.register(
-            "copies",
-            "Replication factor: on how many stores each record is kept",
-            all.replication_factor,
-        );
-        let missing =
-            "Stores missing for the replication factor: nothing is gathered while there are any";
+        store.register("copies", "Replication factor: on how many stores each record is kept", all.replication_factor);
+        let missing = "Stores missing for the replication factor: nothing is gathered while there are any";
         store.register("copies_missing", missing, all.missing_stores);
         let passes = "Completed repair passes";
         store.register("repair_passes", passes, all.repair_passes);
@@ -133,7 +128,11 @@ impl Metrics {
         store.register("compact_failed", "Merges that were given up", all.compact_failed);
         store.register("expired_bytes", "Bytes of files moved to the trash by retention", all.expired_bytes);
         store.register("expired_segments", "Segments moved to the trash by retention", all.expired_segments);
-        store.register("aside_seconds", "Time that gathering and merging were throttled by queries", all.throttled_seconds);
+        store.register(
+            "aside_seconds",
+            "Time that gathering and merging were throttled by queries",
+            all.throttled_seconds,
+        );
         store.register(
             "debt_bytes",
             "Bytes of record text in the queue, due to be merged or packed anew",

@@ -1,4 +1,4 @@
-//! Names of shelf segments: the span of their records, so that a person can read it, and so that it is known even when
+//! Names of store segments: the span of their records, so that a person can read it, and so that it is known even when
 //! the file cannot be read.
 //!
 //! `20261120T231000123Z-20261120T231013001Z-01KAJ3….seg`: lowest and highest time in UTC with milliseconds, then the id.

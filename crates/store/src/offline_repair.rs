@@ -1,4 +1,4 @@
-//! Checking the files of the shelf while no node runs on them, and mending what can be mended.
+//! Checking the files of the store while no node runs on them, and mending what can be mended.
 //!
 //! ```text
 //!   X.seg, X.damaged   damage costs nothing   ──► X.seg, written anew, the same segment
@@ -22,7 +22,7 @@ use bucksaw_segment::stored::VerifiedSegment;
 
 use crate::name;
 
-/// A file of the shelf, or of its trash, that was checked.
+/// A file of the store, or of its trash, that was checked.
 #[derive(Debug)]
 pub struct CheckedStoreFile {
     path: PathBuf,
@@ -42,7 +42,7 @@ enum StoreFileKind {
     Quarantined(QuarantineKind),
 }
 
-/// Checks a file in the shelf's directory or in its trash. `None` when it is no segment.
+/// Checks a file in the store's directory or in its trash. `None` when it is no segment.
 ///
 /// # Errors
 /// [`ReadError`] when it cannot be read at all.

@@ -1,4 +1,4 @@
-//! Opening the shelf: reads the footers, and finishes what a crash left half done.
+//! Opening the store: reads the footers, and finishes what a crash left half done.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::throttle::BackgroundThrottle;
 use crate::trash;
 
 impl SegmentStore {
-    /// Opens the shelf in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
+    /// Opens the store in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
     ///
     /// # Errors
     /// [`OpenError`]. Damage is no error: it is logged, counted and set aside.
@@ -176,7 +176,7 @@ impl SegmentStore {
         kept
     }
 
-    /// Tells the queue what of it is on the shelf already. To be called once, before anything is gathered or answered. Where
+    /// Tells the queue what of it is on the store already. To be called once, before anything is gathered or answered. Where
     /// other stores have to keep a copy, too, it is not known whether they do, and the queue's segments are stored anew.
     pub fn reconcile(&self, queue: &Queue) {
         if self.config.replication_factor <= 1 {

@@ -31,7 +31,7 @@ pub struct PeerStore {
     pub is_live: bool,
     /// Whether a node with another id started later at its address: its disk was replaced, so it does not come back.
     pub is_replaced: bool,
-    /// Whether its facts of this incarnation count its shelf: the first facts after a start do not.
+    /// Whether its facts of this incarnation count its store: the first facts after a start do not.
     pub has_reported_size: bool,
     /// What it held when it was started, in bytes, if it says so.
     pub stored_bytes_at_open: Option<u64>,

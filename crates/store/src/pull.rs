@@ -75,7 +75,7 @@ impl Puller {
     /// Waits until something is due in a queue; `None` when nothing was for a while, when too few stores are there to keep
     /// it, or when the memory for what is known of segments is used up.
     pub async fn wait(&self) -> Option<DueQueue> {
-        // Queues keep what the shelf has no memory for.
+        // Queues keep what the store has no memory for.
         if self.missing_stores() > 0 || self.context.store.index_memory.is_full() {
             self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
@@ -83,7 +83,7 @@ impl Puller {
         self.first_due().await.map(DueQueue)
     }
 
-    /// Takes what is due, and what waits elsewhere, to the shelf, and has it kept by as many stores as wanted. Returns the
+    /// Takes what is due, and what waits elsewhere, to the store, and has it kept by as many stores as wanted. Returns the
     /// bytes of text that are.
     pub async fn store_batch(&self, due: DueQueue) -> u64 {
         let clock = &self.context.store.env.clock;

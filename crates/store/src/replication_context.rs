@@ -37,7 +37,7 @@ impl ReplicationContext {
         done.unwrap_or_else(|| Err(io::Error::other("it was given up because of a bug")))
     }
 
-    /// Does work of the shelf that nobody waits for, away from the tasks: at a lower priority, unless too much has piled up.
+    /// Does work of the store that nobody waits for, away from the tasks: at a lower priority, unless too much has piled up.
     /// `None` when it was given up because of a bug.
     pub async fn run_blocking_low_priority<T: Send + 'static>(
         &self,

@@ -1,6 +1,6 @@
 //! Retention: what is too old or too much goes to the trash, and from there, after a while, for good.
 //!
-//! Answers leave out at once, block by block, what is too old by this rule: see [`Shelf::answers_since`].
+//! Answers leave out at once, block by block, what is too old by this rule: see [`store::answers_since`].
 //!
 //! A segment is too old when both its newest record and its newest arrival are: records that were loaded late stay as
 //! long as others, whatever time they state.
@@ -87,8 +87,8 @@ impl SegmentStore {
         expired
     }
 
-    /// Takes a segment off the shelf. The queue forgets its sources first: an answer that comes meanwhile finds the records
-    /// on the shelf, and never again in the queue.
+    /// Takes a segment off the store. The queue forgets its sources first: an answer that comes meanwhile finds the records
+    /// on the store, and never again in the queue.
     fn expire(&self, segment: &StoredSegment, queue: &Queue) -> bool {
         queue.forget(&segment.footer().sources);
         let path = segment.reader().path();

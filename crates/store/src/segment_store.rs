@@ -1,4 +1,4 @@
-//! The shelf itself: which segments there are, and how one is put there.
+//! The store itself: which segments there are, and how one is put there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -73,11 +73,11 @@ pub(crate) struct StoreLogLimits {
 
 impl std::fmt::Debug for SegmentStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shelf").field("dir", &self.dir).finish_non_exhaustive()
+        f.debug_struct("store").field("dir", &self.dir).finish_non_exhaustive()
     }
 }
 
-/// Why work on the shelf was given up. It is done again later.
+/// Why work on the store was given up. It is done again later.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -145,7 +145,7 @@ impl SegmentStore {
         Arc::clone(&lock(&self.segments))
     }
 
-    /// Where those who answer queries say so, so that the work of the shelf steps aside.
+    /// Where those who answer queries say so, so that the work of the store steps aside.
     #[must_use]
     pub fn foreground(&self) -> &Arc<Foreground> {
         &self.foreground
@@ -157,13 +157,13 @@ impl SegmentStore {
         self.config.replication_factor.max(1)
     }
 
-    /// Whether so much has piled up that the work of the shelf goes before queries.
+    /// Whether so much has piled up that the work of the store goes before queries.
     #[must_use]
     pub fn is_backlogged(&self) -> bool {
         self.backlog.is_exceeded()
     }
 
-    /// From now on no work of the shelf steps aside, and what does goes on: the node is stopping.
+    /// From now on no work of the store steps aside, and what does goes on: the node is stopping.
     pub fn stop_throttling(&self) {
         self.gather_throttle.disable();
         self.merge_throttle.disable();
@@ -285,7 +285,7 @@ impl SegmentStore {
     }
 
     /// Says whether the node has so many files open that more would take the descriptors of connections. Until that is over
-    /// nothing comes to the shelf from other nodes; merges and retention go on, and make the files fewer.
+    /// nothing comes to the store from other nodes; merges and retention go on, and make the files fewer.
     pub fn set_short_of_descriptors(&self, is_short: bool) {
         self.is_short_of_descriptors.store(is_short, Ordering::Relaxed);
     }

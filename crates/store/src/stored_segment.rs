@@ -1,4 +1,4 @@
-//! A segment on the shelf, shared with those who read it.
+//! A segment on the store, shared with those who read it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ pub struct StoredSegment {
 /// What answers have to do without: a file that was set aside, or damaged blocks of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSegment {
-    /// The file's name in the shelf's directory.
+    /// The file's name in the store's directory.
     pub name: String,
     /// The time of the first record that is missing.
     pub low: Millis,

@@ -20,7 +20,7 @@ mod repair;
 mod throttle;
 mod versions;
 
-/// A machine with a queue and a shelf, driven by hand.
+/// A machine with a queue and a store, driven by hand.
 struct StoreTestMachine {
     fs: sim::Fs,
     clock: Arc<sim::Clock>,
@@ -48,7 +48,7 @@ impl StoreTestMachine {
         let queue_config = ingest::Config { segment_bytes_max: 700, ..ingest::Config::default() };
         let metrics = ingest::Metrics::new(&mut registry);
         let (queue, _) = Queue::open(env.clone(), Path::new("/d/queue"), queue_config, metrics).ok()?;
-        let store = SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut registry)).ok()?;
+        let store = SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut registry)).ok()?;
         store.reconcile(&queue);
         Some(Self { fs, clock, queue, store, sequence: 0, acknowledged: Arc::default(), sent: BTreeMap::new() })
     }
@@ -129,7 +129,7 @@ impl StoreTestMachine {
     }
 
     fn store_file_names(&self) -> Vec<String> {
-        let mut names = self.fs.list(Path::new("/d/shelf")).unwrap();
+        let mut names = self.fs.list(Path::new("/d/store")).unwrap();
         names.sort();
         names
     }
@@ -299,7 +299,7 @@ fn retention_goes_by_age_and_by_bytes_and_through_the_trash() {
     machine.advance(Duration::from_secs(20));
     machine.store.retain(&machine.queue);
     assert_eq!(machine.lines().len(), 0);
-    let trash = || machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
+    let trash = || machine.fs.list(Path::new("/d/store/trash")).unwrap().len();
     assert_eq!(trash(), 1);
     machine.advance(Duration::from_secs(3_600));
     machine.store.retain(&machine.queue);
@@ -338,7 +338,7 @@ fn a_clock_that_jumps_expires_nothing_and_empties_no_trash() {
     machine.store.retain(&machine.queue);
     machine.advance(Duration::from_secs(8 * day));
     machine.store.retain(&machine.queue);
-    let trash = |machine: &StoreTestMachine| machine.fs.list(Path::new("/d/shelf/trash")).unwrap().len();
+    let trash = |machine: &StoreTestMachine| machine.fs.list(Path::new("/d/store/trash")).unwrap().len();
     assert_eq!((machine.lines().len(), trash(&machine)), (0, 1), "without a jump it expires");
     machine.put(Durability::Fast, "kept", 0);
     machine.gather_all();
@@ -366,15 +366,15 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
     for forgets in [false, true] {
         let fs = machine.fs.clone();
         if forgets {
-            fs.remove(Path::new("/d/shelf/clock.json")).unwrap();
-            fs.remove(Path::new("/d/shelf/clock.backup")).unwrap();
+            fs.remove(Path::new("/d/store/clock.json")).unwrap();
+            fs.remove(Path::new("/d/store/clock.backup")).unwrap();
         }
         let config = Config { segment_bytes: 2_000, block_bytes: 300, ..Config::default() };
         let clock = Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000 + 8 * 24 * 3_600_000));
         let entropy = Arc::new(sim::Entropy::seeded(7));
         let env = Env { fs: Arc::new(fs), clock: Arc::clone(&clock) as _, entropy };
         let store =
-            SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap();
+            SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut Registry::default())).unwrap();
         store.retain(&machine.queue);
         assert_eq!(store.segments().len(), 1, "at the start");
         if forgets {
@@ -388,10 +388,10 @@ fn a_machine_that_was_off_for_long_expires_a_day_after_its_start() {
 #[test]
 fn no_flipped_bit_changes_the_trusted_time() {
     let now = 1_700_000_000_000;
-    for path in ["/d/shelf/clock.json", "/d/shelf/clock.backup"] {
+    for path in ["/d/store/clock.json", "/d/store/clock.backup"] {
         let machine = StoreTestMachine::start(sim::Fs::new(), config());
         machine.store.retain(&machine.queue);
-        let kept = || machine.fs.live_bytes("/d/shelf/clock.json").unwrap();
+        let kept = || machine.fs.live_bytes("/d/store/clock.json").unwrap();
         let (trusted, bits) = (kept(), machine.fs.live_bytes(path).unwrap().len() as u64 * 8);
         for bit in 0..bits {
             assert!(machine.fs.flip_bit(path, bit));
@@ -408,7 +408,7 @@ fn clock_files_of_all_versions_are_read() {
     let files = GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), 1);
     let machine = StoreTestMachine::start(sim::Fs::new(), config());
     machine.store.retain(&machine.queue);
-    let (file, backup) = ("/d/shelf/clock.json", "/d/shelf/clock.backup");
+    let (file, backup) = ("/d/store/clock.json", "/d/store/clock.backup");
     let written = |path: &str| machine.fs.live_bytes(path).unwrap();
     let trusted = lock(&machine.store.clock_guard).trusted();
     files.check("clock", &written(file));
@@ -420,7 +420,7 @@ fn clock_files_of_all_versions_are_read() {
                 machine.fs.create(Path::new(path)).unwrap().append(&[bytes]).unwrap();
             }
         }
-        // Of an empty shelf the wall clock is taken where nothing is kept.
+        // Of an empty store the wall clock is taken where nothing is kept.
         machine.clock.advance(Duration::from_secs(3_600));
         machine.store.restore_clock_guard();
         assert_eq!(lock(&machine.store.clock_guard).trusted(), trusted);

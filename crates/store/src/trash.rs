@@ -1,8 +1,8 @@
-//! The trash: segments that retention took from the shelf, until they are removed for good.
+//! The trash: segments that retention took from the store, until they are removed for good.
 //!
 //! Their names say since when they are there, and of which time their records are: `<when>-<span>-<id>.seg`. They are in no
-//! answer, and each answer over their time says so. A file that is moved back to the shelf's directory, with its name as
-//! it is or without the moment in front, is on the shelf again after the next start.
+//! answer, and each answer over their time says so. A file that is moved back to the store's directory, with its name as
+//! it is or without the moment in front, is on the store again after the next start.
 //!
 //! What is oldest in the trash goes first: when it has been there for the configured age, and before that while there is
 //! hardly any room on the disk. Nothing here needs room to free room: where a segment cannot be moved to the trash for
@@ -158,7 +158,7 @@ impl SegmentStore {
         }
     }
 
-    /// Takes a segment off the shelf that another run left behind.
+    /// Takes a segment off the store that another run left behind.
     pub(crate) fn trash_leftover(&self, path: &Path, id: Id) {
         match self.rename_into_trash(path, &self.trash_dir().join(format!("{}-{}", self.now(), file_name(path)))) {
             Ok(()) => info!(segment = %id, "moved a segment to the trash whose records are in another"),

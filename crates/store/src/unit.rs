@@ -1,4 +1,4 @@
-//! What a merge reads: frames of queue segments and blocks of shelf segments, opened only when their turn comes.
+//! What a merge reads: frames of queue segments and blocks of store segments, opened only when their turn comes.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl UnitReader {
 }
 
 impl MergeUnit {
-    /// The blocks of a shelf segment.
+    /// The blocks of a store segment.
     pub(crate) fn blocks(segment: &Arc<StoredSegment>) -> impl Iterator<Item = Self> {
         (0..).zip(&segment.footer().blocks).map(|(block, entry)| Self {
             low: entry.summary.low,

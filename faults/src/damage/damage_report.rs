@@ -95,7 +95,7 @@ impl fmt::Display for DamageReport {
         let (rounds, told, silent) = (self.rounds(), self.losses_reported(), self.silent);
         writeln!(
             f,
-            "{rounds} damaged directories, {} with a reported loss, {} with a silent loss, {} wrong",
+            "{rounds} damaged directories, {told} with a reported loss, {silent} with a silent loss, {} wrong",
             self.problems.len()
         )
     }

@@ -1,7 +1,7 @@
 //! Data directories to be damaged, made by nodes that then were killed.
 //!
 //! Together they have every kind of file that a node keeps: queue segments of each promise that are open, closed and
-//! committed, shelf segments packed in each way, also in the trash, files of idempotency keys, and the small files.
+//! committed, store segments packed in each way, also in the trash, files of idempotency keys, and the small files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -117,7 +117,7 @@ impl FixtureBuilder<'_> {
             let promise = ["fast", "durable", "bulk"][batch as usize % 3];
             post(&node, promise, "moving", batch * 60, 60, 0)?;
         }
-        until("the store takes from the queue", || Ok(count_files(&node.dir.join("shelf"), "seg")? > 0))?;
+        until("the store takes from the queue", || Ok(count_files(&node.dir.join("store"), "seg")? > 0))?;
         for (at, promise) in (0..).zip(["fast", "durable"]) {
             post(&node, promise, "moving", 5_000 + at * 60, 60, 0)?;
         }
@@ -125,7 +125,7 @@ impl FixtureBuilder<'_> {
         self.finish("moving", &arguments)
     }
 
-    /// Shelf segments alone, packed in each way.
+    /// store segments alone, packed in each way.
     fn stored(&self) -> anyhow::Result<DataDirFixture> {
         let base = ["--segment-max-age", "100ms", "--store-segment-bytes", "64K"];
         let codecs = [["--store-codec", "columns"], ["--store-codec", "zstd"], ["--store-codec", "none"]];
@@ -153,7 +153,7 @@ impl FixtureBuilder<'_> {
         for load in 0..4 {
             post(&node, "bulk", "trashed", load * 10_000, 700, 1 + load)?;
         }
-        let trash = node.dir.join("shelf/trash");
+        let trash = node.dir.join("store/trash");
         until("retention takes a segment", || Ok(count_files(&trash, "seg").unwrap_or(0) > 0))?;
         until("the queue is empty", || has_pending(&node))?;
         node.stop()?;

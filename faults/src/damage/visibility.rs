@@ -2,7 +2,7 @@
 //!
 //! | file | seen |
 //! | --- | --- |
-//! | `node`, `members` and `clock`, each with its backup, shelf segments, those in the trash, closed queue segments | always |
+//! | `node`, `members` and `clock`, each with its backup, store segments, those in the trash, closed queue segments | always |
 //! | `queue/*.keys` | but for a cut, which is what a crash leaves |
 //! | `addresses.json`, `queue/boot` | where it is no such file any more: they have no checksum, for another digit costs no record |
 //! | `queue/*.active` | what a crash may leave is not; losses are asserted by themselves |
@@ -19,7 +19,7 @@ const KEYS_HEADER: usize = 8;
 pub(crate) fn is_visible(kind: &str, is_cut: bool, bytes: &[u8]) -> bool {
     match kind {
         "node.json" | "node.backup" | "members.json" | "members.backup" => true,
-        "shelf/clock.json" | "shelf/clock.backup" | "shelf/*.seg" | "shelf/trash/*.seg" | "queue/*.pending" => true,
+        "store/clock.json" | "store/clock.backup" | "store/*.seg" | "store/trash/*.seg" | "queue/*.pending" => true,
         KEYS => !is_cut && bytes.len() > KEYS_HEADER,
         "addresses.json" => serde_json::from_slice::<BTreeMap<String, String>>(bytes).is_err(),
         "queue/boot" => !is_boot(bytes),

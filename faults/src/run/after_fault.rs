@@ -18,7 +18,7 @@ use crate::query_load::QueryObservation;
 use crate::replication::{self, Passes};
 use crate::report::FaultResult;
 
-/// How long making good may take what a lost store held: it is lost after a minute, what came to a shelf less than 10 s
+/// How long making good may take what a lost store held: it is lost after a minute, what came to a store less than 10 s
 /// ago is looked at again then, and a pass takes its time.
 const RESTORE_MAX: Duration = Duration::from_secs(400);
 

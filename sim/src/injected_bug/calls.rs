@@ -14,29 +14,29 @@ use bucksaw_record::Id;
 use bucksaw_store::repair::{HELD_IDS, Repair};
 use bucksaw_store::{PUT, SegmentReceiver};
 
-use super::Mutation;
+use super::InjectedBug;
 
 /// More than any copy in a simulation has.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Answers calls of a node as the mutation wants it.
-pub(crate) fn inject(mutation: Mutation, node: &Node) {
+/// Answers calls of a node as the bug wants it.
+pub(crate) fn inject(bug: InjectedBug, node: &Node) {
     let router = node.cluster.router();
     let node = node.clone();
-    match mutation {
-        Mutation::PutDiscarded | Mutation::PutAcknowledgedEarly | Mutation::PutAcknowledgedUnread
+    match bug {
+        InjectedBug::PutDiscarded | InjectedBug::PutAcknowledgedEarly | InjectedBug::PutAcknowledgedUnread
             if node.roles.store =>
         {
-            router.add(PUT, move |body: Body| put(mutation, node.clone(), body));
+            router.add(PUT, move |body: Body| put(bug, node.clone(), body));
         }
-        Mutation::FetchCommits | Mutation::LeaseNeverExpires => {
-            router.add(FETCH, move |body: Body| fetch(mutation, node.clone(), body));
+        InjectedBug::FetchCommits | InjectedBug::LeaseNeverExpires => {
+            router.add(FETCH, move |body: Body| fetch(bug, node.clone(), body));
         }
-        Mutation::AckForgotten | Mutation::AckCommitsReturned => {
-            router.add(ACK, move |body: Body| ack(mutation, node.clone(), body));
+        InjectedBug::AckForgotten | InjectedBug::AckCommitsReturned => {
+            router.add(ACK, move |body: Body| ack(bug, node.clone(), body));
         }
-        Mutation::HeldReportedFalsely if node.roles.store => router.add(HELD_IDS, report_all_held),
-        Mutation::WaitNeverDue => router.add(WAIT, move |body: Body| wait(node.clone(), body)),
+        InjectedBug::HeldReportedFalsely if node.roles.store => router.add(HELD_IDS, report_all_held),
+        InjectedBug::WaitNeverDue => router.add(WAIT, move |body: Body| wait(node.clone(), body)),
         _ => {}
     }
 }
@@ -65,15 +65,15 @@ fn empty_reply() -> io::Result<Body> {
     message_body(&serde_json::json!({}))
 }
 
-async fn put(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
+async fn put(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
     let receive = SegmentReceiver::new(node.replication_context());
-    match mutation {
-        Mutation::PutAcknowledgedUnread => {
+    match bug {
+        InjectedBug::PutAcknowledgedUnread => {
             node.tasks.spawn(Box::pin(async move { drop(receive.put(body).await) }));
         }
         _ => {
             let whole = body.read_all(BODY_BYTES_MAX).await?;
-            if mutation == Mutation::PutAcknowledgedEarly {
+            if bug == InjectedBug::PutAcknowledgedEarly {
                 node.tasks.spawn(Box::pin(async move { drop(receive.put(Body::whole(whole)).await) }));
             }
         }
@@ -81,14 +81,14 @@ async fn put(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
     empty_reply()
 }
 
-async fn fetch(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
+async fn fetch(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
     let handover = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
     let mut asked: FetchRequest = read_message(body).await?;
-    if mutation == Mutation::LeaseNeverExpires {
+    if bug == InjectedBug::LeaseNeverExpires {
         asked.lease_ms = u64::MAX;
     }
     let (taken, mut rest) = read_head::<FetchReply>(handover.fetch(message_body(&asked)?).await?).await?;
-    if mutation == Mutation::FetchCommits {
+    if bug == InjectedBug::FetchCommits {
         node.queue.commit(&taken.segments.iter().map(|segment| segment.id).collect::<Vec<Id>>());
     }
     let mut bytes = encode_head(&taken)?.to_vec();
@@ -98,9 +98,9 @@ async fn fetch(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
     Ok(Body::whole(bytes))
 }
 
-async fn ack(mutation: Mutation, node: Node, body: Body) -> io::Result<Body> {
+async fn ack(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
     let mut asked: AckRequest = read_message(body).await?;
-    if mutation == Mutation::AckForgotten {
+    if bug == InjectedBug::AckForgotten {
         return empty_reply();
     }
     asked.stored.append(&mut asked.returned);

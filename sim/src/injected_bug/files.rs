@@ -8,20 +8,20 @@ use bucksaw_env::{File, FileLock, Fs, Space};
 use bucksaw_record::Id;
 use bucksaw_segment::queue::scan_segment;
 
-use super::Mutation;
+use super::InjectedBug;
 
 /// The door to the files, with what is wrong with it.
-pub(crate) fn inject(mutation: Option<Mutation>, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
+pub(crate) fn inject(bug: Option<InjectedBug>, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
     let faulty = [
-        Mutation::FileSyncSkipped,
-        Mutation::DirSyncSkipped,
-        Mutation::SyncFailureHidden,
-        Mutation::StoreSyncSkipped,
-        Mutation::DamageForgotten,
-        Mutation::DamagedRemoved,
+        InjectedBug::FileSyncSkipped,
+        InjectedBug::DirSyncSkipped,
+        InjectedBug::SyncFailureHidden,
+        InjectedBug::StoreSyncSkipped,
+        InjectedBug::DamageForgotten,
+        InjectedBug::DamagedRemoved,
     ];
-    match mutation.filter(|mutation| faulty.contains(mutation)) {
-        Some(mutation) => Arc::new(FaultyFs { mutation, fs }),
+    match bug.filter(|bug| faulty.contains(bug)) {
+        Some(bug) => Arc::new(FaultyFs { bug, fs }),
         None => fs,
     }
 }
@@ -63,23 +63,23 @@ pub(crate) fn forget_seals(fs: &dyn Fs, queue: &Path) {
 
 #[derive(Debug)]
 struct FaultyFs {
-    mutation: Mutation,
+    bug: InjectedBug,
     fs: Arc<dyn Fs>,
 }
 
 #[derive(Debug)]
 struct FaultyFile {
-    mutation: Mutation,
+    bug: InjectedBug,
     file: Arc<dyn File>,
 }
 
 impl FaultyFs {
     fn file(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
-        let is_outside_store = !path.to_string_lossy().contains("/shelf/");
-        if self.mutation == Mutation::StoreSyncSkipped && is_outside_store {
+        let is_outside_store = !path.to_string_lossy().contains("/store/");
+        if self.bug == InjectedBug::StoreSyncSkipped && is_outside_store {
             return file;
         }
-        Arc::new(FaultyFile { mutation: self.mutation, file })
+        Arc::new(FaultyFile { bug: self.bug, file })
     }
 }
 
@@ -94,7 +94,7 @@ impl Fs for FaultyFs {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let is_queue = to.to_string_lossy().contains("/queue/");
-        if self.mutation == Mutation::DamagedRemoved && is_queue && to.extension().is_some_and(|end| end == "damaged") {
+        if self.bug == InjectedBug::DamagedRemoved && is_queue && to.extension().is_some_and(|end| end == "damaged") {
             return self.fs.remove(from);
         }
         self.fs.rename(from, to)
@@ -106,7 +106,7 @@ impl Fs for FaultyFs {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = self.fs.list(dir)?;
-        if self.mutation == Mutation::DamageForgotten {
+        if self.bug == InjectedBug::DamageForgotten {
             names.retain(|name| !name.ends_with(".damaged"));
         }
         Ok(names)
@@ -117,9 +117,9 @@ impl Fs for FaultyFs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        match self.mutation {
-            Mutation::DirSyncSkipped => Ok(()),
-            Mutation::SyncFailureHidden => {
+        match self.bug {
+            InjectedBug::DirSyncSkipped => Ok(()),
+            InjectedBug::SyncFailureHidden => {
                 drop(self.fs.sync_dir(dir));
                 Ok(())
             }
@@ -158,9 +158,9 @@ impl File for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        match self.mutation {
-            Mutation::FileSyncSkipped | Mutation::StoreSyncSkipped => Ok(()),
-            Mutation::SyncFailureHidden => {
+        match self.bug {
+            InjectedBug::FileSyncSkipped | InjectedBug::StoreSyncSkipped => Ok(()),
+            InjectedBug::SyncFailureHidden => {
                 drop(self.file.sync());
                 Ok(())
             }

@@ -7,7 +7,7 @@ use bucksaw_env::{Body, BodyWriter, BoxFuture, Tasks};
 use bucksaw_query::{GossipPeers, QueryPeer, QueryPeers};
 use bucksaw_record::Id;
 
-use super::Mutation;
+use super::InjectedBug;
 
 /// The call for new records.
 const TAIL: &str = "query/tail";
@@ -19,31 +19,31 @@ const HEADER_LEN: usize = 9;
 const END: u8 = 5;
 
 /// Who is asked besides the node itself.
-pub(crate) fn inject(mutation: Option<Mutation>, peers: GossipPeers, tasks: &Arc<dyn Tasks>) -> Arc<dyn QueryPeers> {
+pub(crate) fn inject(bug: Option<InjectedBug>, peers: GossipPeers, tasks: &Arc<dyn Tasks>) -> Arc<dyn QueryPeers> {
     let faulty = [
-        Mutation::NotMerged,
-        Mutation::DownNodesIgnored,
-        Mutation::PartialReportedComplete,
-        Mutation::TruncatedReportedComplete,
-        Mutation::TailWithoutPeers,
+        InjectedBug::NotMerged,
+        InjectedBug::DownNodesIgnored,
+        InjectedBug::PartialReportedComplete,
+        InjectedBug::TruncatedReportedComplete,
+        InjectedBug::TailWithoutPeers,
     ];
-    match mutation.filter(|mutation| faulty.contains(mutation)) {
-        Some(mutation) => Arc::new(FaultyPeers { mutation, peers, tasks: Arc::clone(tasks) }),
+    match bug.filter(|bug| faulty.contains(bug)) {
+        Some(bug) => Arc::new(FaultyPeers { bug, peers, tasks: Arc::clone(tasks) }),
         None => Arc::new(peers),
     }
 }
 
 #[derive(Debug)]
 struct FaultyPeers {
-    mutation: Mutation,
+    bug: InjectedBug,
     peers: GossipPeers,
     tasks: Arc<dyn Tasks>,
 }
 
 impl FaultyPeers {
     fn peer(&self, peer: QueryPeer) -> QueryPeer {
-        match self.mutation {
-            Mutation::PartialReportedComplete => QueryPeer { queue_oldest: None, is_store: false, ..peer },
+        match self.bug {
+            InjectedBug::PartialReportedComplete => QueryPeer { queue_oldest: None, is_store: false, ..peer },
             _ => peer,
         }
     }
@@ -56,15 +56,15 @@ impl QueryPeers for FaultyPeers {
 
     fn remote_peers(&self) -> Vec<QueryPeer> {
         let others = self.peers.remote_peers().into_iter().map(|peer| self.peer(peer));
-        match self.mutation {
-            Mutation::NotMerged => Vec::new(),
-            Mutation::DownNodesIgnored => others.filter(|peer| peer.is_live).collect(),
+        match self.bug {
+            InjectedBug::NotMerged => Vec::new(),
+            InjectedBug::DownNodesIgnored => others.filter(|peer| peer.is_live).collect(),
             _ => others.collect(),
         }
     }
 
     fn is_joining(&self) -> bool {
-        self.mutation != Mutation::PartialReportedComplete && self.peers.is_joining()
+        self.bug != InjectedBug::PartialReportedComplete && self.peers.is_joining()
     }
 
     fn replication_factor(&self) -> usize {
@@ -77,18 +77,18 @@ impl QueryPeers for FaultyPeers {
 
     fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
         let call = self.peers.call(node, name, body);
-        let (mutation, tasks) = (self.mutation, Arc::clone(&self.tasks));
-        match mutation {
-            Mutation::TruncatedReportedComplete => {}
-            Mutation::TailWithoutPeers if name == TAIL => {}
+        let (bug, tasks) = (self.bug, Arc::clone(&self.tasks));
+        match bug {
+            InjectedBug::TruncatedReportedComplete => {}
+            InjectedBug::TailWithoutPeers if name == TAIL => {}
             _ => return call,
         }
         Box::pin(async move {
             let answer = call.await?;
             let (writer, body) = Body::channel();
             tasks.spawn(Box::pin(async move {
-                match mutation {
-                    Mutation::TailWithoutPeers => forward_first_message(answer, writer).await,
+                match bug {
+                    InjectedBug::TailWithoutPeers => forward_first_message(answer, writer).await,
                     _ => forward_with_end(answer, writer).await,
                 }
             }));

@@ -58,13 +58,13 @@ impl ProgramVersion {
     /// The files that it takes and gives.
     pub(crate) fn formats(self) -> Formats {
         let Format { reads, writes } = FORMATS.stored;
-        let shelf = match self {
+        let stored = match self {
             Self::Current => FORMATS.stored,
             Self::Next => Format { reads: reads + 1, writes },
             #[cfg(test)]
             Self::AfterNext | Self::NextWritesTooEarly => Format { reads: reads + 1, writes: writes + 1 },
         };
-        Formats { stored: shelf, ..FORMATS }
+        Formats { stored, ..FORMATS }
     }
 
     /// The way to others of a machine that runs it.

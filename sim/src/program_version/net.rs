@@ -39,8 +39,8 @@ fn body_formats(name: &str) -> Option<[CallBodyFormat; 2]> {
     Some(match name {
         APPEND => return None,
         "store/put" => [CallBodyFormat::WithHead, CallBodyFormat::Json],
-        "store/ids" => [CallBodyFormat::WithHead, CallBodyFormat::WithHead],
-        "ingest/take" => [CallBodyFormat::Json, CallBodyFormat::WithHead],
+        "store/held-ids" => [CallBodyFormat::WithHead, CallBodyFormat::WithHead],
+        "ingest/fetch" => [CallBodyFormat::Json, CallBodyFormat::WithHead],
         name if name.starts_with("query/") => [CallBodyFormat::Json, CallBodyFormat::Messages],
         _ => [CallBodyFormat::Json, CallBodyFormat::Json],
     })

@@ -1,6 +1,6 @@
 //! The same seed gives the same run.
 
-use bucksaw_sim::{Mutation, Scenario, run};
+use bucksaw_sim::{InjectedBug, Scenario, run};
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
@@ -18,6 +18,6 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn a_run_that_fails_fails_the_same_way_again() {
     let scenario = Scenario::random(1);
-    let twice = [(); 2].map(|()| run(1, &scenario, Some(Mutation::LastRecordDropped)));
+    let twice = [(); 2].map(|()| run(1, &scenario, Some(InjectedBug::LastRecordDropped)));
     assert_eq!(twice[0], twice[1]);
 }

@@ -1,19 +1,19 @@
-//! The test of the tester: each mutation is found.
+//! The test of the tester: each bug is found.
 
 use std::collections::BTreeSet;
 
-use bucksaw_sim::{Mutation, Scenario, run};
+use bucksaw_sim::{InjectedBug, Scenario, run};
 
 /// The first seed that finds it.
-fn first_failing_seed(mutation: Mutation) -> Option<u64> {
-    (0..mutation.within()).find(|seed| !run(*seed, &Scenario::random(*seed), Some(mutation)).violations.is_empty())
+fn first_failing_seed(bug: InjectedBug) -> Option<u64> {
+    (0..bug.seeds_max()).find(|seed| !run(*seed, &Scenario::random(*seed), Some(bug)).violations.is_empty())
 }
 
 fn check_part(part: usize) {
     let missed: Vec<&str> = (0..)
-        .zip(Mutation::ALL)
-        .filter(|(at, mutation)| at % PARTS == part && first_failing_seed(**mutation).is_none())
-        .map(|(_, mutation)| mutation.name())
+        .zip(InjectedBug::ALL)
+        .filter(|(at, bug)| at % PARTS == part && first_failing_seed(**bug).is_none())
+        .map(|(_, bug)| bug.name())
         .collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
@@ -45,9 +45,9 @@ fn injected_bugs_are_found_fourth_part() {
 fn injected_bugs_are_listed_in_the_document() {
     let document = include_str!("../../../docs/simulation.md");
     let listed: BTreeSet<String> = document.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect();
-    let expected: BTreeSet<String> = Mutation::ALL
+    let expected: BTreeSet<String> = InjectedBug::ALL
         .iter()
-        .map(|mutation| format!("| `{}` | {} | {} |", mutation.name(), mutation.why(), mutation.within()))
+        .map(|bug| format!("| `{}` | {} | {} |", bug.name(), bug.description(), bug.seeds_max()))
         .collect();
     assert_eq!(listed, expected);
 }

@@ -300,7 +300,7 @@ fn detect() -> MemoryLimit {
         .fold(machine, |least, limit| if limit.bytes < least.bytes { limit } else { least })
 }
 
-/// What to do when a shelf cannot be opened, where that is a matter of memory.
+/// What to do when a store cannot be opened, where that is a matter of memory.
 pub(super) fn explain_open_error(error: OpenError, limit: &MemoryLimit) -> anyhow::Error {
     let OpenError::Memory { dir, needed, max } = error else { return error.into() };
     // With that it accepts records, too.
@@ -396,9 +396,9 @@ mod tests {
     fn an_index_that_is_too_large_is_refused_with_the_limit_that_it_needs() {
         for needed in [7 * MB, 9 * MB + 1, 100 * MB, 3 * GB] {
             let limit = MemoryLimit { bytes: LIMIT_MIN_BYTES, origin: "/a/memory.max".to_owned() };
-            let error = OpenError::Memory { dir: "/d/shelf".into(), needed, max: 6 * MB };
+            let error = OpenError::Memory { dir: "/d/store".into(), needed, max: 6 * MB };
             let said = explain_open_error(error, &limit).to_string();
-            let words = ["/d/shelf", "128.0 MB", "/a/memory.max", "6.0 MB", "--memory-limit"];
+            let words = ["/d/store", "128.0 MB", "/a/memory.max", "6.0 MB", "--memory-limit"];
             words.iter().for_each(|word| assert!(said.contains(word), "{word}: {said}"));
             let least = said.split("at least ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
             let least = least.parse::<u64>().unwrap() * MB;

@@ -54,7 +54,8 @@ impl Write for Sink {
                 self.pipeline.push(bytes)
             }
             None => {
-                let message = format!("the decompressed body exceeds {} bytes: split it into several requests", self.max);
+                let message =
+                    format!("the decompressed body exceeds {} bytes: split it into several requests", self.max);
                 Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message))
             }
         };

@@ -40,7 +40,7 @@ const REDIRECT_LEVEL_MIN: u8 = 2;
 const KEY_BYTES_MAX: usize = 256;
 
 /// The header that names the HTTP addresses of nodes with less to do, a comma between them.
-const REDIRECT_HEADER: &str = "bucksaw-elsewhere";
+const REDIRECT_HEADER: &str = "bucksaw-redirect";
 
 pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: HeaderMap, body: Body) -> Response {
     let (guide, entropy) = (app.queue().load_shedder(), &*app.env.entropy);

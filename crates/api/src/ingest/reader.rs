@@ -80,8 +80,7 @@ pub(super) async fn read_body(app: &App, mut body: Body, unpacker: Decompressor)
             BodyEvent::YieldMemory => {
                 load = load.flush_if_streamed(app).await?;
                 if load.reservation.bytes() > 0 {
-                    let message =
-                        "the body arrived too slowly while other requests waited for memory: send it again";
+                    let message = "the body arrived too slowly while other requests waited for memory: send it again";
                     app.body_memory.count_refused();
                     return Err(ApiError::unavailable(message).with_accepted(load.decompressor.accepted()));
                 }

@@ -25,10 +25,10 @@ fn queue(env: &Env) -> Arc<Queue> {
 
 fn app(fs: &sim::Fs, seed: u64) -> App {
     let (env, mut registry) = (env(fs, seed), Registry::default());
-    let shelf = bucksaw_store::Metrics::new(&mut registry);
-    let shelf = SegmentStore::open(env.clone(), Path::new("/shelf"), bucksaw_store::Config::default(), shelf).unwrap();
+    let store = bucksaw_store::Metrics::new(&mut registry);
+    let store = SegmentStore::open(env.clone(), Path::new("/store"), bucksaw_store::Config::default(), store).unwrap();
     let (config, metrics) = (bucksaw_query::Config::default(), bucksaw_query::Metrics::new(&mut registry));
-    let engine = Engine::new(queue(&env), Arc::new(shelf), ScanPool::inline(), env.clone(), config, metrics);
+    let engine = Engine::new(queue(&env), Arc::new(store), ScanPool::inline(), env.clone(), config, metrics);
     let metrics = Metrics::new(&mut registry);
     App::new(Arc::new(engine), env, Config::default(), metrics, NodeInfo::default(), registry)
 }

@@ -12,12 +12,7 @@ impl Actor {
         if self.incompatible_peers.observe(stranger, self.now().uptime) {
             let IncompatiblePeer { address, protocol } = stranger;
             let own = Version::OWN.major;
-            tracing::warn!(
-                ?address,
-                protocol,
-                own,
-                "incompatible protocol version: node is not a member"
-            );
+            tracing::warn!(?address, protocol, own, "incompatible protocol version: node is not a member");
         }
     }
 

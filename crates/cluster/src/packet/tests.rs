@@ -25,7 +25,7 @@ fn largest() -> Entry {
         formats: Formats { queue: Format::new(99), stored: Format::new(99) },
         load: Load { bytes_per_second: u64::MAX, connections: u64::MAX, level: 3 },
         queue: held,
-        shelf: held,
+        stored: held,
         opened_bytes: Some(u64::MAX),
         walked: Some(Millis::MAX),
         made_good: vec![(1 << 48) - 1; RE_REPLICATED_MAX],

@@ -37,11 +37,11 @@ fn facts_whose_datagrams_are_lost_arrive_all_the_same() {
         // For long enough to lose all that is told, and too short for anyone to be taken for dead.
         town.world.network().set_conditions(NetworkConditions { loss: 1.0, ..NetworkConditions::HEALTHY });
         for number in 0..8 {
-            town.cluster(number).update_facts(|facts| facts.shelf.bytes = 7);
+            town.cluster(number).update_facts(|facts| facts.stored.bytes = 7);
         }
         town.world.run_for(seconds(1));
         town.world.network().set_conditions(NetworkConditions::HEALTHY);
-        let told = |one: usize, other| town.member(one, other).is_some_and(|member| member.facts.shelf.bytes == 7);
+        let told = |one: usize, other| town.member(one, other).is_some_and(|member| member.facts.stored.bytes == 7);
         assert!((0..8).all(|one| (0..8).all(|other| one == other || !told(one, other))));
         assert!(town.run_until(30, is_known), "seed {seed}");
     }
@@ -154,7 +154,7 @@ fn an_incompatible_peer_is_reported_and_no_member() {
     let stranger = town.world.add_host("stranger");
     let at = town.nodes[0].node.address();
     let list = format!(r#"{{"protocol":2,"members":[{{"facts":{{"address":"{}"}}}}]}}"#, stranger.address());
-    let asked = stranger.net().call(at, "cluster/facts", Body::whole(list));
+    let asked = stranger.net().call(at, "cluster/exchange", Body::whole(list));
     let error = town.world.block_on(asked).unwrap_err().to_string();
     assert_eq!(error, "it speaks version 1 of what nodes say to each other, and was asked in version 2");
     stranger.net().send(town.nodes[1].node.address(), vec![2, 1, 9]);

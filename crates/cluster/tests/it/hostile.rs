@@ -48,7 +48,7 @@ fn calls_with_nonsense_are_refused() {
     let entropy = sim::Entropy::seeded(9);
     for length in 0..200_u64 {
         let bytes: Vec<u8> = (0..length).map(|_| entropy.next_u64() as u8).collect();
-        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/facts", Body::whole(bytes));
+        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(bytes));
         assert!(town.world.block_on(asked).is_err());
     }
     for (question, ok) in [
@@ -57,7 +57,7 @@ fn calls_with_nonsense_are_refused() {
         (r#"{"protocol": 2, "members": []}"#, false),
         (r#"{"members": []}"#, false),
     ] {
-        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/facts", Body::whole(question));
+        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(question));
         assert_eq!(town.world.block_on(asked).is_ok(), ok, "{question}");
     }
     town.world.run_for(seconds(5));
@@ -82,7 +82,7 @@ fn a_flood_of_invented_nodes_has_an_end() {
             })
             .collect();
         let question = format!(r#"{{"protocol": 1, "members": [{}]}}"#, members.join(","));
-        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/facts", Body::whole(question));
+        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(question));
         assert!(town.world.block_on(asked).is_ok());
     }
     town.world.run_for(seconds(5));

@@ -4,7 +4,7 @@
 //! when no task is ready the time jumps to the next timer, so idle hours cost nothing. The same seed and the same program
 //! give the same run, event for event, which [`World::fingerprint`] shows.
 //!
-//! What code must keep to that runs here: everything that it waits for comes by the doors or by `tokio::sync`; no threads,
+//! What code must keep to that runs here: everything that it waits for comes by the environment or by `tokio::sync`; no threads,
 //! no `tokio::{time, net, spawn}`, `tokio::select!` only with `biased`, and nothing that hangs on the order in which the
 //! futures of *one* task are woken (as `FuturesUnordered` does, over a `watch`).
 //!

@@ -93,7 +93,7 @@ impl TestCluster {
             ..store::Config::default()
         };
         let metrics = store::Metrics::new(&mut registry);
-        let store = SegmentStore::open(env.clone(), &dir.join("shelf"), small, metrics).unwrap();
+        let store = SegmentStore::open(env.clone(), &dir.join("store"), small, metrics).unwrap();
         store.reconcile(&queue);
         let (queue, store) = (Arc::new(queue), Arc::new(store));
         let id = id(number);

@@ -4,7 +4,7 @@
 //!   flags     1           1 nanoseconds are told of, 2 marks are told of, 4 the newest comes first
 //!   counts    4 × 3       of records, streams, runs
 //!   streams   4 + n each  bytes of the labels, the labels
-//!   runs      24 each     first id (16), records (4), stream (31 bits) and whether they are on a shelf (top bit)
+//!   runs      24 each     first id (16), records (4), stream (31 bits) and whether they are on a store (top bit)
 //!   lengths   4 each      bytes of a record, without its LF
 //!   nanos     4 each      when told of
 //!   marks     1 each      when told of
@@ -31,7 +31,7 @@ const IS_DESCENDING: u8 = 4;
 /// All that are known. One more would be a table more, and where the others lie would not be known.
 const KNOWN_BITS: u8 = HAS_NANOS | HAS_FLAGS | IS_DESCENDING;
 
-/// The bit of a run's stream that says that its records are on a shelf.
+/// The bit of a run's stream that says that its records are on a store.
 const STORED_BIT: u32 = 1 << 31;
 
 /// Bytes of a record from which on exactly its memory is reserved.
@@ -250,7 +250,7 @@ impl RecordBatch {
         &self.ids
     }
 
-    /// Whether a record was on a shelf.
+    /// Whether a record was on a store.
     pub(crate) fn is_stored(&self, at: usize) -> bool {
         self.stream_of.get(at).is_some_and(|of| of & STORED_BIT != 0)
     }

@@ -198,7 +198,7 @@ impl BatchMerge {
         Some((batch, from, from + count))
     }
 
-    /// Notes of the next records those that all of these nodes have on a shelf: nobody else has them, and in a queue they
+    /// Notes of the next records those that all of these nodes have on a store: nobody else has them, and in a queue they
     /// are not.
     fn note_under_replicated(&mut self, holders: &[usize], count: usize) {
         let on_shelf = |step: usize, holder: &usize| {

@@ -13,7 +13,7 @@
 //! no two nodes hold the same records, and each is asked anyway.
 //!
 //! Invariant: a record that was accepted before the question is in a complete answer once, also while it moves from a queue
-//! to a shelf elsewhere: a node counts as having answered only when it took its snapshot well within the time for which
+//! to a store elsewhere: a node counts as having answered only when it took its snapshot well within the time for which
 //! queues show what they have handed over.
 //! Invariant: an answer that was cut off is never taken for whole: it has no end message.
 

@@ -46,7 +46,7 @@ pub struct QueryPeer {
     pub is_live: bool,
     /// The oldest time that a record may have which only its queue holds; `None` when it takes in nothing.
     pub queue_oldest: Option<Millis>,
-    /// Whether it keeps records on a shelf; not when it is gone and [made good](super::made_good()).
+    /// Whether it keeps records on a store; not when it is gone and [made good](super::made_good()).
     pub is_store: bool,
     /// Another address at which a live process has its id, by what is known here.
     pub duplicate_address: Option<String>,
@@ -123,7 +123,7 @@ impl GossipPeers {
     /// Whether records may be missing while it does not answer. A node that stops says goodbye, and what it holds is not
     /// elsewhere by that.
     fn may_hold_records(member: &Member) -> bool {
-        let holds = member.facts.queue.bytes > 0 || member.facts.shelf.bytes > 0;
+        let holds = member.facts.queue.bytes > 0 || member.facts.stored.bytes > 0;
         member.state != MemberState::Left || holds || member.duplicate_suspected_at.is_some()
     }
 }
@@ -176,7 +176,8 @@ impl QueryPeers for GossipPeers {
         Box::pin(async move {
             let members = cluster.members();
             let member = members.iter().find(|member| member.facts.node == node);
-            let member = member.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the node is no longer a member"))?;
+            let member =
+                member.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "the node is no longer a member"))?;
             cluster.call(member, &name, body).await
         })
     }
@@ -206,7 +207,7 @@ mod tests {
         let left = |change: &dyn Fn(&mut Facts)| member(MemberState::Left, change);
         assert!(!GossipPeers::may_hold_records(&left(&|_| {})));
         assert!(GossipPeers::may_hold_records(&left(&|facts| facts.queue.bytes = 1)));
-        assert!(GossipPeers::may_hold_records(&left(&|facts| facts.shelf.bytes = 1)));
+        assert!(GossipPeers::may_hold_records(&left(&|facts| facts.stored.bytes = 1)));
         let twin = Member { duplicate_suspected_at: Some("10.0.0.1:4".parse().unwrap()), ..left(&|_| {}) };
         assert!(GossipPeers::may_hold_records(&twin), "the other one is there, and what it holds is in no answer");
         for state in [MemberState::Alive, MemberState::Suspect, MemberState::Down] {

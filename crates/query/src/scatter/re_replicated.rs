@@ -40,9 +40,9 @@ impl StoreState<'_> {
 /// The stores among these nodes that are gone and need not come back, where each record is kept by so many.
 #[must_use]
 pub fn re_replicated_stores(members: &[Member], replication_factor: usize) -> BTreeSet<Id> {
-    // Who said goodbye with nothing on its shelf is none.
+    // Who said goodbye with nothing on its store is none.
     let is_store = |member: &&Member| {
-        member.facts.roles.store && (member.state != MemberState::Left || member.facts.shelf.bytes > 0)
+        member.facts.roles.store && (member.state != MemberState::Left || member.facts.stored.bytes > 0)
     };
     let stores = members.iter().filter(is_store);
     let mut left: Vec<StoreState<'_>> = stores

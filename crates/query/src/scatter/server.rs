@@ -1,4 +1,4 @@
-//! Answers other nodes' questions from this node's queue and shelf.
+//! Answers other nodes' questions from this node's queue and store.
 //!
 //! The head of an answer is sent as soon as the node has taken its snapshot. What blocks runs away from the tasks, a batch
 //! at a time; meanwhile the asker is told now and then how far the search has come, so that a node that finds nothing for

@@ -465,7 +465,7 @@ async fn an_answer_without_a_node_is_whole_when_others_have_what_it_has() {
     assert_eq!((records.len(), stats.nodes.answered, stats.is_partial()), (39, 2, false));
     assert!(search_all(&cluster.scatters[0], &until(41)).await.1.is_partial(), "its queue may have more");
     cluster.network.lock().unwrap().replication_factor = 1;
-    assert!(search_all(&cluster.scatters[0], &until(39)).await.1.is_partial(), "its shelf may have more");
+    assert!(search_all(&cluster.scatters[0], &until(39)).await.1.is_partial(), "its store may have more");
 }
 
 #[tokio::test(start_paused = true)]

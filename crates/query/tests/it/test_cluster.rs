@@ -71,10 +71,10 @@ impl TestCluster {
         let store = store::Config { retention_age: None, ..store::Config::default() };
         let small = store::Config { segment_bytes: 8_000, block_bytes: 2_000, ..store };
         let metrics = store::Metrics::new(&mut registry);
-        let shelf = SegmentStore::open(env.clone(), Path::new("/data/shelf"), small, metrics).unwrap();
+        let store = SegmentStore::open(env.clone(), Path::new("/data/store"), small, metrics).unwrap();
         let metrics = Metrics::new(&mut registry);
-        let (queue, shelf) = (Arc::new(queue), Arc::new(shelf));
-        let engine = Engine::new(queue, shelf, ScanPool::inline(), env.clone(), Config::default(), metrics);
+        let (queue, store) = (Arc::new(queue), Arc::new(store));
+        let engine = Engine::new(queue, store, ScanPool::inline(), env.clone(), Config::default(), metrics);
         let engine = Arc::new(engine);
         let mut config = cluster::Config::new(dir);
         config.join = vec!["n0:7659".to_owned()];

@@ -96,7 +96,8 @@ pub fn scan_segment(file: &Arc<dyn File>, path: &Path, id: Id) -> Result<Segment
         if scan.summary.records == seal.records {
             harmless.append(&mut scan.damage);
         } else if scan.damage.is_empty() {
-            scan.damage.push(Damage { offset: seal.offset, what: "the record count of the seal does not match the frames" });
+            scan.damage
+                .push(Damage { offset: seal.offset, what: "the record count of the seal does not match the frames" });
         }
         scan.seal = Some(seal);
     } else {

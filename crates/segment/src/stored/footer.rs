@@ -1,4 +1,4 @@
-//! The footer of a shelf segment: what each block holds, so that a query opens no block in vain.
+//! The footer of a store segment: what each block holds, so that a query opens no block in vain.
 //!
 //! ```text
 //!   varint streams, then for each: varint bytes · the labels
@@ -23,7 +23,7 @@ const ID_BYTES: usize = 16;
 const BLOCK_BYTES_MIN: usize = 45;
 const BLOCK_STREAM_BYTES_MIN: usize = 1;
 
-/// What a shelf segment holds.
+/// What a store segment holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footer {
     /// Every stream of the segment, once.

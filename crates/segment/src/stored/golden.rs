@@ -1,4 +1,4 @@
-//! The parts of a shelf segment as its version writes them, unpacked: what packs them may be another version of a library.
+//! The parts of a stored segment as its version writes them, unpacked: what packs them may be another version of a library.
 //! Whole files are in `tests/it/fixtures.rs`.
 
 use std::path::Path;
@@ -68,13 +68,13 @@ fn header_bytes_are_stable() {
     let _writer = Writer::start(Arc::clone(&file), Id::from_bits(77)).unwrap();
     let mut header = [0; HEADER_LEN];
     file.read_exact_at(0, &mut header).unwrap();
-    golden().check("shelf-header", &header);
+    golden().check("stored-header", &header);
 }
 
 #[test]
 fn footer_bytes_are_stable() {
-    golden().check("shelf-footer", &footer().encode());
-    for kept in golden().read_all("shelf-footer") {
+    golden().check("stored-footer", &footer().encode());
+    for kept in golden().read_all("stored-footer") {
         assert_eq!(Footer::decode(&kept), Some(footer()));
     }
 }
@@ -82,8 +82,8 @@ fn footer_bytes_are_stable() {
 #[test]
 fn row_bytes_are_stable() {
     let packed = builder().pack(Codec::Plain, &mut Encoder::new()).unwrap().rows;
-    golden().check("shelf-rows", &packed.codec.unpack(&packed.bytes, packed.raw_len).unwrap());
-    for kept in golden().read_all("shelf-rows") {
+    golden().check("stored-rows", &packed.codec.unpack(&packed.bytes, packed.raw_len).unwrap());
+    for kept in golden().read_all("stored-rows") {
         let found = decode_slices(&kept).unwrap();
         let decoded: Vec<(&Labels, &Rows)> = found.iter().map(|stretch| (&stretch.labels, &*stretch.rows)).collect();
         let with_lengths = Rows { lengths: Some(vec![3, 0, 1]), ..rows() };

@@ -1,4 +1,4 @@
-//! Shelf segments: the immutable files that the store keeps.
+//! store segments: the immutable files that the store keeps.
 //!
 //! ```text
 //!   offset      size  field      meaning (little-endian)

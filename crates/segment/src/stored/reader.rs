@@ -1,4 +1,4 @@
-//! Reading a shelf segment.
+//! Reading a store segment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::{Block, Codec, ColumnarBlock, Damage, ReadError, RecordSummary, Rows,
 /// What an open file takes in memory, with what the allocator keeps for its parts, in bytes; about.
 const FILE_MEMORY: usize = 256;
 
-/// An open shelf segment with its footer. The file may be removed meanwhile; reading goes on.
+/// An open store segment with its footer. The file may be removed meanwhile; reading goes on.
 #[derive(Debug)]
 pub struct Reader {
     file: Arc<dyn File>,

@@ -1,4 +1,4 @@
-//! The recovery record behind each block of a shelf segment: enough to rebuild one damaged page of the block, and to find
+//! The recovery record behind each block of a store segment: enough to rebuild one damaged page of the block, and to find
 //! the block without a footer.
 //!
 //! Disks lose whole sectors, and flip bits. The block is cut into pages; the record has a checksum for each, which tells

@@ -1,4 +1,4 @@
-//! Writing a shelf segment, once from front to back.
+//! Writing a store segment, once from front to back.
 
 use std::collections::HashMap;
 use std::io;
@@ -129,7 +129,7 @@ impl Writer {
     }
 }
 
-/// The bytes that a shelf segment starts with.
+/// The bytes that a store segment starts with.
 pub(super) fn encode_header(id: Id) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&VERSION.to_le_bytes());

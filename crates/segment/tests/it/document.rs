@@ -39,7 +39,7 @@ fn tables_add_up_to_the_headers() {
     adds_up("## Queue segment", queue::HEADER_LEN);
     adds_up("### Frame", FrameHeader::LEN);
     adds_up("### Seal", queue::Seal::LABELS_OFFSET);
-    adds_up("## Shelf segment", stored::HEADER_LEN);
+    adds_up("## Stored segment", stored::HEADER_LEN);
     adds_up("### Recovery record", 60);
     adds_up("### Backup", 52);
 }
@@ -53,9 +53,9 @@ fn numbers_are_those_of_the_code() {
         format!("| end − {} | 8 | footer_at |", stored::TRAILER_LEN),
         format!("at most {} |", queue::Seal::LEN_MAX),
         format!("## Queue segment, version {}", queue::VERSION),
-        format!("## Shelf segment, version {}", stored::VERSION),
+        format!("## Stored segment, version {}", stored::VERSION),
         format!("| queue segment | {} |", queue::VERSION),
-        format!("| shelf segment | {} |", stored::VERSION),
+        format!("| stored segment | {} |", stored::VERSION),
     ] {
         assert!(text.contains(&number), "docs/format.md does not say `{number}`");
     }

@@ -162,7 +162,7 @@ fn queue_segment_version_1() {
 
 #[test]
 fn stored_segment_version_1() {
-    let name = "shelf-1.seg";
+    let name = "stored-1.seg";
     let reader = Reader::open(open(name, stored_bytes), &path(name)).unwrap();
     assert_eq!((reader.id(), reader.footer().summary().records), (SEGMENT, 12));
     let footer = reader.footer();
@@ -179,7 +179,7 @@ fn stored_segment_version_1() {
 
 #[test]
 fn columns_of_a_shelf_segment_version_1() {
-    let name = "shelf-columns-1.seg";
+    let name = "stored-columns-1.seg";
     let reader = Reader::open(open(name, columns_bytes), &path(name)).unwrap();
     let SearchableBlock::Columns(columned) = reader.searchable_block(0).unwrap() else { panic!("no columns") };
     assert_eq!(columned.columns.rows(), 400);

@@ -190,8 +190,7 @@ async fn a_bad_hello_is_refused_with_its_reason() {
     let newer = "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first";
     check(&|hello| hello[8] = 2, RefusalCode::VERSION, newer).await;
     check(&|hello| hello[15] = 1, RefusalCode::LABELS, "the labels take 16777221 bytes, more than 73920").await;
-    check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: invalid label encoding")
-        .await;
+    check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: invalid label encoding").await;
     assert_eq!(node.metric("sources_protocol_errors_total"), 3.0);
     assert!(node.stop().await.is_empty());
 }

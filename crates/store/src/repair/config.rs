@@ -14,7 +14,7 @@ pub struct Config {
     /// A store that is down, or has left, for so long is taken for lost. Shorter than a restart takes, each restart copies
     /// all that the store had.
     pub lost_after: Duration,
-    /// What came to a shelf less long ago may still be on its way to other stores. Longer than it usually takes to send a
+    /// What came to a store less long ago may still be on its way to other stores. Longer than it usually takes to send a
     /// segment and sync it. Where that takes longer, an unneeded copy can be made, which does no harm.
     pub fresh_age_max: Duration,
     /// A window of which some store could not be asked, or that no other store took, is looked at again after so long.

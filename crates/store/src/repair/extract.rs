@@ -1,4 +1,4 @@
-//! Some records of the shelf as a segment of their own, to be sent to others. It is never shown here.
+//! Some records of the store as a segment of their own, to be sent to others. It is never shown here.
 
 use std::io;
 use std::path::PathBuf;

@@ -24,7 +24,7 @@ use crate::peers::Peer;
 use crate::replication_context::{ReplicationContext, timed_out};
 
 /// The call that asks.
-pub const HELD_IDS: &str = "store/ids";
+pub const HELD_IDS: &str = "store/held-ids";
 
 /// The question. A set follows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Looking which records of a window lie on this shelf, by the rows of its blocks and without their text.
+//! Looking which records of a window lie on this store, by the rows of its blocks and without their text.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::time_range::TimeRange;
 use crate::segment_store::{SegmentStore, lock};
 use crate::throttle::ThrottledTask;
 
-/// A shelf that is filled to so many hundredths of its `retention_bytes` keeps nothing older than it has.
+/// A store that is filled to so many hundredths of its `retention_bytes` keeps nothing older than it has.
 const FULL_PERCENT: u64 = 90;
 
 /// Records are left alone for a part of their retention before its end, and at most for an hour: stores look at it now and
@@ -35,7 +35,7 @@ pub(crate) struct RetentionBounds {
 pub(crate) struct LocalScan {
     pub(crate) range: TimeRange,
     pub(crate) now: Millis,
-    /// What came to the shelf less long ago is fresh.
+    /// What came to the store less long ago is fresh.
     pub(crate) fresh_age_max: Duration,
     /// What any store lets go of is of no interest.
     pub(crate) retention: RetentionBounds,

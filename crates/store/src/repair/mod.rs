@@ -11,14 +11,14 @@
 //! responsible by a hash (`decide`), so normally one acts, and the work is spread over all; where two do, a copy is made
 //! that was not needed, which does no harm, because answers drop equal ids. Who began with a record goes on until it is done.
 //!
-//! - A *window* is a span of time with no more than a quarter of a million records or 32 MiB of text on this shelf, about.
+//! - A *window* is a span of time with no more than a quarter of a million records or 32 MiB of text on this store, about.
 //! - A *pass* goes over all of them: a minute or two after a start, then once a day; at once when a store is lost, came back
 //!   with much less than it had, or joined, or takes copies again, while copies were missing. The daily ones also hold all
 //!   own blocks against their checksums; a damaged block is not held, and is restored from another store as another copy.
 //! - *Hints* are windows in which somebody saw a copy missing ([`Repair::hint`]); they go before a pass.
 //! - *Gone and lost*: while a store is down and may come back, nothing is done; after `lost_after` it holds nothing.
 //!   A store whose disk was replaced does not come back: it is lost at once.
-//! - *Fresh* records, which came to the shelf less than `margin` ago, may be on their way to others still: those that
+//! - *Fresh* records, which came to the store less than `margin` ago, may be on their way to others still: those that
 //!   are missing copies are looked at again when they no longer are fresh, and only they.
 //! - What retention lets go of on any store is left to it, from a tenth of its time, at most an hour, before its end.
 //! - What is asked and sent is bounded: `bytes_per_second` over each window and the rest after it, and it steps aside for

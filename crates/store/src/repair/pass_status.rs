@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   store                                                     store
-//!     ── store/walked {boot, begin, from_ms, to_ms} ──►          begins a pass, if `begin` are not begun
+//!     ── store/repair-pass {boot, begin, from_ms, to_ms} ──►          begins a pass, if `begin` are not begun
 //!     ◄── {boot, begun, clean, damaged, since_ms} ──────
 //! ```
 //! Passes are numbered from 1 since the store was started, and `boot` is another one at each start. So who asks knows a pass that
@@ -20,7 +20,7 @@ use crate::peers::Peer;
 use crate::replication_context::{ReplicationContext, timed_out};
 
 /// The call that asks.
-pub const PASS_STATUS: &str = "store/walked";
+pub const PASS_STATUS: &str = "store/repair-pass";
 
 /// More than a question or an answer has.
 const BYTES_MAX: usize = 4 << 10;

@@ -6,7 +6,7 @@
 //! Therefore what is damaged is *made good* when
 //!
 //! - a pass of each store that is known, this one among them, began after the damage was known, and ended with nothing left
-//!   that has too few copies (`store/walked`), and
+//!   that has too few copies (`store/repair-pass`), and
 //! - fewer of them than there are copies told of damage of that time, this one included, and
 //! - none of them had let go of records of that time for want of room: these are not missed, so their copies are not restored.
 //!

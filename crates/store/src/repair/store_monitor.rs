@@ -129,7 +129,7 @@ impl StoreMonitor {
         known.accepts_replicas = peer_store.accepts_replicas;
         if known.incarnation != peer_store.incarnation {
             known.incarnation = peer_store.incarnation;
-            // Facts that do not count the shelf yet are waited for, with an upper bound.
+            // Facts that do not count the store yet are waited for, with an upper bound.
             known.size_check.get_or_insert((now + lost_after, known.held_bytes));
         }
         match known.size_check {

@@ -112,7 +112,7 @@ impl SegmentStore {
         (self.file_bytes() as f64 * records as f64 / all as f64) as u64
     }
 
-    /// The blocks on the shelf.
+    /// The blocks on the store.
     pub(crate) fn extents(&self) -> Vec<BlockExtent> {
         let text_bytes_max = self.config.repair.range_bytes.min(self.config.segment_bytes).max(1);
         let segments = self.segments();

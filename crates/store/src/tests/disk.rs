@@ -16,7 +16,7 @@ fn put_noise(machine: &mut StoreTestMachine, lines: usize, bytes: usize) {
 }
 
 fn trash(machine: &StoreTestMachine) -> Vec<String> {
-    let mut names = machine.fs.list(Path::new("/d/shelf/trash")).unwrap();
+    let mut names = machine.fs.list(Path::new("/d/store/trash")).unwrap();
     names.sort();
     names
 }
@@ -166,10 +166,10 @@ fn a_disk_that_fills_up_costs_the_trash_its_oldest_and_no_more_than_it_must() {
     machine.store.retain(&machine.queue);
     assert_eq!(trash(&machine), before[2..], "the oldest went");
     assert_eq!(machine.store.trashed().iter().map(|file| file.name.clone()).collect::<Vec<_>>(), before[2..]);
-    assert_eq!(machine.lines().len(), 1, "what is on the shelf stays");
+    assert_eq!(machine.lines().len(), 1, "what is on the store stays");
 }
 
-/// A store with segments in the trash and one on the shelf, whose directories take no names, so that the queue accepts nothing.
+/// A store with segments in the trash and one on the store, whose directories take no names, so that the queue accepts nothing.
 fn full_though_the_figures_say_no(trashed: usize) -> StoreTestMachine {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for round in 0..=trashed {
@@ -199,7 +199,7 @@ fn a_disk_that_is_full_whatever_its_figures_say_costs_the_trash_one_file_at_a_ti
         assert_eq!(trash(&machine), before[gone..]);
     }
     machine.store.retain(&machine.queue);
-    assert_eq!(machine.lines().len(), 1, "what is on the shelf stays");
+    assert_eq!(machine.lines().len(), 1, "what is on the store stays");
 }
 
 #[test]
@@ -236,11 +236,11 @@ fn a_segment_that_is_larger_than_the_limit_of_bytes_leaves_nothing_in_the_trash(
 #[test]
 fn a_store_starts_where_there_is_no_room_for_the_trash() {
     let fs = sim::Fs::new();
-    ["/d/queue", "/d/shelf"].iter().for_each(|dir| fs.create_dir_all(Path::new(dir)).unwrap());
+    ["/d/queue", "/d/store"].iter().for_each(|dir| fs.create_dir_all(Path::new(dir)).unwrap());
     fs.fill_directories(true);
     let machine = StoreTestMachine::try_start(fs.clone(), config());
     assert!(machine.is_some_and(|machine| machine.lines().is_empty()));
-    assert!(fs.list(Path::new("/d/shelf/trash")).is_err(), "else nothing was tried");
+    assert!(fs.list(Path::new("/d/store/trash")).is_err(), "else nothing was tried");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn what_was_trashed_by_mistake_is_taken_back_by_moving_it() {
     // As they are, and by the names that they had.
     for (at, name) in trash(&machine).iter().enumerate() {
         let to = if at == 0 { name.as_str() } else { name.split_once('-').unwrap().1 };
-        machine.fs.rename(&Path::new("/d/shelf/trash").join(name), &Path::new("/d/shelf").join(to)).unwrap();
+        machine.fs.rename(&Path::new("/d/store/trash").join(name), &Path::new("/d/store").join(to)).unwrap();
     }
     let sent = machine.sent.clone();
     let machine = StoreTestMachine::start(machine.fs.kill(), config());

@@ -17,7 +17,7 @@ fn open(machine: &StoreTestMachine, index_bytes_max: u64) -> Result<u64, OpenErr
     let clock = Arc::new(sim::Clock::at_unix_ms(machine.clock.unix_ms()));
     let env = Env { fs: Arc::new(machine.fs.clone()), clock: clock as _, entropy: Arc::new(sim::Entropy::seeded(7)) };
     let config = Config { index_bytes_max, ..config() };
-    let store = SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default()))?;
+    let store = SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut Registry::default()))?;
     Ok(store.index_memory().bytes())
 }
 

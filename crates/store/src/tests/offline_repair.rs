@@ -5,7 +5,7 @@ use bucksaw_segment::health::{CheckedFile, RepairOutcome};
 use super::*;
 use crate::offline_repair::check;
 
-const DIRS: [&str; 2] = ["/d/queue", "/d/shelf"];
+const DIRS: [&str; 2] = ["/d/queue", "/d/store"];
 
 fn env(fs: &sim::Fs) -> Env {
     let (clock, entropy) = (sim::Clock::at_unix_ms(1_700_000_000_000), sim::Entropy::seeded(7));
@@ -36,7 +36,7 @@ fn repair(fs: &sim::Fs) -> Result<Vec<(String, RepairOutcome)>, String> {
     Ok(all)
 }
 
-/// A disk with segments in the queue and on the shelf, as a killed node leaves it, and what was sent.
+/// A disk with segments in the queue and on the store, as a killed node leaves it, and what was sent.
 fn filled_disk() -> (sim::Fs, BTreeMap<Id, String>) {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), Config { segment_bytes: 3_000, ..config() });
     script(&mut machine);
@@ -208,9 +208,9 @@ fn what_is_saved_takes_no_other_files_place() {
 #[test]
 fn files_in_the_trash_are_mended_where_nothing_is_lost() {
     let (fs, _) = filled_disk();
-    let name = fs.list(Path::new("/d/shelf")).unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
-    let path = Path::new("/d/shelf/trash").join(format!("1700000000000-{name}"));
-    fs.rename(&Path::new("/d/shelf").join(name), &path).unwrap();
+    let name = fs.list(Path::new("/d/store")).unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
+    let path = Path::new("/d/store/trash").join(format!("1700000000000-{name}"));
+    fs.rename(&Path::new("/d/store").join(name), &path).unwrap();
     let sound = fs.live_bytes(&path).unwrap();
     let mend = || {
         let checked = check(&fs, &path).unwrap().unwrap();
@@ -224,7 +224,7 @@ fn files_in_the_trash_are_mended_where_nothing_is_lost() {
     // What is past its retention is not brought back in part.
     fs.corrupt(&path, 32..sound.len() as u64);
     assert_eq!(mend(), (false, RepairOutcome::Unchanged));
-    assert_eq!(fs.list(Path::new("/d/shelf/trash")).unwrap().len(), 1);
+    assert_eq!(fs.list(Path::new("/d/store/trash")).unwrap().len(), 1);
 }
 
 #[test]
@@ -261,8 +261,8 @@ fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
 #[test]
 fn a_copy_under_another_name_is_left_as_it_is() {
     let (fs, _) = filled_disk();
-    let name = fs.list(Path::new("/d/shelf")).unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
-    let path = Path::new("/d/shelf").join(&name);
+    let name = fs.list(Path::new("/d/store")).unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
+    let path = Path::new("/d/store").join(&name);
     let bytes = fs.live_bytes(&path).unwrap();
     let (low, high, id, _) = crate::name::parse(&name).unwrap();
     let copy = path.with_file_name(crate::name::file_name(low, high, Id::from_bits(id.bits() ^ 1), "seg"));
@@ -277,7 +277,7 @@ fn a_copy_under_another_name_is_left_as_it_is() {
 #[test]
 fn a_repair_overwrites_no_file_that_was_set_aside_before() {
     let (fs, _) = filled_disk();
-    for (dir, end) in [("/d/shelf", "seg"), ("/d/queue", "pending")] {
+    for (dir, end) in [("/d/store", "seg"), ("/d/queue", "pending")] {
         let name = fs.list(Path::new(dir)).unwrap().into_iter().find(|name| name.ends_with(end)).unwrap();
         let path = Path::new(dir).join(name);
         let size = fs.live_bytes(&path).unwrap().len() as u64;

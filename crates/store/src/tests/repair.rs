@@ -1,11 +1,11 @@
-//! What repair reads of a shelf, and the segments that it makes.
+//! What repair reads of a store, and the segments that it makes.
 
 use super::*;
 use crate::repair::proof::Proof;
 use crate::repair::{IdSet, LocalIds, LocalScan, RetentionBounds, TimeRange};
 use crate::throttle::ThrottledTask;
 
-/// A shelf with late records, merged and unmerged segments, and records that are there twice.
+/// A store with late records, merged and unmerged segments, and records that are there twice.
 fn filled() -> (StoreTestMachine, Arc<SegmentStore>) {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), Config { block_bytes: 400, ..config() });
     for round in 0..10_u64 {
@@ -20,7 +20,7 @@ fn filled() -> (StoreTestMachine, Arc<SegmentStore>) {
     }
     let mut registry = Registry::default();
     let env = machine.store.env.clone();
-    let store = SegmentStore::open(env, Path::new("/d/shelf"), config(), Metrics::new(&mut registry)).unwrap();
+    let store = SegmentStore::open(env, Path::new("/d/store"), config(), Metrics::new(&mut registry)).unwrap();
     (machine, Arc::new(store))
 }
 
@@ -62,35 +62,35 @@ fn all_ids_are_found_by_row_metadata_alone() {
 #[test]
 fn what_a_disk_does_not_give_back_for_a_moment_is_not_taken_for_missing() {
     for verify in [false, true] {
-        let (machine, shelf) = filled();
-        machine.fs.fail_reads_of("/shelf/", true);
-        assert!(scan_local(&shelf, TimeRange::ALL, later(&machine), verify).is_incomplete);
-        machine.fs.fail_reads_of("/shelf/", false);
-        let found = scan_local(&shelf, TimeRange::ALL, later(&machine), verify);
+        let (machine, store) = filled();
+        machine.fs.fail_reads_of("/store/", true);
+        assert!(scan_local(&store, TimeRange::ALL, later(&machine), verify).is_incomplete);
+        machine.fs.fail_reads_of("/store/", false);
+        let found = scan_local(&store, TimeRange::ALL, later(&machine), verify);
         assert_eq!((found.is_incomplete, found.ids), (false, all(&machine)));
     }
 }
 
 #[test]
 fn what_came_a_moment_ago_is_fresh() {
-    let (machine, shelf) = filled();
-    let found = scan_local(&shelf, TimeRange::ALL, Millis(machine.clock.unix_ms()), false);
+    let (machine, store) = filled();
+    let found = scan_local(&store, TimeRange::ALL, Millis(machine.clock.unix_ms()), false);
     let (old, fresh) = (found.ids.len(), found.fresh.len());
     // Gathered every three seconds, eight at a time; the margin is ten seconds.
     assert_eq!((old + fresh, fresh), (machine.sent.len() as u64, 32));
-    assert!(shelf.segments().iter().any(|segment| segment.footer().merge.is_some()), "merging makes nothing fresh");
+    assert!(store.segments().iter().any(|segment| segment.footer().merge.is_some()), "merging makes nothing fresh");
 }
 
 #[test]
 fn some_records_become_a_segment_of_their_own() {
-    let (machine, shelf) = filled();
+    let (machine, store) = filled();
     let names = machine.store_file_names();
     let ranges = [TimeRange::ALL, TimeRange { from: Millis(1_700_000_005_000), to: Millis(1_700_000_020_000) }];
     for (window, every) in ranges.into_iter().flat_map(|window| [(window, 1), (window, 2), (window, 7)]) {
         let chosen: BTreeMap<Id, String> = machine.sent.clone().into_iter().step_by(every).collect();
         let mut ids = IdSet::default();
         chosen.keys().for_each(|id| ids.add(*id, 1));
-        let extract = shelf.extract(window, &Arc::new(ids)).unwrap().unwrap();
+        let extract = store.extract(window, &Arc::new(ids)).unwrap().unwrap();
         let mut met = BTreeMap::new();
         for block in 0..extract.stored.footer().blocks.len() {
             for chunk in extract.stored.block(block).unwrap().chunks() {
@@ -103,45 +103,45 @@ fn some_records_become_a_segment_of_their_own() {
         let want: BTreeMap<Id, String> = chosen.into_iter().filter(|(id, _)| window.contains(*id)).collect();
         assert_eq!(met, want);
         assert!(extract.stored.footer().sources.is_empty(), "it does not have all that they had");
-        assert!(!shelf.has(extract.stored.id()), "it is not shown");
+        assert!(!store.has(extract.stored.id()), "it is not shown");
         assert_eq!(machine.store_file_names().len(), names.len() + 1);
         drop(extract);
         assert_eq!(machine.store_file_names(), names);
     }
     let mut others = IdSet::default();
     others.add(Id::new(Millis(1_700_000_000_000), Producer::new(7), 0), 9);
-    assert!(shelf.extract(TimeRange::ALL, &Arc::new(others)).unwrap().is_none());
+    assert!(store.extract(TimeRange::ALL, &Arc::new(others)).unwrap().is_none());
     assert_eq!(machine.store_file_names(), names);
 }
 
 #[test]
 fn damaged_blocks_are_not_held() {
-    let (machine, shelf) = filled();
-    let segment = Arc::clone(&shelf.segments()[2]);
+    let (machine, store) = filled();
+    let segment = Arc::clone(&store.segments()[2]);
     let entry = segment.footer().blocks[0].clone();
     let path = segment.reader().path().to_owned();
     // In its text.
     machine.fs.corrupt(&path, entry.offset + entry.rows_bytes() + 3..entry.offset + entry.packed_bytes() + 1);
     let now = later(&machine);
-    assert_eq!(scan_local(&shelf, TimeRange::ALL, now, false).ids, all(&machine), "the rows are sound");
-    let found = scan_local(&shelf, TimeRange::ALL, now, true);
+    assert_eq!(scan_local(&store, TimeRange::ALL, now, false).ids, all(&machine), "the rows are sound");
+    let found = scan_local(&store, TimeRange::ALL, now, true);
     assert_eq!(found.ids.len(), all(&machine).len() - entry.summary.records);
-    assert_eq!(shelf.held_ids(TimeRange::ALL, &all(&machine)), found.ids, "nor told of to others");
-    assert!(shelf.extract(TimeRange::ALL, &Arc::new(all(&machine))).unwrap().is_some());
+    assert_eq!(store.held_ids(TimeRange::ALL, &all(&machine)), found.ids, "nor told of to others");
+    assert!(store.extract(TimeRange::ALL, &Arc::new(all(&machine))).unwrap().is_some());
     // In its rows.
-    let other = Arc::clone(&shelf.segments()[3]);
+    let other = Arc::clone(&store.segments()[3]);
     let entry = other.footer().blocks[0].clone();
     machine.fs.corrupt(other.reader().path(), entry.offset..entry.offset + entry.packed_bytes() + 1);
-    let left = scan_local(&shelf, TimeRange::ALL, now, false).ids;
+    let left = scan_local(&store, TimeRange::ALL, now, false).ids;
     assert_eq!(left.len(), found.ids.len() - entry.summary.records);
     assert_eq!((segment.damaged_block_count(), other.damaged_block_count()), (1, 1));
 }
 
-/// A shelf that keeps two copies, over the files of another.
+/// A store that keeps two copies, over the files of another.
 fn reopen(machine: &StoreTestMachine, config: Config) -> SegmentStore {
     let env = machine.store.env.clone();
     let config = Config { replication_factor: 2, ..config };
-    SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut Registry::default())).unwrap()
+    SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut Registry::default())).unwrap()
 }
 
 /// Spoils the text of a block, and has it read.
@@ -177,7 +177,7 @@ fn a_re_replicated_block_is_remembered_as_damaged() {
     assert_eq!((damage.low, damage.high), (block.low.time(), block.high.time()), "the time of the block alone");
     assert!(!damage.is_re_replicated() && segment.re_replicated_blocks().is_empty());
     store.update_metrics();
-    let told = |shelf: &SegmentStore| (shelf.metrics.damaged.get(), shelf.metrics.damaged_re_replicated.get());
+    let told = |store: &SegmentStore| (store.metrics.damaged.get(), store.metrics.damaged_re_replicated.get());
     assert_eq!(told(&store), (1, 0));
     mark_re_replicated(&store);
     assert_eq!((told(&store), segment.re_replicated_blocks()), ((0, 1), [0].into()));
@@ -207,7 +207,7 @@ fn a_re_replicated_block_is_remembered_as_damaged() {
     let env = machine.store.env.clone();
     let config = Config { replication_factor: 3, ..config() };
     let three =
-        SegmentStore::open(env, Path::new("/d/shelf"), config.clone(), Metrics::new(&mut Registry::default())).unwrap();
+        SegmentStore::open(env, Path::new("/d/store"), config.clone(), Metrics::new(&mut Registry::default())).unwrap();
     assert_eq!(three.segments()[at].damaged_block_count(), 0);
     // The file is replaced by a sound one.
     let path = segment.reader().path();
@@ -255,17 +255,17 @@ fn a_segment_with_re_replicated_blocks_expires_as_others() {
 
 #[test]
 fn a_full_store_reports_its_retention_bounds() {
-    let (machine, shelf) = filled();
-    assert_eq!(shelf.retention_bounds().since_ms, 0);
-    let bytes = shelf.file_bytes();
+    let (machine, store) = filled();
+    assert_eq!(store.retention_bounds().since_ms, 0);
+    let bytes = store.file_bytes();
     let reopen = |limit| {
         let config = Config { retention_bytes: Some(limit), retention_age: None, ..config() };
         let mut registry = Registry::default();
         let env = machine.store.env.clone();
-        SegmentStore::open(env, Path::new("/d/shelf"), config, Metrics::new(&mut registry)).unwrap()
+        SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut registry)).unwrap()
     };
     assert_eq!(reopen(bytes * 2).retention_bounds(), RetentionBounds { age_ms: None, since_ms: 0 });
-    let oldest = shelf.segments()[0].reach().low.time();
+    let oldest = store.segments()[0].reach().low.time();
     assert_eq!(reopen(bytes).retention_bounds(), RetentionBounds { age_ms: None, since_ms: oldest.0 });
     let tight = reopen(bytes / 2);
     tight.retain(&machine.queue);

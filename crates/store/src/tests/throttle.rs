@@ -1,4 +1,4 @@
-//! That the work of the shelf steps aside, and when it does not.
+//! That the work of the store steps aside, and when it does not.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn queued_and_mergeable_bytes_make_the_backlog() {
     assert_eq!(debt(&machine), text_bytes as i64);
     assert!(machine.store.is_backlogged());
     machine.gather_all();
-    assert_eq!(debt(&machine), 0, "it is on the shelf");
+    assert_eq!(debt(&machine), 0, "it is on the store");
     assert!(!machine.store.is_backlogged());
     for _ in 0..5 {
         (0..3).for_each(|line| machine.put(Durability::Fast, &format!("{line} is a line"), 0));

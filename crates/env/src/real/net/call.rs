@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn names_are_paths() {
-        for name in ["a", "ingest/take", "query/search_2", "v1.2/x-y"] {
+        for name in ["a", "ingest/fetch", "query/search_2", "v1.2/x-y"] {
             assert!(is_call_name(name), "{name}");
         }
         for name in ["", "a b", "a?b", "é", "a\r\nb", "a%20b", &"a".repeat(65)] {

@@ -73,7 +73,10 @@ async fn read_hello_reply(stream: &mut CountedStream) -> io::Result<[u8; hello::
     let mut answer = [0; hello::BYTES];
     stream.read_exact(&mut answer).await?;
     match PeerHelloReply::decode(answer) {
-        None => Err(io::Error::new(io::ErrorKind::InvalidData, "the peer is not a bucksaw node, or speaks an unknown protocol")),
+        None => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the peer is not a bucksaw node, or speaks an unknown protocol",
+        )),
         Some(PeerHelloReply { refusal: Some(refusal), .. }) => Err(refusal_error(refusal)),
         Some(PeerHelloReply { refusal: None, .. }) => Ok(answer),
     }

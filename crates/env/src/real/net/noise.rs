@@ -147,7 +147,10 @@ impl<S> NoiseStream<S> {
         let message = self.frame.get(LENGTH_BYTES..bytes).unwrap_or_default();
         self.plaintext.resize(CONTENT_BYTES_MAX, 0);
         self.plaintext_end = self.noise.read_message(message, &mut self.plaintext).map_err(|_| {
-            io::Error::new(io::ErrorKind::InvalidData, "an encrypted frame cannot be decrypted: it was modified in transit")
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "an encrypted frame cannot be decrypted: it was modified in transit",
+            )
         })?;
         self.plaintext_read = 0;
         self.frame.copy_within(bytes..self.frame_filled, 0);

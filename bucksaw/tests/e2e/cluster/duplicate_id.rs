@@ -89,7 +89,9 @@ fn while_a_node_runs_twice_no_answer_is_complete() {
         for one in [third, &twin] {
             assert!(reasons.contains(one.address("cluster")), "{reasons}");
         }
-        wait_until("the alarm is raised", || (asked.metric("bucksaw_cluster_duplicate_ids") - 1.0).abs() < f64::EPSILON);
+        wait_until("the alarm is raised", || {
+            (asked.metric("bucksaw_cluster_duplicate_ids") - 1.0).abs() < f64::EPSILON
+        });
     }
     let told = wait_for("status says so", || {
         let said = String::from_utf8(first.cli(&["status"]).stdout).unwrap();

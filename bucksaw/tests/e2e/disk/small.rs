@@ -63,7 +63,7 @@ fn ingest_until_trimmed(disk: Option<MountedDisk>, megabytes: u64) {
     let (accepted, written) = std::thread::scope(|scope| {
         let http = scope.spawn(|| feed_http(&node, 5, 0, &stop));
         let tcp = scope.spawn(|| feed_tcp(&mut stream, &stop));
-        wait_until("the shelf has most of the disk, and the queue little", || {
+        wait_until("the store has most of the disk, and the queue little", || {
             let stored = node.status()["store"]["stored_bytes"].as_u64().unwrap();
             std::thread::sleep(Duration::from_millis(200));
             stored > (megabytes << 20) * 6 / 10 && queue_bytes(&node) < (megabytes << 20) / 8

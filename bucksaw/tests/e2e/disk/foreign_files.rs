@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::node::TestServer;
 
-/// Made in `queue/`, in `shelf/` and in `shelf/trash/`; those that end in a slash are directories.
+/// Made in `queue/`, in `store/` and in `store/trash/`; those that end in a slash are directories.
 const FOREIGN_NAMES: [&str; 14] = [
     "notes.txt",
     "x.pending",
@@ -43,7 +43,7 @@ fn foreign_files_are_kept() {
     let mut node = TestServer::start(&["--segment-max-age", "100ms", "--retention-age", "7d", "--trash-age", "1s"]);
     node.post("/api/v1/ingest?label=run=1", &[], b"one\n").expect(200);
     assert!(node.terminate().success());
-    let dirs = ["queue", "shelf", "shelf/trash"].map(|name| node.dir().join(name));
+    let dirs = ["queue", "store", "store/trash"].map(|name| node.dir().join(name));
     let strangers: Vec<PathBuf> = dirs.iter().flat_map(|dir| make(dir)).collect();
     for run in 2..5 {
         node.restart();

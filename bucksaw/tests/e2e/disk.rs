@@ -18,9 +18,9 @@ use bucksaw_faults::Random;
 
 use crate::node::TestServer;
 
-/// The shelf's files with this extension, by name and so by time.
+/// The store's files with this extension, by name and so by time.
 fn store_files(node: &TestServer, extension: &str) -> Vec<PathBuf> {
-    files(&node.dir().join("shelf"), extension)
+    files(&node.dir().join("store"), extension)
 }
 
 fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {

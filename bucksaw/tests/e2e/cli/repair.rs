@@ -40,7 +40,7 @@ fn only(dir: &Path, end: &str) -> PathBuf {
     dir.join(name)
 }
 
-/// A stopped node with one segment on its shelf, and that segment.
+/// A stopped node with one segment on its store, and that segment.
 fn stored(count: u64) -> (TestServer, PathBuf) {
     let mut node = TestServer::start(&["--segment-max-age", "1h", "--segment-max-bytes", "64M"]);
     let text = lines(Config { format: Format::Text, size: None, seed: 8 }, count);
@@ -48,7 +48,7 @@ fn stored(count: u64) -> (TestServer, PathBuf) {
     node.wait_stored();
     assert!(node.terminate().success());
     fs::read_dir(node.dir().join("queue")).unwrap().for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
-    let segment = only(&node.dir().join("shelf"), ".seg");
+    let segment = only(&node.dir().join("store"), ".seg");
     (node, segment)
 }
 
@@ -116,13 +116,13 @@ fn what_is_lost_is_told_until_the_damaged_file_is_moved_away() {
     assert_eq!(fs::read(&segment).unwrap(), harmed, "without --repair nothing changes");
     let (code, out) = verify(&node, true);
     assert_eq!(code, 1, "{out}");
-    assert!(out.contains(&format!("saved {kept} records to shelf/")), "{out}");
+    assert!(out.contains(&format!("saved {kept} records to store/")), "{out}");
     assert!(out.contains(&format!("altogether {lost} records are lost\n")), "{out}");
-    let aside = only(&node.dir().join("shelf"), ".saved.damaged");
+    let aside = only(&node.dir().join("store"), ".saved.damaged");
     assert_eq!(fs::read(&aside).unwrap(), harmed);
-    let before = names(&node.dir().join("shelf"));
+    let before = names(&node.dir().join("store"));
     let (code, out) = verify(&node, true);
-    assert_eq!((code, names(&node.dir().join("shelf"))), (1, before), "{out}");
+    assert_eq!((code, names(&node.dir().join("store"))), (1, before), "{out}");
     assert!(out.contains("move it away") && out.ends_with(", 0 mended, 1 damaged\n"), "{out}");
     let name = aside.file_name().unwrap().to_str().unwrap();
     for _ in 0..2 {
@@ -154,7 +154,7 @@ fn whole_frames_of_a_damaged_queue_segment_are_taken_by_the_store() {
     assert_eq!(fs::read(only(&queue, ".saved.damaged")).unwrap(), harmed);
     let (found, said) = count(&mut node);
     assert!(found == 200 && said.contains("partial") && said.contains(".saved.damaged"), "{found}: {said}");
-    assert_eq!(names(&node.dir().join("shelf")).iter().filter(|name| name.ends_with(".seg")).count(), 1);
+    assert_eq!(names(&node.dir().join("store")).iter().filter(|name| name.ends_with(".seg")).count(), 1);
     // A torn end is what a kill leaves.
     let (mut node, aside) = (TestServer::start_in(node.dir(), &[]), only(&queue, ".saved.damaged"));
     node.kill();

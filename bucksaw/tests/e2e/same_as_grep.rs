@@ -224,7 +224,7 @@ fn counts_are_those_of_grep(codec: &str) {
 
 /// Whether a block of the node is packed as columns.
 fn has_columns(node: &TestServer) -> bool {
-    let files = fs::read_dir(node.dir().join("shelf")).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(node.dir().join("store")).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|extension| extension == "seg")).any(|path| {
         let segment = Reader::open(Env::real().fs.open(&path).unwrap(), &path).unwrap();
         let blocks = 0..segment.footer().blocks.len();

@@ -100,7 +100,7 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
     start(&mut agents);
     wait_until("the newcomer is refused", || sent(&nodes[0], "refused") > 0.0);
     let answer = nodes[0].post("/api/v1/ingest", &[], b"http\n").expect(200);
-    let others = answer.header("bucksaw-elsewhere").unwrap().to_owned();
+    let others = answer.header("bucksaw-redirect").unwrap().to_owned();
     assert!(others.split(',').all(|other| nodes[1..].iter().any(|node| node.address("http") == other)), "{others}");
     // No two refuse at once: of three nodes, one may.
     assert!(nodes[1..].iter().all(|node| load(node)["refusing"] == false));
@@ -158,7 +158,7 @@ fn a_node_that_joins_has_its_share_of_the_clients_that_are_there() {
     let mut named = 0;
     wait_until("it has its share", || {
         let answer = nodes[1].post("/api/v1/ingest", &[], b"http\n").expect(200);
-        if let Some(others) = answer.header("bucksaw-elsewhere") {
+        if let Some(others) = answer.header("bucksaw-redirect") {
             assert_eq!(others, nodes[0].address("http"));
             named += 1;
         }
@@ -190,7 +190,7 @@ fn an_overloaded_node_turns_everybody_away_that_has_somewhere_to_go() {
     });
     let answer = nodes[0].post("/api/v1/ingest", &[], b"http\n").expect(503);
     assert_eq!(answer.header("retry-after"), Some("5"));
-    assert!(answer.header("bucksaw-elsewhere").is_some_and(|others| others.split(',').count() == 2), "{answer:?}");
+    assert!(answer.header("bucksaw-redirect").is_some_and(|others| others.split(',').count() == 2), "{answer:?}");
     // Lines over TCP: closed, as nothing can be said there.
     let mut lines = nodes[0].connect("fast");
     lines.write_all(b"a line that nobody takes\n").unwrap();

@@ -30,10 +30,10 @@ fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
     assert_eq!((&answer["stats"]["trashed_segments"], &answer["stats"]["partial"]), (&1.into(), &false.into()));
 
     assert!(node.terminate().success());
-    let shelf = node.dir().join("shelf");
-    for entry in fs::read_dir(shelf.join("trash")).unwrap() {
+    let store = node.dir().join("store");
+    for entry in fs::read_dir(store.join("trash")).unwrap() {
         let path = entry.unwrap().path();
-        fs::rename(&path, shelf.join(path.file_name().unwrap())).unwrap();
+        fs::rename(&path, store.join(path.file_name().unwrap())).unwrap();
     }
     node.restart_with(&["--retention-age", "7d"]);
     assert_eq!((node.count("one"), node.count("two"), store_files(&node, "seg").len()), (1, 1, 1));
@@ -43,7 +43,7 @@ fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
 #[test]
 fn what_cannot_go_to_the_trash_stays_where_it_is() {
     let mut node = TestServer::start(&["--retention-age", "3s", "--trash-age", "1h"]);
-    let trash = node.dir().join("shelf/trash");
+    let trash = node.dir().join("store/trash");
     fs::remove_dir(&trash).unwrap();
     // No directory, and no want of room.
     fs::write(&trash, "").unwrap();

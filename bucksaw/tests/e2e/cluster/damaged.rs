@@ -13,9 +13,9 @@ use crate::wait::wait_until;
 
 const LINES: u64 = 500;
 
-/// The files of a node's shelf with this extension.
+/// The files of a node's store with this extension.
 fn files(node: &TestServer, extension: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(node.dir().join("shelf")).unwrap();
+    let entries = fs::read_dir(node.dir().join("store")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|end| end == extension)).collect()
 }
@@ -116,7 +116,7 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     assert_eq!(node_status(&nodes[at])["segments_with_damaged_blocks"], 1);
     wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_repaired") == 1);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
-    let name = format!("shelf/{}", file.file_name().unwrap().to_string_lossy());
+    let name = format!("store/{}", file.file_name().unwrap().to_string_lossy());
     let told = "1 segment with damaged blocks whose records are all kept by other stores: do not delete it";
     for node in &nodes {
         wait_until("answers are whole", || counted(node) == (LINES, false));

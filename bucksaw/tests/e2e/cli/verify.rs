@@ -28,7 +28,7 @@ fn sound_directories_are_sound() {
     let (code, out, _) = verify(node.dir());
     assert_eq!((code, &*out), (Some(0), "0 segments, 0 records, 0 damaged\n"));
     node.post("/api/v1/ingest", &[], &b"a line\n".repeat(1_000)).expect(200);
-    // Beside the node that writes it, what a kill leaves, and the shelf.
+    // Beside the node that writes it, what a kill leaves, and the store.
     for at in ["in use", "killed", "stored", "stopped"] {
         match at {
             "killed" => node.kill(),
@@ -39,7 +39,7 @@ fn sound_directories_are_sound() {
             "stopped" => assert!(node.terminate().success()),
             _ => {}
         }
-        // What has gone to the shelf may still be in the queue for a moment.
+        // What has gone to the store may still be in the queue for a moment.
         wait_until("every record is there once", || {
             let (code, out, err) = verify(node.dir());
             assert_eq!((code, &*err), (Some(0), ""), "{at}: {out}");
@@ -56,7 +56,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
     node.post("/api/v1/ingest", &[], &text).expect(200);
     node.wait_stored();
     assert!(node.terminate().success());
-    let found = files(&node.dir().join("shelf"), "seg");
+    let found = files(&node.dir().join("store"), "seg");
     let [segment] = &found[..] else { panic!("{found:?}") };
     let sound = fs::read(segment).unwrap();
     let name = segment.file_name().unwrap().to_str().unwrap();
@@ -67,7 +67,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         fs::write(segment, &broken).unwrap();
         let (code, out, err) = verify(node.dir());
         assert_eq!((code, &*err), (Some(1), ""), "byte {at}: {out}");
-        assert!(out.contains(&format!("shelf/{name}: ")) && out.ends_with(", 1 damaged\n"), "byte {at}: {out}");
+        assert!(out.contains(&format!("store/{name}: ")) && out.ends_with(", 1 damaged\n"), "byte {at}: {out}");
     }
     // The node starts all the same, and says that its answers are not whole.
     let mut broken = sound.clone();
@@ -99,7 +99,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
     assert!(node.terminate().success());
     let (code, out, _) = verify(node.dir());
     assert_eq!(code, Some(1), "{out}");
-    assert!(fs::read_dir(node.dir().join("shelf")).unwrap().any(|entry| {
+    assert!(fs::read_dir(node.dir().join("store")).unwrap().any(|entry| {
         let path = entry.unwrap().path();
         path.is_file() && fs::read(path).unwrap() == broken
     }));
@@ -110,7 +110,7 @@ fn small_files_are_checked_and_mended() {
     let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     let key = [("Idempotency-Key", "a key without a time")];
     node.post("/api/v1/ingest", &key, b"a line\n").expect(200);
-    wait_until("the clock is kept", || node.dir().join("shelf/clock.json").exists());
+    wait_until("the clock is kept", || node.dir().join("store/clock.json").exists());
     node.wait_stored();
     assert!(node.terminate().success());
     let keys = files(&node.dir().join("queue"), "keys").pop().unwrap();
@@ -129,7 +129,7 @@ fn small_files_are_checked_and_mended() {
         assert!(out.ends_with(", 1 damaged\n"), "{name}: {out}");
         assert_eq!(mend(dir), Some(left), "{name}");
     };
-    for (name, left) in [("addresses.json", 0), ("shelf/clock.json", 0), ("shelf/clock.backup", 0), (&keys, 1)] {
+    for (name, left) in [("addresses.json", 0), ("store/clock.json", 0), ("store/clock.backup", 0), (&keys, 1)] {
         check(node.dir(), name, left);
     }
     let (_, out, _) = verify(node.dir());

@@ -69,7 +69,7 @@ fn clients_beyond_the_descriptors_stop_nobody() {
 #[test]
 fn a_limit_below_the_number_of_stored_segments_is_refused_in_words() {
     let home = tempfile::tempdir().unwrap();
-    let store = home.path().join("shelf");
+    let store = home.path().join("store");
     std::fs::create_dir(&store).unwrap();
     // What matters is their number: nothing is opened.
     (0..200).for_each(|number| std::fs::write(store.join(format!("{number}.seg")), b"").unwrap());

@@ -1,4 +1,4 @@
-//! Files of the shelf that were damaged: named, left out of answers that say so, and never removed.
+//! Files of the store that were damaged: named, left out of answers that say so, and never removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ fn a_file_without_a_sound_footer_is_set_aside() {
             assert_partial(&node, 1, &name(&aside));
             assert_whole(&node, 2);
             assert_eq!(node.metric("bucksaw_store_damaged"), 1.0);
-            assert_eq!(node.status()["damaged"], serde_json::json!([format!("shelf/{}", name(&aside))]));
+            assert_eq!(node.status()["damaged"], serde_json::json!([format!("store/{}", name(&aside))]));
             if run == 1 {
                 node.kill();
             } else {
@@ -190,7 +190,7 @@ fn a_damaged_block_outlives_merging_and_retention() {
     assert_eq!(counted(&node), (11, true));
     let aside = file.with_extension("damaged");
     let mut line = 12;
-    wait_until("retention takes the damaged file off the shelf, and leaves it", || {
+    wait_until("retention takes the damaged file off the store, and leaves it", || {
         bulk(&node, line..line + 10);
         line += 10;
         fs::read(&aside).is_ok_and(|bytes| bytes == damaged)
