@@ -138,9 +138,9 @@ fn problems(node: &Map<String, Value>) -> Vec<String> {
         troubles.push(format!("has {files} whose records are all kept by other stores: {them} may be deleted"));
     }
     if let Some(keys) = node.get("damaged_keys").and_then(Value::as_u64).filter(|keys| *keys > 0) {
-        let notes = plural(usize::try_from(keys).unwrap_or(usize::MAX), "note");
+        let keys = plural(usize::try_from(keys).unwrap_or(usize::MAX), "batch key");
         troubles.push(format!(
-            "could not read {notes} of batch keys: a retry of such a batch may be stored as new records; check its disk"
+            "could not read {keys}: a retry of such a batch may be stored as new records; check its disk"
         ));
     }
     let made_good = node.get("segments_made_good").and_then(Value::as_array).map_or(0, Vec::len);
@@ -194,7 +194,7 @@ mod tests {
                 "nodes": [node("alive"), node("alive"), node("left")],
                 "replication_factor": 2, "stores_alive": 2, "stores_missing": 0,
             }),
-            &["2 nodes and 1 that left, all well: each record is kept by 2 of 2 stores"],
+            &["2 nodes and 1 that left, all well: replication factor 2, 2 stores alive"],
         );
         check(json!({"nodes": []}), &[]);
     }
@@ -228,13 +228,13 @@ mod tests {
                 "- b does not answer since T: it counts as down in a moment",
                 "- b has records that have waited for the stores for 2m",
                 "- c is there, and does not tell how it is: it is slow, or was paused",
-                "- c has its id in common with the node at h:2: a data directory was copied; stop one of them",
+                "- c has the same node id as h:2: a data directory was copied; stop one of the two",
                 "- d:1 accepts nothing: its disk is full",
                 "- d:1 has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",
-                "- e could not read 3 entries of batch keys: a retry of such a batch may be stored as new records; check its disk",
+                "- e could not read 3 batch keys: a retry of such a batch may be stored as new records; check its disk",
                 "- e has 1 segment with damaged blocks whose records are all kept by other stores: do not delete it, \
                  other blocks may be sound; stop the node, and 'bucksaw verify --repair' saves these",
                 "- e has files with damage that was rebuilt, and no record is missing: check its disk",
@@ -243,8 +243,8 @@ mod tests {
                  that is used up: raise --memory-limit, or lower --retention-bytes or --retention-age",
                 "- f speaks version 1.9",
                 "- f removes nothing by age: its clock jumped 8d0h ahead; set it right, or retention goes on in 1d0h",
-                "- a node at h:3 speaks version 2 of what nodes say to each other, and this one 1.0: it is no member",
-                "- a node at an unknown address speaks version 0 of what nodes say to each other, and this one 1.0: it is no member",
+                "- incompatible peer at h:3: protocol version 2, this node 1.0",
+                "- incompatible peer at an unknown address: protocol version 0, this node 1.0",
             ],
         );
     }

@@ -169,7 +169,7 @@ fn nodes_of_another_major_version_are_told_why() {
         let address = address.map(|address| address.parse().unwrap());
         let Err(unread @ ExchangeError::Version(stranger)) = read(text.as_bytes()) else { panic!("{text}") };
         assert_eq!(stranger, IncompatiblePeer { address, protocol: PROTOCOL + 1 });
-        let words = "it speaks version 2 of what nodes say to each other, this node 1: they are no cluster";
+        let words = "protocol version 2, this node has 1: incompatible";
         assert_eq!(io::Error::from(unread).to_string(), words);
     };
     check(r#"{"protocol":2}"#, None);

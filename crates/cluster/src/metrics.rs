@@ -41,22 +41,22 @@ impl Metrics {
         let cluster = registry.sub_registry_with_prefix("cluster");
         cluster.register("members", "Nodes that this node knows, itself among them, by state", all.members);
         cluster.register(
-            "twins",
+            "duplicate_ids",
             "Node ids claimed by more than one live node (a data directory was copied)",
             all.duplicate_ids,
         );
         cluster.register("packets_sent", "Datagrams sent to other nodes", all.packets_sent);
         cluster.register("packets_received", "Datagrams received", all.packets_received);
-        cluster.register("packets_bad", "Malformed datagrams received", all.packets_malformed);
+        cluster.register("packets_malformed", "Malformed datagrams received", all.packets_malformed);
         let later = "Datagrams of an unknown kind, ignored (a later minor version added it)";
-        cluster.register("packets_of_later_kinds", later, all.packets_unknown_kind);
+        cluster.register("packets_unknown_kind", later, all.packets_unknown_kind);
         let other = "Datagrams received from nodes that speak another major version";
-        cluster.register("packets_of_other_version", other, all.packets_incompatible);
+        cluster.register("packets_incompatible", other, all.packets_incompatible);
         let other = "Digest exchanges requested by nodes of another major version";
-        cluster.register("exchanges_of_other_version", other, all.exchanges_incompatible);
+        cluster.register("exchanges_incompatible", other, all.exchanges_incompatible);
         let apart = "Nodes that are there, with versions or formats of files that this node does not work with";
-        cluster.register("apart", apart, all.version_skewed);
-        cluster.register("strangers", "Members rejected because the member table is full", all.members_rejected);
+        cluster.register("version_skewed_nodes", apart, all.version_skewed);
+        cluster.register("members_rejected", "Members rejected because the member table is full", all.members_rejected);
         cluster.register("exchanges", "Digest exchanges with other nodes", all.exchanges);
         cluster.register("exchanges_failed", "Digest exchanges that failed", all.exchanges_failed);
         cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);

@@ -125,11 +125,11 @@ impl Metrics {
             all.oldest_pending_seconds,
         );
         ingest.register(
-            "lapsed_reservations",
+            "expired_leases",
             "Segments whose lease expired before their store acknowledged them",
             all.expired_leases,
         );
-        ingest.register("handed_bytes", "Bytes of segment files sent to other stores", all.sent_bytes);
+        ingest.register("sent_bytes", "Bytes of segment files sent to other stores", all.sent_bytes);
         ingest.register("consumed_bytes", "Bytes of record text that a store has committed", all.consumed_bytes);
         ingest.register(
             "consumed_ratio",
@@ -147,7 +147,7 @@ impl Metrics {
         ingest.register("damaged_keys", damaged_keys, all.damaged_keys);
         ingest.register("load_level", "0 idle, 1 busy, 2 very busy, 3 overloaded", all.load_level);
         ingest.register("refusing", "1 while new connections may be refused for the load", all.refusing);
-        ingest.register("sent_elsewhere", "Clients redirected because of load or shutdown, by kind", all.redirected);
+        ingest.register("redirected", "Clients redirected because of load or shutdown, by kind", all.redirected);
         ingest.register("index_bytes", "Memory of the index of queue segments", all.index_bytes);
         ingest.register("halted", "1 while nothing is accepted, by reason", all.halted);
         registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);

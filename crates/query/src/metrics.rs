@@ -53,13 +53,13 @@ impl Metrics {
         let query = registry.sub_registry_with_prefix("query");
         query.register("in_flight", "Queries being answered", all.in_flight);
         query.register(
-            "held_bytes",
+            "result_bytes",
             "Memory held by matches that clients have not read yet, all queries together",
             all.result_bytes,
         );
-        query.register("opened_bytes", "Memory used by the block cache", all.cache_bytes);
-        query.register("opened_found", "Blocks found in the block cache", all.cache_hits);
-        query.register("opened_missed", "Blocks not in the block cache, read from disk", all.cache_misses);
+        query.register("cache_bytes", "Memory used by the block cache", all.cache_bytes);
+        query.register("cache_hits", "Blocks found in the block cache", all.cache_hits);
+        query.register("cache_misses", "Blocks not in the block cache, read from disk", all.cache_misses);
         query.register("answers", "Queries answered, whole or in part", all.queries);
         query.register("cancelled", "Queries cancelled because the client disconnected", all.cancelled);
         query.register("partial", "Partial answers: records may be missing", all.partial);

@@ -84,23 +84,23 @@ impl Metrics {
         store.register("damaged", damaged, all.damaged);
         let made_good =
             "Damaged files, and segments with damaged blocks, whose records are all re-replicated on other stores";
-        store.register("damaged_made_good", made_good, all.damaged_re_replicated);
+        store.register("damaged_re_replicated", made_good, all.damaged_re_replicated);
         store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.rebuilt);
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);
         store.register("written_bytes", "Bytes of segment files written", all.written_bytes);
         store.register("gather_failed", "Gatherings that failed and are retried", all.gather_failed);
         store.register("pulled_bytes", "Bytes of segment files taken from queues of other nodes", all.pulled_bytes);
-        store.register("copied_bytes", "Bytes of segment files replicated to other stores", all.replicated_bytes);
+        store.register("replicated_bytes", "Bytes of segment files replicated to other stores", all.replicated_bytes);
         store.register("received_bytes", "Bytes of segment files received from other stores", all.received_bytes);
-        store.register("copy_failed", "Failed replications to another store", all.replicate_failed);
-        store.register("copies", "Replication factor: on how many stores each record is kept", all.replication_factor);
+        store.register("replicate_failed", "Failed replications to another store", all.replicate_failed);
+        store.register("replication_factor", "Replication factor: on how many stores each record is kept", all.replication_factor);
         let missing = "Stores missing for the replication factor: nothing is gathered while there are any";
-        store.register("copies_missing", missing, all.missing_stores);
+        store.register("missing_stores", missing, all.missing_stores);
         let passes = "Completed repair passes";
         store.register("repair_passes", passes, all.repair_passes);
-        store.register("repair_windows", "Time ranges compared with other stores", all.repair_ranges);
+        store.register("repair_ranges", "Time ranges compared with other stores", all.repair_ranges);
         let put_off = "Time ranges deferred because another store did not answer";
-        store.register("repair_put_off", put_off, all.repair_deferred);
+        store.register("repair_deferred", put_off, all.repair_deferred);
         store.register("repair_failed", "Copies of missing records that could not be made", all.repair_failed);
         store.register("repair_read_bytes", "Bytes of segment files read to compare and check", all.repair_read_bytes);
         store.register(
@@ -110,36 +110,36 @@ impl Metrics {
         );
         store.register("repair_restored_records", "Copies of records restored", all.repair_restored_records);
         let missing = "Under-replicated records that this store is responsible for, as last seen";
-        store.register("repair_missing_records", missing, all.repair_under_replicated_records);
+        store.register("repair_under_replicated_records", missing, all.repair_under_replicated_records);
         let missing = "Estimated segment file bytes of the under-replicated records";
-        store.register("repair_missing_bytes", missing, all.repair_under_replicated_bytes);
+        store.register("repair_under_replicated_bytes", missing, all.repair_under_replicated_bytes);
         let left = "Estimated segment file bytes left in the current repair pass";
-        store.register("repair_left_bytes", left, all.repair_remaining_bytes);
+        store.register("repair_remaining_bytes", left, all.repair_remaining_bytes);
         let gone = "Segment file bytes of down or lost stores that are not re-replicated: upper bound of what is under-replicated";
-        store.register("repair_gone_bytes", gone, all.repair_lost_bytes_max);
+        store.register("repair_lost_bytes_max", gone, all.repair_lost_bytes_max);
         let gone = "Lost stores that are not re-replicated";
-        store.register("repair_gone_stores", gone, all.repair_lost_stores);
+        store.register("repair_lost_stores", gone, all.repair_lost_stores);
         for why in RepairBlocker::NAMES {
             all.repair_blocked.get_or_create(&RepairBlockerLabels { why }).set(0);
         }
-        store.register("repair_hindered", "1 while repair is blocked, by reason", all.repair_blocked);
+        store.register("repair_blocked", "1 while repair is blocked, by reason", all.repair_blocked);
         store.register("compactions", "Merges done", all.compactions);
         store.register("compacted_bytes", "Bytes of record text that went through merges", all.compacted_bytes);
         store.register("compact_failed", "Merges that were given up", all.compact_failed);
         store.register("expired_bytes", "Bytes of files moved to the trash by retention", all.expired_bytes);
         store.register("expired_segments", "Segments moved to the trash by retention", all.expired_segments);
         store.register(
-            "aside_seconds",
+            "throttled_seconds",
             "Time that gathering and merging were throttled by queries",
             all.throttled_seconds,
         );
         store.register(
-            "debt_bytes",
+            "backlog_bytes",
             "Bytes of record text in the queue, due to be merged or packed anew",
             all.backlog_bytes,
         );
         let overrides = "Gatherings and merges that ran unthrottled because of the backlog";
-        store.register("debt_overrides", overrides, all.throttle_overrides);
+        store.register("throttle_overrides", overrides, all.throttle_overrides);
         metrics
     }
     /// Tells how repair is getting on.

@@ -74,7 +74,7 @@ fn the_lower_version_is_spoken_and_a_newer_major_refused() {
     };
     check(1, 0, "1.0");
     check(1, 9, "1.0");
-    check(2, 0, "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first");
+    check(2, 0, "unsupported protocol version 2.0, newest supported is 1.0: upgrade this side first");
     check(0, 7, "protocol version 0.7 is not known here, only up to 1.0: upgrade this side first");
 }
 
@@ -125,7 +125,7 @@ fn frames_that_are_no_batch_are_refused_by_their_header() {
         let error = ClientMessage::missing_bytes(&bytes[..56], 100).unwrap_err().to_string();
         assert_eq!(error, want);
     };
-    check(&batch(&[b'\n'; 45], 45), "a frame of 101 bytes is larger than the 100 that are taken here");
+    check(&batch(&[b'\n'; 45], 45), "a frame of 101 bytes exceeds the limit of 100");
     check(
         &forged(|header| header.stream = 1, b"\n"),
         "a batch is not a frame of records of the connection's one stream",

@@ -48,7 +48,7 @@ fn answers_are_whole_again_when_a_damaged_file_was_made_good() {
     let count = damaged.len() as u64;
     assert_eq!(counted(&nodes[at]), (LINES, true), "it is not known yet what was in the file");
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), count);
-    wait_until("the file is made good", || metric(&nodes[at], "bucksaw_store_damaged_repaired") == count);
+    wait_until("the file is made good", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == count);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
     let told = "whose records are all kept by other stores";
     for node in &nodes {
@@ -57,12 +57,12 @@ fn answers_are_whole_again_when_a_damaged_file_was_made_good() {
     }
     // It is remembered; and when the file is deleted nothing is left of it.
     nodes[at].restart();
-    assert_eq!(metric(&nodes[at], "bucksaw_store_damaged_repaired"), count);
+    assert_eq!(metric(&nodes[at], "bucksaw_store_damaged_re_replicated"), count);
     wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
     nodes[at].kill();
     damaged.iter().for_each(|file| fs::remove_file(file).unwrap());
     nodes[at].restart();
-    assert_eq!(metric(&nodes[at], "bucksaw_store_damaged_repaired"), 0);
+    assert_eq!(metric(&nodes[at], "bucksaw_store_damaged_re_replicated"), 0);
     assert!(files(&nodes[at], "proof").is_empty());
     wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
 }
@@ -114,7 +114,7 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     let (mut nodes, at, file) = with_a_damaged_block(3);
     assert_eq!(counted(&nodes[at]), (LINES, true), "it is not known yet whether all was in the others");
     assert_eq!(node_status(&nodes[at])["segments_with_damaged_blocks"], 1);
-    wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_repaired") == 1);
+    wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == 1);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
     let name = format!("store/{}", file.file_name().unwrap().to_string_lossy());
     let told = "1 segment with damaged blocks whose records are all kept by other stores: do not delete it";
@@ -127,7 +127,7 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     let facts = node_status(&nodes[at]);
     assert_eq!(facts["segments_made_good"], serde_json::json!([name]));
     assert_eq!(
-        (&facts["segments_with_damaged_blocks"], metric(&nodes[at], "bucksaw_store_damaged_repaired")),
+        (&facts["segments_with_damaged_blocks"], metric(&nodes[at], "bucksaw_store_damaged_re_replicated")),
         (&0.into(), 1)
     );
     for node in &nodes {
@@ -150,7 +150,7 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     nodes[at].kill();
     files(&nodes[at], "damaged").iter().for_each(|file| fs::remove_file(file).unwrap());
     nodes[at].restart();
-    assert_eq!((files(&nodes[at], "proof"), metric(&nodes[at], "bucksaw_store_damaged_repaired")), (Vec::new(), 0));
+    assert_eq!((files(&nodes[at], "proof"), metric(&nodes[at], "bucksaw_store_damaged_re_replicated")), (Vec::new(), 0));
     wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
 }
 
@@ -170,6 +170,6 @@ fn a_damaged_block_counts_while_the_store_with_the_other_copy_is_gone() {
     // The first one joins no other.
     let join = nodes[at].address("cluster").to_owned();
     nodes[other].restart_with(&["--replication-factor", "2", "--join", &join]);
-    wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_repaired") == 1);
+    wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == 1);
     wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
 }

@@ -175,7 +175,7 @@ mod tests {
         let check = |coverage: &Coverage| {
             let nodes = coverage.stats();
             assert!(nodes.is_incomplete && nodes.missing.is_empty());
-            assert_eq!(nodes.duplicate_ids.iter().map(|twins| twins.starts_with(words)).collect::<Vec<_>>(), [true]);
+            assert_eq!(nodes.duplicate_ids.iter().map(|notice| notice.starts_with(words)).collect::<Vec<_>>(), [true]);
         };
         check(&Coverage::new(vec![nodes[0].clone(), twin], 2, false, &all));
         let mut by_another = Coverage::new(nodes.to_vec(), 2, false, &all);

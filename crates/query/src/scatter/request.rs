@@ -303,7 +303,7 @@ mod tests {
         assert!(least.unwrap().request().is_ok());
         assert!(matches!(decode(r#"{"version":2}"#), Err(DecodeRequestError::Version(2))));
         let words = decode(r#"{"version":2,"q":[],"from":7}"#).unwrap_err().to_string();
-        assert_eq!(words, "it answers questions of version 1, and this one is of version 2");
+        assert_eq!(words, "supports query protocol version 1, the request has version 2");
         assert!(matches!(decode("{}"), Err(DecodeRequestError::Version(0))));
         assert!(matches!(decode("["), Err(DecodeRequestError::Invalid(_))));
         assert!(decode(r#"{"version":1,"q":"("}"#).unwrap().request().is_err());

@@ -387,7 +387,7 @@ async fn questions_wait_for_a_place_and_are_refused_after_some_seconds() {
     let (records, stats) = search_all(&scatter, &request).await;
     assert!(records.is_empty() && stats.is_partial(), "{stats:?}");
     assert!(
-        stats.nodes.missing.iter().all(|node| format!("{:?}", node.reason).contains("too many questions")),
+        stats.nodes.missing.iter().all(|node| format!("{:?}", node.reason).contains("too many concurrent requests")),
         "{stats:?}"
     );
     // One that ends in time makes room.
@@ -655,7 +655,7 @@ async fn questions_of_another_version_are_not_understood() {
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
     let error = serving.serve("query/search", body(r#"{"version":2,"q":{}}"#)).await.unwrap_err();
     let why = reply::call_failure(&error).to_string();
-    let words = "has another version of the program: it answers questions of version 1, and this one is of version 2";
+    let words = "has another version of the program: supports query protocol version 1, the request has version 2";
     assert_eq!(why, words);
     let question = ScatterRequest::new(&request("")).encode();
     let error = serving.serve("query/dance", Body::whole(question)).await.unwrap_err();
