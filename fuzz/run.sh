@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for some seconds: run.sh CARGO-FUZZ SECONDS [TARGET…]
+# Runs fuzz targets, each for SECONDS: run.sh CARGO-FUZZ SECONDS [TARGET…]
 set -euo pipefail
 fuzz=$(realpath "${1:?usage: run.sh CARGO-FUZZ SECONDS [TARGET…]}")
 seconds=${2:-60}

@@ -1,5 +1,5 @@
-//! What comes at the port for other nodes: datagrams, greetings, handshakes, sealed frames.
+//! Input of the cluster port: datagrams, hellos, handshakes and encrypted frames.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| bucksaw_env::real::take_nonsense(data));
+fuzz_target!(|data: &[u8]| bucksaw_env::real::fuzz_input(data));

@@ -1,4 +1,4 @@
-//! A filter expression: parses or is refused, prints to what parses to the same, and compiles or is refused.
+//! Filter expressions: an accepted expression prints to text that parses to the same expression.
 #![no_main]
 use bucksaw_record::{Expr, Labels};
 use bucksaw_scan::Plan;
@@ -8,7 +8,7 @@ fuzz_target!(|data: &[u8]| {
     let (input, record) = data.split_at(data.len() / 2);
     let Ok(expr) = Expr::parse(input) else { return };
     let printed = expr.to_string();
-    // Printing may quote, and so be longer than what is accepted.
+    // Printing may add quotes and so exceed the length limit of an expression.
     if printed.len() <= input.len() * 4 && printed.len() < 16 << 10 {
         assert_eq!(Expr::parse(printed.as_bytes()).as_ref(), Ok(&expr), "{printed}");
     }

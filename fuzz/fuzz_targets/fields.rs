@@ -1,11 +1,11 @@
-//! Fields of records: JSON and logfmt of any kind. And the level that is looked for in them.
+//! Fields and levels of records in JSON and logfmt.
 #![no_main]
 use bucksaw_scan::{Level, fields};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let mut found = 0;
-    fields::each(data, 50, &mut |name, value| {
+    fields::visit(data, 50, &mut |name, value| {
         found += 1;
         let _ = (name.len(), value.len());
     });
@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     for name in ["level", "a.b", "a.0.c", ""] {
         let _ = fields::lookup(data, name);
     }
-    // What follows the part that is looked at changes nothing.
+    // Text behind the examined part does not change the level.
     let longer = [data, &[b' '; 600]].concat();
     assert_eq!(Level::of_text(&longer), Level::of_text(&[&longer[..], b" level=error"].concat()));
 });

@@ -1,10 +1,10 @@
-//! Sets of ids as another store sends them: any bytes are a set or are refused, and a set comes back as it was.
+//! Id sets from other stores: an accepted set encodes to bytes that decode to the same set.
 #![no_main]
-use bucksaw_store::repair::Ids;
+use bucksaw_store::repair::IdSet;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Some(ids) = Ids::decode(data) else { return };
+    let Some(ids) = IdSet::decode(data) else { return };
     let bytes = ids.clone().encode();
-    assert_eq!(Ids::decode(&bytes), Some(ids));
+    assert_eq!(IdSet::decode(&bytes), Some(ids));
 });

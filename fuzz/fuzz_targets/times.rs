@@ -1,4 +1,4 @@
-//! Times as people and programs write them.
+//! Times as typed by users and as written in records.
 #![no_main]
 use bucksaw_record::{Millis, time};
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(text) = str::from_utf8(data) {
         let _ = time::event_time_number(text);
         let _ = time::parse_duration(text);
-        if let Ok(at) = time::parse_moment(text, Millis(1_700_000_000_000)) {
+        if let Ok(at) = time::parse_timestamp(text, Millis(1_700_000_000_000)) {
             let printed = time::format_rfc3339(at, 0);
             assert_eq!(time::event_time_text(printed.as_bytes()).map(|(at, _)| at), Some(at), "{text}");
         }

@@ -1,11 +1,11 @@
-//! A store segment: a file changed anywhere gives an error or its records, never a panic.
+//! Stored segments: a file with changed bytes gives an error or records.
 #![no_main]
 use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_env::{Fs as _, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
-use bucksaw_segment::stored::{Origin, Reader, Writer};
+use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
 use bucksaw_segment::{BlockBuilder, Codec, Rows};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,14 +19,14 @@ fn sample() -> Vec<u8> {
         builder.push(&Labels::parse("a=b").expect("labels"), &rows, 0..3, b"one one one one\ntwo\n\n");
         writer.append(&mut builder, codec).expect("a block");
     }
-    writer.seal(Origin::default()).expect("a seal");
+    writer.seal(SegmentOrigin::default()).expect("a seal");
     let mut bytes = vec![0; file.size().expect("a size") as usize];
     file.read_exact_at(0, &mut bytes).expect("the bytes");
     bytes
 }
 
 fuzz_target!(|data: &[u8]| {
-    // Either the bytes alone, or a good file with some of its bytes replaced.
+    // Either arbitrary bytes, or a valid file with some bytes replaced.
     let mut bytes = sample();
     if data.first().is_some_and(|first| first % 2 == 0) {
         for change in data.chunks_exact(3) {
