@@ -1,7 +1,7 @@
 //! A lane: one active segment at a time, and the records in it whose promise is not yet kept.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bucksaw_record::Labels;
 use bucksaw_segment::{FrameHeader, FrameKind, RowMeta, Rows};
@@ -15,6 +15,8 @@ use crate::segment::{AckCallback, QueueSegment};
 pub(crate) struct AppendSlot {
     pub(crate) durability: Durability,
     state: Mutex<AppendSlotState>,
+    /// Notified when no thread seals a segment of this slot any more.
+    all_sealed: Condvar,
     /// Rung when something in [`Inner`] waits for a sync.
     unsynced_notify: Notify,
 }
@@ -25,8 +27,14 @@ pub(crate) struct AppendSlotState {
     /// `durable` records that are written and not synced, oldest first.
     pub(crate) unsynced: Vec<UnsyncedRecords>,
     pub(crate) unsynced_bytes: u64,
-    /// Closed segments of this lane that are renamed when their seal is synced; of the durable lane only.
-    pub(crate) closed_unrenamed: Vec<Arc<QueueSegment>>,
+    /// Closed segments without a seal. Whoever closes a segment calls [`Queue::seal_closed`] after it has released the slot.
+    ///
+    /// [`Queue::seal_closed`]: crate::Queue
+    closed: Vec<Arc<QueueSegment>>,
+    /// Segments that threads are sealing now, without the lock.
+    sealing: usize,
+    /// Sealed segments that are renamed when their seal is synced; of the durable slot only.
+    pub(crate) sealed_unrenamed: Vec<Arc<QueueSegment>>,
 }
 
 /// The active segment of a lane.
@@ -54,9 +62,11 @@ impl AppendSlot {
             active: None,
             unsynced: Vec::new(),
             unsynced_bytes: 0,
-            closed_unrenamed: Vec::new(),
+            closed: Vec::new(),
+            sealing: 0,
+            sealed_unrenamed: Vec::new(),
         };
-        Self { durability, state: Mutex::new(inner), unsynced_notify: Notify::new() }
+        Self { durability, state: Mutex::new(inner), all_sealed: Condvar::new(), unsynced_notify: Notify::new() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, AppendSlotState> {
@@ -68,6 +78,34 @@ impl AppendSlot {
             Ok(inner) => Some(inner),
             Err(std::sync::TryLockError::Poisoned(inner)) => Some(inner.into_inner()),
             Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The closed segments, which the caller seals. [`Self::end_sealing`] follows.
+    pub(crate) fn begin_sealing(&self) -> Vec<Arc<QueueSegment>> {
+        let mut state = self.lock();
+        state.sealing += state.closed.len();
+        std::mem::take(&mut state.closed)
+    }
+
+    /// Ends the sealing of one segment. A sealed `durable` segment waits for the sync of its seal.
+    pub(crate) fn end_sealing(&self, sealed: Option<Arc<QueueSegment>>) {
+        let is_waiting_for_sync = sealed.is_some();
+        let mut state = self.lock();
+        state.sealed_unrenamed.extend(sealed);
+        state.sealing -= 1;
+        drop(state);
+        self.all_sealed.notify_all();
+        if is_waiting_for_sync {
+            self.notify_unsynced();
+        }
+    }
+
+    /// Blocks until no thread seals a segment of this slot.
+    pub(crate) fn wait_until_sealed(&self) {
+        let mut state = self.lock();
+        while state.sealing > 0 {
+            state = self.all_sealed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -85,9 +123,18 @@ impl AppendSlot {
 }
 
 impl AppendSlotState {
+    /// Closes the active segment. The caller seals it after it has released the slot.
+    pub(crate) fn close_active(&mut self) {
+        self.closed.extend(self.active.take().map(|active| active.segment));
+    }
+
+    pub(crate) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
     /// Whether nothing waits for a sync.
     fn is_synced(&self) -> bool {
-        self.unsynced.is_empty() && self.closed_unrenamed.is_empty()
+        self.unsynced.is_empty() && self.sealed_unrenamed.is_empty()
     }
 }
 

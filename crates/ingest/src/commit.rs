@@ -29,16 +29,16 @@ impl Queue {
 
     /// Syncs what waits, and tells those who wait. Returns whether there was anything. For one thread at a time.
     pub fn commit_group(&self) -> bool {
-        let (records, closed_segments) = {
+        let (records, sealed_segments) = {
             let mut inner = self.durable_slot.lock();
-            (std::mem::take(&mut inner.unsynced), std::mem::take(&mut inner.closed_unrenamed))
+            (std::mem::take(&mut inner.unsynced), std::mem::take(&mut inner.sealed_unrenamed))
         };
-        if records.is_empty() && closed_segments.is_empty() {
+        if records.is_empty() && sealed_segments.is_empty() {
             return false;
         }
         let _begun = StallGuard::start(&self.stall.commit, self.env.clock.uptime());
         let mut segments: Vec<Arc<QueueSegment>> = Vec::new();
-        for segment in records.iter().map(|waiting| &waiting.segment).chain(&closed_segments) {
+        for segment in records.iter().map(|waiting| &waiting.segment).chain(&sealed_segments) {
             if segments.iter().all(|other| other.id() != segment.id()) {
                 segments.push(Arc::clone(segment));
             }
@@ -60,7 +60,7 @@ impl Queue {
             records.into_iter().partition(|waiting| failed.iter().any(|segment| segment.id() == waiting.segment.id()));
         // The name says that the seal is there, so the seal is durable first.
         let is_kept = |segment: &&Arc<QueueSegment>| failed.iter().all(|failed| failed.id() != segment.id());
-        let renamed = closed_segments.iter().filter(is_kept).filter(|segment| self.rename_closed(segment)).count();
+        let renamed = sealed_segments.iter().filter(is_kept).filter(|segment| self.rename_sealed(segment)).count();
         self.durable_slot.lock().unsynced_bytes -= synced.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
         synced.into_iter().for_each(|waiting| (waiting.on_ack)(Ok(())));
         if renamed > 0 {
@@ -107,7 +107,7 @@ impl Queue {
         unsynced.extend(more);
         failed.iter().for_each(|segment| segment.contents().has_failed_sync = true);
         if inner.active.as_ref().is_some_and(|open| is_failed(&open.segment)) {
-            self.seal(&mut inner);
+            inner.close_active();
         }
         for mut waiting in unsynced {
             waiting.attempts += 1;
@@ -133,6 +133,7 @@ impl Queue {
             }
         }
         drop(inner);
+        self.seal_closed(&self.durable_slot);
         // Only now that its records can be read elsewhere is the untrusted part of a file given up.
         for segment in failed {
             segment.set_end(segment.synced_end().max(bucksaw_segment::queue::HEADER_LEN as u64));

@@ -42,6 +42,7 @@ mod queue;
 mod recover;
 mod reserve;
 mod segment;
+mod segment_file;
 mod stall;
 mod upkeep;
 
@@ -55,5 +56,7 @@ pub use queue::{FetchThreshold, Queue, QueueBacklog};
 pub use recover::Recovery;
 pub use segment::{QueueSegment, SegmentState, SegmentView};
 
+#[cfg(test)]
+mod slow_disk_tests;
 #[cfg(test)]
 mod tests;

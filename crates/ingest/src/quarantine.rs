@@ -13,6 +13,7 @@ use tracing::warn;
 use crate::append::IngestError;
 use crate::queue::{Queue, lock};
 use crate::segment::{QueueSegment, SegmentState};
+use crate::segment_file::FileTarget;
 
 /// A file of the queue from which records are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Queue {
         for segment in self.readable_segments() {
             let contents = segment.contents();
             if !contents.damage.is_empty() {
-                all.push(DamagedQueueFile::new(&contents.path, contents.span));
+                all.push(DamagedQueueFile::new(&contents.file.path, contents.span));
             }
         }
         all
@@ -60,26 +61,27 @@ impl Queue {
         self.damaged_files().into_iter().map(|file| file.name).collect()
     }
 
-    /// Takes a segment whose file was renamed `damaged` out of the list of those that are read.
+    /// Moves a segment whose file was renamed `damaged` from the readable segments to the damaged files.
     pub(crate) fn record_quarantined(&self, segment: &QueueSegment) {
-        let aside = {
+        let damaged = {
             let contents = segment.contents();
-            DamagedQueueFile::new(&contents.path, contents.span)
+            DamagedQueueFile::new(&contents.file.path, contents.span)
         };
-        lock(&self.damaged_files).push(aside);
+        lock(&self.damaged_files).push(damaged);
         lock(&self.segments).remove(&segment.id());
     }
 
-    /// Takes a segment whose file cannot be read out of the way: kept, named `damaged`, and told of in answers.
+    /// Quarantines a segment whose file cannot be read: the file is renamed `damaged` and kept, and answers report it.
     pub(crate) fn quarantine(&self, segment: &QueueSegment) {
-        let done = {
+        let callbacks = {
             let mut contents = segment.contents();
             contents.state = SegmentState::Committed;
             std::mem::take(&mut contents.on_commit)
         };
-        self.rename(segment, "damaged");
-        self.record_quarantined(segment);
-        done.into_iter().for_each(|done| done(Err(IngestError::Io("the segment cannot be read back".to_owned()))));
+        self.move_file(segment, FileTarget::Quarantined);
+        callbacks
+            .into_iter()
+            .for_each(|on_ack| on_ack(Err(IngestError::Io("the segment cannot be read back".to_owned()))));
     }
 
     /// Sets a file aside that was found at the start and of which nothing can be read.

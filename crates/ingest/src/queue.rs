@@ -25,6 +25,7 @@ use crate::load_shedder::LoadShedder;
 use crate::metrics::{Metrics, SourceLabels};
 use crate::quarantine::DamagedQueueFile;
 use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
+use crate::segment_file::FileTarget;
 use crate::stall::StallDetector;
 
 /// The queue of one node. Shared by all who append, read and consume.
@@ -41,7 +42,7 @@ pub struct Queue {
     pub(crate) segments: Mutex<BTreeMap<Id, Arc<QueueSegment>>>,
     /// Quarantined files.
     pub(crate) damaged_files: Mutex<Vec<DamagedQueueFile>>,
-    pub(crate) idempotency_keys: Mutex<IdempotencyKeys>,
+    pub(crate) idempotency_keys: IdempotencyKeys,
     pub(crate) halt_state: HaltState,
     pub(crate) index_memory: QueueIndexMemory,
     pub(crate) stall: StallDetector,
@@ -66,7 +67,7 @@ impl std::fmt::Debug for Queue {
 pub(crate) struct QueueLogLimits {
     cut: LogRateLimiter,
     seal: LogRateLimiter,
-    rename: LogRateLimiter,
+    pub(crate) rename: LogRateLimiter,
     pub(crate) remove: LogRateLimiter,
     pub(crate) sync: LogRateLimiter,
     pub(crate) read: LogRateLimiter,
@@ -113,7 +114,7 @@ impl FetchThreshold {
 
 impl Queue {
     pub(crate) fn empty(env: Env, dir: PathBuf, config: Config, metrics: Metrics) -> Self {
-        let keys = Mutex::new(IdempotencyKeys::new(env.clone(), dir.clone(), &config));
+        let keys = IdempotencyKeys::new(env.clone(), dir.clone(), &config);
         let fast = (0..config.fast_slots.max(1)).map(|_| AppendSlot::new(Durability::Fast)).collect();
         Self {
             env,
@@ -185,8 +186,9 @@ impl Queue {
         let mut body: Vec<&[u8]> = Vec::with_capacity(records.text.len() + 1);
         body.push(records.row_meta);
         body.extend(records.text);
-        let (segment, header) = self.write(&mut inner, records.labels, header, &body)?;
-        match slot.durability {
+        let written = self.write(&mut inner, records.labels, header, &body);
+        let has_closed = inner.has_closed();
+        let is_appended = written.map(|(segment, header)| match slot.durability {
             Durability::Fast => {
                 drop(inner);
                 done(Ok(()));
@@ -205,9 +207,15 @@ impl Queue {
                 drop(inner);
                 slot.notify_unsynced();
             }
-            Durability::Bulk => segment.contents().on_commit.push(done),
+            Durability::Bulk => {
+                segment.contents().on_commit.push(done);
+                drop(inner);
+            }
+        });
+        if has_closed {
+            self.seal_closed(slot);
         }
-        Ok(())
+        is_appended
     }
 
     /// Writes a frame to the lane's active segment, opening one where there is none or no room.
@@ -221,7 +229,7 @@ impl Queue {
         let (max, class) = (self.config.segment_bytes_max, inner.class);
         if inner.active.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max)
         {
-            self.seal(inner);
+            inner.close_active();
         }
         let open = match &mut inner.active {
             Some(open) => open,
@@ -241,7 +249,7 @@ impl Queue {
                 }
                 // The place on the disk may be what fails: the next append is to another file.
                 if cut.is_err() || matches!(HaltReason::of(&error), HaltReason::Failing(_)) {
-                    self.seal(inner);
+                    inner.close_active();
                 }
                 Err(self.record_io_error(&error))
             }
@@ -267,23 +275,29 @@ impl Queue {
         Ok(ActiveSegment::new(segment))
     }
 
-    /// Closes the lane's active segment.
-    pub(crate) fn seal(&self, inner: &mut AppendSlotState) {
-        let Some(open) = inner.active.take() else { return };
-        let segment = open.segment;
-        if segment.end() <= HEADER_LEN as u64 {
-            let path = Arc::clone(&segment.contents().path);
-            lock(&self.segments).remove(&segment.id());
-            let _ = self.env.fs.remove(&path);
-            return;
+    /// Seals the segments of a slot that were closed, makes them pending and renames them. Not to be called with the slot
+    /// locked: other threads append to the slot's next segment meanwhile.
+    pub(crate) fn seal_closed(&self, slot: &AppendSlot) {
+        for segment in slot.begin_sealing() {
+            let is_sealed = self.seal(&segment, slot.durability);
+            slot.end_sealing((is_sealed && slot.durability == Durability::Durable).then_some(segment));
         }
-        let sealed = match self.write_seal(&segment) {
-            Ok(sealed) => sealed,
+    }
+
+    /// Seals a closed segment, to which no thread appends, and makes it pending. Returns whether its file ends in a seal.
+    fn seal(&self, segment: &QueueSegment, durability: Durability) -> bool {
+        if segment.end() <= HEADER_LEN as u64 {
+            lock(&self.segments).remove(&segment.id());
+            self.move_file(segment, FileTarget::Removed);
+            return false;
+        }
+        let is_sealed = match self.write_seal(segment) {
+            Ok(is_sealed) => is_sealed,
             Err(error) => {
                 if let Some(suppressed) = self.may_log(|errors| &errors.seal) {
                     warn!(segment = %segment.id(), %error, suppressed, "cannot seal a queue segment: it keeps its name");
                 }
-                // What is there of the seal reads as a torn tail.
+                // A partial seal reads as a torn tail.
                 let _ = segment.file().truncate(segment.end());
                 false
             }
@@ -293,23 +307,23 @@ impl Queue {
             contents.state = SegmentState::Pending;
             contents.is_flushed = false;
         }
-        match inner.class {
-            SegmentClass::Durable if sealed => {
-                inner.closed_unrenamed.push(segment);
-                self.durable_slot.notify_unsynced();
-            }
-            _ if sealed => self.rename(&segment, "pending"),
-            _ => {}
-        }
         self.pending_notify.notify_waiters();
+        // The name of a `durable` segment says that its seal is synced; the group commit renames it.
+        if is_sealed && durability != Durability::Durable {
+            self.move_file(segment, FileTarget::Pending);
+        }
+        is_sealed
     }
 
-    /// Ends a file with its seal. False where its bytes are not those that the seal would tell of.
+    /// Ends a file with its seal. False if the file's bytes are not those that the seal would describe.
     fn write_seal(&self, segment: &QueueSegment) -> std::io::Result<bool> {
         let (file, end) = (segment.file(), segment.end());
+        if file.size()? != end {
+            return Ok(false);
+        }
         let seal = {
             let contents = segment.contents();
-            if contents.has_failed_sync || file.size()? != end {
+            if contents.has_failed_sync {
                 return Ok(false);
             }
             Seal::new(end, &contents.reach, &contents.streams)
@@ -318,29 +332,16 @@ impl Queue {
         Ok(true)
     }
 
-    /// Gives a closed segment its name, unless a store was quicker; whether it did.
-    pub(crate) fn rename_closed(&self, segment: &QueueSegment) -> bool {
-        let state = segment.contents().state;
-        let is_due = matches!(state, SegmentState::Pending | SegmentState::Reserved)
-            && self.segments_by_id(&[segment.id()]).len() == 1;
-        if is_due {
-            self.rename(segment, "pending");
-        }
-        is_due
-    }
-
-    /// Says a segment's state in its file's name. The name helps a restart to do less; nothing rests on it.
-    pub(crate) fn rename(&self, segment: &QueueSegment, extension: &str) {
-        let mut contents = segment.contents();
-        let path = contents.path.with_extension(extension);
-        match self.env.fs.rename(&contents.path, &path) {
-            Ok(()) => contents.path = path.into(),
-            Err(error) => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.rename) {
-                    warn!(path = %contents.path.display(), %error, suppressed, "cannot rename a queue segment");
-                }
-            }
-        }
+    /// Renames a segment whose seal is synced, unless a store has committed it. Returns whether this call renamed it.
+    pub(crate) fn rename_sealed(&self, segment: &QueueSegment) -> bool {
+        let may_be_renamed = {
+            let contents = segment.contents();
+            // After a failed sync a later success proves nothing for what was written before.
+            matches!(contents.state, SegmentState::Pending | SegmentState::Reserved) && !contents.has_failed_sync
+        };
+        may_be_renamed
+            && self.segments_by_id(&[segment.id()]).len() == 1
+            && self.move_file(segment, FileTarget::Pending)
     }
 
     /// A free lane of the class, locked; for `fast` the first that nobody holds, so that little traffic makes one file.
@@ -460,10 +461,7 @@ impl Queue {
             self.metrics.consumed_bytes.inc_by(contents.reach.text_bytes);
             let broken = !contents.damage.is_empty();
             drop(contents);
-            self.rename(&segment, if broken { "damaged" } else { "committed" });
-            if broken {
-                self.record_quarantined(&segment);
-            }
+            self.move_file(&segment, if broken { FileTarget::Quarantined } else { FileTarget::Committed });
             // It is not known which of its frames stores have: clients that wait send theirs again.
             let kept = || match broken {
                 true => Err(IngestError::Io("the segment was damaged before it was replicated".to_owned())),
@@ -478,7 +476,7 @@ impl Queue {
     pub fn forget(&self, ids: &[Id]) {
         for segment in self.segments_by_id(ids) {
             if segment.state() == SegmentState::Committed {
-                self.remove(&segment);
+                self.move_file(&segment, FileTarget::Removed);
             }
         }
     }
@@ -513,10 +511,18 @@ impl Queue {
 
     /// Closes the active segment that was flushed, if there is one.
     pub(crate) fn seal_flushed(&self) {
-        let mut inner = self.bulk_slot.lock();
-        if inner.active.as_ref().is_some_and(|open| open.segment.contents().is_flushed) {
-            self.seal(&mut inner);
+        {
+            let mut state = self.bulk_slot.lock();
+            if state.active.as_ref().is_some_and(|active| active.segment.contents().is_flushed) {
+                state.close_active();
+            }
         }
+        self.seal_closed(&self.bulk_slot);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_closed.load(Ordering::Acquire)
     }
 
     /// Accepts nothing more, keeps the promises that are open, and closes all segments.
@@ -524,7 +530,10 @@ impl Queue {
         self.is_closed.store(true, Ordering::Release);
         while self.commit_group() {}
         for slot in self.append_slots() {
-            self.seal(&mut slot.lock());
+            slot.lock().close_active();
+            self.seal_closed(slot);
+            // An append that closed a segment may still be sealing it.
+            slot.wait_until_sealed();
         }
         while self.commit_group() {}
     }

@@ -159,9 +159,9 @@ impl Queue {
         found: SegmentScan,
         recovery: &mut Recovery,
     ) {
-        let segment = QueueSegment::new(id, file, path.to_owned(), self.env.clock.uptime());
+        let path = self.recovered_name(id, &file, path, state, &found);
+        let segment = QueueSegment::new(id, file, path, self.env.clock.uptime());
         {
-            let is_sealed = found.seal.is_some();
             let mut contents = segment.contents();
             contents.state = if state == "committed" { SegmentState::Committed } else { SegmentState::Pending };
             contents.committed_at = (state == "committed").then(|| self.env.clock.uptime());
@@ -177,31 +177,40 @@ impl Queue {
             }
             contents.reach = Arc::new(found.summary);
             contents.span = found.seal.as_ref().and_then(seal_span);
-            // The name `pending` says that the file ends in its seal, so the seal is durable first where that is promised.
-            let is_durable = SegmentClass::of(id) == SegmentClass::Durable;
-            let extension = match (state, is_sealed) {
-                ("active", true) if is_durable && segment.file().sync().is_err() => None,
-                ("active", true) => Some("pending"),
-                ("pending", false) if contents.damage.is_empty() && SegmentClass::of(id) != SegmentClass::Unsealed => {
-                    Some("active")
-                }
-                _ => None,
-            };
-            if let Some(extension) = extension {
-                let path = contents.path.with_extension(extension);
-                match self.env.fs.rename(&contents.path, &path) {
-                    Ok(()) => {
-                        contents.path = path.into();
-                        if is_durable {
-                            self.sync_dir();
-                        }
-                    }
-                    Err(error) => warn!(path = %contents.path.display(), %error, "cannot rename a queue segment"),
-                }
-            }
         }
         segment.set_end(found.end);
         lock(&self.segments).insert(id, Arc::new(segment));
+    }
+
+    /// Renames a recovered file whose name does not say whether it ends in its seal. Returns the path that it then has.
+    fn recovered_name(
+        &self,
+        id: Id,
+        file: &Arc<dyn File>,
+        path: &Path,
+        state: &str,
+        found: &SegmentScan,
+    ) -> std::path::PathBuf {
+        // `pending` means that the file ends in its seal, so the seal of a `durable` segment is synced before the rename.
+        let is_durable = SegmentClass::of(id) == SegmentClass::Durable;
+        let extension = match (state, found.seal.is_some()) {
+            ("active", true) if is_durable && file.sync().is_err() => None,
+            ("active", true) => Some("pending"),
+            ("pending", false) if found.damage.is_empty() && SegmentClass::of(id) != SegmentClass::Unsealed => {
+                Some("active")
+            }
+            _ => None,
+        };
+        let Some(extension) = extension else { return path.to_owned() };
+        let renamed = path.with_extension(extension);
+        if let Err(error) = self.env.fs.rename(path, &renamed) {
+            warn!(path = %path.display(), %error, "cannot rename a queue segment");
+            return path.to_owned();
+        }
+        if is_durable {
+            self.sync_dir();
+        }
+        renamed
     }
 
     /// Looks through a segment that could not be read frame by frame, so that its whole frames are found. It is set aside
@@ -213,7 +222,7 @@ impl Queue {
         let Some(segment) = lock(&self.segments).get(&id).cloned() else { return Ok(()) };
         let (path, streams) = {
             let contents = segment.contents();
-            (Arc::clone(&contents.path), contents.streams.to_vec())
+            (Arc::clone(&contents.file.path), contents.streams.to_vec())
         };
         let size = segment.file().size().map_err(|source| ReadError::Io { path: path.to_path_buf(), source })?;
         if size <= HEADER_LEN as u64 {
@@ -225,6 +234,7 @@ impl Queue {
         let end = segment.end().min(size);
         segment.set_end(end);
         let found = scan_frames(segment.file(), &path, id, end, streams)?;
+        let has_header = read_header(&**segment.file(), &path).is_ok_and(|own| own == id);
         let mut contents = segment.contents();
         // Of an untrusted file the reach tells of more than its end does.
         let is_missing = !contents.has_failed_sync && found.summary.records < contents.reach.records;
@@ -232,7 +242,6 @@ impl Queue {
             if !is_missing {
                 // At most the header and declarations of streams are broken, and what they say is known. A store that is
                 // handed the segment gets both anew.
-                let has_header = read_header(&**segment.file(), &path).is_ok_and(|own| own == id);
                 if !found.damage.is_empty() || !has_header {
                     contents.salvaged_frames = Some(Arc::new(found.positions));
                 }

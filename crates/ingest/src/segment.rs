@@ -12,6 +12,7 @@ use bucksaw_segment::{Damage, ReadError, RecordSummary, Rows};
 
 use crate::IngestError;
 use crate::index_memory::stream_bytes;
+use crate::segment_file::SegmentFile;
 
 /// What is being done with a segment. The first word of each is its name on disk, in metrics and in `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,7 +73,7 @@ pub struct QueueSegment {
 
 pub(crate) struct SegmentContents {
     pub(crate) state: SegmentState,
-    pub(crate) path: Arc<Path>,
+    pub(crate) file: SegmentFile,
     /// The streams and the reach are shared with the views: each query takes a view of each segment.
     pub(crate) streams: Arc<Vec<Labels>>,
     /// Memory that the streams take, about.
@@ -109,7 +110,7 @@ impl QueueSegment {
     pub(crate) fn new(id: Id, file: Arc<dyn File>, path: PathBuf, opened_at: Duration) -> Self {
         let contents = SegmentContents {
             state: SegmentState::Active,
-            path: path.into(),
+            file: SegmentFile::new(path.into()),
             streams: Arc::default(),
             stream_bytes: 0,
             reach: Arc::default(),
@@ -169,7 +170,7 @@ impl QueueSegment {
         SegmentView {
             id: self.id,
             file: Arc::clone(&self.file),
-            path: Arc::clone(&contents.path),
+            path: Arc::clone(&contents.file.path),
             end,
             streams: Arc::clone(&contents.streams),
             reach: Arc::clone(&contents.reach),

@@ -1,16 +1,14 @@
 //! What has to happen as time goes by: old segments are closed, committed ones go, the room on the disk is watched.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tracing::warn;
-
 use crate::metrics::{DAMAGED, SegmentStateLabels};
-use crate::queue::{Queue, lock};
+use crate::queue::Queue;
 use crate::segment::{QueueSegment, SegmentState};
+use crate::segment_file::FileTarget;
 use crate::stall::StallGuard;
 
 /// How long a committed segment stays readable while the disk is full: whoever reads it has it open, and its room is
@@ -23,14 +21,17 @@ impl Queue {
     pub fn tick(&self) {
         let now = self.env.clock.uptime();
         let _begun = StallGuard::start(&self.stall.tick, now);
+        // Stores take only closed segments. When the memory for segments is used up, active segments are closed by age again.
+        let closes_by_age = !self.closes_by_size_only() || self.has_too_many_segments();
         for slot in self.append_slots() {
-            let mut inner = slot.lock();
-            let age = inner.active.as_ref().map(|open| now.saturating_sub(open.segment.opened_at()));
-            // Stores take only closed segments: without memory for more, those that are open have to go to them.
-            let may_close = !self.closes_by_size_only() || self.has_too_many_segments();
-            if age.is_some_and(|age| age >= self.config.segment_age_max) && may_close {
-                self.seal(&mut inner);
+            {
+                let mut state = slot.lock();
+                let age = state.active.as_ref().map(|active| now.saturating_sub(active.segment.opened_at()));
+                if age.is_some_and(|age| age >= self.config.segment_age_max) && closes_by_age {
+                    state.close_active();
+                }
             }
+            self.seal_closed(slot);
         }
         let grace = self.grace();
         let mut segments = self.readable_segments();
@@ -50,7 +51,7 @@ impl Queue {
             (contents.committed_at, contents.lease)
         };
         if committed_at.is_some_and(|at| now.saturating_sub(at) >= grace) {
-            return self.remove(segment);
+            return self.move_file(segment, FileTarget::Removed);
         }
         if lease.is_some_and(|lease| lease.expires_at <= now) {
             self.expire_lease(segment, now);
@@ -71,22 +72,6 @@ impl Queue {
     /// Says whether stores of other nodes take from it.
     pub fn set_has_remote_stores(&self, has_remote_stores: bool) {
         self.has_remote_stores.store(has_remote_stores, Ordering::Relaxed);
-    }
-
-    pub(crate) fn remove(&self, segment: &QueueSegment) -> bool {
-        let path = Arc::clone(&segment.contents().path);
-        match self.env.fs.remove(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.remove) {
-                    warn!(path = %path.display(), %error, suppressed, "cannot remove a committed queue segment");
-                }
-                false
-            }
-            _ => {
-                lock(&self.segments).remove(&segment.id());
-                true
-            }
-        }
     }
 
     fn update_metrics(&self, segments: &[Arc<QueueSegment>]) {

@@ -19,7 +19,8 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bucksaw_env::{Env, File, Shortage};
 use bucksaw_record::{Id, Millis, Producer};
@@ -27,6 +28,7 @@ use tracing::warn;
 
 use super::KeyTable;
 use super::scan::scan_key_file;
+use crate::queue::lock;
 
 pub(super) const MAGIC: [u8; 8] = *b"BSWKEYS1";
 pub(super) const ENTRY_LEN: usize = 40;
@@ -56,8 +58,28 @@ pub(super) struct KeyLog {
     file: Option<KeyLogFile>,
     /// Files whose entries are to be written again, and then to be removed.
     retired_files: Vec<PathBuf>,
-    written: u64,
-    synced: u64,
+    progress: Arc<KeyLogProgress>,
+}
+
+/// How many entries were written and synced. Readable without waiting for the disk.
+#[derive(Debug, Default)]
+pub(super) struct KeyLogProgress {
+    written: AtomicU64,
+    synced: AtomicU64,
+}
+
+impl KeyLogProgress {
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    pub(super) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    fn record_synced(&self, written: u64) {
+        self.synced.fetch_max(written, Ordering::AcqRel);
+    }
 }
 
 #[derive(Debug)]
@@ -80,16 +102,8 @@ pub(super) struct KeyLogSync {
 }
 
 impl KeyLog {
-    pub(super) fn new(env: Env, dir: PathBuf) -> Self {
-        Self { env, dir, file: None, retired_files: Vec::new(), written: 0, synced: 0 }
-    }
-
-    pub(super) fn written(&self) -> u64 {
-        self.written
-    }
-
-    pub(super) fn synced(&self) -> u64 {
-        self.synced
+    pub(super) fn new(env: Env, dir: PathBuf, progress: Arc<KeyLogProgress>) -> Self {
+        Self { env, dir, file: None, retired_files: Vec::new(), progress }
     }
 
     /// Reads what earlier runs wrote; to be called once, at the start. Gives how many notes cannot be read; a file of which
@@ -113,7 +127,7 @@ impl KeyLog {
                     damaged += found.damaged;
                     self.retired_files.push(path);
                     // It may not be synced.
-                    self.written = 1;
+                    self.progress.written.store(1, Ordering::Release);
                 }
                 Err(error) => {
                     damaged += 1;
@@ -126,8 +140,9 @@ impl KeyLog {
     }
 
     /// Writes one more entry, beside all that is remembered already.
-    pub(super) fn append(&mut self, entry: &KeyEntry, known: &KeyTable) -> io::Result<()> {
-        let is_long = |open: &KeyLogFile| open.entries >= ENTRIES_MIN.max(2 * known.entries_len());
+    pub(super) fn append(&mut self, entry: &KeyEntry, known: &Mutex<KeyTable>) -> io::Result<()> {
+        let entries_max = ENTRIES_MIN.max(2 * lock(known).entries_len());
+        let is_long = |open: &KeyLogFile| open.entries >= entries_max;
         if self.file.as_ref().is_some_and(is_long) {
             self.retire_file();
         }
@@ -143,17 +158,17 @@ impl KeyLog {
             return Err(error);
         }
         open.entries += 1;
-        self.written += 1;
+        self.progress.written.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
     /// Begins a sync of all that was written.
-    pub(super) fn begin_sync(&mut self, known: &KeyTable) -> io::Result<KeyLogSync> {
-        let (env, dir, written) = (self.env.clone(), self.dir.clone(), self.written);
-        if self.file.is_none() && written > self.synced {
+    pub(super) fn begin_sync(&mut self, known: &Mutex<KeyTable>) -> io::Result<KeyLogSync> {
+        let (env, dir, written) = (self.env.clone(), self.dir.clone(), self.progress.written());
+        if self.file.is_none() && written > self.progress.synced() {
             self.start_file(known)?;
         }
-        let of = self.file.as_ref().filter(|_| written > self.synced);
+        let of = self.file.as_ref().filter(|_| written > self.progress.synced());
         Ok(KeyLogSync { env, dir, of: of.map(|open| (Arc::clone(&open.file), open.id, open.name_synced)), written })
     }
 
@@ -163,7 +178,7 @@ impl KeyLog {
         let Some(open) = self.file.as_mut().filter(|open| open.id == *id) else { return };
         if is_synced {
             open.name_synced = true;
-            self.synced = self.synced.max(sync.written);
+            self.progress.record_synced(sync.written);
         } else {
             self.retire_file();
         }
@@ -174,7 +189,7 @@ impl KeyLog {
     }
 
     /// Begins a file with all that is remembered, in place of those before.
-    fn start_file(&mut self, known: &KeyTable) -> io::Result<()> {
+    fn start_file(&mut self, known: &Mutex<KeyTable>) -> io::Result<()> {
         let id = Id::new(Millis(self.env.clock.unix_ms()), Producer::random(self.env.entropy.next_u64()), 0);
         let path = self.dir.join(format!("{id}.keys"));
         let file = self.env.fs.create(&path)?;
@@ -186,24 +201,24 @@ impl KeyLog {
         }
         if open.name_synced {
             // What was given up is here.
-            self.synced = self.written;
+            self.progress.record_synced(self.progress.written());
         }
         self.file = Some(open);
         Ok(())
     }
 
-    fn write_entries(&mut self, open: &mut KeyLogFile, known: &KeyTable) -> io::Result<()> {
+    fn write_entries(&mut self, open: &mut KeyLogFile, known: &Mutex<KeyTable>) -> io::Result<()> {
         open.file.append(&[&MAGIC])?;
-        let mut bytes = Vec::new();
-        for entry in known.entries() {
-            bytes.extend_from_slice(&entry.encode(open.id));
-            open.entries += 1;
-            if bytes.len() >= ENTRIES_AT_ONCE * ENTRY_LEN {
-                open.file.append(&[&bytes])?;
-                bytes.clear();
+        let mut position = 0;
+        loop {
+            let entries = lock(known).next_entries(&mut position, ENTRIES_AT_ONCE);
+            if entries.is_empty() {
+                break;
             }
+            let bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.encode(open.id)).collect();
+            open.file.append(&[&bytes])?;
+            open.entries += entries.len();
         }
-        open.file.append(&[&bytes])?;
         if !self.retired_files.is_empty() {
             open.file.sync()?;
             self.env.fs.sync_dir(&self.dir)?;

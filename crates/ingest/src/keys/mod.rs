@@ -21,6 +21,8 @@ mod scan;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bucksaw_env::Env;
@@ -30,7 +32,7 @@ use twox_hash::XxHash3_64;
 use crate::append::IngestError;
 use crate::config::Config;
 use crate::queue::{Queue, lock};
-use log::{KeyEntry, KeyLog};
+use log::{KeyEntry, KeyLog, KeyLogProgress};
 pub use scan::KeyFileReport;
 use scan::scan_key_file;
 
@@ -101,19 +103,13 @@ impl Queue {
         }
         let now = Millis(self.env.clock.unix_ms());
         let content = batch.hash_with(section);
-        let mut keys = lock(&self.idempotency_keys);
-        let base = batch.base_time.unwrap_or_else(|| keys.base(batch, now));
-        let producer = Producer::from_key(&[base.0.to_le_bytes(), content.to_le_bytes()].concat());
-        let known = KeyEntry {
-            key: batch.key,
-            number: batch.section_count,
-            base_time: base,
-            producer,
-            is_last,
-            first_seen: now,
+        let entry_in = |table: &mut KeyTable| {
+            let base_time = batch.base_time.unwrap_or_else(|| table.base_time(batch, now));
+            let producer = Producer::from_key(&[base_time.0.to_le_bytes(), content.to_le_bytes()].concat());
+            KeyEntry { key: batch.key, number: batch.section_count, base_time, producer, is_last, first_seen: now }
         };
-        keys.remember(known).map_err(|failed| self.key_error(failed))?;
-        drop(keys);
+        let entry = self.idempotency_keys.remember(entry_in).map_err(|failed| self.key_error(failed))?;
+        let KeyEntry { base_time: base, producer, .. } = entry;
         let at = Millis(base.0.saturating_add(u64::from(batch.section_count)));
         let first = Id::new(
             at,
@@ -145,19 +141,19 @@ impl Queue {
             is_last: true,
             first_seen: now,
         };
-        lock(&self.idempotency_keys).remember(last).map_err(|failed| self.key_error(failed))
+        self.idempotency_keys.remember(|_| last).map(drop).map_err(|failed| self.key_error(failed))
     }
 
     /// How many notes of keys were written so far: [`Self::sync_keys`] makes at least these durable.
     #[must_use]
     pub fn keys_written(&self) -> u64 {
-        lock(&self.idempotency_keys).log.written()
+        self.idempotency_keys.progress.written()
     }
 
     /// How many of them are durable.
     #[must_use]
     pub fn keys_synced(&self) -> u64 {
-        lock(&self.idempotency_keys).log.synced()
+        self.idempotency_keys.progress.synced()
     }
 
     /// Makes what is remembered of keys durable, so that a power cut does not make the node forget it. Waits for the disk.
@@ -165,13 +161,7 @@ impl Queue {
     /// # Errors
     /// [`Refusal::Io`]: the disk fails to sync. The records may or may not be found later.
     pub fn sync_keys(&self) -> Result<(), IngestError> {
-        let sync = lock(&self.idempotency_keys).begin_sync();
-        let synced = sync.and_then(|sync| {
-            let synced = sync.run();
-            lock(&self.idempotency_keys).log.end_sync(&sync, synced.is_ok());
-            synced
-        });
-        synced.map_err(|error| {
+        self.idempotency_keys.sync().map_err(|error| {
             self.metrics.sync_failed.inc();
             IngestError::Io(format!("the keys of batches: {error}"))
         })
@@ -180,20 +170,21 @@ impl Queue {
     /// Reads what an earlier run remembered.
     pub(crate) fn load_keys(&self, names: &[String], may_have_lost_writes: bool) {
         let now = Millis(self.env.clock.unix_ms());
-        let mut keys = lock(&self.idempotency_keys);
-        let IdempotencyKeys { log, table: known, damaged, .. } = &mut *keys;
-        *damaged = log.read(names, may_have_lost_writes, &mut |entry| known.restore(entry));
-        known.evict(now);
-        self.metrics.damaged_keys.set(i64::try_from(*damaged).unwrap_or(i64::MAX));
+        let keys = &self.idempotency_keys;
+        let restore = &mut |entry: &KeyEntry| lock(&keys.table).restore(entry);
+        let damaged = lock(&keys.log).read(names, may_have_lost_writes, restore);
+        lock(&keys.table).evict(now);
+        keys.damaged.store(damaged, Ordering::Relaxed);
+        self.metrics.damaged_keys.set(i64::try_from(damaged).unwrap_or(i64::MAX));
     }
 
     /// How many notes of keys could not be read at the start: a retry of such a batch may be stored as new records. 0 when
     /// the start is as long ago as a key is remembered.
     #[must_use]
     pub fn damaged_keys(&self) -> u64 {
-        let keys = lock(&self.idempotency_keys);
+        let keys = &self.idempotency_keys;
         let age = self.env.clock.uptime().saturating_sub(keys.opened_at);
-        if age < Duration::from_millis(KEY_AGE_MAX_MS) { keys.damaged } else { 0 }
+        if age < Duration::from_millis(KEY_AGE_MAX_MS) { keys.damaged.load(Ordering::Relaxed) } else { 0 }
     }
 
     fn key_error(&self, failed: RememberError) -> IngestError {
@@ -217,10 +208,14 @@ pub(crate) fn check(env: &Env, path: &Path, may_have_lost_writes: bool) -> std::
 /// The keys of the last day, in memory and on disk.
 #[derive(Debug)]
 pub(crate) struct IdempotencyKeys {
-    log: KeyLog,
-    table: KeyTable,
-    /// Notes that could not be read at the start, and the uptime then.
-    damaged: u64,
+    /// Held by the thread that writes to the key file, also while it waits for the disk. Taken before [`Self::table`].
+    log: Mutex<KeyLog>,
+    /// Never held over disk I/O. Entries are added only with [`Self::log`] held; any thread may evict.
+    table: Mutex<KeyTable>,
+    progress: Arc<KeyLogProgress>,
+    /// Entries that could not be read at the start.
+    damaged: AtomicU64,
+    /// The uptime at the start.
     opened_at: Duration,
 }
 
@@ -240,6 +235,8 @@ struct KeyTable {
     later_producers: HashMap<u64, Vec<Producer>>,
     /// In the order in which they were first seen here.
     insertion_order: VecDeque<(Millis, u64)>,
+    /// How many keys were removed from the front of [`Self::insertion_order`].
+    evicted_count: u64,
     later_section_count: usize,
 }
 
@@ -263,38 +260,54 @@ enum SectionStatus {
 }
 
 impl IdempotencyKeys {
-    /// Nothing is known yet.
+    /// An empty table.
     pub(crate) fn new(env: Env, dir: std::path::PathBuf, config: &Config) -> Self {
         let opened_at = env.clock.uptime();
-        let known = KeyTable::new(config.keys_max, config.key_sections_max);
-        Self { log: KeyLog::new(env, dir), table: known, damaged: 0, opened_at }
+        let progress = Arc::new(KeyLogProgress::default());
+        let log = Mutex::new(KeyLog::new(env, dir, Arc::clone(&progress)));
+        let table = Mutex::new(KeyTable::new(config.keys_max, config.key_sections_max));
+        Self { log, table, progress, damaged: AtomicU64::new(0), opened_at }
     }
 
-    /// The time of a batch that begins.
-    fn base(&mut self, batch: &IdempotentBatch, now: Millis) -> Millis {
-        self.table.evict(now);
-        // What is known comes first: while a key gets too old, or its time comes near, its batch stays where it was.
-        let known = self.table.batches.get(&batch.key).map(|known| known.base);
-        known.or_else(|| valid_key_time(batch.key_time?, now)).unwrap_or(now)
-    }
-
-    /// Compares a section with what is known, and takes note of it.
-    fn remember(&mut self, entry: KeyEntry) -> Result<(), RememberError> {
-        match self.table.classify(&entry) {
-            SectionStatus::Known | SectionStatus::Forgotten => Ok(()),
-            SectionStatus::Reused => Err(RememberError::Reused),
-            SectionStatus::New => {
-                // On disk first: what is remembered must not be less after a restart.
-                self.log.append(&entry, &self.table).map_err(RememberError::Io)?;
-                self.table.insert(&entry);
-                self.table.evict(entry.first_seen);
-                Ok(())
+    /// Compares a section with the remembered ones, and remembers it if it is new. `entry_in` makes its entry, whose time
+    /// depends on the table.
+    ///
+    /// Known sections wait for no disk. A new one is written before it is in the table, so that a restart remembers no less.
+    /// Between the two only the thread with the log may add entries, so two first sections of one key get the same time.
+    fn remember(&self, entry_in: impl Fn(&mut KeyTable) -> KeyEntry) -> Result<KeyEntry, RememberError> {
+        let classify = || {
+            let mut table = lock(&self.table);
+            let entry = entry_in(&mut table);
+            match table.classify(&entry) {
+                SectionStatus::Known | SectionStatus::Forgotten => Ok((entry, false)),
+                SectionStatus::New => Ok((entry, true)),
+                SectionStatus::Reused => Err(RememberError::Reused),
             }
+        };
+        if let (entry, false) = classify()? {
+            return Ok(entry);
         }
+        let mut log = lock(&self.log);
+        let (entry, is_new) = classify()?;
+        if !is_new {
+            return Ok(entry);
+        }
+        log.append(&entry, &self.table).map_err(RememberError::Io)?;
+        let mut table = lock(&self.table);
+        // Its batch may have been evicted meanwhile.
+        if table.classify(&entry) == SectionStatus::New {
+            table.insert(&entry);
+        }
+        table.evict(entry.first_seen);
+        Ok(entry)
     }
 
-    fn begin_sync(&mut self) -> std::io::Result<log::KeyLogSync> {
-        self.log.begin_sync(&self.table)
+    /// Makes the entries that were written durable.
+    fn sync(&self) -> std::io::Result<()> {
+        let sync = lock(&self.log).begin_sync(&self.table)?;
+        let synced = sync.run();
+        lock(&self.log).end_sync(&sync, synced.is_ok());
+        synced
     }
 }
 
@@ -302,7 +315,23 @@ impl KeyTable {
     /// Remembers at most `keys_max` keys, and at most `sections_max` sections behind the first of their batch.
     fn new(keys_max: usize, sections_max: usize) -> Self {
         let (batches, more, order) = (HashMap::new(), HashMap::new(), VecDeque::new());
-        Self { keys_max, sections_max, batches, later_producers: more, insertion_order: order, later_section_count: 0 }
+        Self {
+            keys_max,
+            sections_max,
+            batches,
+            later_producers: more,
+            insertion_order: order,
+            evicted_count: 0,
+            later_section_count: 0,
+        }
+    }
+
+    /// The time of a batch that begins.
+    fn base_time(&mut self, batch: &IdempotentBatch, now: Millis) -> Millis {
+        self.evict(now);
+        // A remembered time comes first, so that a retry keeps it when the time of its key is no longer valid, or only now.
+        let remembered = self.batches.get(&batch.key).map(|known| known.base);
+        remembered.or_else(|| valid_key_time(batch.key_time?, now)).unwrap_or(now)
     }
 
     fn classify(&self, entry: &KeyEntry) -> SectionStatus {
@@ -370,6 +399,7 @@ impl KeyTable {
             }
             self.remove_batch(key);
             self.insertion_order.pop_front();
+            self.evicted_count += 1;
         }
     }
 
@@ -387,22 +417,30 @@ impl KeyTable {
         self.batches.len() + self.later_section_count
     }
 
-    /// All that is remembered, in the order in which it was seen.
-    fn entries(&self) -> impl Iterator<Item = KeyEntry> + '_ {
-        self.insertion_order.iter().flat_map(|(seen, key)| {
-            let more = self.later_producers_of(*key);
-            self.batches.get(key).into_iter().flat_map(move |known| {
-                let producers = std::iter::once(known.first_producer).chain(more.iter().copied());
-                (0_u32..).zip(producers).map(move |(number, producer)| KeyEntry {
-                    key: *key,
-                    number,
-                    base_time: known.base,
-                    producer,
-                    is_last: known.is_complete && number as usize == more.len(),
-                    first_seen: *seen,
-                })
-            })
-        })
+    /// The entries of the next keys in the order in which they were first seen, of some more than `entries_max` entries at
+    /// once; empty behind the last. `position` counts keys, evicted ones included.
+    fn next_entries(&self, position: &mut u64, entries_max: usize) -> Vec<KeyEntry> {
+        *position = (*position).max(self.evicted_count);
+        let mut entries = Vec::new();
+        let skipped = usize::try_from(*position - self.evicted_count).unwrap_or(usize::MAX);
+        for (seen, key) in self.insertion_order.iter().skip(skipped) {
+            if entries.len() >= entries_max {
+                break;
+            }
+            *position += 1;
+            let Some(known) = self.batches.get(key) else { continue };
+            let later = self.later_producers_of(*key);
+            let producers = std::iter::once(known.first_producer).chain(later.iter().copied());
+            entries.extend((0_u32..).zip(producers).map(|(number, producer)| KeyEntry {
+                key: *key,
+                number,
+                base_time: known.base,
+                producer,
+                is_last: known.is_complete && number as usize == later.len(),
+                first_seen: *seen,
+            }));
+        }
+        entries
     }
 }
 

@@ -95,7 +95,7 @@ fn a_retry_has_the_ids_of_the_first_try() {
     // A batch that is stored twice because its key was forgotten has two producers: counts compare producers and numbers.
     let again = send_accepted(&queue, "a", &["one", "two", "three"]);
     assert!(first.iter().zip(&again).all(|(one, other)| one.producer() != other.producer()));
-    assert_eq!(lock(&queue.idempotency_keys).table.batches.len(), 2, "the other is a day old, and no older");
+    assert_eq!(lock(&queue.idempotency_keys.table).batches.len(), 2, "the other is a day old, and no older");
 }
 
 #[test]
