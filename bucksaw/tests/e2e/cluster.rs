@@ -48,7 +48,7 @@ fn status_says_what_has_to_be_seen_to() {
     let mut nodes = start(3);
     let [first, second, third] = &mut nodes[..] else { unreachable!() };
     let lines = wait_for("all is well", || Some(status(first)).filter(|lines| lines.len() == 5));
-    assert_eq!(lines[0], "3 nodes, all well: each record is kept by 2 of 3 stores", "{lines:#?}");
+    assert_eq!(lines[0], "3 nodes, all well: replication factor 2, 3 stores alive", "{lines:#?}");
     assert!(lines.iter().all(|line| line.chars().count() <= 120), "{lines:#?}");
     let lost = format!("- {} ({}) is down since", id(third), third.address("http"));
     third.kill();
@@ -139,7 +139,7 @@ fn the_sample_cluster_is_what_it_says() {
             counted["count"].as_u64().unwrap() > 10
         });
     }
-    assert!(typed(&tries[0]).starts_with("3 nodes, all well: each record is kept by 2 of 3 stores\n"));
+    assert!(typed(&tries[0]).starts_with("3 nodes, all well: replication factor 2, 3 stores alive\n"));
     wait_until("errors are among the sample", || {
         bucksaw(tries[1].split_whitespace().skip(1)).output().unwrap().status.code() == Some(0)
     });

@@ -211,7 +211,7 @@ fn a_queue_of_too_many_segments_accepts_nothing_more_and_loses_nothing() {
     assert!(batches > 500 && refused.text().contains("too many segments wait in the queue"), "{}", refused.text());
     assert!(refused.header("retry-after").is_some());
     let ready = node.get("/-/ready").expect(503).text();
-    assert!(ready.starts_with("halted: too many segments wait in the queue"), "{ready}");
+    assert!(ready.starts_with("halted: the queue has too many pending segments"), "{ready}");
     assert_eq!(node.status()["state"], "halted");
     assert_eq!(node.count("queue"), batches * 120);
     // A store takes them, and it goes on.

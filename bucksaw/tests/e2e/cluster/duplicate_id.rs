@@ -82,7 +82,7 @@ fn while_a_node_runs_twice_no_answer_is_complete() {
     third.post("/api/v1/ingest", &[], b"other\n").expect(200);
     let node = id(third);
     for asked in [first, second, third, &twin] {
-        let words = format!("node {node} runs twice, at ");
+        let words = format!("node {node} is used by two processes, at ");
         wait_until("answers name both addresses", || counted(asked).1.contains(&words));
         let (partial, reasons) = counted(asked);
         assert_eq!(partial, true, "{reasons}");

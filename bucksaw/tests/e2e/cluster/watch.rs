@@ -27,7 +27,7 @@ fn who_follows_hears_of_nodes_that_are_lost() {
     let lost = format!("bucksaw: node {} ", second.address("cluster"));
     second.kill();
     let said = tail.stderr_line();
-    assert!(said.starts_with(&lost) && said.ends_with("what it accepts is not shown until it is back"), "{said}");
+    assert!(said.starts_with(&lost) && said.ends_with("its records are not followed until it returns"), "{said}");
     wait_until("it is down", || members(first, "down") == 1);
     // Who begins now hears of it as well.
     let mut late = follow(first);

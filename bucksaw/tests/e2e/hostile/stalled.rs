@@ -86,7 +86,7 @@ fn halves_of_bodies_are_bounded_together_and_give_way() {
         let mut text = String::new();
         // The connection may be reset behind the head, for what was not read.
         let _ = answer.body.read_to_string(&mut text);
-        slow += u32::from(answer.status == 503 && text.contains("came slowly"));
+        slow += u32::from(answer.status == 503 && text.contains("too slowly"));
     }
     assert!(slow > 0, "nobody gave way");
     assert_eq!(node.count("from=stalled"), 0);

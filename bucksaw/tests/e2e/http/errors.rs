@@ -13,7 +13,7 @@ fn bodies_that_cannot_be_taken() {
     };
     check("", &[("Content-Encoding", "br")], b"x", 415, "Content-Encoding br is not known: gzip, zstd and snappy are");
     for encoding in ["gzip", "zstd", "snappy"] {
-        check("", &[("Content-Encoding", encoding)], b"nonsense", 400, "the body does not unpack");
+        check("", &[("Content-Encoding", encoding)], b"nonsense", 400, "the body cannot be decompressed");
     }
     check("", &[("Content-Type", "image/png")], b"x", 415, "Content-Type image/png is not known");
     check(
@@ -70,10 +70,10 @@ fn questions_that_cannot_be_answered() {
     check("histogram?buckets=0", 400, "buckets is from 1 to 10000");
     check("histogram?buckets=10001", 400, "buckets is from 1 to 10000");
     check("histogram?by=app", 400, "by is level, not `app`");
-    check("query?after=nonsense", 400, "after: not an id");
+    check("query?after=nonsense", 400, "after: invalid id");
     check("tail?rate=fast", 400, "parameter `rate` is not a whole number");
     check("context", 400, "parameter `id` is missing");
-    check("context?id=nonsense", 400, "id: not an id");
+    check("context?id=nonsense", 400, "id: invalid id");
     check("context?id=00000000000000000000000000", 404, "there is no record 00000000000000000000000000");
     let answer = node.post("/api/v1/query", &[("Content-Type", "text/plain")], b"q=a").expect(415).json();
     assert!(answer["error"].as_str().unwrap().starts_with("a body must be a form"), "{answer}");

@@ -128,7 +128,7 @@ fn calls_are_answered_by_name_and_within_bounds() {
     }
     town.world.run_for(seconds(1));
     let refused = ask(&town, "sleep", 0).unwrap_err();
-    assert!(refused.to_string().contains("too many calls"), "{refused}");
+    assert!(refused.to_string().contains("call limit reached"), "{refused}");
     assert_eq!(town.metric(1, "cluster_calls_in_flight"), 2);
     town.world.run_for(seconds(30));
     assert_eq!(town.metric(1, "cluster_calls_in_flight"), 0);
@@ -156,18 +156,18 @@ fn an_incompatible_peer_is_reported_and_no_member() {
     let list = format!(r#"{{"protocol":2,"members":[{{"facts":{{"address":"{}"}}}}]}}"#, stranger.address());
     let asked = stranger.net().call(at, "cluster/exchange", Body::whole(list));
     let error = town.world.block_on(asked).unwrap_err().to_string();
-    assert_eq!(error, "it speaks version 1 of what nodes say to each other, and was asked in version 2");
+    assert_eq!(error, "protocol version 1, but the request has version 2");
     stranger.net().send(town.nodes[1].node.address(), vec![2, 1, 9]);
     town.world.run_for(seconds(1));
     let told = |number: usize| town.cluster(number).incompatible_peers();
     let want = vec![IncompatiblePeer { address: Some(stranger.address()), protocol: 2 }];
     assert_eq!((told(0), told(1)), (want.clone(), want));
-    assert_eq!(town.metric(0, "cluster_exchanges_of_other_version_total"), 1);
-    assert_eq!(town.metric(1, "cluster_packets_of_other_version_total"), 1);
-    assert_eq!((town.metric(0, "cluster_apart"), town.metric(1, "cluster_apart")), (1, 1));
+    assert_eq!(town.metric(0, "cluster_exchanges_incompatible_total"), 1);
+    assert_eq!(town.metric(1, "cluster_packets_incompatible_total"), 1);
+    assert_eq!((town.metric(0, "cluster_version_skewed_nodes"), town.metric(1, "cluster_version_skewed_nodes")), (1, 1));
     assert!((0..2).all(|number| town.cluster(number).members().len() == 2));
     town.world.run_for(seconds(130));
-    assert_eq!((told(0), told(1), town.metric(0, "cluster_apart")), (Vec::new(), Vec::new(), 0));
+    assert_eq!((told(0), told(1), town.metric(0, "cluster_version_skewed_nodes")), (Vec::new(), Vec::new(), 0));
 }
 
 #[test]
@@ -183,11 +183,11 @@ fn version_skew_is_reported_while_the_member_is_live() {
     for (one, other) in [(0, 1), (1, 0), (1, 2), (2, 1)] {
         assert!(!apart(&town, one, other), "{one} {other}");
     }
-    assert_eq!([0, 1, 2].map(|number| town.metric(number, "cluster_apart")), [1, 0, 1]);
+    assert_eq!([0, 1, 2].map(|number| town.metric(number, "cluster_version_skewed_nodes")), [1, 0, 1]);
     // It comes back as a neighbour.
     town.kill(0);
     town.start_with(0, |config| config.version = Version { major, minor: minor + 1 });
-    assert!(town.run_until(30, |town| town.all_alive() && !apart(town, 2, 0) && town.metric(2, "cluster_apart") == 0));
+    assert!(town.run_until(30, |town| town.all_alive() && !apart(town, 2, 0) && town.metric(2, "cluster_version_skewed_nodes") == 0));
 }
 
 #[test]

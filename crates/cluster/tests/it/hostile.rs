@@ -33,9 +33,9 @@ proptest! {
         send_datagrams(&town, &datagrams);
         send_datagrams(&town, &like_ours);
         for number in 0..3 {
-            let counted = town.metric(number, "cluster_packets_bad_total")
-                + town.metric(number, "cluster_packets_of_later_kinds_total")
-                + town.metric(number, "cluster_packets_of_other_version_total");
+            let counted = town.metric(number, "cluster_packets_malformed_total")
+                + town.metric(number, "cluster_packets_unknown_kind_total")
+                + town.metric(number, "cluster_packets_incompatible_total");
             prop_assert_eq!(counted, 2 * count);
         }
     }
@@ -87,6 +87,6 @@ fn a_flood_of_invented_nodes_has_an_end() {
     }
     town.world.run_for(seconds(5));
     assert!(town.cluster(0).members().len() <= 1_001);
-    assert!(town.metric(0, "cluster_strangers_total") >= 4_000);
+    assert!(town.metric(0, "cluster_members_rejected_total") >= 4_000);
     assert!(town.all_alive());
 }

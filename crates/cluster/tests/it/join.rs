@@ -135,7 +135,7 @@ fn a_copied_data_directory_is_reported_by_all() {
     start_twin(&mut town, 3);
     let told = |town: &TestCluster| {
         town.live_nodes().all(|number| {
-            town.metric(number, "cluster_twins") == 1 && town.member(number, 2).unwrap().duplicate_at.is_some()
+            town.metric(number, "cluster_duplicate_ids") == 1 && town.member(number, 2).unwrap().duplicate_at.is_some()
         })
     };
     // The others know from the first moment.

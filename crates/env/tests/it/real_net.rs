@@ -266,7 +266,7 @@ async fn an_answer_that_breaks_off_is_an_error() {
     for (answer, kind_wanted, words) in [
         (&b""[..], io::ErrorKind::UnexpectedEof, ""),
         (b"BKS", io::ErrorKind::UnexpectedEof, ""),
-        (b"HTTP/1.1 400 Bad Request", io::ErrorKind::InvalidData, "no node"),
+        (b"HTTP/1.1 400 Bad Request", io::ErrorKind::InvalidData, "not a bucksaw node"),
         (b"BKSW\x01\x01", io::ErrorKind::ConnectionAborted, "another version"),
         (b"BKSW\x07\x00", io::ErrorKind::ConnectionAborted, "another version"),
         (b"BKSW\x01\x00HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", io::ErrorKind::UnexpectedEof, ""),
@@ -380,7 +380,7 @@ async fn a_node_that_was_restarted_is_reached_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_without_the_secret_is_refused() {
     for (ours, theirs, words) in [
-        (Some(SECRET), Some("the secret of another"), "another cluster secret"),
+        (Some(SECRET), Some("the secret of another"), "a different cluster secret"),
         (Some(SECRET), None, "no cluster secret"),
         (None, Some(SECRET), "the peer requires a cluster secret, and this node has none"),
     ] {

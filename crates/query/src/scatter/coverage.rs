@@ -171,7 +171,7 @@ mod tests {
         assert!(coverage.stats().is_incomplete);
         let twin = QueryPeer { duplicate_address: Some("10.0.0.9:4".to_owned()), ..nodes[1].clone() };
         let told = ReplyStatus::default().from_node(twin.node, twin.duplicate_id_notice());
-        let words = "node 00000000000000000000000001 runs twice, at 10.0.0.1:4 and at 10.0.0.9:4";
+        let words = "node 00000000000000000000000001 is used by two processes, at 10.0.0.1:4 and at 10.0.0.9:4";
         let check = |coverage: &Coverage| {
             let nodes = coverage.stats();
             assert!(nodes.is_incomplete && nodes.missing.is_empty());

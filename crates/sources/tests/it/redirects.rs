@@ -49,7 +49,7 @@ fn redirect(why: RedirectReason, address: &str) -> Option<ServerMessage> {
 }
 
 fn redirected_count(node: &ListenerNode, how: &str) -> f64 {
-    node.metric(&format!("ingest_sent_elsewhere_total{{how=\"{how}\"}}"))
+    node.metric(&format!("ingest_redirected_total{{how=\"{how}\"}}"))
 }
 
 #[tokio::test]
