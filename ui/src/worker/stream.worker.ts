@@ -1,6 +1,6 @@
 /**
  * Reads answers: fetches, cuts into lines, parses, and hands rows over in batches that are small enough not to be felt. So
- * the page's own thread only ever shows. When an answer is let go of, its connection is closed and the node is stopping working.
+ * the page's own thread only ever shows. When an answer is let go of, its connection is closed and the node stops working on it.
  */
 import type { Failure, Order, Row, Told } from "./messages.ts";
 import { LineCutter } from "./ndjson.ts";

@@ -2,7 +2,7 @@
 //!
 //! The body is worked on as it comes, a piece at a time, so its length does not matter. Records go to the queue when
 //! [`PIECE_BYTES`](pipeline::PIECE_BYTES) of them are together or the body ends: a body up to that size is taken whole or
-//! not at all. All bodies together have a bounded memory, of which each holds a [`Share`](budget::Share). When fault injected in a longer one, the answer says how many records were accepted before.
+//! not at all. All bodies together have a bounded memory, of which each holds a [`Share`](budget::Share). When something fails in a longer one, the answer says how many records were accepted before.
 
 mod body;
 mod body_memory;

@@ -268,7 +268,7 @@ impl NetContext {
                 tracing::warn!(
                     %from,
                     not_told_before = before,
-                    "a datagram does not open: who sent the peer has a different cluster secret, or none, or is no node"
+                    "a datagram does not open: the sender has a different cluster secret, or none, or is not a node"
                 );
             }
         }
