@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
+use bucksaw_faults::http::Client;
 use clap::Args;
 
 use crate::context::{BenchContext, Size};
 use crate::feed::{self, FeedTotals};
-use crate::http::HttpClient;
 use crate::machine;
 use crate::node::{BenchNode, number};
 use crate::results::{BenchRun, Figure, figure};
@@ -77,9 +77,11 @@ impl VisibilityQuery<'_> {
     }
 
     /// How many it finds now.
-    fn ask(self, http: &mut HttpClient, marker: &str) -> anyhow::Result<u64> {
+    fn ask(self, http: &mut Client, marker: &str) -> anyhow::Result<u64> {
         match self {
-            Self::Count(from) => number(&http.get(&format!("/api/v1/count?q={marker}&from={from}"))?.json()?, "/count"),
+            Self::Count(from) => {
+                number(&http.get(&format!("/api/v1/count?q={marker}&from={from}"))?.ok_json()?, "/count")
+            }
             Self::Search(from) => {
                 let answer = http.get(&format!("/api/v1/query?q={marker}&from={from}&order=desc&limit=1"))?;
                 let text = String::from_utf8_lossy(&answer.body);
@@ -175,7 +177,7 @@ fn probe(
 }
 
 /// Asks until the line is found; gives when that was asked which found it.
-fn find(http: &mut HttpClient, question: VisibilityQuery, marker: &str, sent: Instant) -> anyhow::Result<Duration> {
+fn find(http: &mut Client, question: VisibilityQuery, marker: &str, sent: Instant) -> anyhow::Result<Duration> {
     wait::until("a line being found", POLL, VISIBLE_MAX, || {
         let asked = sent.elapsed();
         let found = question.ask(http, marker)?;

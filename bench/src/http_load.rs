@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, ensure};
 
 use crate::feed::FeedTotals;
-use crate::http::HttpClient;
-use crate::node::number;
+use crate::node::{http_client, number};
 
 /// A body.
 #[derive(Debug)]
@@ -54,14 +53,15 @@ impl HttpLoad<'_> {
     }
 
     fn one(&self, started: Instant, next: impl Fn() -> anyhow::Result<Option<HttpPost>>) -> anyhow::Result<FeedTotals> {
-        let (mut http, mut sent) = (HttpClient::connect(self.address)?, FeedTotals::default());
+        let (mut http, mut sent) = (http_client(self.address)?, FeedTotals::default());
         while let Some(HttpPost { target, format, body, due }) = next()? {
             thread::sleep(due.saturating_sub(started.elapsed()));
             sent.behind = sent.behind.max(started.elapsed().saturating_sub(due).as_secs_f64());
             if self.connect_anew {
-                http = HttpClient::connect(self.address)?;
+                http = http_client(self.address)?;
             }
-            let accepted = number(&http.post(&target, format, &body)?.json()?, "/accepted")?;
+            let accepted =
+                number(&http.call("POST", &target, &[("Content-Type", format)], &body)?.ok_json()?, "/accepted")?;
             let unended = body.last().is_some_and(|last| *last != b'\n');
             let lines = memchr::memchr_iter(b'\n', &body).count() as u64 + u64::from(unended);
             ensure!(accepted == lines, "{lines} lines were sent, and {accepted} accepted");

@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use bucksaw_faults::http::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::http::HttpClient;
 use crate::process;
 use crate::wait;
 
@@ -69,8 +69,8 @@ impl BenchNode {
             Ok(fs::read(&addresses).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()))
         })?;
         wait::until("the node being ready", every, READY_MAX, || {
-            let answer = HttpClient::connect(node.address("http")?).and_then(|mut client| client.get("/-/ready"));
-            Ok(answer.ok().filter(|answer| answer.status == 200))
+            let response = node.http().and_then(|mut client| Ok(client.get("/-/ready")?));
+            Ok(response.ok().filter(|response| response.status == 200))
         })?;
         node.ready_after = started.elapsed();
         node.ready_cpu = process::cpu_seconds(node.pid())?;
@@ -94,8 +94,8 @@ impl BenchNode {
             .with_context(|| format!("the node has no listener `{listener}`"))
     }
 
-    pub(crate) fn http(&self) -> anyhow::Result<HttpClient> {
-        HttpClient::connect(self.address("http")?)
+    pub(crate) fn http(&self) -> anyhow::Result<Client> {
+        http_client(self.address("http")?)
     }
 
     /// Seconds of CPU used since it was ready.
@@ -105,7 +105,7 @@ impl BenchNode {
 
     /// How many records there are.
     pub(crate) fn count(&self) -> anyhow::Result<u64> {
-        let answer = self.http()?.get("/api/v1/count?from=30d")?.json()?;
+        let answer = self.http()?.get("/api/v1/count?from=30d")?.ok_json()?;
         ensure!(answer.pointer("/stats/partial") == Some(&Value::Bool(false)), "the count is partial: {answer}");
         number(&answer, "/count")
     }
@@ -134,7 +134,7 @@ impl BenchNode {
         let mut http = self.http()?;
         let mut rest: Option<(Instant, f64, f64)> = None;
         wait::until("the store to become idle", Duration::from_millis(250), SETTLE_MAX, || {
-            let cluster = http.get("/api/v1/cluster")?.json()?;
+            let cluster = http.get("/api/v1/cluster")?.ok_json()?;
             let merges = sum(&metrics(&mut http)?, "bucksaw_store_compactions_total");
             let cpu = self.cpu()?;
             let queued = number(&cluster, "/nodes/0/queue/segments")?;
@@ -185,12 +185,20 @@ impl Drop for BenchNode {
     }
 }
 
+/// The maximum time of one read or write of HTTP.
+const HTTP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Connects to a node.
+pub(crate) fn http_client(address: &str) -> anyhow::Result<Client> {
+    Client::connect(address, HTTP_TIMEOUT).with_context(|| format!("cannot connect to {address}"))
+}
+
 /// A number in an answer.
 pub(crate) fn number(answer: &Value, pointer: &str) -> anyhow::Result<u64> {
     answer.pointer(pointer).and_then(Value::as_u64).with_context(|| format!("the answer has no {pointer}: {answer}"))
 }
 
-fn metrics(http: &mut HttpClient) -> anyhow::Result<String> {
+fn metrics(http: &mut Client) -> anyhow::Result<String> {
     let answer = http.get("/metrics")?;
     ensure!(answer.status == 200, "/metrics: status {}", answer.status);
     Ok(String::from_utf8(answer.body)?)

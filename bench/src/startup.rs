@@ -42,7 +42,7 @@ pub(crate) fn run(args: &StartupArgs, setting: &BenchContext) -> anyhow::Result<
     for round in 1..=args.starts as usize {
         let load = machine::load();
         let node = setting.node("node", &keep)?;
-        let cluster = node.http()?.get("/api/v1/cluster")?.json()?;
+        let cluster = node.http()?.get("/api/v1/cluster")?.ok_json()?;
         let of = |name: &str| number(&cluster, &format!("/nodes/0/store/{name}"));
         let figures = vec![
             figure("ready_after", "ms", node.ready_after.as_secs_f64() * 1e3),
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &StartupArgs, setting: &BenchContext) -> anyhow::Result<
 /// not left far behind, lest the queue takes the whole disk.
 fn fill(bytes: u64, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<(u64, u64)> {
     let stored = || {
-        let cluster = node.http()?.get("/api/v1/cluster")?.json()?;
+        let cluster = node.http()?.get("/api/v1/cluster")?.ok_json()?;
         let of = |name: &str| number(&cluster, &format!("/nodes/0/store/{name}"));
         anyhow::Ok((of("text_bytes")?, of("stored_bytes")?))
     };

@@ -5,8 +5,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use bucksaw_faults::http::Client;
 
-use crate::http::{FollowStopper, HttpClient};
+use crate::line_stream::{LineStream, StreamStopper};
 use crate::wait;
 
 /// How long a follower may take to see the last line.
@@ -17,7 +18,7 @@ const VISIBLE_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct VisibilityTrace {
     word: String,
     times: Arc<Mutex<Vec<LineTimes>>>,
-    stopper: FollowStopper,
+    stopper: StreamStopper,
     follower: JoinHandle<anyhow::Result<()>>,
 }
 
@@ -31,8 +32,8 @@ struct LineTimes {
 
 impl VisibilityTrace {
     /// Follows the node's lines that have the word in them. The word is of letters only.
-    pub(crate) fn start(http: HttpClient, word: &str) -> anyhow::Result<Self> {
-        let mut follow = http.follow(&format!("/api/v1/tail?q={word}_"))?;
+    pub(crate) fn start(http: Client, word: &str) -> anyhow::Result<Self> {
+        let mut follow = LineStream::open(http, &format!("/api/v1/tail?q={word}_"))?;
         let stopper = follow.stopper()?;
         let times: Arc<Mutex<Vec<LineTimes>>> = Arc::default();
         let (noted, mark) = (Arc::clone(&times), format!("{word}_"));
@@ -45,7 +46,7 @@ impl VisibilityTrace {
                     line.count += 1;
                 }
             };
-            while follow.next(&mut note)? {}
+            while follow.read_lines(&mut note)? {}
             bail!("the node ended the tail")
         });
         Ok(Self { word: word.to_owned(), times, stopper, follower })

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
+use bucksaw_faults::http::encode;
 use clap::Args;
 use jiff::Timestamp;
 
@@ -22,7 +23,7 @@ use crate::http_load::{HttpLoad, HttpPost};
 use crate::machine;
 use crate::node::BenchNode;
 use crate::results::{BenchRun, Figure, figure};
-use crate::search::{escaped, frequent, rare};
+use crate::search::{frequent, rare};
 use crate::spread::percentile_ms;
 
 /// Bodies on their way at the same time, unpaced. Paced there are more, or one that waits would hold up the others.
@@ -209,7 +210,7 @@ fn questions(corpus: &Corpus, from: Timestamp, to: Timestamp) -> anyhow::Result<
     let middle = from + to.duration_since(from) / 2;
     let over = |from: Timestamp, to: Timestamp| format!("from={from}&to={to}");
     let (wide, narrow) = (over(from, to), over(middle, middle + part));
-    let (rare, frequent) = (escaped(rare(&corpus.path)), escaped(frequent(&corpus.path)));
+    let (rare, frequent) = (encode(rare(&corpus.path)), encode(frequent(&corpus.path)));
     let question = |kind, path| TimedQuery { kind, path };
     Ok(vec![
         question("wide count, rare", format!("/api/v1/count?{wide}&q={rare}")),

@@ -306,7 +306,7 @@ impl FleetNode {
 
     /// What it says of the cluster.
     pub(crate) fn cluster(&self) -> std::io::Result<serde_json::Value> {
-        http::get(self.http(), "/api/v1/cluster", Duration::from_secs(4))?.json()
+        http::get(self.http(), "/api/v1/cluster", Duration::from_secs(4))?.ok_json()
     }
 }
 

@@ -253,7 +253,7 @@ impl KillRun<'_> {
         for node in &self.nodes {
             loop {
                 let told = call(node.http(), "GET", "/api/v1/count?from=0&q=nothing", &[], b"", ASK_MAX);
-                let told = told.and_then(|answer| answer.json());
+                let told = told.and_then(|answer| answer.ok_json());
                 if told.as_ref().is_ok_and(|told| told["stats"]["partial"] == false) {
                     break;
                 }

@@ -25,7 +25,7 @@ mod fault;
 mod firewall;
 mod fleet;
 mod health_check;
-mod http;
+pub mod http;
 mod joining;
 mod kill;
 mod ledger;

@@ -250,7 +250,7 @@ pub(crate) fn count_within(time: Duration, at: SocketAddr, filter: &str, from: u
 }
 
 fn count_with_partial(time: Duration, at: SocketAddr, filter: &str, from: u64) -> Option<(u64, bool)> {
-    let answer = get(at, &format!("/api/v1/count?from={from}&q={filter}"), time).ok()?.json().ok()?;
+    let answer = get(at, &format!("/api/v1/count?from={from}&q={filter}"), time).ok()?.ok_json().ok()?;
     Some((answer["count"].as_u64()?, answer["stats"]["partial"].as_bool()?))
 }
 

@@ -113,7 +113,7 @@ fn feed(bucksaw: &Path, to: SocketAddr, bytes: usize) -> anyhow::Result<usize> {
             let mut command = Command::new(bucksaw);
             command.args(["generate", "--rate", "0", "--count", &count, "--seed", &seed]).stdin(Stdio::null());
             let text = command.output().context("cannot generate lines")?.stdout;
-            call(to, "POST", TARGET, &[("Content-Type", "text/plain")], &text, SEND_MAX)?.json()?;
+            call(to, "POST", TARGET, &[("Content-Type", "text/plain")], &text, SEND_MAX)?.ok_json()?;
             sent.fetch_add(text.len(), Ordering::Relaxed);
         }
         Ok(())

@@ -22,7 +22,6 @@ use queries::{Query, QueryOutput};
 use query_timing::{QueryTiming, time_query};
 
 pub(crate) use queries::{frequent, rare};
-pub(crate) use query_timing::escaped;
 
 /// How fast questions of all kinds are answered
 #[derive(Debug, Args)]

@@ -1,8 +1,10 @@
 //! One question, asked several times in a row.
 
+use std::io::Read as _;
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
+use bucksaw_faults::http::encode;
 
 use super::queries::{Query, QueryOutput};
 use crate::node::{BenchNode, number};
@@ -29,20 +31,30 @@ pub(crate) struct QueryTiming {
 /// Asks.
 pub(crate) fn time_query(node: &BenchNode, query: &Query) -> anyhow::Result<QueryTiming> {
     let mut http = node.http()?;
-    let q = escaped(query.expr);
+    let mut buffer = vec![0; 64 << 10];
+    let q = encode(query.expr);
     let (mut lines, mut bytes, mut cpu, mut wall) = (0, 0, Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let (before, began) = (process::cpu_nanos(node.pid())?, Instant::now());
         (lines, bytes) = (0, 0);
         match query.output {
             QueryOutput::Count => {
-                let answer = http.get(&format!("/api/v1/count?from=30d&q={q}"))?.json()?;
+                let answer = http.get(&format!("/api/v1/count?from=30d&q={q}"))?.ok_json()?;
                 lines = number(&answer, "/count").with_context(|| query.expr.to_owned())?;
             }
-            QueryOutput::Lines => http.read(&format!("/api/v1/query?from=30d&q={q}"), |piece| {
-                bytes += piece.len() as u64;
-                lines += memchr::memchr_iter(b'\n', piece).count() as u64;
-            })?,
+            QueryOutput::Lines => {
+                let target = format!("/api/v1/query?from=30d&q={q}");
+                let mut response = http.open_borrowed("GET", &target, &[("Accept", "text/plain")], b"")?;
+                ensure!(response.status == 200, "GET {target}: status {}", response.status);
+                loop {
+                    let read = response.body.read(&mut buffer)?;
+                    if read == 0 {
+                        break;
+                    }
+                    bytes += read as u64;
+                    lines += memchr::memchr_iter(b'\n', buffer.get(..read).unwrap_or_default()).count() as u64;
+                }
+            }
         }
         wall.push(began.elapsed().as_secs_f64());
         cpu.push((process::cpu_nanos(node.pid())? - before) as f64 / 1e9);
@@ -50,21 +62,4 @@ pub(crate) fn time_query(node: &BenchNode, query: &Query) -> anyhow::Result<Quer
     let again = |times: &[f64]| median(times.get(1..).unwrap_or_default());
     let first_cpu_seconds = cpu.first().copied().unwrap_or(f64::NAN);
     Ok(QueryTiming { lines, bytes, first_cpu_seconds, cpu_seconds: again(&cpu), wall_seconds: again(&wall) })
-}
-
-/// As part of a URL.
-pub(crate) fn escaped(text: &str) -> String {
-    text.bytes()
-        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn expressions_travel() {
-        assert_eq!(escaped("a \"b\"i"), "a%20%22b%22i");
-    }
 }

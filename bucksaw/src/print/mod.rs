@@ -1,6 +1,5 @@
 //! Standard output: buffered, harmless to terminals, and quiet when its reader goes away.
 
-mod base64;
 mod colour;
 mod human;
 mod out;

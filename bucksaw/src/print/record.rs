@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, bail};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bucksaw_record::Labels;
 use memchr::{memchr_iter, memrchr};
 
-use super::base64;
 use super::out::Out;
 use super::sanitise::{SanitisingStream, sanitise, sanitise_json};
 use crate::args::OutputFormat;
@@ -157,7 +158,9 @@ impl<W: Write> RecordPrinter<W> {
             serde_json::from_slice(object).context("the node sent a record that cannot be read")?;
         let line = match (&record.line, &record.line_base64) {
             (Some(line), _) => Cow::Borrowed(line.as_bytes()),
-            (None, Some(line)) => Cow::Owned(base64::decode(line).context("the node sent a line in damaged Base64")?),
+            (None, Some(line)) => {
+                Cow::Owned(BASE64_STANDARD.decode(line).context("the node sent a line in damaged Base64")?)
+            }
             (None, None) => bail!("the node sent a record without a line"),
         };
         if self.format == OutputFormat::Text {

@@ -13,9 +13,9 @@ const ONE_LINE: u128 = 1_000_000_000 * 1_000_000_000;
 /// Whoever writes the lines asks about every 50 ms and writes what is due as one batch.
 ///
 /// ```
-/// use bucksaw_generate::Pace;
+/// use bucksaw_generate::LineSchedule;
 /// use std::time::Duration;
-/// let mut pace = Pace::new(50.0);
+/// let mut pace = LineSchedule::new(50.0);
 /// assert_eq!(pace.due(Duration::from_millis(50)), 2);
 /// assert_eq!(pace.due(Duration::from_millis(100)), 3);
 /// assert_eq!(pace.due(Duration::from_millis(100)), 0);

@@ -1,39 +1,39 @@
-//! What is odd about a few records of a batch, by row.
+//! Flags of the records of a batch, by row.
 
 use std::ops::Range;
 
-/// Rows that bear a mark, in rising order. Nearly every batch has none, so this is a short list and not a column.
+/// The rows with flags, in ascending order. Most batches have none, so this is a list and not a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags(Vec<(u32, u8)>);
 
 impl Flags {
-    /// The record was longer than allowed and was cut here; the next record of its source goes on with it.
+    /// The record was cut at the maximum length; the next record of its source continues it.
     pub const CUT: u8 = 1;
     /// The source ended without a line end after this record.
     pub const UNTERMINATED: u8 = 2;
 
-    /// No row is marked.
+    /// No flags.
     #[must_use]
     pub const fn empty() -> Self {
         Self(Vec::new())
     }
 
-    /// Whether no row is marked.
+    /// Whether no row has flags.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Marks a row. Rows must be marked in rising order; a second mark of the same row is added to the first.
+    /// Adds flags to a row. Rows must not descend; flags of the same row are combined.
     pub fn push(&mut self, row: u32, bits: u8) {
         match self.0.last_mut() {
-            Some((last, had)) if *last == row => *had |= bits,
-            Some((last, _)) if *last > row => debug_assert!(false, "rows are marked in rising order"),
+            Some((last, flags)) if *last == row => *flags |= bits,
+            Some((last, _)) if *last > row => debug_assert!(false, "rows descend"),
             _ => self.0.push((row, bits)),
         }
     }
 
-    /// The marks of a row, 0 for none.
+    /// The flags of a row, 0 for none.
     #[must_use]
     pub fn get(&self, row: u32) -> u8 {
         if self.0.is_empty() {
@@ -46,18 +46,18 @@ impl Flags {
             .map_or(0, |(_, bits)| *bits)
     }
 
-    /// The marked rows with their bits, rising.
+    /// The rows with flags, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
         self.0.iter().copied()
     }
 
-    /// Those of a range of rows.
+    /// The rows of a range that have flags, in ascending order.
     pub fn range(&self, rows: Range<u32>) -> impl Iterator<Item = (u32, u8)> + '_ {
-        let at = |row| self.0.partition_point(|(marked, _)| *marked < row);
+        let at = |row| self.0.partition_point(|(flagged, _)| *flagged < row);
         self.0.get(at(rows.start)..at(rows.end)).unwrap_or_default().iter().copied()
     }
 
-    /// How many rows bear a mark.
+    /// The number of rows with flags.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -70,10 +70,10 @@ mod tests {
 
     #[test]
     fn flags_of_a_range() {
-        let mut marks = Flags::empty();
-        [2, 5, 9].iter().for_each(|row| marks.push(*row, Flags::CUT));
+        let mut flags = Flags::empty();
+        [2, 5, 9].iter().for_each(|row| flags.push(*row, Flags::CUT));
         let check = |range, want: &[u32]| {
-            assert_eq!(marks.range(range).map(|(row, _)| row).collect::<Vec<_>>(), want);
+            assert_eq!(flags.range(range).map(|(row, _)| row).collect::<Vec<_>>(), want);
         };
         check(0..2, &[]);
         check(2..9, &[2, 5]);
@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn rows_keep_their_flags() {
-        let mut marks = Flags::empty();
-        assert_eq!(marks.get(0), 0);
-        marks.push(3, Flags::CUT);
-        marks.push(3, Flags::UNTERMINATED);
-        marks.push(9, Flags::UNTERMINATED);
-        assert_eq!((marks.get(2), marks.get(3), marks.get(9), marks.len()), (0, 3, 2, 2));
+        let mut flags = Flags::empty();
+        assert_eq!(flags.get(0), 0);
+        flags.push(3, Flags::CUT);
+        flags.push(3, Flags::UNTERMINATED);
+        flags.push(9, Flags::UNTERMINATED);
+        assert_eq!((flags.get(2), flags.get(3), flags.get(9), flags.len()), (0, 3, 2, 2));
     }
 }

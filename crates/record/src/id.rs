@@ -1,14 +1,14 @@
-//! The id that carries the rest of the design: a 128-bit ULID whose random part is a producer and a sequence number.
+//! The id of a record: a 128-bit ULID whose random part is a producer and a sequence number.
 //!
 //! ```text
 //!   bits 127..80  48  Unix milliseconds: the time of the record
-//!   bits  79..32  48  producer: who numbered it; one a connection, a section of a batch with a key, or a segment
+//!   bits  79..32  48  producer: one per connection, per section of a batch with a key, or per segment
 //!   bits  31..0   32  sequence number within the producer
 //! ```
-//! Ids sort by time. Nothing has to be stamped into a line: a frame says its first id, and record `i` of it has the
-//! sequence `first + i`. A retry that numbers its records the same way is not even a duplicate.
+//! Ids sort by time. Lines contain no ids: a frame states its first id, and its record `i` has the sequence number
+//! `first + i`. A retry that assigns the same ids creates no duplicates.
 //!
-//! Invariant: a producer gives a sequence number to one record only, so producer and sequence alone tell records apart.
+//! Invariant: a producer assigns each sequence number to one record only, so producer and sequence number identify it.
 //!
 //! The text form is that of <https://github.com/ulid/spec>: 26 characters of Crockford's base 32.
 
@@ -22,7 +22,7 @@ use crate::Millis;
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const TEXT_LEN: usize = 26;
 
-/// Who numbers records: 48 bits.
+/// A source of sequence numbers: 48 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Producer(u64);
 
@@ -36,14 +36,15 @@ impl Producer {
         Self(bits & Self::MASK)
     }
 
-    /// A producer drawn at random for one connection or one segment. Its top bit is 0.
+    /// A producer from a random number, for one connection or one segment. Its top bit is 0.
     #[must_use]
     pub const fn random(random: u64) -> Self {
         Self(random & Self::MASK & !Self::KEYED_BIT)
     }
 
-    /// The producer that these bytes always make: a section of a batch with a key. Its top bit is 1, so that it is never one that was drawn.
-    /// FNV-1a, finished by the mixer of splitmix64: the same on every machine and in every version.
+    /// The producer derived from a key, for a section of an idempotent batch. Its top bit is 1, so it never equals a
+    /// random one. FNV-1a, finished by the mixer of splitmix64: the result is the same on every machine and in every
+    /// version.
     #[must_use]
     pub fn from_key(key: &[u8]) -> Self {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -55,14 +56,14 @@ impl Producer {
         Self(((hash ^ (hash >> 31)) & Self::MASK) | Self::KEYED_BIT)
     }
 
-    /// Whether this came from [`Self::keyed`].
+    /// Whether this is from [`Self::from_key`].
     #[must_use]
     pub const fn is_keyed(self) -> bool {
         self.0 & Self::KEYED_BIT != 0
     }
 
-    /// The number of the first record of the section of a batch that follows the one with this producer, see
-    /// [`Id::is_followed_by`]: 31 bits.
+    /// The sequence number of the first record in the section after the one with this producer: 31 bits. See
+    /// [`Id::is_followed_by`].
     #[must_use]
     pub const fn next_section_sequence(self) -> u32 {
         self.0 as u32 & (u32::MAX >> 1)
@@ -75,7 +76,7 @@ impl Producer {
     }
 }
 
-/// The identity of a record, and its place in time. In messages it is its text.
+/// The identity of a record; its order is the order of answers. Serialised as text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Id(u128);
@@ -86,20 +87,20 @@ impl Id {
     /// The highest id.
     pub const MAX: Self = Self(u128::MAX);
 
-    /// Puts an id together. Times beyond [`Millis::MAX`] count as that.
+    /// An id from its parts. Times after [`Millis::MAX`] are clamped to it.
     #[must_use]
     pub const fn new(at: Millis, producer: Producer, sequence: u32) -> Self {
         let ms = if at.0 > Millis::MAX.0 { Millis::MAX.0 } else { at.0 };
         Self(((ms as u128) << 80) | ((producer.0 as u128) << 32) | sequence as u128)
     }
 
-    /// The lowest id of a moment.
+    /// The lowest id with this time.
     #[must_use]
     pub const fn first_at(at: Millis) -> Self {
         Self::new(at, Producer(0), 0)
     }
 
-    /// The highest id of a moment.
+    /// The highest id with this time.
     #[must_use]
     pub const fn last_at(at: Millis) -> Self {
         Self::new(at, Producer(Producer::MASK), u32::MAX)
@@ -123,29 +124,33 @@ impl Id {
         Millis((self.0 >> 80) as u64)
     }
 
-    /// Who numbered the record.
+    /// The producer of the record.
     #[must_use]
     pub const fn producer(self) -> Producer {
         Producer::new((self.0 >> 32) as u64)
     }
 
-    /// The number of the record within its producer.
+    /// The sequence number of the record within its producer.
     #[must_use]
     pub const fn sequence(self) -> u32 {
         self.0 as u32
     }
 
-    /// Whether the record `next` comes directly after this one in its source: it has the next number, or it is the first of the
-    /// next section of a batch with a key.
+    /// Whether the record `next` directly follows this one in its source: it has the next sequence number, or is the
+    /// first record of the next section of an idempotent batch.
     #[must_use]
     pub fn is_followed_by(self, next: Self) -> bool {
-        let (own, others) = (self.producer(), next.producer());
-        let is_next_section = own.is_keyed() && others.is_keyed() && next.sequence() == own.next_section_sequence();
-        if own == others { self.sequence().checked_add(1) == Some(next.sequence()) } else { is_next_section }
+        let (producer, next_producer) = (self.producer(), next.producer());
+        let is_next_section =
+            producer.is_keyed() && next_producer.is_keyed() && next.sequence() == producer.next_section_sequence();
+        if producer == next_producer {
+            self.sequence().checked_add(1) == Some(next.sequence())
+        } else {
+            is_next_section
+        }
     }
 
-    /// The same time and producer with a sequence number `by` higher; `None` when the numbers are used up, and the
-    /// caller must take a new producer.
+    /// The id with the sequence number increased by `by`; `None` on overflow, and the caller needs a new producer.
     #[must_use]
     pub fn checked_add(self, by: u32) -> Option<Self> {
         Some(Self::new(self.time(), self.producer(), self.sequence().checked_add(by)?))
@@ -156,8 +161,8 @@ impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [b'0'; TEXT_LEN];
         let mut rest = self.0;
-        for place in text.iter_mut().rev() {
-            *place = ALPHABET.get((rest & 31) as usize).copied().unwrap_or(b'0');
+        for digit in text.iter_mut().rev() {
+            *digit = ALPHABET.get((rest & 31) as usize).copied().unwrap_or(b'0');
             rest >>= 5;
         }
         f.write_str(str::from_utf8(&text).unwrap_or_default())
@@ -222,16 +227,16 @@ mod tests {
     #[test]
     fn is_followed_by_recognises_the_next_record() {
         let at = |producer, sequence| Id::new(Millis(5), producer, sequence);
-        let (drawn, keyed, other) = (Producer::random(7), Producer::from_key(b"a"), Producer::from_key(b"b"));
-        assert!(at(drawn, 4).is_followed_by(at(drawn, 5)) && !at(drawn, 4).is_followed_by(at(drawn, 6)));
-        assert!(!at(drawn, u32::MAX).is_followed_by(at(drawn, 0)));
+        let (random, keyed, other) = (Producer::random(7), Producer::from_key(b"a"), Producer::from_key(b"b"));
+        assert!(at(random, 4).is_followed_by(at(random, 5)) && !at(random, 4).is_followed_by(at(random, 6)));
+        assert!(!at(random, u32::MAX).is_followed_by(at(random, 0)));
         assert!(
             at(keyed, 4).is_followed_by(at(keyed, 5))
                 && !at(keyed, 4).is_followed_by(at(keyed, keyed.next_section_sequence()))
         );
         assert!(at(keyed, 4).is_followed_by(at(other, keyed.next_section_sequence())));
         assert!(!at(keyed, 4).is_followed_by(at(other, 0)) && !at(keyed, 4).is_followed_by(at(other, 5)));
-        assert!(!at(drawn, 4).is_followed_by(at(other, drawn.next_section_sequence())));
+        assert!(!at(random, 4).is_followed_by(at(other, random.next_section_sequence())));
     }
 
     #[test]

@@ -1,31 +1,32 @@
-//! Numbering the records of one producer as they arrive.
+//! Assigns ids to the records of one producer as they arrive.
 //!
-//! The ids of a connection should rise, since ordered records are cheap to store; so a clock that steps back a little
-//! does not show. One that steps back far was wrong before, and is followed: the numbers go on, so no id is given twice.
+//! Ascending ids are cheap to store, so the time of an id does not follow a clock that steps back by up to an hour. A
+//! larger step means that the clock was wrong before, so the new time is used. Sequence numbers never repeat, so ids stay
+//! unique.
 
 use crate::{Id, Millis, Producer};
 
-/// The numbers of one producer.
+/// The id allocator of one producer.
 #[derive(Clone, Copy, Debug)]
 pub struct IdAllocator {
     producer: Producer,
-    /// The next number; one more than `u32::MAX` when all are used up.
+    /// The next sequence number; `u32::MAX + 1` if none is left.
     next_sequence: u64,
     last_time: Millis,
 }
 
 impl IdAllocator {
-    /// How far the clock may step back, in milliseconds, before its new time is taken: one hour.
+    /// The largest step back of the clock, in milliseconds, that ids do not follow: one hour.
     pub const CLOCK_BACKSTEP_MS_MAX: u64 = 3_600_000;
 
-    /// The numbers of a producer that has none yet.
+    /// An allocator that starts at sequence number 0.
     #[must_use]
     pub fn new(producer: Producer) -> Self {
         Self { producer, next_sequence: 0, last_time: Millis(0) }
     }
 
-    /// The id of the first of `count` records (at least 1) that arrive at `now`. It is used up only by
-    /// [`Self::advance`]. `None` when the numbers do not reach, and the caller must take a new producer.
+    /// The id of the first of `count` records (at least 1) that arrive at `now`. Only [`Self::advance`] allocates it.
+    /// `None` if fewer than `count` sequence numbers are left, and the caller needs a new producer.
     #[must_use]
     pub fn next_first_id(&self, now: Millis, count: u32) -> Option<Id> {
         let next = u32::try_from(self.next_sequence).ok()?;
@@ -38,7 +39,7 @@ impl IdAllocator {
         Some(Id::new(at, self.producer, next))
     }
 
-    /// Uses up the ids of `count` records from `first` on.
+    /// Allocates the ids of `count` records from `first` on.
     pub fn advance(&mut self, first: Id, count: u32) {
         self.next_sequence = u64::from(first.sequence()) + u64::from(count);
         self.last_time = first.time();
@@ -50,12 +51,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_rise_unless_the_clock_was_far_off() {
-        let mut numbering = IdAllocator::new(Producer::new(7));
+    fn ids_ascend_unless_the_clock_steps_back_by_more_than_an_hour() {
+        let mut allocator = IdAllocator::new(Producer::new(7));
         let mut check = |now: u64, want_ms: u64, want_sequence: u32| {
-            let first = numbering.next_first_id(Millis(now), 10).unwrap();
+            let first = allocator.next_first_id(Millis(now), 10).unwrap();
             assert_eq!(first, Id::new(Millis(want_ms), Producer::new(7), want_sequence));
-            numbering.advance(first, 10);
+            allocator.advance(first, 10);
         };
         check(10_000_000, 10_000_000, 0);
         check(10_000_005, 10_000_005, 10);
@@ -66,11 +67,11 @@ mod tests {
 
     #[test]
     fn sequence_numbers_run_out() {
-        let mut numbering = IdAllocator::new(Producer::new(7));
-        numbering.advance(Id::new(Millis(1), Producer::new(7), u32::MAX - 2), 1);
-        assert!(numbering.next_first_id(Millis(1), 3).is_none());
-        let last = numbering.next_first_id(Millis(1), 2).unwrap();
-        numbering.advance(last, 2);
-        assert!(numbering.next_first_id(Millis(1), 1).is_none());
+        let mut allocator = IdAllocator::new(Producer::new(7));
+        allocator.advance(Id::new(Millis(1), Producer::new(7), u32::MAX - 2), 1);
+        assert!(allocator.next_first_id(Millis(1), 3).is_none());
+        let last = allocator.next_first_id(Millis(1), 2).unwrap();
+        allocator.advance(last, 2);
+        assert!(allocator.next_first_id(Millis(1), 1).is_none());
     }
 }

@@ -1,16 +1,15 @@
-//! Keys of batches that say when they were made: a UUID of version 7, or a ULID.
+//! The time in an idempotency key that is a UUID of version 7 or a ULID.
 //!
-//! Whoever has such a key knows the time of the batch without having met it before, so all nodes number a retry alike
-//! and none has to remember anything. Any other key is just a name.
+//! All nodes derive the same ids from such a key without remembering it. Other keys carry no time.
 
 use crate::{Id, Millis};
 
-/// Where a UUID has its hyphens.
+/// Offsets of the hyphens in a UUID.
 const HYPHEN_OFFSETS: [usize; 4] = [8, 13, 18, 23];
 const UUID_LEN: usize = 36;
 
-/// The time that a key carries; `None` when it is neither a UUID of version 7 nor a ULID. It may stand in double quotes, as
-/// strings do in structured headers. Whether the time makes sense is for the caller to judge.
+/// The time in a key; `None` if it is neither a UUID of version 7 nor a ULID. The key may be in double quotes, as strings
+/// in structured headers are. The time is not checked for plausibility.
 ///
 /// ```
 /// # use bucksaw_record::{Millis, key_time};
@@ -45,9 +44,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_keys_that_carry_a_time_have_one() {
+    fn only_uuids_of_version_7_and_ulids_have_a_time() {
         let check = |key: &str, want: Option<u64>| assert_eq!(key_time(key.as_bytes()), want.map(Millis), "{key}");
-        // The example of the RFC, and that of the specification of ULIDs.
+        // The examples of the RFC and of the ULID specification.
         check("017F22E2-79B0-7CC3-98C4-DC0C0C07398F", Some(1_645_557_742_000));
         check("\"017f22e2-79b0-7cc3-98c4-dc0c0c07398f\"", Some(1_645_557_742_000));
         check("01ARZ3NDEKTSV4RRFFQ69G5FAV", Some(1_469_922_850_259));
@@ -60,7 +59,7 @@ mod tests {
             "\"",
             "\"\"",
             "batch 17",
-            // Of other versions and variants, without hyphens, cut, longer, and with a byte of two.
+            // Another version, another variant, no hyphens, too short, too long, not ASCII, and malformed.
             "017f22e2-79b0-4cc3-98c4-dc0c0c07398f",
             "017f22e2-79b0-7cc3-c8c4-dc0c0c07398f",
             "017f22e279b07cc398c4dc0c0c07398f",

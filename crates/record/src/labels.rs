@@ -1,4 +1,4 @@
-//! The labels of a stream: what the source said once and for all about its records.
+//! The labels of a stream: names and values that all of its records share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Arc<[(Box<str>, Box<str>)]>);
 
-/// Why labels were refused.
+/// Why labels are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidLabels {
-    /// There is no `=` after the name.
+    /// No `=` follows the name.
     #[error("label `{0}` has no `=`: write labels as k=v,k2=v2")]
     MissingEquals(String),
     /// The name is not `[A-Za-z_][A-Za-z0-9_.-]*`.
     #[error("label name `{0}` is not a letter or `_` followed by letters, digits, `_`, `.`, `-`")]
     InvalidName(String),
-    /// A name stands twice.
+    /// A name occurs twice.
     #[error("label `{0}` is given twice")]
     Duplicate(String),
     /// A quoted value does not end.
     #[error("the quoted value of label `{0}` does not end")]
     UnclosedQuote(String),
-    /// More than [`Labels::COUNT_MAX`].
+    /// More labels than [`Labels::COUNT_MAX`].
     #[error("more than {max} labels", max = Labels::COUNT_MAX)]
     TooMany,
-    /// A name or value is longer than allowed.
+    /// A name is longer than [`Labels::NAME_BYTES_MAX`], or a value than [`Labels::VALUE_BYTES_MAX`].
     #[error("label `{0}` is too long: a name may have {name} bytes, a value {value}", name = Labels::NAME_BYTES_MAX, value = Labels::VALUE_BYTES_MAX)]
     TooLong(String),
     /// The encoded form is damaged.
@@ -35,17 +35,17 @@ pub enum InvalidLabels {
 }
 
 impl Labels {
-    /// Labels of one stream. They are repeated in every block, so their number is bounded.
+    /// Maximum number of labels of a stream. Each block repeats them.
     pub const COUNT_MAX: usize = 64;
-    /// Bytes of a name.
+    /// Maximum bytes of a name.
     pub const NAME_BYTES_MAX: usize = 128;
-    /// Bytes of a value.
+    /// Maximum bytes of a value.
     pub const VALUE_BYTES_MAX: usize = 1_024;
 
-    /// Labels from pairs in any order. An empty value means that there is no such label.
+    /// Labels from pairs in any order. Pairs with an empty value are dropped.
     ///
     /// # Errors
-    /// [`InvalidLabels`], the first that is found.
+    /// The first [`InvalidLabels`] found.
     pub fn new<N: Into<String>, V: Into<String>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Self, InvalidLabels> {
@@ -76,11 +76,11 @@ impl Labels {
         Ok(Self(list.into()))
     }
 
-    /// Labels as written on a command line: `k=v,k2=v2`. A value with a comma or a quote stands in quotes, with `\"` and
-    /// `\\` for those two inside: `path="/a,b"`.
+    /// Parses labels as typed on a command line: `k=v,k2=v2`. A value that contains a comma or a quote is quoted, with
+    /// `\"` and `\\` as escapes: `path="/a,b"`.
     ///
     /// # Errors
-    /// [`InvalidLabels`], the first that is found.
+    /// The first [`InvalidLabels`] found.
     pub fn parse(text: &str) -> Result<Self, InvalidLabels> {
         let mut pairs = Vec::new();
         let mut rest = text.trim();
@@ -110,25 +110,25 @@ impl Labels {
     /// The value of a label.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(have, _)| **have == *name).map(|(_, value)| &**value)
+        self.0.iter().find(|(label, _)| **label == *name).map(|(_, value)| &**value)
     }
 
-    /// Names and values, by name.
+    /// Names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Whether there is no label.
+    /// Whether there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Appends the form for disk and wire: for each label the name's length in a byte, the name, the value's length in
-    /// two bytes little-endian, the value.
+    /// Appends the encoding of files and messages: for each label the length of the name in one byte, the name, the length
+    /// of the value in two bytes (little-endian), the value.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for (name, value) in self.0.iter() {
-            // Both lengths were bounded when the labels were made.
+            // `new` bounds both lengths.
             out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(&u16::try_from(value.len()).unwrap_or(u16::MAX).to_le_bytes());
@@ -136,10 +136,10 @@ impl Labels {
         }
     }
 
-    /// The labels that [`Self::encode`] wrote.
+    /// Decodes the bytes of [`Self::encode`].
     ///
     /// # Errors
-    /// [`InvalidLabels`] when the bytes are none such.
+    /// [`InvalidLabels`] if the bytes are not such an encoding.
     pub fn decode(mut bytes: &[u8]) -> Result<Self, InvalidLabels> {
         let mut pairs = Vec::new();
         while let Some((length, after)) = bytes.split_first() {
@@ -176,7 +176,7 @@ fn is_name(name: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
 }
 
-/// The value up to the closing quote, and what follows it.
+/// The value up to the closing quote, and the text after it.
 fn unquote(quoted: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = quoted.char_indices();

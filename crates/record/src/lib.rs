@@ -1,9 +1,7 @@
-//! What a log record is: an opaque byte string, a time, and the labels of the stream that it came in on.
+//! The parts of a log record: an opaque byte string, a time, and the labels of its stream.
 //!
-//! Here live the [`Id`] that carries the whole design, the [`Labels`] of a stream, the rules for times, the cutting of a
-//! byte stream into lines, and the filter expression as people type it. All of it is pure: no I/O, no clock, no async.
-//!
-//! What it does not do: bytes on disk are `segment`'s, matching is `scan`'s.
+//! Contains the [`Id`], the [`Labels`], times, the splitting of byte streams into lines, and the syntax of filter
+//! expressions. Everything is pure: no I/O, no clock, no async. The file formats are in `segment`, matching in `scan`.
 //!
 //! ```
 //! use bucksaw_record::{Id, Labels, Millis, Producer};

@@ -1,68 +1,68 @@
-//! Cutting a byte stream into lines without looking at each line.
+//! Splits a byte stream into records at LF, without examining each line.
 //!
-//! A line ends at LF; every other byte is kept, a CR too. What comes out is text in which every record is followed by an
-//! LF: whole chunks of the stream as they came, with only the unfinished last line held back. Too long a line is cut into
-//! records of the greatest length, each but the last marked [`Marks::CUT`]; no byte is lost. The end of a stream without a
-//! line end is marked [`Marks::OPEN`].
+//! All bytes but LF are kept, including CR. The output is text in which an LF follows every record: chunks of the stream
+//! as received, except for the unfinished last line, which is carried over. A line longer than the maximum is cut into
+//! records of the maximum length, all but the last with [`Flags::CUT`]; no byte is lost. A last line without LF has
+//! [`Flags::UNTERMINATED`].
 //!
-//! Lengths are not checked line by line: a line longer than `max` leaves a window of `max + 1` bytes without an LF, so one
-//! backward search per window suffices.
+//! A line longer than `max` leaves a window of `max + 1` bytes without an LF, so one backward search per window checks all
+//! lengths.
 
 use memchr::{memchr_iter, memrchr};
 
 use crate::Flags;
 
-/// The room for an unfinished line that an idle stream keeps, in bytes: thousands of streams are idle at a time.
+/// The maximum capacity in bytes that an idle stream keeps for its carry. Thousands of streams may be idle.
 const CARRY_CAPACITY_MAX: usize = 4 << 10;
 
-/// Cuts one stream.
+/// The line splitter of one stream.
 #[derive(Debug)]
 pub struct LineSplitter {
-    /// The unfinished line: at most `max` bytes and no LF.
+    /// The unfinished line: at most `record_bytes_max` bytes, without LF.
     carry: Vec<u8>,
     record_bytes_max: usize,
 }
 
-/// The whole lines of a chunk, together with what was carried over.
+/// The complete lines of the carry and a chunk.
 #[derive(Debug)]
 pub struct SplitLines<'a> {
-    /// Put one after the other: `count` records, each followed by an LF.
+    /// Their concatenation is `count` records, each followed by an LF.
     pub parts: Vec<&'a [u8]>,
-    /// How many records.
+    /// The number of records.
     pub count: u32,
-    /// Which records were cut.
+    /// The flags of the records, by their index.
     pub flags: Flags,
-    /// Where in the chunk the unfinished line starts.
+    /// The offset of the unfinished line in the chunk.
     remainder_at: usize,
 }
 
-/// What a cut leaves of its chunk.
+/// The part of a chunk that [`SplitLines`] does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitRemainder {
-    /// Where in the chunk the unfinished line starts.
+    /// The offset of the unfinished line in the chunk.
     at: usize,
-    /// Whether the cut holds what was carried.
+    /// Whether the lines include the carry.
     consumed_carry: bool,
 }
 
 impl LineSplitter {
-    /// A cutter for records of at most `record_bytes_max` bytes (at least 1), the LF not counted.
+    /// A splitter for records of at most `record_bytes_max` bytes (at least 1), without LF.
     #[must_use]
     pub fn new(record_bytes_max: usize) -> Self {
         Self { carry: Vec::new(), record_bytes_max: record_bytes_max.max(1) }
     }
 
-    /// Bytes held back.
+    /// Bytes of the unfinished line.
     #[must_use]
     pub fn carry_bytes(&self) -> usize {
         self.carry.len()
     }
 
-    /// Cuts what is carried and `chunk`. Changes nothing: when the records are safe, [`Self::advance`].
-    /// A chunk may hold up to 4 GiB.
+    /// Splits the carry followed by `chunk`, which has less than 4 GiB. Changes no state: the caller stores the records
+    /// and then calls [`Self::advance`].
     #[must_use]
     pub fn split<'a>(&'a self, chunk: &'a [u8]) -> SplitLines<'a> {
-        let mut cut = SplitLines { parts: Vec::with_capacity(2), count: 0, flags: Flags::empty(), remainder_at: 0 };
+        let mut lines = SplitLines { parts: Vec::with_capacity(2), count: 0, flags: Flags::empty(), remainder_at: 0 };
         let mut run_at = 0_usize;
         let mut at = 0_usize;
         let mut room = self.record_bytes_max.saturating_sub(self.carry.len());
@@ -74,10 +74,10 @@ impl LineSplitter {
                 at += last + 1;
                 room = self.record_bytes_max;
             } else if window.len() > room {
-                cut.append_lines(&mut carry, chunk.get(run_at..at + room).unwrap_or_default());
-                cut.parts.push(b"\n");
-                cut.flags.push(cut.count, Flags::CUT);
-                cut.count += 1;
+                lines.append_lines(&mut carry, chunk.get(run_at..at + room).unwrap_or_default());
+                lines.parts.push(b"\n");
+                lines.flags.push(lines.count, Flags::CUT);
+                lines.count += 1;
                 at += room;
                 run_at = at;
                 room = self.record_bytes_max;
@@ -86,25 +86,25 @@ impl LineSplitter {
             }
         }
         if run_at < at {
-            cut.append_lines(&mut carry, chunk.get(run_at..at).unwrap_or_default());
+            lines.append_lines(&mut carry, chunk.get(run_at..at).unwrap_or_default());
         }
-        cut.remainder_at = at;
-        cut
+        lines.remainder_at = at;
+        lines
     }
 
-    /// Goes on after a cut of `chunk` whose records are safe, with what [`Cut::rest`] said of it.
-    pub fn advance(&mut self, chunk: &[u8], rest: SplitRemainder) {
-        if rest.consumed_carry {
+    /// Carries over the remainder of `chunk`, given by [`SplitLines::remainder`].
+    pub fn advance(&mut self, chunk: &[u8], remainder: SplitRemainder) {
+        if remainder.consumed_carry {
             self.carry.clear();
             if self.carry.capacity() > CARRY_CAPACITY_MAX {
                 self.carry = Vec::new();
             }
         }
-        self.carry.extend_from_slice(chunk.get(rest.at..).unwrap_or_default());
+        self.carry.extend_from_slice(chunk.get(remainder.at..).unwrap_or_default());
     }
 
-    /// What is carried, as a last record: at the end of the stream (`Marks::OPEN`), or because the memory is wanted
-    /// (`Marks::CUT`). `None` when nothing is. When the record is safe, [`Self::clear`].
+    /// The carry as a last record, or `None` if it is empty. `flag` is [`Flags::UNTERMINATED`] at the end of the stream, or
+    /// [`Flags::CUT`] to release memory. The caller stores the record and then calls [`Self::clear`].
     #[must_use]
     pub fn finish(&self, flag: u8) -> Option<SplitLines<'_>> {
         if self.carry.is_empty() {
@@ -115,14 +115,14 @@ impl LineSplitter {
         Some(SplitLines { parts: vec![&self.carry, b"\n"], count: 1, flags, remainder_at: 0 })
     }
 
-    /// Forgets what is carried.
+    /// Drops the carry.
     pub fn clear(&mut self) {
         self.carry = Vec::new();
     }
 }
 
 impl<'a> SplitLines<'a> {
-    /// Takes what ends here: the carried start of the first line, and then the run.
+    /// Appends the carry, if not yet appended, and then `run`.
     fn append_lines(&mut self, carry: &mut &'a [u8], run: &'a [u8]) {
         if !carry.is_empty() {
             self.parts.push(std::mem::take(carry));
@@ -131,13 +131,13 @@ impl<'a> SplitLines<'a> {
         self.parts.push(run);
     }
 
-    /// What [`Cutter::advance`] wants to know, free of the borrow.
+    /// The argument of [`LineSplitter::advance`], without the borrow of the chunk.
     #[must_use]
     pub fn remainder(&self) -> SplitRemainder {
         SplitRemainder { at: self.remainder_at, consumed_carry: self.count > 0 }
     }
 
-    /// Bytes of text, the LFs included.
+    /// Bytes of text, including LFs.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.parts.iter().map(|part| part.len()).sum()
@@ -149,31 +149,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Feeds the chunks; returns the text that came out and the marks by record.
+    /// Splits the chunks, and returns the text and the flags of each record.
     fn run(max: usize, chunks: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
-        let mut cutter = LineSplitter::new(max);
+        let mut splitter = LineSplitter::new(max);
         let (mut text, mut flags) = (Vec::new(), Vec::new());
-        let mut note = |cut: &SplitLines<'_>| {
-            text.extend(cut.parts.concat());
-            flags.extend((0..cut.count).map(|row| cut.flags.get(row)));
+        let mut append = |lines: &SplitLines<'_>| {
+            text.extend(lines.parts.concat());
+            flags.extend((0..lines.count).map(|row| lines.flags.get(row)));
         };
         for chunk in chunks {
-            let cut = cutter.split(chunk);
-            note(&cut);
-            let rest = cut.remainder();
-            cutter.advance(chunk, rest);
-            assert!(cutter.carry_bytes() <= max);
+            let lines = splitter.split(chunk);
+            append(&lines);
+            let remainder = lines.remainder();
+            splitter.advance(chunk, remainder);
+            assert!(splitter.carry_bytes() <= max);
         }
-        if let Some(cut) = cutter.finish(Flags::UNTERMINATED) {
-            note(&cut);
+        if let Some(lines) = splitter.finish(Flags::UNTERMINATED) {
+            append(&lines);
         }
         (text, flags)
     }
 
     #[test]
-    fn lines_are_whole() {
-        let check = |chunks: &[&[u8]], text: &[u8], marks: &[u8]| {
-            assert_eq!(run(4, chunks), (text.to_vec(), marks.to_vec()), "{chunks:?}");
+    fn lines_are_split_at_lf_and_at_the_maximum_length() {
+        let check = |chunks: &[&[u8]], text: &[u8], flags: &[u8]| {
+            assert_eq!(run(4, chunks), (text.to_vec(), flags.to_vec()), "{chunks:?}");
         };
         check(&[b"a\nb\n"], b"a\nb\n", &[0, 0]);
         check(&[b"a", b"b\nc", b"\n"], b"ab\nc\n", &[0, 0]);
@@ -188,23 +188,23 @@ mod tests {
     }
 
     proptest! {
-        /// Joining cut records again and dropping the line end that was added gives the stream back.
+        /// Joining cut records and removing the LF of an unterminated one restores the stream.
         #[test]
-        fn nothing_is_lost(stream in "[ab\n]{0,60}", max in 1_usize..9, cuts in prop::collection::vec(0_usize..60, 0..6)) {
+        fn no_byte_is_lost(stream in "[ab\n]{0,60}", max in 1_usize..9, cuts in prop::collection::vec(0_usize..60, 0..6)) {
             let stream = stream.as_bytes();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|at| at.min(stream.len())).collect();
             cuts.extend([0, stream.len()]);
             cuts.sort_unstable();
             let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &stream[pair[0]..pair[1]]).collect();
-            let (text, marks) = run(max, &chunks);
-            let mut back = Vec::new();
+            let (text, flags) = run(max, &chunks);
+            let mut joined = Vec::new();
             let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
-            prop_assert_eq!(lines.len(), marks.len());
-            for (line, mark) in lines.into_iter().zip(marks) {
+            prop_assert_eq!(lines.len(), flags.len());
+            for (line, flag) in lines.into_iter().zip(flags) {
                 prop_assert!(line.len() <= max + 1);
-                back.extend_from_slice(if mark == 0 { line } else { &line[..line.len() - 1] });
+                joined.extend_from_slice(if flag == 0 { line } else { &line[..line.len() - 1] });
             }
-            prop_assert_eq!(back, stream);
+            prop_assert_eq!(joined, stream);
         }
     }
 }

@@ -54,11 +54,11 @@ impl AnswerSet {
                     asked.lines = text.lines().map(str::to_owned).collect();
                 }
                 1 => {
-                    let told = get(at, "/api/v1/count?from=0&q=", ASK_MAX)?.json().context("a count")?;
+                    let told = get(at, "/api/v1/count?from=0&q=", ASK_MAX)?.ok_json().context("a count")?;
                     asked.push("a count", told["count"].as_u64(), &told["stats"]);
                 }
                 _ => {
-                    let told = get(at, HISTOGRAM, ASK_MAX)?.json().context("a histogram")?;
+                    let told = get(at, HISTOGRAM, ASK_MAX)?.ok_json().context("a histogram")?;
                     let buckets = told["buckets"].as_array().into_iter().flatten();
                     asked.push("a histogram", buckets.map(|bucket| bucket["count"].as_u64()).sum(), &told["stats"]);
                 }
@@ -75,7 +75,7 @@ impl AnswerSet {
 
 /// What a node says of the cluster.
 pub(crate) fn cluster(at: SocketAddr) -> io::Result<Value> {
-    get(at, "/api/v1/cluster", ASK_MAX)?.json()
+    get(at, "/api/v1/cluster", ASK_MAX)?.ok_json()
 }
 
 /// Whether metrics tell of damage.

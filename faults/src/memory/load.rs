@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use flate2::{Compression, write::GzEncoder};
 
-use crate::http::call;
+use crate::http::{self, call};
 
 /// Text that is sent again and again.
 const CORPUS_BYTES: u64 = 32 << 20;
@@ -340,7 +340,8 @@ fn bomb(shared: &LoadState, at: SocketAddr, packed: &[u8]) {
     }
 }
 
-fn open(at: SocketAddr, target: &str) -> io::Result<TcpStream> {
+/// Sends a request and reads nothing of the reply.
+fn send_request(at: SocketAddr, target: &str) -> io::Result<TcpStream> {
     let mut socket = TcpStream::connect(at)?;
     socket.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     let head = format!("GET /api/v1/{target} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n");
@@ -349,8 +350,8 @@ fn open(at: SocketAddr, target: &str) -> io::Result<TcpStream> {
 }
 
 /// Reads to the end, and returns how many bytes there were.
-fn drain(socket: &mut TcpStream) -> io::Result<u64> {
-    io::copy(socket, &mut io::sink())
+fn drain(source: &mut impl io::Read) -> io::Result<u64> {
+    io::copy(source, &mut io::sink())
 }
 
 fn query_loop(shared: &LoadState, at: SocketAddr, question: &str) {
@@ -360,13 +361,10 @@ fn query_loop(shared: &LoadState, at: SocketAddr, question: &str) {
 }
 
 fn query_once(shared: &LoadState, at: SocketAddr, question: &str) {
-    let mut status = [0; 12];
-    let asked = open(at, question).and_then(|mut socket| {
-        socket.read_exact(&mut status)?;
-        drain(&mut socket)
-    });
-    match status.get(9..) {
-        Some(b"200") if asked.is_ok() => drop(shared.answers.fetch_add(1, Ordering::Relaxed)),
+    let response = http::open(at, "GET", &format!("/api/v1/{question}"), &[], b"", REQUEST_TIMEOUT);
+    let status = response.and_then(|mut response| drain(&mut response.body).map(|_| response.status));
+    match status {
+        Ok(200) => drop(shared.answers.fetch_add(1, Ordering::Relaxed)),
         _ => {
             shared.refused.fetch_add(1, Ordering::Relaxed);
             thread::sleep(Duration::from_millis(200));
@@ -376,7 +374,7 @@ fn query_once(shared: &LoadState, at: SocketAddr, question: &str) {
 
 fn follow(shared: &LoadState, at: SocketAddr) {
     while !shared.stopped() {
-        let Ok(mut socket) = open(at, "tail?q=") else { continue };
+        let Ok(mut socket) = send_request(at, "tail?q=") else { continue };
         let _ = socket.set_read_timeout(Some(Duration::from_millis(200)));
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -416,7 +414,7 @@ fn stall_loop(shared: &LoadState, at: SocketAddr) {
 }
 
 fn stall_once(shared: &LoadState, at: SocketAddr, question: &str) {
-    let socket = open(at, question);
+    let socket = send_request(at, question);
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until && !shared.stopped() {
         thread::sleep(Duration::from_millis(100));

@@ -183,10 +183,10 @@ impl FaultRun<'_> {
 
 /// Takes all nodes that are down from the list.
 fn forget_down_nodes(asked: SocketAddr) -> anyhow::Result<()> {
-    let cluster = get(asked, "/api/v1/cluster", ASK_MAX)?.json()?;
+    let cluster = get(asked, "/api/v1/cluster", ASK_MAX)?.ok_json()?;
     let listed = cluster["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     for id in listed.iter().filter(|node| node["member"] == "down").filter_map(|node| node["id"].as_str()) {
-        call(asked, "POST", &format!("/api/v1/forget?node={id}"), &[], b"", ASK_MAX)?.json()?;
+        call(asked, "POST", &format!("/api/v1/forget?node={id}"), &[], b"", ASK_MAX)?.ok_json()?;
     }
     Ok(())
 }

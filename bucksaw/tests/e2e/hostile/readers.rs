@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::{Duration, Instant};
 
 use super::{MEMORY_MAX, assert_healthy};
-use crate::client::{StreamingResponse, encode};
+use crate::client::{StreamingResponse, encode, open};
 use crate::node::TestServer;
 use crate::wait::wait_until;
 
@@ -59,9 +59,9 @@ fn an_abandoned_query_ends() {
 }
 
 fn follow(node: &TestServer) -> StreamingResponse {
-    let open = StreamingResponse::call(node.address("http"), "GET", "/api/v1/tail", &[], b"").unwrap();
-    assert_eq!(open.status, 200);
-    open
+    let tail = open(node.address("http"), "GET", "/api/v1/tail", &[]).unwrap();
+    assert_eq!(tail.status, 200);
+    tail
 }
 
 #[test]

@@ -4,17 +4,17 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::client::{StreamingResponse, encode};
+use crate::client::{StreamingResponse, encode, open};
 use crate::node::TestServer;
 use crate::wait::wait_until;
 
 fn follow(node: &TestServer, filter: &str, accept: &str) -> StreamingResponse {
     let target = format!("/api/v1/tail?q={}", encode(filter));
-    let open = StreamingResponse::call(node.address("http"), "GET", &target, &[("Accept", accept)], b"").unwrap();
-    assert_eq!(open.status, 200);
-    let kind = open.headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
+    let tail = open(node.address("http"), "GET", &target, &[("Accept", accept)]).unwrap();
+    assert_eq!(tail.status, 200);
+    let kind = tail.headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
     assert_eq!(kind, Some(if accept == "text/plain" { "text/plain; charset=utf-8" } else { accept }));
-    open
+    tail
 }
 
 #[test]
@@ -64,14 +64,14 @@ fn followers_that_leave_are_forgotten() {
 fn who_wants_less_is_told_how_much_there_was() {
     let node = TestServer::start(&[]);
     let target = "/api/v1/tail?q=wanted&rate=10";
-    let mut open = StreamingResponse::call(node.address("http"), "GET", target, &[], b"").unwrap();
-    assert_eq!(open.status, 200);
+    let mut tail = open(node.address("http"), "GET", target, &[]).unwrap();
+    assert_eq!(tail.status, 200);
     let (sent, mut shown, mut skipped) = (5_000_u64, 0_u64, 0_u64);
     let text: String = (0..sent).map(|number| format!("wanted {number}\nother {number}\n")).collect();
     node.post("/api/v1/ingest", &[], text.as_bytes()).expect(200);
     // Every matching record is shown or told of, and hardly more is shown than was asked for.
     while shown + skipped < sent {
-        let object: Value = serde_json::from_slice(&open.body.line().unwrap()).unwrap();
+        let object: Value = serde_json::from_slice(&tail.body.line().unwrap()).unwrap();
         match object["skipped_records"].as_u64() {
             Some(records) => skipped += records,
             None => {

@@ -1,6 +1,6 @@
 //! The page: what browsers are given, and how long they may keep it.
 
-use crate::client::StreamingResponse;
+use crate::client::open;
 use crate::node::TestServer;
 
 /// The paths of the scripts and styles that the page names; none where it was built without npm.
@@ -60,7 +60,7 @@ fn what_is_the_same_is_not_sent_again() {
     assert!(again.body.is_empty());
     assert_eq!(again.header("etag"), Some(tag.as_str()));
     node.call("GET", "/", &[("If-None-Match", "\"other\"")], b"").expect(200);
-    let head = StreamingResponse::call(node.address("http"), "HEAD", "/", &[], b"").unwrap();
+    let head = open(node.address("http"), "HEAD", "/", &[]).unwrap();
     assert_eq!(head.status, 200);
     assert!(head.headers.contains(&("etag".to_owned(), tag.clone())), "{:?}", head.headers);
     let packed = node.call("GET", "/", &[("Accept-Encoding", "br")], b"").expect(200);

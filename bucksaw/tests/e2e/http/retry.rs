@@ -1,6 +1,6 @@
 //! `Idempotency-Key`: a body that is sent again is the same records.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 
 use bucksaw_generate::{Config, Format};
 
@@ -123,10 +123,7 @@ fn post_in_chunks(
             break;
         }
     }
-    let mut open = StreamingResponse::read(stream).unwrap();
-    let mut body = Vec::new();
-    open.body.read_to_end(&mut body).unwrap();
-    Response { status: open.status, headers: open.headers, body, trailers: Vec::new() }
+    StreamingResponse::read(stream).and_then(StreamingResponse::into_response).unwrap()
 }
 
 fn gzip(text: &[u8]) -> Vec<u8> {

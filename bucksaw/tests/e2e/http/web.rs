@@ -1,6 +1,6 @@
 //! What web pages of others may make a browser do: nothing but open the page.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 
 use crate::client::{Response, StreamingResponse};
 use crate::node::TestServer;
@@ -13,10 +13,7 @@ fn send(node: &TestServer, method: &str, target: &str, headers: &[(&str, &str)],
         request.push_str(&format!("{name}: {value}\r\n"));
     }
     stream.write_all(format!("{request}\r\n{body}").as_bytes()).unwrap();
-    let mut open = StreamingResponse::read(stream).unwrap();
-    let mut body = Vec::new();
-    open.body.read_to_end(&mut body).unwrap();
-    Response { status: open.status, headers: open.headers, body, trailers: Vec::new() }
+    StreamingResponse::read(stream).and_then(StreamingResponse::into_response).unwrap()
 }
 
 /// The value of the metric of refusals with this reason.

@@ -1,13 +1,13 @@
-//! Turns an expression into the same in any case of letters.
+//! Makes an expression case-insensitive.
 
 use std::fmt::Write;
 
 use super::{Expr, Field, Literal, Pattern, Test};
 
-/// What a regex would take for more than itself.
+/// The characters with a meaning in a regex.
 const REGEX_META: &str = r"\.+*?()|[]{}^$#&-~";
 
-/// See [`Expr::any_case`].
+/// See [`Expr::into_case_insensitive`].
 pub(super) fn case_insensitive(expr: Expr) -> Expr {
     match expr {
         Expr::All => Expr::All,
@@ -20,7 +20,7 @@ pub(super) fn case_insensitive(expr: Expr) -> Expr {
     }
 }
 
-/// The test that lets letters of either case pass.
+/// The test with letters that match in either case.
 pub(super) fn case_insensitive_test(test: Test) -> Test {
     match test {
         Test::Equal(value) => Test::Match(anchored_pattern(&value)),
@@ -31,7 +31,7 @@ pub(super) fn case_insensitive_test(test: Test) -> Test {
     }
 }
 
-/// A regex that matches `value` in any case, and only when it is the whole.
+/// A case-insensitive regex that matches exactly `value`.
 fn anchored_pattern(value: &[u8]) -> Pattern {
     let mut source = String::from("^");
     for chunk in value.utf8_chunks() {
@@ -42,7 +42,7 @@ fn anchored_pattern(value: &[u8]) -> Pattern {
             source.push(char);
         }
         for byte in chunk.invalid() {
-            // Only with Unicode off does `\xHH` mean a byte and not a character. Writing to a string cannot fail.
+            // `\xHH` is a byte only with Unicode off. Writing to a string cannot fail.
             let _ = write!(source, r"(?-u:\x{byte:02X})");
         }
     }

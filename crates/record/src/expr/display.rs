@@ -1,15 +1,14 @@
-//! Prints an expression so that it reads back as the same tree.
+//! Prints an expression so that it parses into the same tree.
 //!
-//! That holds for every tree that the parser makes, as long as the text stays within the parser's limits: quoting can
-//! make it longer than what was typed. A tree that it would not make (a group of one, an escaped slash in a regex) prints
-//! as something that means the same.
+//! Holds for every tree that the parser builds, unless quoting makes the text longer than the parser accepts. A tree that
+//! the parser does not build (a group of one, an escaped slash in a regex) prints as an equivalent expression.
 
 use std::fmt::{self, Formatter, Write};
 
 use super::lexer::is_name;
 use super::{Expr, Field, Literal, Pattern, Test};
 
-/// How tightly the place binds that an expression is printed into; what binds less tightly goes in parentheses.
+/// The precedence of the context of an expression. An expression of lower precedence is put in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Precedence {
     Or,
@@ -74,7 +73,7 @@ impl fmt::Display for Field {
 
 fn write_expr(f: &mut Formatter<'_>, expr: &Expr, outer: Precedence) -> fmt::Result {
     match expr {
-        // Inside another expression nothing cannot be printed as nothing; the empty text matches everything too.
+        // `All` has no syntax inside another expression; the empty text is equivalent.
         Expr::All => f.write_str("\"\""),
         Expr::Literal(text) => write!(f, "{text}"),
         Expr::Regex(pattern) => write!(f, "{pattern}"),
@@ -88,7 +87,7 @@ fn write_expr(f: &mut Formatter<'_>, expr: &Expr, outer: Precedence) -> fmt::Res
     }
 }
 
-/// Prints `members`, which may stand bare in the place `own`, into the place `outer`.
+/// Prints members joined by an operator of precedence `own` into a context of precedence `outer`.
 fn write_members(
     f: &mut Formatter<'_>,
     members: &[Expr],
@@ -112,14 +111,14 @@ fn write_value(f: &mut Formatter<'_>, operator: &str, value: &[u8]) -> fmt::Resu
     if is_plain(value) { write_plain(f, value) } else { write_quoted(f, value) }
 }
 
-/// The shorter spelling of the number: `{}` alone would print 1e300 with all its zeros.
+/// Prints a number with an exponent if that is shorter; `{}` prints 1e300 with all zeros.
 fn write_number(f: &mut Formatter<'_>, operator: &str, number: f64) -> fmt::Result {
     let (digits, exponent) = (number.to_string(), format!("{number:e}"));
     write!(f, "{operator}{}", if digits.len() <= exponent.len() + 3 { digits } else { exponent })
 }
 
-/// Whether quotes would only be in the way: letters, digits and what often stands in names, paths and addresses. All
-/// else is quoted, which is always right.
+/// Whether bytes are printed without quotes: letters, digits, and characters of names, paths and addresses. Quotes are
+/// always correct.
 fn is_plain(bytes: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/' | b'@');
     !bytes.is_empty() && bytes.iter().all(plain)
@@ -129,7 +128,7 @@ fn write_plain(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| f.write_char(char::from(*byte)))
 }
 
-/// Prints any bytes in quotes, on one line and in UTF-8.
+/// Prints bytes in quotes, on one line and as UTF-8.
 fn write_quoted(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     f.write_char('"')?;
     for chunk in bytes.utf8_chunks() {

@@ -1,16 +1,16 @@
-//! What is said when an expression cannot be read: where, what was expected there, and what was found.
+//! Syntax errors: the position, what was expected there, and what was found.
 
-/// Why an input is not a filter expression. Prints on one line, and shows no control character of the input.
+/// Why an input is not a filter expression. Prints on one line, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {message}")]
 pub struct SyntaxError {
-    /// Where: counted from 1, in characters of the input with what is not UTF-8 replaced.
+    /// The position, counted from 1 in characters of the input after replacement of invalid UTF-8.
     pub column: usize,
     /// What was expected and what was found.
     pub message: String,
 }
 
-/// Input is quoted up to this many characters, so that an error stays one readable line.
+/// Maximum characters of input quoted in a message.
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// The column of the byte at `offset`.
@@ -18,9 +18,9 @@ pub(super) fn column(input: &[u8], offset: usize) -> usize {
     String::from_utf8_lossy(input.get(..offset).unwrap_or(input)).chars().count() + 1
 }
 
-/// `bytes` as they may stand in a message.
+/// Input for a message: valid UTF-8, without control characters, shortened.
 pub(super) fn escape_input(bytes: &[u8]) -> String {
-    // A character has at most four bytes; cutting there first keeps a long input from being decoded whole.
+    // A character has at most four bytes. Truncating first avoids decoding a long input.
     let head = bytes.get(..4 * (QUOTED_CHARS_MAX + 1)).unwrap_or(bytes);
     let mut text = String::new();
     for (count, char) in String::from_utf8_lossy(head).chars().enumerate() {

@@ -1,35 +1,37 @@
-//! Cuts an expression into tokens. A term (text, regex or field with its test) is one token, because no space may stand
-//! inside it. Tokens are made one at a time, so that the error that is told is the leftmost.
+//! Splits an expression into tokens.
+//!
+//! A term (text, regex, or field with its test) is one token, because it contains no space outside quotes and slashes.
+//! Tokens are produced on demand, so the error reported is the leftmost.
 
 use super::case_fold::case_insensitive_test;
 use super::error::{column, escape_input};
 use super::{Expr, Field, Literal, Pattern, SyntaxError, Test};
 
-/// What to do when something was taken for syntax that was meant as text.
+/// Advice for text that was parsed as syntax.
 pub(super) const HINT: &str = "put text in quotes to search for it as it is";
 
-/// A piece of an expression.
+/// A token.
 #[derive(Debug)]
 pub(super) enum Token {
     OpenParen,
     CloseParen,
     And,
     Or,
-    /// `NOT` or the `-` that means it, as it was written.
+    /// `NOT` or `-`, as typed.
     Not(&'static str),
     /// A text, regex or field.
     Term(Expr),
     End,
 }
 
-/// A place in the input, moving forward.
+/// The input and a position in it.
 #[derive(Debug)]
 pub(super) struct Lexer<'a> {
     input: &'a [u8],
     at: usize,
 }
 
-/// The operators of fields, those first that begin with another.
+/// The operators of fields; an operator precedes its prefixes.
 const OPERATORS: [(&[u8], Operator); 8] = [
     (b"!=", Operator::NotEqual),
     (b"!~", Operator::NotMatch),
@@ -55,7 +57,7 @@ impl<'a> Lexer<'a> {
         Self { input, at: 0 }
     }
 
-    /// The next token, and the offset at which it starts.
+    /// Takes the next token, and returns it with its offset.
     pub(super) fn next(&mut self) -> Result<(usize, Token), SyntaxError> {
         self.at += self.rest().iter().take_while(|byte| is_space(**byte)).count();
         let start = self.at;
@@ -81,12 +83,12 @@ impl<'a> Lexer<'a> {
         SyntaxError { column: column(self.input, offset), message }
     }
 
-    /// An error that names what was found at `offset`.
+    /// An error that names what was expected and found at `offset`.
     pub(super) fn expected(&self, what: &str, offset: usize) -> SyntaxError {
         self.error(offset, format!("expected {what}, found {}", self.describe_found(offset)))
     }
 
-    /// The same, with advice.
+    /// As [`Self::expected`], with advice.
     pub(super) fn expected_with_advice(&self, what: &str, offset: usize, advice: &str) -> SyntaxError {
         self.error(offset, format!("expected {what}, found {}; {advice}", self.describe_found(offset)))
     }
@@ -119,13 +121,13 @@ impl<'a> Lexer<'a> {
         token
     }
 
-    /// A keyword, a field with a bare name, or text.
+    /// Takes a keyword, a field with an unquoted name, or text.
     fn word(&mut self) -> Result<Token, SyntaxError> {
         let start = self.at;
         let word = bare_word(self.rest());
-        let (name, behind) = word.split_at(name_length(word));
+        let (name, after) = word.split_at(name_length(word));
         if !name.is_empty()
-            && let Some(operator) = operator(behind)
+            && let Some(operator) = operator(after)
         {
             self.at += name.len();
             return self.field(start, String::from_utf8_lossy(name).into_owned(), operator);
@@ -139,7 +141,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// A field with a quoted name, or text.
+    /// Takes a field with a quoted name, or quoted text.
     fn quoted_term(&mut self) -> Result<Token, SyntaxError> {
         let start = self.at;
         let bytes = self.quoted()?;
@@ -148,8 +150,8 @@ impl<'a> Lexer<'a> {
                 .map_err(|_| self.error(start, "expected a field name in UTF-8, found other bytes".to_owned()))?;
             return self.field(start, name, operator);
         }
-        let any_case = self.quote_suffix()?;
-        Ok(Token::Term(Expr::Literal(Literal { bytes, case_insensitive: any_case })))
+        let case_insensitive = self.quote_suffix()?;
+        Ok(Token::Term(Expr::Literal(Literal { bytes, case_insensitive })))
     }
 
     /// The rest of a field that began at `start`, from its operator on.
@@ -167,7 +169,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Term(Expr::Field(Field { name, test })))
     }
 
-    /// What a field is compared with, bare or quoted.
+    /// Takes the value of an equality test, bare or quoted.
     fn value(&mut self, before: &str, test: fn(Vec<u8>) -> Test) -> Result<Test, SyntaxError> {
         if self.rest().starts_with(b"\"") {
             let test = test(self.quoted()?);
@@ -197,7 +199,7 @@ impl<'a> Lexer<'a> {
         Ok(number)
     }
 
-    /// A quoted string, up to behind its closing quote.
+    /// Takes a quoted string with its quotes.
     fn quoted(&mut self) -> Result<Vec<u8>, SyntaxError> {
         let start = self.at;
         self.at += 1;
@@ -216,7 +218,7 @@ impl<'a> Lexer<'a> {
                 [b'\\', b't', ..] => (2, b'\t'),
                 [b'\\', b'0', ..] => (2, 0),
                 [b'\\', next, ..] if next != b'x' => return Err(self.unknown_escape()),
-                // An escape that the end of the input cuts short is told as what it is: a quote that is not closed.
+                // An escape at the end of the input is reported as an unclosed quote.
                 [] | [b'\\'] | [b'\\', b'x'] => {
                     let what = format!("`\"` to close the quote in column {}", self.column(start));
                     return Err(self.expected(&what, self.input.len()));
@@ -238,7 +240,7 @@ impl<'a> Lexer<'a> {
         self.error(self.at, format!(r"expected {known}, found `\{next}`; a backslash in quotes is written `\\`"))
     }
 
-    /// Behind a closing quote: whether there is an `i`, and that the token ends there.
+    /// Takes an optional `i` after a closing quote, where the token must end.
     fn quote_suffix(&mut self) -> Result<bool, SyntaxError> {
         self.suffix().map_err(|at| {
             let advice = "inside quotes a `\"` is written `\\\"`";
@@ -246,7 +248,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// A regex, from its first slash to behind its suffix. `advice` is for when its last slash is not where it seems.
+    /// Takes a regex with its slashes and its suffix. Errors end with `advice` about slashes.
     fn regex(&mut self, advice: &str) -> Result<Pattern, SyntaxError> {
         let start = self.at;
         let body = self.input_from(start + 1);
@@ -263,17 +265,16 @@ impl<'a> Lexer<'a> {
             self.error(start + 1 + at, message)
         })?;
         self.at = start + length + 2;
-        let any_case = self.suffix().map_err(|at| {
+        let case_insensitive = self.suffix().map_err(|at| {
             let what = format!("a space or `i` after the regex `/{}/`", escape_input(body));
             self.expected_with_advice(&what, at, advice)
         })?;
-        Ok(Pattern { source: unescape_slashes(source), case_insensitive: any_case })
+        Ok(Pattern { source: unescape_slashes(source), case_insensitive })
     }
 
-    /// Takes an `i` that is there, and makes sure that the token ends.
+    /// Takes an optional `i`. The error is the offset at which the token should end.
     fn suffix(&mut self) -> Result<bool, usize> {
-        let behind = bare_word(self.rest());
-        match behind {
+        match bare_word(self.rest()) {
             [] => Ok(false),
             b"i" => {
                 self.at += 1;
@@ -284,7 +285,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// A regex's source with `\/` as the slash that it stands for; all other backslashes stay with what follows them.
+/// Replaces `\/` in a regex by `/`, and keeps all other escapes.
 pub(super) fn unescape_slashes(escaped: &str) -> String {
     let mut source = String::with_capacity(escaped.len());
     let mut chars = escaped.chars();
@@ -304,17 +305,17 @@ pub(super) fn unescape_slashes(escaped: &str) -> String {
     source
 }
 
-/// Whether `name` may stand before an operator without quotes.
+/// Whether `name` needs no quotes before an operator.
 pub(super) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name_length(name) == name.len()
 }
 
-/// Space between tokens.
+/// Whether a byte separates tokens.
 pub(super) fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
-/// How many of the first bytes are a field's name.
+/// The length of the field name at the start of a word, or 0.
 fn name_length(word: &[u8]) -> usize {
     match word {
         [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => word
@@ -325,7 +326,7 @@ fn name_length(word: &[u8]) -> usize {
     }
 }
 
-/// The operator that `text` begins with, and its length.
+/// The operator at the start of `text`, with its length.
 fn operator(text: &[u8]) -> Option<(usize, Operator)> {
     OPERATORS
         .iter()
@@ -339,7 +340,7 @@ fn bare_word(text: &[u8]) -> &[u8] {
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// How many bytes stand before the slash that closes a regex.
+/// The number of bytes before the closing slash of a regex.
 fn regex_length(body: &[u8]) -> Option<usize> {
     let mut escaped = false;
     body.iter().position(|byte| {
@@ -349,14 +350,14 @@ fn regex_length(body: &[u8]) -> Option<usize> {
     })
 }
 
-/// A decimal number. Stricter than the standard library, which also takes `inf` and `nan`; what overflows is none.
+/// Parses a finite decimal number. Unlike `str::parse`, rejects `inf`, `nan` and overflow.
 fn number(text: &[u8]) -> Option<f64> {
     let shape = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
     let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| shape(&byte)))?;
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// What an ASCII hex digit stands for.
+/// The value of an ASCII hex digit.
 fn hex(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',

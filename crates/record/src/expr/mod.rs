@@ -1,11 +1,11 @@
-//! The filter expression: what people type on the command line, in the API and in the search box.
+//! The syntax of filter expressions, as typed on the command line, in the API and in the search box.
 //!
-//! An expression is read into the tree [`Expr`], which says what is asked and nothing of how it is answered. Input and
-//! literals are bytes, because log records are. The parser never panics and its work is bounded by the limits below.
-//! [`Expr`] prints as an expression that reads back as the same tree, which is how a node hands a query to another.
+//! An expression is parsed into the tree [`Expr`]. Input and literals are bytes, because log records are bytes. The parser
+//! never panics, and the limits below bound its work. [`Expr`] prints as an expression that parses into the same tree;
+//! nodes send it to each other in this form.
 //!
 //! ```text
-//! expression = [ any ]                                    nothing or only space: everything matches
+//! expression = [ any ]                                    empty or only space: matches everything
 //! any        = all , { "OR" , all }
 //! all        = one , { [ "AND" ] , one }                  so AND binds tighter than OR
 //! one        = ( "NOT" | "-" ) , one | "(" , any , ")" | field | text | regex
@@ -18,19 +18,20 @@
 //! bare       = one or more bytes other than ASCII space, "(" and ")"
 //! word       = bare, not starting with a quote, "/" or a "-" that negates
 //! quoted     = '"' , { byte | \" | \\ | \n | \r | \t | \0 | \xHH } , '"'
-//! source     = UTF-8, where "\/" stands for a slash and every other backslash is the regex's own
+//! source     = UTF-8; "\/" is a slash, every other escape is part of the regex
 //! number     = decimal, with or without sign, fraction and exponent; finite as a 64-bit float
 //! ```
 //!
-//! - `AND`, `OR` and `NOT` are keywords only in capitals and only as whole words; in quotes they are text.
-//! - `-` negates at the start of a token with something right behind it; elsewhere (`a-b`, a lone `-`) it is text.
-//! - `/` at the start of a token opens a regex, so text with a slash in front goes in quotes: `"/api"`. As the value of
-//!   a field it needs none: `path=/api`.
-//! - Nothing stands between a field's name, its operator and its value. A word whose left side is not a name (`a/b=c`,
-//!   `=x`) is text, so that pasted log text mostly works. `a==b` asks whether field `a` equals `=b`.
-//! - A quote or a regex ends its token: a space, a parenthesis or the end comes next.
+//! - `AND`, `OR` and `NOT` are keywords only as whole words in capitals; in quotes they are text.
+//! - `-` negates at the start of a token, directly before a term or a group. Elsewhere (`a-b`, a lone `-`) it is text.
+//! - `/` at the start of a token opens a regex, so text that starts with a slash is quoted: `"/api"`. The value of a field
+//!   needs no quotes: `path=/api`.
+//! - The name of a field, its operator and its value are not separated by space. A word whose left side is not a name
+//!   (`a/b=c`, `=x`) is text, so that most pasted log text works. `a==b` tests whether field `a` equals `=b`.
+//! - A quoted text or a regex ends its token: a space, a parenthesis or the end of the expression follows.
 //!
-//! What it does not do: regexes are not compiled here and nothing is matched; both are `scan`'s.
+//! Compiling regexes and matching are in `scan`. `cases.json` is a table of inputs with their tokens, their canonical form
+//! or error, and the terms to highlight; the tests of this module and of the page in `ui/` read it.
 //!
 //! ```
 //! use bucksaw_record::Expr;
@@ -50,17 +51,17 @@ mod tests;
 
 pub use error::SyntaxError;
 
-/// The longest expression, in bytes: room for a pasted stack trace, too little to keep a node busy with parsing.
+/// Maximum bytes of an expression: enough for a pasted stack trace, and cheap to parse.
 pub const INPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// How deep parentheses and negations may nest. People stay below ten; every walk over the tree recurses this deep, so
-/// that it may not be what an attacker's stack can hold.
+/// Maximum nesting of parentheses and negations. Functions over the tree recurse this deep; typed expressions stay below
+/// ten.
 pub const DEPTH_MAX: usize = 64;
 
-/// The most terms (texts, regexes and fields) in one expression: each costs a search over every block that is read.
+/// Maximum terms (texts, regexes and fields) of an expression. Each costs a search over every block that is read.
 pub const TERMS_MAX: usize = 1_000;
 
-/// What a record must satisfy.
+/// A condition on records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// Every record.
@@ -71,30 +72,30 @@ pub enum Expr {
     Regex(Pattern),
     /// A field passes a test.
     Field(Field),
-    /// Every member is satisfied. From the parser: two members or more, none of them an `And` or `All`.
+    /// Every member holds. The parser builds at least two members, none of them an `And` or `All`.
     And(Vec<Expr>),
-    /// Some member is satisfied. From the parser: two members or more, none of them an `Or` or `All`.
+    /// At least one member holds. The parser builds at least two members, none of them an `Or` or `All`.
     Or(Vec<Expr>),
-    /// The inner expression is not satisfied.
+    /// The inner expression does not hold.
     Not(Box<Expr>),
 }
 
 /// Bytes to find.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Literal {
-    /// What to find; may be empty, which every record contains, and need not be UTF-8.
+    /// The bytes, not necessarily UTF-8. Every record contains the empty literal.
     pub bytes: Vec<u8>,
-    /// Whether ASCII letters match in either case. Letters beyond ASCII always match as they are.
+    /// Whether ASCII letters match in either case. Other letters always match exactly.
     pub case_insensitive: bool,
 }
 
-/// A regex, not compiled and not checked.
+/// The source of a regex, not validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// In the syntax of Rust's `regex`, without the slashes around it. A slash stands for itself.
+    /// In the syntax of the `regex` crate, without the enclosing slashes. Slashes are not escaped.
     pub source: String,
-    /// Whether letters match in either case, as by the regex flag `i`: ASCII letters, and others only where the source
-    /// turns Unicode on with `(?u)`.
+    /// Whether letters match in either case, as with the regex flag `i`: ASCII letters, and others where the source
+    /// enables Unicode with `(?u)`.
     pub case_insensitive: bool,
 }
 
@@ -103,42 +104,42 @@ pub struct Pattern {
 pub struct Field {
     /// The field's name; dots lead into nested fields.
     pub name: String,
-    /// What its value must pass.
+    /// The condition on its value.
     pub test: Test,
 }
 
-/// What a field's value must pass.
+/// A condition on the value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
-    /// It is these bytes.
+    /// Equals these bytes.
     Equal(Vec<u8>),
-    /// It is not these bytes.
+    /// Differs from these bytes.
     NotEqual(Vec<u8>),
-    /// It is a number below this.
+    /// Is a number below this one.
     Less(f64),
-    /// It is a number of at most this.
+    /// Is a number of at most this one.
     LessEqual(f64),
-    /// It is a number above this.
+    /// Is a number above this one.
     Greater(f64),
-    /// It is a number of at least this.
+    /// Is a number of at least this one.
     GreaterEqual(f64),
-    /// The regex matches somewhere in it.
+    /// The regex matches somewhere in the value.
     Match(Pattern),
-    /// The regex matches nowhere in it.
+    /// The regex matches nowhere in the value.
     NotMatch(Pattern),
 }
 
 impl Expr {
-    /// The expression that `input` spells; the grammar stands [above](self).
+    /// Parses an expression; see the [grammar](self).
     ///
     /// # Errors
-    /// The first place where `input` is not an expression, or goes beyond [`INPUT_BYTES_MAX`], [`DEPTH_MAX`] or
+    /// The first syntax error, or the position at which the input exceeds [`INPUT_BYTES_MAX`], [`DEPTH_MAX`] or
     /// [`TERMS_MAX`].
     pub fn parse(input: &[u8]) -> Result<Self, SyntaxError> {
         parser::parse(input)
     }
 
-    /// Records that contain `bytes`, in this case of letters; no byte has a special meaning.
+    /// Matches records that contain `bytes`, case-sensitive. No byte has a special meaning.
     ///
     /// ```
     /// # use bucksaw_record::Expr;
@@ -149,7 +150,7 @@ impl Expr {
         Self::Literal(Literal { bytes: bytes.into(), case_insensitive: false })
     }
 
-    /// Records in which the regex `source`, without slashes around it, matches.
+    /// Matches records in which the regex `source`, given without enclosing slashes, matches.
     ///
     /// ```
     /// # use bucksaw_record::Expr;
@@ -157,18 +158,18 @@ impl Expr {
     /// ```
     #[must_use]
     pub fn regex(source: &str) -> Self {
-        // `\/` and `/` are the same to a regex. One spelling in the tree makes printing and parsing agree.
+        // `\/` and `/` are equivalent in a regex. The tree has one spelling, so that printing and parsing agree.
         Self::Regex(Pattern { source: lexer::unescape_slashes(source), case_insensitive: false })
     }
 
-    /// The same with letters in any case: in texts, in regexes, and in the values (not the names) of fields.
+    /// Makes texts, regexes and the values (not the names) of fields case-insensitive.
     ///
-    /// A field that must equal a value becomes one that must match the regex `^value$`, with what is special to a regex
-    /// escaped, so that [`Test`] needs no further kinds; likewise for one that must not equal it.
+    /// Equality becomes a match with the regex `^value$`, with the value escaped, so that [`Test`] needs no further
+    /// variants; inequality likewise.
     ///
     /// ```
     /// # use bucksaw_record::Expr;
-    /// let expr = Expr::parse(b"timeout host=a.example").unwrap().any_case();
+    /// let expr = Expr::parse(b"timeout host=a.example").unwrap().into_case_insensitive();
     /// assert_eq!(expr.to_string(), r#""timeout"i host=~/^a\.example$/i"#);
     /// ```
     #[must_use]
@@ -176,7 +177,7 @@ impl Expr {
         case_fold::case_insensitive(self)
     }
 
-    /// The records that this does not match. A negation loses its `NOT` rather than gaining a second one.
+    /// Negates the expression. The negation of `NOT x` is `x`.
     ///
     /// ```
     /// # use bucksaw_record::Expr;

@@ -1,4 +1,4 @@
-//! Builds the tree from the tokens, by recursive descent that counts how deep it is.
+//! Builds the tree from tokens by recursive descent of bounded depth.
 
 use std::mem;
 
@@ -20,29 +20,29 @@ pub(super) fn parse(input: &[u8]) -> Result<Expr, SyntaxError> {
     let expr = parser.parse_or(0, "")?;
     match parser.token {
         Token::End => Ok(expr),
-        // A group ends only at `)` or the end, so this is a `)`.
+        // `parse_or` stops only at `)` or the end.
         _ => Err(parser.lexer.error(parser.at, format!("found `)` without a `(` before it; {HINT}"))),
     }
 }
 
 struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// The token that is looked at, not yet taken.
+    /// The next token.
     token: Token,
-    /// Where it starts.
+    /// The offset of the next token.
     at: usize,
     terms: usize,
 }
 
 impl Parser<'_> {
-    /// Takes the token that is looked at.
+    /// Takes the next token.
     fn advance(&mut self) -> Result<Token, SyntaxError> {
         let (at, token) = self.lexer.next()?;
         self.at = at;
         Ok(mem::replace(&mut self.token, token))
     }
 
-    /// Alternatives between `OR`. `after` is what stands before, for an error to name.
+    /// Parses operands of `OR`. `after` is the token before them, for error messages.
     fn parse_or(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
         let mut members = Vec::new();
         let mut after = after;
@@ -59,7 +59,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Expressions that follow each other, with or without `AND` between them.
+    /// Parses operands of `AND`, which may be implicit.
     fn parse_and(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
         let mut members = Vec::new();
         let mut after = after;
@@ -116,7 +116,7 @@ impl Parser<'_> {
         }
         match self.advance()? {
             Token::Term(expr) => Ok(expr),
-            // Only called on a term; without one, nothing is asked.
+            // Unreachable: the next token is a term.
             _ => Ok(Expr::All),
         }
     }
@@ -126,7 +126,7 @@ fn expected_operand(after: &str) -> String {
     if after.is_empty() { "something to match".to_owned() } else { format!("something to match after `{after}`") }
 }
 
-/// The only member itself, else all of them joined.
+/// Joins the members, unless there is only one.
 fn join_members(mut members: Vec<Expr>, join: fn(Vec<Expr>) -> Expr) -> Expr {
     match members.pop() {
         Some(only) if members.is_empty() => only,

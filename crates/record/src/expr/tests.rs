@@ -1,4 +1,4 @@
-//! The grammar as tables, the limits, and that what is printed reads back.
+//! Tables of the grammar, the limits, and round trips through printing.
 
 use proptest::prelude::*;
 use regex_automata::{meta::Regex, util::syntax};
@@ -13,8 +13,8 @@ fn text(bytes: &[u8]) -> Expr {
     Expr::literal(bytes)
 }
 
-fn pattern(source: &str, any_case: bool) -> Pattern {
-    Pattern { source: source.to_owned(), case_insensitive: any_case }
+fn pattern(source: &str, case_insensitive: bool) -> Pattern {
+    Pattern { source: source.to_owned(), case_insensitive }
 }
 
 fn field(name: &str, test: Test) -> Expr {
@@ -22,7 +22,7 @@ fn field(name: &str, test: Test) -> Expr {
 }
 
 #[test]
-fn single_terms() {
+fn terms_parse() {
     let check = |input: &[u8], want: Expr| assert_eq!(Expr::parse(input), Ok(want), "{}", input.escape_ascii());
     check(b"", Expr::All);
     check(b" \t\r\n", Expr::All);
@@ -50,7 +50,7 @@ fn single_terms() {
 }
 
 #[test]
-fn fields() {
+fn fields_parse() {
     let check = |input: &[u8], want: Expr| assert_eq!(Expr::parse(input), Ok(want), "{}", input.escape_ascii());
     let equal = |value: &[u8]| Test::Equal(value.to_vec());
     check(b"level=error", field("level", equal(b"error")));
@@ -76,14 +76,14 @@ fn fields() {
     check(b"status<=5e2", field("status", Test::LessEqual(500.0)));
     check(b"took>-0.25", field("took", Test::Greater(-0.25)));
     check(b"took<+1.5E-3", field("took", Test::Less(0.0015)));
-    // No field's name stands on the left.
+    // The left side is not a field name.
     for literal in ["a/b=c", "=x", "==", "5=5", "http://h/?a=b", "->", "<b>", "a!b", "a~b", "[a=b]", "é=1", "a:b=c"] {
         check(literal.as_bytes(), if literal == "->" { text(b">").negate() } else { text(literal.as_bytes()) });
     }
 }
 
 #[test]
-fn groups_print_with_as_few_parentheses_as_they_need() {
+fn expressions_print_with_minimal_parentheses() {
     let check = |input: &str, want: &str| {
         assert_eq!(parse(input).to_string(), want, "{input}");
         assert_eq!(parse(want), parse(input), "{input}");
@@ -117,14 +117,14 @@ fn groups_print_with_as_few_parentheses_as_they_need() {
 }
 
 #[test]
-fn shape_of_the_tree() {
+fn operators_have_the_documented_precedence() {
     assert_eq!(parse("a b OR c"), Expr::Or(vec![Expr::And(vec![text(b"a"), text(b"b")]), text(b"c")]));
     assert_eq!(parse("NOT a b"), Expr::And(vec![text(b"a").negate(), text(b"b")]));
     assert_eq!(parse("--a"), Expr::Not(Box::new(Expr::Not(Box::new(text(b"a"))))));
 }
 
 #[test]
-fn errors_name_the_column_and_what_was_expected() {
+fn errors_name_the_column_and_the_expected_token() {
     let check = |input: &[u8], want: &str| {
         let error = Expr::parse(input).unwrap_err();
         assert_eq!(error.to_string(), want, "{}", input.escape_ascii());
@@ -193,7 +193,7 @@ fn errors_name_the_column_and_what_was_expected() {
 }
 
 #[test]
-fn limits() {
+fn limits_are_enforced() {
     let check = |input: &str, want: Result<(), &str>| {
         let got = Expr::parse(input.as_bytes()).map(|_| ()).map_err(|error| error.to_string());
         assert_eq!(got, want.map_err(str::to_owned), "{}", &input[..input.len().min(80)]);
@@ -215,7 +215,7 @@ fn limits() {
 }
 
 #[test]
-fn any_case_reaches_everything_with_letters() {
+fn case_insensitivity_applies_to_texts_regexes_and_values() {
     let check = |input: &str, want: &str| assert_eq!(parse(input).into_case_insensitive().to_string(), want);
     check("", "");
     check("a OR /b/ NOT \"c d\"", "\"a\"i OR /b/i NOT \"c d\"i");
@@ -224,14 +224,14 @@ fn any_case_reaches_everything_with_letters() {
 }
 
 #[test]
-fn literal_and_regex_take_their_argument_as_it_is() {
+fn literal_and_regex_do_not_interpret_their_argument() {
     assert_eq!(Expr::literal("(a OR -b"), text(b"(a OR -b"));
     assert_eq!(Expr::regex("a b|/c"), Expr::Regex(pattern("a b|/c", false)));
     assert_eq!(Expr::regex(r"^\/\d\\/"), Expr::Regex(pattern(r"^/\d\\/", false)));
 }
 
 #[test]
-fn trees_that_no_input_spells_still_print_as_an_expression() {
+fn trees_that_the_parser_does_not_build_print_as_expressions() {
     let check = |expr: Expr, want: &str| {
         assert_eq!(expr.to_string(), want);
         assert!(Expr::parse(want.as_bytes()).is_ok(), "{want}");
@@ -243,7 +243,7 @@ fn trees_that_no_input_spells_still_print_as_an_expression() {
     check(Expr::Regex(pattern(r"\/", false)), r"/\//");
 }
 
-/// Bytes of all kinds, often with what means something to the parser.
+/// Arbitrary bytes, often syntax.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         "[a-zA-Z0-9_./:@-]{0,8}".prop_map(String::into_bytes),
@@ -254,7 +254,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
 
 fn any_pattern() -> impl Strategy<Value = Pattern> {
     let source = r"([a-z \[\]()?\n-]|/|\\\\|\\[a-z.]){0,8}";
-    (source, any::<bool>()).prop_map(|(source, any_case)| pattern(&source, any_case))
+    (source, any::<bool>()).prop_map(|(source, case_insensitive)| pattern(&source, case_insensitive))
 }
 
 fn any_test() -> impl Strategy<Value = Test> {
@@ -274,7 +274,7 @@ fn any_test() -> impl Strategy<Value = Test> {
     ]
 }
 
-/// Trees as the parser makes them: groups have two members or more, and none of their own kind.
+/// Trees as the parser builds them: groups have at least two members, none of the same kind.
 fn any_expr() -> impl Strategy<Value = Expr> {
     let name = "[a-zA-Z_@][a-zA-Z0-9_.@-]{0,6}|\\PC{0,6}|AND";
     let term = prop_oneof![
@@ -295,8 +295,8 @@ fn any_expr() -> impl Strategy<Value = Expr> {
     })
 }
 
-/// Input that is more often an expression than random bytes are.
-fn soup() -> impl Strategy<Value = Vec<u8>> {
+/// Input made of fragments of the grammar.
+fn any_fragments() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         " ", " ", " ", "(", ")", "-", "NOT ", " AND ", " OR ", "a", "b1", "\"", "\\", "\\x41", "/", "i", "=", "!=",
         "=~", "!~", ">", "<=", "5", ".", "e9", "\"q r\"", "/r s/", "ö", "\n", "k=v",
@@ -306,7 +306,7 @@ fn soup() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// What holds for every input.
+/// Checks invariants of every input.
 fn check_input(input: &[u8]) -> Result<(), TestCaseError> {
     match Expr::parse(input) {
         Ok(expr) => {
@@ -322,7 +322,7 @@ fn check_input(input: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Whether the regex matches, in the byte mode that records are searched in.
+/// Whether the regex matches in the byte mode used for records.
 fn is_match(pattern: &Pattern, value: &[u8]) -> bool {
     let syntax = syntax::Config::new().utf8(false).case_insensitive(pattern.case_insensitive);
     let regex = Regex::builder().syntax(syntax).configure(Regex::config().utf8_empty(false)).build(&pattern.source);
@@ -331,23 +331,23 @@ fn is_match(pattern: &Pattern, value: &[u8]) -> bool {
 
 proptest! {
     #[test]
-    fn prints_what_it_reads(expr in any_expr()) {
+    fn printed_expressions_parse_into_the_same_tree(expr in any_expr()) {
         let printed = expr.to_string();
         prop_assert_eq!(Expr::parse(printed.as_bytes()), Ok(expr), "{}", printed);
     }
 
     #[test]
-    fn reads_any_bytes_without_panic(input in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_parse_without_panic(input in prop::collection::vec(any::<u8>(), 0..200)) {
         check_input(&input)?;
     }
 
     #[test]
-    fn reads_any_soup_without_panic(input in soup()) {
+    fn any_fragments_parse_without_panic(input in any_fragments()) {
         check_input(&input)?;
     }
 
     #[test]
-    fn any_case_equality_is_of_the_whole_value(value in any_bytes(), around in any_bytes()) {
+    fn case_insensitive_equality_compares_the_whole_value(value in any_bytes(), around in any_bytes()) {
         let Test::Match(pattern) = case_fold::case_insensitive_test(Test::Equal(value.clone())) else { panic!("not a match") };
         prop_assert!(is_match(&pattern, &value));
         prop_assert!(is_match(&pattern, &value.to_ascii_uppercase()));

@@ -1,41 +1,34 @@
-//! Days since 1970 to dates of the Gregorian calendar and back.
+//! Converts between days since 1970 and dates of the Gregorian calendar.
 //!
-//! A year is taken to begin in March: then the leap day is its last, and the days before a month follow a straight
-//! line, (153 × month + 2) / 5. The trick is described by Howard Hinnant in "chrono-Compatible Low-Level Date
-//! Algorithms".
+//! `jiff` ends at the year 9999, ids in the year 10889. The calendar repeats every 400 years, so dates are moved by
+//! whole cycles into the range of `jiff` and back.
 
-/// Days from 0000-03-01 to 1970-01-01.
-const DAYS_TO_1970: u64 = 719_468;
+use jiff::Timestamp;
+use jiff::civil::{Date, Time};
+use jiff::tz::Offset;
 
 /// Days in 400 years, after which the calendar repeats.
-const DAYS_IN_400_YEARS: u64 = 146_097;
+const CYCLE_DAYS: i64 = 146_097;
+
+/// Seconds in a day.
+const DAY_SECONDS: i64 = 86_400;
 
 /// The year, month (1..=12) and day (1..=31) that are `days` after 1970-01-01.
 pub(super) fn date_from_days(days: u64) -> (u64, u64, u64) {
-    let days = days + DAYS_TO_1970;
-    let (cycle, day) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
-    // Taking out the leap days that came before makes all years 365 days long.
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, after_new_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (cycle * 400 + year + after_new_year, month, day)
+    let days = days.cast_signed();
+    let (cycles, day) = (days / CYCLE_DAYS, days % CYCLE_DAYS);
+    // 400 years after 1970 are within the range of `Timestamp`, so the default is never used.
+    let midnight = Timestamp::from_second(day * DAY_SECONDS).unwrap_or_default();
+    let date = Offset::UTC.to_datetime(midnight).date();
+    let [year, month, day] = [cycles * 400 + i64::from(date.year()), date.month().into(), date.day().into()];
+    (year.cast_unsigned(), month.cast_unsigned(), day.cast_unsigned())
 }
 
-/// Days from 1970-01-01 to a date, negative before; `None` when there is no such date.
+/// Days from 1970-01-01 to a date, negative before 1970; `None` if the date does not exist.
 pub(super) fn days_from_date(year: i64, month: i64, day: i64) -> Option<i64> {
-    let month_days = match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        _ => return None,
-    };
-    if !(1..=month_days).contains(&day) {
-        return None;
-    }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    Some(365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - DAYS_TO_1970.cast_signed())
+    let (cycles, year) = (year.div_euclid(400), i16::try_from(year.rem_euclid(400)).ok()?);
+    // 2000 is the first year of a cycle.
+    let date = Date::new(2000 + year, month.try_into().ok()?, day.try_into().ok()?).ok()?;
+    let midnight = Offset::UTC.to_timestamp(date.to_datetime(Time::midnight())).ok()?;
+    Some(midnight.as_second() / DAY_SECONDS + (cycles - 5) * CYCLE_DAYS)
 }

@@ -1,7 +1,7 @@
-//! Times as records state them: RFC 3339 text, and numbers that count seconds or a part of them since 1970.
+//! Parses event times: RFC 3339 text, and numbers of seconds, milliseconds, microseconds or nanoseconds since 1970.
 //!
-//! Nothing goes through a float: a float holds today's time only to a quarter of a microsecond, and records that were
-//! written in order would come out of it in another.
+//! No value passes through a float. A float resolves today's time to a quarter of a microsecond only, which would
+//! reorder records.
 
 use std::iter;
 use std::ops::RangeInclusive;
@@ -9,25 +9,25 @@ use std::ops::RangeInclusive;
 use super::civil;
 use crate::Millis;
 
-/// Why a text is not a moment that an id can hold.
+/// Why a text is not a time that an id can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventTimeError {
-    /// It is not written as one.
+    /// Not a time.
     Syntax,
-    /// It is one, but before 1970 or after [`Millis::MAX`].
+    /// Before 1970 or after [`Millis::MAX`].
     OutOfRange,
 }
 
-/// A moment, and the nanoseconds below its millisecond.
+/// A time, and the nanoseconds below its millisecond.
 type EventTime = (Millis, u32);
 
-/// The moment that a record states as RFC 3339 text, and the nanoseconds below its millisecond (0..=999_999; what is
-/// smaller is cut off).
+/// Parses RFC 3339 text into a time and the nanoseconds below its millisecond (0..=999_999). Digits below a nanosecond
+/// are dropped.
 ///
-/// More is taken than RFC 3339 allows, because logs hold more: a space or `t` for the `T`, a comma before the fraction,
-/// no seconds, no offset (then it is UTC), an offset of hours only or without the colon, a year of five digits. `None`
-/// for all else, for dates that do not exist, and for what is before 1970 or after [`Millis::MAX`]. A leap second is
-/// the first second of the next minute.
+/// Also accepts variants found in logs: a space or `t` for the `T`, a comma before the fraction, no seconds, no offset
+/// (then UTC), an offset without minutes or without the colon, a year of five digits. A leap second becomes the first
+/// second of the next minute. Returns `None` for other text, for dates that do not exist, and for times before 1970 or
+/// after [`Millis::MAX`].
 #[must_use]
 pub fn event_time_text(text: &[u8]) -> Option<(Millis, u32)> {
     let mut reader = Reader(text);
@@ -35,17 +35,17 @@ pub fn event_time_text(text: &[u8]) -> Option<(Millis, u32)> {
     from_nanos(i128::from(days) * NANOS_PER_DAY + reader.time()?).ok()
 }
 
-/// The moment that a record states as a number in JSON's spelling, and the nanoseconds below its millisecond.
+/// Parses a JSON number into a time and the nanoseconds below its millisecond, exactly.
 ///
-/// The number counts seconds since 1970; from 10¹¹ on milliseconds, from 10¹⁴ on microseconds, from 10¹⁷ on
-/// nanoseconds: seconds reach that far only in the year 5138, and the others pass each limit in 1973. Every digit counts
-/// down to the nanosecond. `None` for what is not a number, below 0 or after [`Millis::MAX`].
+/// The magnitude decides the unit: seconds since 1970 below 10¹¹, milliseconds below 10¹⁴, microseconds below 10¹⁷, else
+/// nanoseconds. Seconds reach 10¹¹ in the year 5138; each other unit passes its lower bound in 1973. Returns `None` for
+/// text that is not a number, for negative numbers, and after [`Millis::MAX`].
 #[must_use]
 pub fn event_time_number(text: &str) -> Option<(Millis, u32)> {
     parse_number(text).ok()
 }
 
-/// See [`event_time_text`]; a date alone is its midnight.
+/// Parses as [`event_time_text`] does, and accepts a date alone as its midnight.
 pub(super) fn parse_text(text: &[u8]) -> Result<EventTime, EventTimeError> {
     let mut reader = Reader(text);
     let days = reader.date().ok_or(EventTimeError::Syntax)?;
@@ -53,19 +53,19 @@ pub(super) fn parse_text(text: &[u8]) -> Result<EventTime, EventTimeError> {
     from_nanos(i128::from(days) * NANOS_PER_DAY + time)
 }
 
-/// See [`event_time_number`].
+/// Parses as [`event_time_number`] does, with the reason of a failure.
 pub(super) fn parse_number(text: &str) -> Result<EventTime, EventTimeError> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let mut decimal = Decimal::parse(text.as_bytes()).ok_or(EventTimeError::Syntax)?;
     let whole = decimal.trunc().filter(|_| !negative).ok_or(EventTimeError::OutOfRange)?;
-    // By how many digits the point moves to make it nanoseconds.
-    let places = match whole {
+    // Digits by which the point moves to convert the number to nanoseconds.
+    let digits = match whole {
         0..100_000_000_000 => 9,
         100_000_000_000..100_000_000_000_000 => 6,
         100_000_000_000_000..100_000_000_000_000_000 => 3,
         _ => 0,
     };
-    decimal.point += places;
+    decimal.point += digits;
     from_nanos(decimal.trunc().ok_or(EventTimeError::OutOfRange)?)
 }
 
@@ -75,18 +75,18 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// Nanoseconds in a day.
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 
-/// The moment that many nanoseconds after 1970.
+/// The time `nanos` nanoseconds after 1970.
 fn from_nanos(nanos: i128) -> Result<EventTime, EventTimeError> {
     let millis = u64::try_from(nanos / 1_000_000).ok().filter(|millis| *millis <= Millis::MAX.0);
     let below = u32::try_from(nanos % 1_000_000).ok();
     millis.map(Millis).zip(below).ok_or(EventTimeError::OutOfRange)
 }
 
-/// A decimal number, as its digits and the place of its point.
+/// A decimal number: its digits and the position of its point.
 struct Decimal<'a> {
     whole: &'a [u8],
     fraction: &'a [u8],
-    /// Before which digit the point stands; it may be outside of those that are written, among zeros.
+    /// The number of digits before the point. Digits that are not written count as zeros.
     point: i64,
 }
 
@@ -98,14 +98,14 @@ impl<'a> Decimal<'a> {
         let mut point = i64::try_from(whole.len()).ok()?;
         if reader.eat(b"eE").is_some() {
             let sign = reader.eat(b"+-").unwrap_or(b'+');
-            // An exponent beyond four digits could only move the point out of every moment, and bounds `trunc`.
+            // Longer exponents exceed every valid time. The limit also bounds the work of `trunc`.
             let exponent = digits_value(reader.digits(1..=4)?);
             point += if sign == b'-' { -exponent } else { exponent };
         }
         reader.0.is_empty().then_some(Self { whole, fraction, point })
     }
 
-    /// The number without what is behind the point; `None` when that is too large.
+    /// The integer part; `None` if it overflows.
     fn trunc(&self) -> Option<i128> {
         let digits = self.whole.iter().chain(self.fraction).chain(iter::repeat(&b'0'));
         digits
@@ -114,11 +114,11 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// What is left to read.
+/// The text that is not yet parsed.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// As many digits as there are, up to the upper bound; `None` when there are fewer than the lower.
+    /// Takes the leading digits, at most the upper bound of `count`; `None` if fewer than its lower bound.
     fn digits(&mut self, count: RangeInclusive<usize>) -> Option<&'a [u8]> {
         let found = self.0.iter().take(*count.end()).take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.0.split_at_checked(found).filter(|_| found >= *count.start())?;
@@ -126,19 +126,19 @@ impl<'a> Reader<'a> {
         Some(digits)
     }
 
-    /// The next byte, if it is one of these.
+    /// Takes the next byte if it is in `any_of`.
     fn eat(&mut self, any_of: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first().filter(|(first, _)| any_of.contains(first))?;
         self.0 = rest;
         Some(*first)
     }
 
-    /// A number of two digits below `end`.
+    /// Takes a number of two digits below `end`.
     fn two_digits(&mut self, end: i64) -> Option<i64> {
         self.digits(2..=2).map(digits_value).filter(|pair| *pair < end)
     }
 
-    /// A date, as days since 1970.
+    /// Takes a date and returns its days since 1970.
     fn date(&mut self) -> Option<i64> {
         let year = digits_value(self.digits(4..=5)?);
         self.eat(b"-")?;
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         civil::days_from_date(year, month, day)
     }
 
-    /// Time of day and offset up to the end of the text, as nanoseconds since the day began in UTC.
+    /// Takes time of day and offset, up to the end of the text. Returns nanoseconds since midnight UTC of the date.
     fn time(&mut self) -> Option<i128> {
         self.eat(b"Tt ")?;
         let hour = self.two_digits(24)?;
@@ -166,13 +166,13 @@ impl<'a> Reader<'a> {
         self.0.is_empty().then_some(i128::from(seconds) * NANOS_PER_SECOND + nanos)
     }
 
-    /// The digits behind a point, as billionths.
+    /// Takes the digits of a fraction and returns nanoseconds.
     fn fraction(&mut self) -> Option<i128> {
         let fraction = self.digits(1..=usize::MAX)?;
         Decimal { whole: &[], fraction, point: 9 }.trunc()
     }
 
-    /// How many seconds the stated time is ahead of UTC.
+    /// Takes the offset and returns the seconds by which the stated time is ahead of UTC.
     fn offset(&mut self) -> Option<i64> {
         let Some(sign) = self.eat(b"+-") else {
             self.eat(b"Zz");
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The number that a few digits spell.
+/// The value of at most five digits.
 fn digits_value(digits: &[u8]) -> i64 {
     digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
 }

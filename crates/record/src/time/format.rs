@@ -1,12 +1,12 @@
-//! Moments as RFC 3339, in UTC and always with microseconds, so that printed times line up and sort as text.
+//! Prints times as RFC 3339 in UTC, always with microseconds, so that printed times align and sort as text.
 
 use super::civil;
 use crate::Millis;
 
-/// The moment as `2026-11-20T23:10:00.123456Z`; what is below a microsecond is cut off.
+/// Formats a time as `2026-11-20T23:10:00.123456Z`.
 ///
-/// `nanos` is what the source stated below the millisecond, 0..=999_999; more counts as 999_999. A year above 9999 has
-/// more digits.
+/// `nanos` are the nanoseconds below the millisecond, at most 999_999; larger values are clamped. Nanoseconds below a
+/// microsecond are dropped. Years above 9999 have more digits.
 #[must_use]
 pub fn format_rfc3339(at: Millis, nanos: u32) -> String {
     let mut out = Vec::with_capacity(RFC3339_LEN);
@@ -14,7 +14,7 @@ pub fn format_rfc3339(at: Millis, nanos: u32) -> String {
     out.into_iter().map(char::from).collect()
 }
 
-/// Appends to `out` what [`format_rfc3339`] gives.
+/// Appends the text of [`format_rfc3339`] to `out`.
 pub fn write_rfc3339(out: &mut Vec<u8>, at: Millis, nanos: u32) {
     let (seconds, milli) = (at.0 / 1_000, at.0 % 1_000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -56,10 +56,10 @@ pub fn write_rfc3339(out: &mut Vec<u8>, at: Millis, nanos: u32) {
     out.extend_from_slice(&text);
 }
 
-/// How long a moment is in print, up to the year 9999.
+/// The length of a printed time, up to the year 9999.
 const RFC3339_LEN: usize = "2026-11-20T23:10:00.123456Z".len();
 
-/// The last decimal digit.
+/// The last decimal digit of a number.
 fn digit(number: u64) -> u8 {
     b'0' + (number % 10) as u8
 }

@@ -1,4 +1,4 @@
-//! The forms as tables, and agreement with `jiff`.
+//! Tables of accepted and rejected forms, and comparison with `jiff`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::Millis;
 const NOW: Millis = Millis(1_795_216_200_000);
 
 #[test]
-fn durations() {
+fn durations_parse() {
     let check = |text: &str, ms: u64| assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
     check("0", 0);
     check("0s", 0);
@@ -28,7 +28,7 @@ fn durations() {
 }
 
 #[test]
-fn bad_durations_say_what_is_accepted() {
+fn errors_of_durations_name_the_accepted_forms() {
     for text in ["", " ", "5", "00", "m", "-5m", "+5m", "5 m", "5m ", "1.5h", "5M", "5min", "5m3", "h5", "５m", "5µs"]
     {
         let error = parse_duration(text).unwrap_err();
@@ -43,7 +43,7 @@ fn bad_durations_say_what_is_accepted() {
 }
 
 #[test]
-fn moments() {
+fn timestamps_parse() {
     let check = |text: &str, ms: u64| assert_eq!(parse_timestamp(text, NOW), Ok(Millis(ms)), "{text}");
     check("now", NOW.0);
     check("15m", NOW.0 - 900_000);
@@ -73,7 +73,7 @@ fn moments() {
 }
 
 #[test]
-fn bad_moments_say_what_is_accepted() {
+fn errors_of_timestamps_name_the_accepted_forms() {
     for text in
         ["", "-", "yesterday", "Now", "-15m", "2026-13-01", "2026-02-29", "2026-11-20T", "2026-11", "1e99999", "1."]
     {
@@ -100,7 +100,7 @@ fn bad_moments_say_what_is_accepted() {
 }
 
 #[test]
-fn prints_microseconds_in_utc() {
+fn times_print_in_utc_with_microseconds() {
     let check = |ms: u64, nanos: u32, want: &str| assert_eq!(format_rfc3339(Millis(ms), nanos), want);
     check(0, 0, "1970-01-01T00:00:00.000000Z");
     check(NOW.0 + 123, 456_789, "2026-11-20T23:10:00.123456Z");
@@ -112,12 +112,12 @@ fn prints_microseconds_in_utc() {
     check(253_402_300_799_999, 0, "9999-12-31T23:59:59.999000Z");
     check(253_402_300_800_000, 0, "10000-01-01T00:00:00.000000Z");
     check(Millis::MAX.0, 999_999, "10889-08-02T05:31:50.655999Z");
-    // No id holds it, but neither may it stop a node.
+    // Exceeds every id, but must not panic.
     check(u64::MAX, u32::MAX, "584556019-04-03T14:25:51.615999Z");
 }
 
 #[test]
-fn event_texts() {
+fn event_time_texts_parse() {
     let check = |text: &str, ms: u64, nanos: u32| {
         assert_eq!(event_time_text(text.as_bytes()), Some((Millis(ms), nanos)), "{text}");
     };
@@ -135,7 +135,7 @@ fn event_texts() {
 }
 
 #[test]
-fn texts_that_are_no_event_times() {
+fn invalid_event_time_texts_are_rejected() {
     for text in [
         "",
         "2026-11-20",
@@ -172,7 +172,7 @@ fn texts_that_are_no_event_times() {
 }
 
 #[test]
-fn event_numbers() {
+fn event_time_numbers_parse() {
     let check = |text: &str, ms: u64, nanos: u32| {
         assert_eq!(event_time_number(text), Some((Millis(ms), nanos)), "{text}");
     };
@@ -196,7 +196,7 @@ fn event_numbers() {
 }
 
 #[test]
-fn texts_that_are_no_event_numbers() {
+fn invalid_event_time_numbers_are_rejected() {
     for text in
         ["", "-1", "+1", " 1", "1 ", ".5", "1.", "1e", "1e+", "0x1", "1_0", "inf", "NaN", "1e99999", "1e30", "１"]
     {
@@ -204,8 +204,8 @@ fn texts_that_are_no_event_numbers() {
     }
 }
 
-/// A moment that `jiff` knows too: before the year 9999 ends, with room for offsets.
-fn moment() -> impl Strategy<Value = (Millis, u32)> {
+/// A time within the range of `jiff`, at any offset.
+fn any_time() -> impl Strategy<Value = (Millis, u32)> {
     (0..253_370_000_000_000_u64, 0..1_000_000_u32).prop_map(|(ms, nanos)| (Millis(ms), nanos))
 }
 
@@ -215,7 +215,7 @@ fn jiff(at: Millis, nanos: u32) -> Timestamp {
 
 proptest! {
     #[test]
-    fn printing_agrees_with_jiff((at, nanos) in moment()) {
+    fn printing_agrees_with_jiff((at, nanos) in any_time()) {
         let mut out = b"at ".to_vec();
         write_rfc3339(&mut out, at, nanos);
         let micros = jiff(at, nanos / 1_000 * 1_000);
@@ -223,14 +223,14 @@ proptest! {
     }
 
     #[test]
-    fn reading_agrees_with_jiff((at, nanos) in moment(), offset in -23 * 60..23 * 60_i32) {
+    fn parsing_agrees_with_jiff((at, nanos) in any_time(), offset in -23 * 60..23 * 60_i32) {
         let zone = TimeZone::fixed(tz::Offset::from_seconds(offset * 60).unwrap());
         let text = jiff(at, nanos).to_zoned(zone).strftime("%Y-%m-%dT%H:%M:%S%.f%:z").to_string();
         prop_assert_eq!(event_time_text(text.as_bytes()), Some((at, nanos)), "{}", text);
     }
 
     #[test]
-    fn reads_what_it_prints(ms in 0..=Millis::MAX.0, nanos in 0..1_000_000_u32) {
+    fn printed_times_parse(ms in 0..=Millis::MAX.0, nanos in 0..1_000_000_u32) {
         let text = format_rfc3339(Millis(ms), nanos);
         prop_assert_eq!(event_time_text(text.as_bytes()), Some((Millis(ms), nanos / 1_000 * 1_000)), "{}", text);
         prop_assert_eq!(parse_timestamp(&text, NOW), Ok(Millis(ms)));
@@ -247,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn readers_stand_any_input(text in "\\PC*", times in "[-0-9TZ:.,+eE wdhms]{0,40}", bytes: Vec<u8>) {
+    fn parsers_accept_any_input_without_panic(text in "\\PC*", times in "[-0-9TZ:.,+eE wdhms]{0,40}", bytes: Vec<u8>) {
         for text in [&text, &times] {
             let _ = (parse_duration(text), parse_timestamp(text, NOW), event_time_number(text));
             let _ = event_time_text(text.as_bytes());
@@ -257,7 +257,7 @@ proptest! {
 }
 
 #[test]
-fn every_day_reads_as_it_prints() {
+fn every_date_round_trips() {
     for day in 0..Millis::MAX.0 / 86_400_000 {
         let (year, month, date) = civil::date_from_days(day);
         let (year, month, date) = (year.cast_signed(), month.cast_signed(), date.cast_signed());
