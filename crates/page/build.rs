@@ -1,7 +1,7 @@
-//! Builds the page in `ui/` with npm and makes the table of its files, which `src/lib.rs` includes.
+//! Builds the page in `ui/` with npm, and generates the table of its files that `src/lib.rs` includes.
 //!
-//! Where there is no npm, or `BUCKSAW_UI=off` is set, it warns and takes a small page that says how to get the real one: a
-//! node must be buildable on a machine that has only Rust. A page that does not build where npm is there is an error.
+//! Without npm, or with `BUCKSAW_UI=off`, it warns and embeds a small page that explains how to build the real one, so
+//! that a node can be built with Rust alone. If npm is installed, a failing build is an error.
 #![expect(clippy::disallowed_methods, reason = "a build script reads and writes real files")]
 
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-/// What the page is made of, in `ui/`. All else there (tests, what npm installs) does not change it.
+/// The inputs of the build in `ui/`. Changes elsewhere, such as in tests, do not rebuild it.
 const SOURCES: [&str; 8] =
     ["src", "public", "build", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"];
 
@@ -28,14 +28,14 @@ fn main() -> io::Result<()> {
             page
         }
         Err(why) => {
-            println!("cargo::warning={why}: the node will have a plain page in place of the real one");
+            println!("cargo::warning={why}: the node will serve a plain page instead of the web page");
             here.join("without")
         }
     };
     fs::write(out.join("files.rs"), file_table(&dir)?)
 }
 
-/// Whether to build the page; else why not.
+/// Whether to build the page, or the reason not to.
 fn check_npm() -> Result<(), &'static str> {
     if env::var_os("BUCKSAW_UI").is_some_and(|value| value == "off") {
         return Err("BUCKSAW_UI is off");
@@ -45,7 +45,7 @@ fn check_npm() -> Result<(), &'static str> {
 }
 
 fn build(ui: &Path, page: &Path) -> io::Result<()> {
-    // npm leaves a copy of the lock file beside what it installed. Without one, or with an older one, it has to install.
+    // npm copies the lock file to the installed packages. Install if the copy is missing or older.
     let installed = fs::metadata(ui.join("node_modules/.package-lock.json")).and_then(|file| file.modified());
     let locked = fs::metadata(ui.join("package-lock.json")).and_then(|file| file.modified())?;
     if installed.map_or(true, |installed| installed < locked) {
@@ -55,7 +55,7 @@ fn build(ui: &Path, page: &Path) -> io::Result<()> {
 }
 
 fn run(command: &mut Command) -> io::Result<()> {
-    // Nothing is downloaded but packages: the browser of the tests is the system's.
+    // Downloads packages only; tests use the browser of the system.
     let output = command.env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1").output()?;
     if output.status.success() {
         return Ok(());
@@ -64,7 +64,7 @@ fn run(command: &mut Command) -> io::Result<()> {
     Err(io::Error::other(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&output_text))))
 }
 
-/// A Rust expression: the files of `dir` with their packed forms, `x.br` and `x.gz` beside `x`.
+/// A Rust expression: the files in `dir` with their compressed forms, `x.br` and `x.gz` beside `x`.
 fn file_table(dir: &Path) -> io::Result<String> {
     let mut files = Vec::new();
     collect_files(dir, &mut files)?;

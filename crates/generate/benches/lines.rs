@@ -1,13 +1,13 @@
 //! Lines and bytes per second of the generator on one core.
 //!
-//! `cargo bench -p bucksaw-generate` prints a line for each format; each run checks what it made.
-#![expect(clippy::print_stdout, reason = "the figures are for whoever runs the bench")]
+//! `cargo bench -p bucksaw-generate` prints a line for each format; each run checks its output.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use bucksaw_env::{Clock, real};
 use bucksaw_generate::{Config, Format, Generator};
 
 const LINES: u64 = 4_000_000;
-/// Lines to a millisecond: a million a second, and a thousand a second where every line has a time of its own.
+/// Lines per millisecond: one million per second, and one thousand per second with a distinct time for every line.
 const STEPS: [u64; 2] = [1_000, 1];
 
 fn main() {

@@ -1,16 +1,16 @@
-//! Text and numbers into bytes, without the machinery of `format!`.
+//! Appends text and numbers to bytes, faster than `format!`.
 
-/// What is put at the end of a line; calls can be chained.
+/// Appends to a line; calls can be chained.
 pub(crate) trait AppendText {
-    /// These characters.
+    /// Appends text.
     fn text(&mut self, text: &str) -> &mut Self;
-    /// A decimal number.
+    /// Appends a decimal number.
     fn number(&mut self, number: u64) -> &mut Self;
-    /// A decimal number with zeros in front, up to `width` digits (20 at most).
+    /// Appends a decimal number, zero-padded to `width` digits (at most 20).
     fn padded(&mut self, number: u64, width: usize) -> &mut Self;
-    /// 16 hexadecimal digits.
+    /// Appends 16 hexadecimal digits.
     fn hex(&mut self, number: u64) -> &mut Self;
-    /// 8 hexadecimal digits.
+    /// Appends 8 hexadecimal digits.
     fn hex_half(&mut self, number: u32) -> &mut Self;
 }
 
@@ -49,13 +49,13 @@ impl AppendText for Vec<u8> {
     }
 }
 
-/// Eight hexadecimal digits of a number below 2^32, all at once: one digit to a byte, then bytes to letters.
+/// Eight hexadecimal digits of a number below 2^32, computed at once: one digit per byte, then converted to letters.
 fn hex_digits(number: u64) -> [u8; 8] {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let spread = (number | number << 16) & 0x0000_ffff_0000_ffff;
     let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;
     let spread = (spread | spread << 4) & (EACH * 0x0f);
-    // Ten and more carry into the upper half of their byte when six is added.
+    // Adding six to a digit of ten or more carries into the upper half of its byte.
     let letters = ((spread + EACH * 6) >> 4) & EACH;
     (spread + EACH * u64::from(b'0') + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
 }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn extreme_numbers_are_written() {
         assert_eq!(put(|out| _ = out.number(0)), "0");
         assert_eq!(put(|out| _ = out.number(u64::MAX)), "18446744073709551615");
         assert_eq!(put(|out| _ = out.hex(0x0123_4567_89ab_cdef)), "0123456789abcdef");

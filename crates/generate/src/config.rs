@@ -1,25 +1,25 @@
-//! What kind of lines are wanted.
+//! The configuration of a generator.
 
-/// How a line is written.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// The kinds of a fleet, mixed: web access, logfmt, Java, database and system lines.
+    /// A mix of the kinds of a fleet: web access, logfmt, Java, database and system lines.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What a [`Generator`](crate::Generator) makes.
+/// The lines that a [`Generator`](crate::Generator) produces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// How the lines are written.
+    /// The format of the lines.
     pub format: Format,
-    /// Bytes of every line without its line feed, or `None` for lines as long as they come (about 40 to 500 bytes).
+    /// Bytes of every line without its line feed, or `None` for natural lengths (about 40 to 500 bytes).
     ///
-    /// Longer lines are cut, never inside a character, and shorter ones get a tail of made-up fields. A JSON line stays
-    /// valid JSON at every size above 0; it keeps as many of its leading fields as fit.
+    /// Longer lines are cut at a character boundary, shorter ones padded with random fields. A JSON line stays valid
+    /// JSON at every size above 0, with as many of its leading fields as fit.
     pub size: Option<usize>,
-    /// Lines of different seeds differ; lines of one seed do not.
+    /// The seed. Different seeds give different lines, equal seeds equal lines.
     pub seed: u64,
 }

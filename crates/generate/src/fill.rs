@@ -1,7 +1,7 @@
-//! Fills the blanks of a line.
+//! Fills the placeholders of a line.
 //!
-//! What a line may say in more than one place (its user, its request, how long that took) is decided once per line, so
-//! that a line does not contradict itself.
+//! Values that may occur more than once in a line (its user, its request, its duration) are chosen once per line, so
+//! that a line is consistent.
 
 use crate::append_text::AppendText;
 use crate::fleet::{ADDRESS_BITS, ENDPOINT_BITS, Fleet, TRACES, USER_BITS};
@@ -12,10 +12,10 @@ use crate::timestamp_texts::TimestampTexts;
 use crate::weighted_choice::WeightedChoice;
 use crate::words::SERVICES;
 
-/// How long the machines were up before the first line, in milliseconds.
+/// The uptime of the hosts at the first line, in milliseconds.
 const UPTIME_AT_START_MS: u64 = 86_400_000;
 
-/// What the line at hand is about.
+/// The subject of the current line.
 #[derive(Clone, Debug)]
 struct LineContext {
     level: LogLevel,
@@ -25,13 +25,13 @@ struct LineContext {
     endpoint: usize,
     trace: u32,
     status: u16,
-    /// The order that it is about.
+    /// The order.
     id: u64,
-    /// How long it took, in microseconds.
+    /// The duration in microseconds.
     micros: u64,
 }
 
-/// The state that lines are made from.
+/// The state of a generator.
 #[derive(Clone, Debug)]
 pub(crate) struct TemplateFiller {
     pub(crate) rng: Rng,
@@ -42,7 +42,7 @@ pub(crate) struct TemplateFiller {
     statuses: [WeightedChoice<u16>; 3],
     counter: u64,
     context: LineContext,
-    /// Where the line at hand may be cut, from the start of the output it is in.
+    /// Offsets in the output at which the current line may be cut.
     pub(crate) cut_offsets: Vec<usize>,
 }
 
@@ -80,7 +80,7 @@ impl TemplateFiller {
         }
     }
 
-    /// Decides what the next line is about, and gives its level.
+    /// Chooses the subject of the next line, and returns its level.
     pub(crate) fn begin_line(&mut self, unix_ms: u64) -> LogLevel {
         let Self { rng, fleet, .. } = self;
         self.timestamps.set(unix_ms);
@@ -89,7 +89,7 @@ impl TemplateFiller {
         let failing_service = self.incidents.failing_service(unix_ms);
         let level = IncidentSchedule::level(rng, failing_service.is_some());
         let service = match (level, failing_service) {
-            (LogLevel::Error, Some(culprit)) => culprit % SERVICES.len() as u32,
+            (LogLevel::Error, Some(failing)) => failing % SERVICES.len() as u32,
             _ => rng.below(SERVICES.len() as u32),
         };
         let [fine, refused, failed] = &self.statuses;
@@ -98,11 +98,11 @@ impl TemplateFiller {
             LogLevel::Warn => refused.sample(rng),
             LogLevel::Error => failed.sample(rng),
         };
-        // Whatever fails mostly fails slowly.
+        // Failing requests are mostly slow.
         let slower = u32::from(level == LogLevel::Error) * 2 + u32::from(failing_service.is_some());
         let user = rng.zipf(USER_BITS);
         let trace = rng.below(TRACES);
-        // A session lives for some fifty lines and a trace for some four.
+        // A session lasts about fifty lines, a trace about four.
         if rng.one_in(50)
             && let Some(place) = fleet.sessions.get_mut(user)
         {
@@ -127,7 +127,7 @@ impl TemplateFiller {
         level
     }
 
-    /// Appends a line about what was decided last.
+    /// Appends a line about the current subject.
     pub(crate) fn fill(&mut self, template: &Template, out: &mut Vec<u8>) {
         for part in template.parts() {
             match *part {
@@ -136,7 +136,7 @@ impl TemplateFiller {
                     let word = words.get(self.rng.skewed_below(words.len() as u32) as usize);
                     out.text(word.copied().unwrap_or_default());
                 }
-                TemplatePart::Placeholder(blank) => self.fill_placeholder(blank, out),
+                TemplatePart::Placeholder(placeholder) => self.fill_placeholder(placeholder, out),
                 TemplatePart::Comma => {
                     self.cut_offsets.push(out.len());
                     out.push(b',');
@@ -145,11 +145,11 @@ impl TemplateFiller {
         }
     }
 
-    fn fill_placeholder(&mut self, blank: Placeholder, out: &mut Vec<u8>) {
+    fn fill_placeholder(&mut self, placeholder: Placeholder, out: &mut Vec<u8>) {
         let Self { rng, fleet, timestamps: stamp, context: subject, .. } = self;
         let user = fleet.users.get(subject.user);
         let endpoint = fleet.endpoints.get(subject.endpoint);
-        match blank {
+        match placeholder {
             Placeholder::Time => out.extend_from_slice(stamp.rfc3339()),
             Placeholder::CommaTime => out.extend_from_slice(stamp.comma_millis()),
             Placeholder::SpacedTime => out.extend_from_slice(stamp.point_millis()),
@@ -181,7 +181,7 @@ impl TemplateFiller {
             Placeholder::Method => _ = out.text(endpoint.map_or("GET", |endpoint| endpoint.method)),
             Placeholder::Url => _ = out.text(endpoint.map_or("/", |endpoint| endpoint.url.as_str())),
             Placeholder::Status => _ = out.number(u64::from(subject.status)),
-            // These two answers have no body.
+            // Replies with these two statuses have no body.
             Placeholder::Bytes if matches!(subject.status, 204 | 304) => out.push(b'0'),
             Placeholder::Bytes => _ = out.number(rng.long_tailed(180, 12)),
             Placeholder::Ms => _ = out.number(subject.micros / 1_000),
@@ -210,7 +210,7 @@ impl TemplateFiller {
                 _ = out.number(cents / 100).text(".").padded(cents % 100, 2);
             }
             Placeholder::Position => {
-                // A position moves on with the counter, some 8 kB at a time.
+                // The position advances with the counter, about 8 kB at a time.
                 let at = self.counter << 13 | u64::from(rng.below(1 << 10)) << 3;
                 _ = out.number(at >> 32).text("/").hex_half(at as u32);
             }

@@ -1,16 +1,16 @@
-//! Makes a line exactly as long as it was asked for.
+//! Fits a line to an exact length.
 
 use crate::append_text::AppendText;
 use crate::rng::Rng;
 
-/// Names of the made-up fields that a short line is lengthened with.
+/// Names of the fields that pad a short line.
 static PADDING_FIELDS: [&str; 8] = ["shard=", "zone=z", "span=", "attempt=", "build=", "lane=", "cursor=", "batch="];
 
-/// Cuts or lengthens the text from `start` to the end of `out` to `size` bytes.
+/// Truncates or pads the text from `start` to the end of `out` to `size` bytes.
 pub(crate) fn text(out: &mut Vec<u8>, start: usize, size: usize, rng: &mut Rng) {
     let end = start + size;
     if out.len() > end {
-        // A character that would be cut in two goes as a whole, and points take its place.
+        // A character at the boundary is removed whole and replaced by dots.
         let mut keep = end;
         while out.get(keep).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000) {
             keep -= 1;
@@ -23,9 +23,9 @@ pub(crate) fn text(out: &mut Vec<u8>, start: usize, size: usize, rng: &mut Rng) 
     }
 }
 
-/// Cuts or lengthens the JSON object from `start` to the end of `out` to `size` bytes; it stays valid JSON.
+/// Truncates or pads the JSON object from `start` to the end of `out` to `size` bytes. The result is valid JSON.
 ///
-/// `cuts` are the places of the commas between its fields. Size 1 has no room for an object and gives a number.
+/// `cuts` are the offsets of the commas between its fields. Size 1 is too small for an object and gives a number.
 pub(crate) fn json(out: &mut Vec<u8>, start: usize, size: usize, cuts: &[usize], rng: &mut Rng) {
     let end = start + size;
     if size < 2 {
@@ -36,12 +36,12 @@ pub(crate) fn json(out: &mut Vec<u8>, start: usize, size: usize, cuts: &[usize],
     if out.len() == end {
         return;
     }
-    // Whatever is kept ends before a comma or the last brace, or is the first brace alone.
+    // The kept part ends before a comma or the last brace, or is only the first brace.
     let whole = out.len() - 1;
     let last = if out.len() < end { Some(whole) } else { cuts.iter().rev().copied().find(|&cut| cut < end) };
     let keep = last.unwrap_or(start + 1);
     out.truncate(keep);
-    // An object that lost its message, the fourth field, gets another.
+    // Replaces the message, the fourth field, if it was cut off.
     let has_message = cuts.get(3).is_some_and(|&cut| keep >= cut);
     let comma = if last.is_some() { "," } else { "" };
     let name = if has_message { r#""note":""# } else { r#""msg":""# };
@@ -50,18 +50,18 @@ pub(crate) fn json(out: &mut Vec<u8>, start: usize, size: usize, cuts: &[usize],
         append_fields(out, end - 2, rng);
         out.push(b'"');
     } else {
-        // Too little room for another field, and space between tokens means nothing.
+        // Too small for another field. Space between tokens is insignificant.
         out.resize(end - 1, b' ');
     }
     out.push(b'}');
 }
 
-/// Appends `name=value` pairs until `out` is `end` bytes long, cutting the last.
+/// Appends `name=value` pairs until `out` has `end` bytes, truncating the last.
 fn append_fields(out: &mut Vec<u8>, end: usize, rng: &mut Rng) {
     while out.len() < end {
         let drawn = rng.next_u64();
         out.text(PADDING_FIELDS.get(drawn as usize % PADDING_FIELDS.len()).copied().unwrap_or_default());
-        // Three in four values are small numbers, the others look like ids.
+        // Three quarters of the values are small numbers, the others look like ids.
         match drawn >> 62 {
             0 => _ = out.hex(rng.next_u64()),
             _ => _ = out.number(drawn >> 8 & 0xfff),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_lengthened_with_fields() {
+    fn short_text_is_padded_with_fields() {
         let mut out = b"level=info".to_vec();
         text(&mut out, 0, 200, &mut Rng::new(1));
         let line = String::from_utf8(out).unwrap();
@@ -116,7 +116,7 @@ mod tests {
             let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
             assert_eq!(keys.join(" "), want, "{line}");
         };
-        // The keys come sorted.
+        // serde_json sorts the keys.
         check(2, "");
         check(8, "");
         check(9, "");

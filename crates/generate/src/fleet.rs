@@ -1,37 +1,37 @@
-//! The fleet that the lines speak of: who calls, what for, from where, and what recurs between lines.
+//! The fictitious fleet: users, addresses, endpoints, and ids that recur between lines.
 
 use crate::rng::Rng;
 use crate::words::NAMES;
 
-/// Powers of two of the pools: a pool has one thing less than two to this, which is what [`Rng::zipf`] draws from.
+/// Sizes of the pools as powers of two. A pool has one item less, the range of [`Rng::zipf`].
 pub(crate) const ADDRESS_BITS: u32 = 10;
-/// Users and sessions: a user has one session at a time, of the same rank.
+/// Users and sessions: each user has one session, with the same index.
 pub(crate) const USER_BITS: u32 = 10;
 pub(crate) const ENDPOINT_BITS: u32 = 9;
-/// Traces that are under way at once.
+/// Concurrent traces.
 pub(crate) const TRACES: u32 = 64;
 
-/// Somebody with an account.
+/// A user.
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     pub(crate) name: String,
     pub(crate) id: u64,
 }
 
-/// Something that is asked for over HTTP.
+/// An HTTP endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) method: &'static str,
     pub(crate) url: String,
 }
 
-/// The pools, in which the first ranks are the busiest.
+/// The pools. The first items are the most frequent.
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     pub(crate) addresses: Vec<String>,
     pub(crate) users: Vec<User>,
     pub(crate) endpoints: Vec<Endpoint>,
-    /// Sessions end and others begin in their place.
+    /// Ends a session and starts another in its place.
     pub(crate) sessions: Vec<u64>,
     pub(crate) traces: Vec<(u64, u64)>,
 }
@@ -76,7 +76,7 @@ fn address(rng: &mut Rng, n: u32) -> String {
     }
 }
 
-/// A fifth of the endpoints is written to, the others are read.
+/// A fifth of the endpoints accept writes, the others reads.
 fn endpoint(rng: &mut Rng, n: u32) -> Endpoint {
     let number = rng.below(90_000) + 10_000;
     let digit = number % 9 + 1;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pools_are_full_and_only_of_made_up_addresses() {
+    fn pools_are_full_and_addresses_are_from_documentation_ranges() {
         let fleet = Fleet::new(&mut Rng::new(1));
         assert_eq!([fleet.addresses.len(), fleet.users.len(), fleet.sessions.len()], [1_023; 3]);
         assert_eq!((fleet.endpoints.len(), fleet.traces.len()), (511, 64));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_hold_what_urls_may() {
+    fn paths_contain_only_url_characters() {
         for Endpoint { method, url } in Fleet::new(&mut Rng::new(2)).endpoints {
             assert!(url.starts_with('/') && url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"'), "{url}");
             assert!(["GET", "POST", "PUT", "DELETE"].contains(&method));

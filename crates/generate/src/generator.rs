@@ -1,12 +1,10 @@
-//! The lines, one after the other.
+//! The generator.
 
 use crate::fill::TemplateFiller;
 use crate::kinds::LineKinds;
 use crate::{Config, Format, fit};
 
-/// Makes lines.
-///
-/// Speed: some millions of lines a second on one core, so that whatever is fed with them is the slower part.
+/// Generates lines, some millions per second on one core, so that their consumer is the bottleneck.
 ///
 /// ```
 /// use bucksaw_generate::{Config, Format, Generator};
@@ -23,8 +21,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator whose fleet has been watched since `start`, in milliseconds since 1970: spells of trouble and the
-    /// uptime of machines count from then.
+    /// A generator that starts at `start`, in milliseconds since 1970. Incidents and the uptime of hosts count from
+    /// then.
     #[must_use]
     pub fn new(config: Config, start: u64) -> Self {
         let filler = TemplateFiller::new(config.seed, start);
@@ -35,9 +33,9 @@ impl Generator {
         Self { config, kinds, filler }
     }
 
-    /// Appends one line and its line feed, stamped with a time in milliseconds since 1970.
+    /// Appends a line with its line feed and this time, in milliseconds since 1970.
     ///
-    /// The line is UTF-8 and has no other line feed in it. Times may stand still, leap or go back.
+    /// The line is UTF-8 and contains no other line feed. Times may repeat, jump, or go back.
     pub fn append_line(&mut self, out: &mut Vec<u8>, unix_ms: u64) {
         let start = out.len();
         let level = self.filler.begin_line(unix_ms);

@@ -1,17 +1,17 @@
-//! How the fleet is doing: mostly well, and badly for a few seconds now and then.
+//! Incidents: a few seconds in which a service fails, between longer quiet periods.
 //!
-//! Trouble is scheduled by time and not by number of lines, so that it shows as a peak in a histogram at any rate.
+//! Incidents are scheduled by time and not by number of lines, so that they are peaks in a histogram at any rate.
 
 use crate::rng::Rng;
 
-/// Milliseconds of quiet between two spells of trouble: from this, to this and [`QUIET_MS_SPREAD`] more.
+/// Minimum milliseconds between two incidents; up to [`QUIET_MS_SPREAD`] more are added.
 const QUIET_MS_MIN: u64 = 30_000;
 const QUIET_MS_SPREAD: u32 = 90_000;
-/// Milliseconds that a spell of trouble lasts: from this, to this and [`TROUBLE_MS_SPREAD`] more.
+/// Minimum milliseconds of an incident; up to [`TROUBLE_MS_SPREAD`] more are added.
 const INCIDENT_MS_MIN: u64 = 500;
 const INCIDENT_MS_SPREAD: u32 = 5_000;
 
-/// How grave a line is.
+/// The level of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogLevel {
     Debug,
@@ -30,7 +30,7 @@ impl LogLevel {
         }
     }
 
-    /// In capitals and five wide.
+    /// In capitals, padded to five characters.
     pub(crate) fn padded_name(self) -> &'static str {
         match self {
             Self::Debug => "DEBUG",
@@ -56,19 +56,19 @@ impl IncidentSchedule {
         schedule
     }
 
-    /// Moves to the time of the next line.
+    /// Sets the time of the next line.
     pub(crate) fn advance_to(&mut self, rng: &mut Rng, unix_ms: u64) {
         if unix_ms >= self.incident_end_ms {
             self.schedule_next(rng, unix_ms);
         }
     }
 
-    /// In trouble, a number that stays the same for this spell and says which service it is that fails.
+    /// During an incident, a number that is constant for the incident and identifies the failing service.
     pub(crate) fn failing_service(&self, unix_ms: u64) -> Option<u32> {
         (self.incident_start_ms..self.incident_end_ms).contains(&unix_ms).then_some(self.failing_service)
     }
 
-    /// A level by chance, graver in trouble. Together with the troubles, errors come to about four in a hundred.
+    /// A random level, more severe during an incident. About four percent of all lines are errors.
     pub(crate) fn level(rng: &mut Rng, in_incident: bool) -> LogLevel {
         let (errors, warnings) = if in_incident { (350, 150) } else { (30, 78) };
         match rng.below(1_000) {
@@ -79,7 +79,7 @@ impl IncidentSchedule {
         }
     }
 
-    /// The next spell is planned from now on and not from the last one, so that a leap in time costs nothing.
+    /// Schedules the next incident from the current time, so that a jump in time costs nothing.
     fn schedule_next(&mut self, rng: &mut Rng, now: u64) {
         self.incident_start_ms = now.saturating_add(QUIET_MS_MIN + u64::from(rng.below(QUIET_MS_SPREAD)));
         let lasts = INCIDENT_MS_MIN + u64::from(rng.below(INCIDENT_MS_SPREAD));
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_have_their_shares_and_errors_come_in_bursts() {
+    fn levels_have_the_expected_shares_and_errors_come_in_bursts() {
         let mut rng = Rng::new(5);
         let mut schedule = IncidentSchedule::new(&mut rng, 0);
         let mut shares = [0u32; 4];
@@ -111,16 +111,16 @@ mod tests {
         assert!((7.0..9.0).contains(&warn), "{warn}");
         assert!((3.2..5.0).contains(&error), "{error}");
         let peaks = per_second.iter().filter(|&&errors| errors > 250).count();
-        assert!((100..1_000).contains(&peaks), "{peaks} seconds of trouble in 10,000");
+        assert!((100..1_000).contains(&peaks), "{peaks} seconds of incidents in 10,000");
     }
 
     #[test]
-    fn leaps_in_time_are_cheap() {
+    fn time_jumps_are_cheap() {
         let mut rng = Rng::new(5);
-        let mut mood = IncidentSchedule::new(&mut rng, 1_000_000);
+        let mut incidents = IncidentSchedule::new(&mut rng, 1_000_000);
         for ms in [u64::MAX, 0, u64::MAX - 1, 5, u64::MAX] {
-            mood.advance_to(&mut rng, ms);
-            mood.failing_service(ms);
+            incidents.advance_to(&mut rng, ms);
+            incidents.failing_service(ms);
         }
     }
 }

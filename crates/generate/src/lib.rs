@@ -1,17 +1,17 @@
-//! Sample log lines that look like the mixed output of a small fleet, made from a seed.
+//! Generates sample log lines that resemble the mixed output of a small fleet, from a seed.
 //!
-//! They feed `bucksaw generate`, the tests, and the benchmarks that have no corpus at hand. Real logs are skewed: few
-//! users make most of the requests, latencies have long tails, errors come in bursts. A store that is measured on even
-//! noise looks better or worse than it is, so the lines here are skewed in the same ways.
+//! Used by `bucksaw generate`, by tests, and by benchmarks without a corpus. Real logs are skewed: a few users make
+//! most requests, latencies have long tails, errors come in bursts. The lines are skewed likewise, because
+//! measurements on uniform noise mislead.
 //!
-//! A [`Generator`] makes the lines and a [`Pace`] says how many of them are due. Neither reads a clock, sleeps or writes
-//! anything: the caller passes the times in and the bytes on.
+//! A [`Generator`] produces the lines and a [`LineSchedule`] says how many are due. Neither reads a clock, sleeps or
+//! does I/O: the caller passes times and writes the bytes.
 //!
-//! Invariant: the same [`Config`], start and times give the same bytes, on every machine. Nothing here computes with
-//! floating point but [`Pace::new`].
+//! Invariant: equal [`Config`], start and times give equal bytes on every machine. Only [`LineSchedule::new`] uses
+//! floating point.
 //!
-//! Every address, host and name is made up: addresses are from the ranges kept for documentation, hosts are below
-//! `example.com` and `example.org`.
+//! All addresses and names are fictitious: addresses are from documentation ranges, hosts are below `example.com` and
+//! `example.org`.
 //!
 //! ```
 //! use bucksaw_generate::{Config, Format, Generator};

@@ -1,24 +1,24 @@
-//! How many lines are due by now.
+//! The number of lines due at a rate.
 //!
-//! The count is worked out from the time since the start, never from the time since the last call, so late or uneven
-//! calls do not add up to a drift. It is whole-number arithmetic: a rate is kept in billionths of a line per second.
+//! The count derives from the time since the start, not since the last call, so late or uneven calls cause no drift.
+//! The rate is an integer in billionths of a line per second.
 
 use std::time::Duration;
 
-/// Billionths of a line in a line, times nanoseconds in a second.
+/// Billionths of a line per line, times nanoseconds per second.
 const ONE_LINE: u128 = 1_000_000_000 * 1_000_000_000;
 
-/// Turns a rate into numbers of lines.
+/// Converts a rate into numbers of lines.
 ///
-/// Whoever writes the lines asks about every 50 ms and writes what is due as one batch.
+/// The writer calls it about every 50 ms and writes the lines due as one batch.
 ///
 /// ```
 /// use bucksaw_generate::LineSchedule;
 /// use std::time::Duration;
-/// let mut pace = LineSchedule::new(50.0);
-/// assert_eq!(pace.due(Duration::from_millis(50)), 2);
-/// assert_eq!(pace.due(Duration::from_millis(100)), 3);
-/// assert_eq!(pace.due(Duration::from_millis(100)), 0);
+/// let mut schedule = LineSchedule::new(50.0);
+/// assert_eq!(schedule.lines_due(Duration::from_millis(50)), 2);
+/// assert_eq!(schedule.lines_due(Duration::from_millis(100)), 3);
+/// assert_eq!(schedule.lines_due(Duration::from_millis(100)), 0);
 /// ```
 #[derive(Clone, Debug)]
 pub struct LineSchedule {
@@ -28,19 +28,19 @@ pub struct LineSchedule {
 }
 
 impl LineSchedule {
-    /// A pace at which nothing was given yet, in lines per second, kept to nine decimals.
+    /// A schedule in lines per second, with a precision of nine decimals.
     ///
-    /// A rate that is negative or not a number counts as 0: nothing is ever due.
+    /// A rate that is negative or not a number counts as 0.
     #[must_use]
     pub fn new(lines_per_second: f64) -> Self {
-        // The cast does what the docstring says, and stops at the largest number for an infinite rate.
+        // The cast saturates: NaN and negative rates become 0, an infinite rate the largest number.
         Self { rate: (lines_per_second * 1e9).round() as u128, lines_emitted: 0 }
     }
 
-    /// How many lines are due after `elapsed` since the start, less those that earlier calls gave.
+    /// The number of lines due at `elapsed` since the start, minus those that earlier calls returned.
     ///
-    /// After a long pause this is all that was missed; a caller that must not write so much at once splits it. An
-    /// `elapsed` smaller than the last one gives 0.
+    /// After a long pause the result includes all lines missed. Returns 0 if `elapsed` is smaller than in an earlier
+    /// call.
     pub fn lines_due(&mut self, elapsed: Duration) -> u64 {
         let lines = elapsed.as_nanos().saturating_mul(self.rate) / ONE_LINE;
         let lines = u64::try_from(lines).unwrap_or(u64::MAX);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Ticks every `tick_ms` and gives the sum of what was due, and the most that was due at once.
+    /// Calls `due` every `tick_ms`, and returns the sum and the maximum of the results.
     fn run(rate: f64, tick_ms: u64, ticks: u64) -> (u64, u64) {
         let mut schedule = LineSchedule::new(rate);
         let due = (1..=ticks).map(|tick| schedule.lines_due(Duration::from_millis(tick * tick_ms)));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_add_up_exactly() {
+    fn due_lines_add_up_exactly_over_hours() {
         let check = |rate, tick_ms, hours: u64, want| {
             let (sum, most) = run(rate, tick_ms, hours * 3_600_000 / tick_ms);
             assert_eq!(sum, want, "{rate} a second, every {tick_ms} ms for {hours} h");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_rates_and_times() {
+    fn extreme_rates_and_times_do_not_overflow() {
         let year = Duration::from_secs(365 * 86_400);
         for rate in [0.0, -3.0, f64::NAN, f64::NEG_INFINITY] {
             assert_eq!(LineSchedule::new(rate).lines_due(year), 0, "{rate}");
@@ -91,20 +91,20 @@ mod tests {
         assert_eq!(schedule.lines_due(Duration::ZERO), 0);
         assert!(schedule.lines_due(Duration::from_secs(100)) > 1 << 60);
         assert_eq!(LineSchedule::new(1e300).lines_due(Duration::MAX), u64::MAX);
-        let mut pace = LineSchedule::new(10.0);
-        assert_eq!(pace.lines_due(Duration::from_secs(2)), 20);
-        assert_eq!(pace.lines_due(Duration::from_secs(1)), 0);
-        assert_eq!(pace.lines_due(Duration::from_secs(3)), 10);
+        let mut schedule = LineSchedule::new(10.0);
+        assert_eq!(schedule.lines_due(Duration::from_secs(2)), 20);
+        assert_eq!(schedule.lines_due(Duration::from_secs(1)), 0);
+        assert_eq!(schedule.lines_due(Duration::from_secs(3)), 10);
     }
 
     proptest! {
         #[test]
         fn uneven_ticks_do_not_drift(rate in 0u32..20_000_000, ticks in prop::collection::vec(0u64..500_000_000, 1..50)) {
-            let mut pace = LineSchedule::new(f64::from(rate));
+            let mut schedule = LineSchedule::new(f64::from(rate));
             let (mut nanos, mut sum) = (0, 0);
             for tick in ticks {
                 nanos += tick;
-                sum += pace.lines_due(Duration::from_nanos(nanos));
+                sum += schedule.lines_due(Duration::from_nanos(nanos));
                 prop_assert_eq!(u128::from(sum), u128::from(nanos) * u128::from(rate) / 1_000_000_000);
             }
         }

@@ -1,10 +1,10 @@
-//! A small seeded source of numbers, and the skewed shapes that logs have.
+//! A small seeded random number generator, with the skewed distributions of logs.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded
-//! through splitmix64 so that neighbouring seeds start far apart. It is not for secrets. The shapes are made of shifts
-//! and not of logarithms, which are slow and differ in the last bit between machines.
+//! xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by splitmix64 so
+//! that adjacent seeds differ. Not for secrets. The distributions use shifts instead of logarithms, which are slow and
+//! differ in the last bit between machines.
 
-/// Numbers that follow from a seed.
+/// A sequence of numbers determined by a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng([u64; 4]);
 
@@ -20,7 +20,7 @@ impl Rng {
         }))
     }
 
-    /// 64 even bits.
+    /// 64 uniform bits.
     pub(crate) fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.0;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
@@ -29,32 +29,32 @@ impl Rng {
         result
     }
 
-    /// An even number below `bound`; 0 when that is 0. The bias is below one in four thousand million.
+    /// A uniform number below `bound`, or 0 if `bound` is 0. The bias is below 1 in 4 billion.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         scale(self.next_u64() >> 32, bound)
     }
 
-    /// A number below `bound`, sooner a small one: the smaller of two even ones.
+    /// The smaller of two uniform numbers below `bound`.
     pub(crate) fn skewed_below(&mut self, bound: u32) -> u32 {
         let drawn = self.next_u64();
         scale(drawn >> 32, bound).min(scale(drawn & 0xffff_ffff, bound))
     }
 
-    /// True once in `n` times.
+    /// True with probability 1 in `n`.
     pub(crate) fn one_in(&mut self, n: u32) -> bool {
         self.below(n) == 0
     }
 
-    /// A rank in `0..2^bits - 1` with a chance of about one over rank plus one, as Zipf found for words.
+    /// A rank in `0..2^bits - 1` with a probability of about 1 / (rank + 1), a Zipf distribution.
     ///
-    /// Every power of two is as likely as the next, and within it all ranks are.
+    /// Each power of two is equally probable, and so are the ranks within it.
     pub(crate) fn zipf(&mut self, bits: u32) -> usize {
         let drawn = self.next_u64();
         let first = 1 << scale(drawn >> 32, bits);
         (first - 1 + (drawn & (first - 1))) as usize
     }
 
-    /// A number from `unit` with a long tail: twice as large is half as likely, up to `unit << (doublings + 1)`.
+    /// A number from `unit` up with a long tail: each doubling is half as probable, up to `unit << (doublings + 1)`.
     pub(crate) fn long_tailed(&mut self, unit: u32, doublings: u32) -> u64 {
         let drawn = self.next_u64();
         let base = u64::from(unit) + u64::from(scale(drawn >> 32, unit));
@@ -62,7 +62,7 @@ impl Rng {
     }
 }
 
-/// Maps 32 bits evenly to numbers below `bound`.
+/// Maps 32 bits uniformly to numbers below `bound`.
 fn scale(drawn: u64, bound: u32) -> u32 {
     ((drawn * u64::from(bound)) >> 32) as u32
 }
@@ -72,16 +72,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_numbers_stay_what_they_are() {
-        // splitmix64 of seed 0 begins with this number in its authors' listing.
+    fn first_numbers_match_the_published_algorithms() {
+        // The first number of splitmix64 with seed 0, from its authors' listing.
         assert_eq!(Rng::new(0).0[0], 0xe220_a839_7b1d_cdaf);
-        // The first number by hand from a simple state: rotl(1 + 4, 23) + 1, as in the paper.
+        // The first number from a simple state, computed by hand: rotl(1 + 4, 23) + 1.
         assert_eq!(Rng([1, 2, 3, 4]).next_u64(), (5 << 23) + 1);
         assert_ne!(Rng::new(1).next_u64(), Rng::new(2).next_u64());
     }
 
     #[test]
-    fn numbers_keep_their_bounds_and_reach_them() {
+    fn numbers_cover_their_range() {
         let mut rng = Rng::new(1);
         let mut seen = [0u32; 7];
         for _ in 0..7_000 {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn early_numbers_are_small() {
+    fn smaller_of_two_prefers_small_numbers() {
         let mut rng = Rng::new(1);
         let mut seen = [0u32; 4];
         for _ in 0..16_000 {

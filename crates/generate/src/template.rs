@@ -1,31 +1,31 @@
-//! A line with blanks in it: `user <user> placed order <id>`.
+//! Line templates with placeholders: `user <user> placed order <id>`.
 //!
-//! Lines are written down as they look, in the tables of [`kinds`](crate::kinds), and taken apart once when a generator
-//! is made. Filling one is then a walk over its parts, as fast as code written out by hand for each line would be.
+//! The tables of [`kinds`](crate::kinds) contain lines as they look. A generator parses each template once; filling
+//! one is a loop over its parts, as fast as code written for each line.
 
 use crate::words;
 
-/// What fills a blank.
+/// A placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placeholder {
-    /// The time of the line, in five spellings.
+    /// The time of the line, in five formats.
     Time,
     CommaTime,
     SpacedTime,
     AccessTime,
     SyslogTime,
-    /// Seconds since the machine came up, with microseconds.
+    /// Seconds since boot, with microseconds.
     Uptime,
     /// The level: `info` or `INFO `.
     Level,
     LevelColumn,
     Service,
-    /// A machine's name.
+    /// A host name.
     Host,
-    /// A client's address, and the port it calls from.
+    /// A client address, and its port.
     Address,
     Port,
-    /// A user's name, the number that goes with it, and the name where most are unknown and written `-`.
+    /// A user name, the user's number, and a name that is mostly `-` for an unknown user.
     User,
     UserId,
     RemoteUser,
@@ -38,17 +38,17 @@ pub(crate) enum Placeholder {
     Url,
     Status,
     Bytes,
-    /// How long it took: whole milliseconds, milliseconds and seconds with three decimals.
+    /// Its duration: whole milliseconds, milliseconds and seconds with three decimals.
     Ms,
     MsFraction,
     Seconds,
-    /// The number of an order that is still talked about; numbers recur.
+    /// The number of a recent order; numbers recur.
     Id,
-    /// A number that only grows.
+    /// A number that only increases.
     Counter,
-    /// A process id of one of the machine's few processes.
+    /// The id of one of the host's few processes.
     Process,
-    /// Numbers: 1 to 9, mostly tens, mostly thousands, and all with long tails but the first.
+    /// Numbers: 1 to 9, mostly tens, mostly thousands. All but the first have long tails.
     SmallNumber,
     MediumNumber,
     LargeNumber,
@@ -56,26 +56,26 @@ pub(crate) enum Placeholder {
     Percent,
     /// A price with two decimals.
     Price,
-    /// A log position, `1A/4F00B2C8`.
+    /// A write-ahead log position, `1A/4F00B2C8`.
     Position,
 }
 
-/// A piece of a line.
+/// A part of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TemplatePart {
     Text(&'static str),
     Word(&'static [&'static str]),
     Placeholder(Placeholder),
-    /// Between two fields of the outermost JSON object: a comma, before which the line may be cut.
+    /// A comma between two fields of the outermost JSON object, before which the line may be cut.
     Comma,
 }
 
-/// A line taken apart.
+/// A parsed template.
 #[derive(Clone, Debug)]
 pub(crate) struct Template(Vec<TemplatePart>);
 
 impl Template {
-    /// Takes a line apart that is given in pieces. A blank of no known name stays as it is written.
+    /// Parses the parts of a template. An unknown placeholder stays as written.
     pub(crate) fn new(pieces: &[&'static str]) -> Self {
         let mut parts = Vec::new();
         for &piece in pieces {
@@ -164,7 +164,7 @@ mod tests {
             match part {
                 TemplatePart::Text(text) => (*text).to_owned(),
                 TemplatePart::Word(_) => "WORD".to_owned(),
-                TemplatePart::Placeholder(blank) => format!("{blank:?}"),
+                TemplatePart::Placeholder(placeholder) => format!("{placeholder:?}"),
                 TemplatePart::Comma => "COMMA".to_owned(),
             }
         }

@@ -1,12 +1,12 @@
-//! Things to draw from, some more often than others.
+//! Random choice with integer weights.
 
 use crate::rng::Rng;
 
-/// Things with whole-number weights; a draw costs one random number and two look-ups.
+/// Items with integer weights. A draw costs one random number and two lookups.
 #[derive(Clone, Debug)]
 pub(crate) struct WeightedChoice<T> {
     items: Vec<T>,
-    /// The place of each thing, as often as it weighs.
+    /// The index of each item, repeated by its weight.
     slots: Vec<u16>,
 }
 
@@ -20,7 +20,7 @@ impl<T> WeightedChoice<T> {
         choice
     }
 
-    /// A thing by chance; `None` from an empty deck.
+    /// A random item; `None` if there are no items.
     pub(crate) fn sample(&self, rng: &mut Rng) -> Option<&T> {
         let slot = self.slots.get(rng.below(self.slots.len() as u32) as usize)?;
         self.items.get(usize::from(*slot))
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heavier_things_come_more_often() {
+    fn draws_follow_the_weights() {
         let choice = WeightedChoice::new([(1, 0), (9, 1), (0, 2)]);
         let mut rng = Rng::new(4);
         let mut seen = [0; 3];

@@ -1,8 +1,8 @@
-//! Words that fill the blanks of a line, each list under the name that the lines use for it, the common ones first.
+//! Lists of words that fill placeholders, by the name of the placeholder, with the most frequent first.
 //!
-//! Words hold no quotation marks, backslashes or control characters, so that they need no escaping in JSON.
+//! Words contain no quotation marks, backslashes or control characters, so JSON needs no escapes.
 
-/// The services of the fleet; the one that fails in a spell of trouble is one of them.
+/// The services of the fleet. An incident affects one of them.
 pub(crate) static SERVICES: &[&str] = &[
     "api-gateway",
     "auth",
@@ -18,7 +18,7 @@ pub(crate) static SERVICES: &[&str] = &[
     "shipping",
 ];
 
-/// Names of users, before their number.
+/// User names, without their number.
 pub(crate) static NAMES: &[&str] = &[
     "alice",
     "bob",
@@ -45,7 +45,7 @@ pub(crate) static NAMES: &[&str] = &[
     "さくら",
 ];
 
-/// Finds the list of a name.
+/// The list with this name.
 pub(crate) fn word_list(name: &str) -> Option<&'static [&'static str]> {
     WORD_LISTS.iter().find(|(known, _)| *known == name).map(|(_, list)| *list)
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_list_has_one_name() {
+    fn list_names_are_unique() {
         for (name, list) in WORD_LISTS {
             assert_eq!(word_list(name), Some(*list), "{name}");
         }

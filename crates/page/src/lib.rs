@@ -1,9 +1,7 @@
-//! The page: the files that a browser is given, as they were built from `ui/`, plain and packed.
+//! The files of the web page, built from `ui/`, plain and compressed.
 //!
-//! They are part of the program, so that one file is all there is to install, and they are packed when it is built: no
-//! request is worth packing them again. Where the page could not be built there is a plain one that says why.
-//!
-//! What it does not do: it speaks no HTTP. `api` says who gets which form, and how long it may be kept.
+//! They are embedded in the program, so that it is a single file to install, and compressed at build time. If the page
+//! was not built, a plain page explains why. `api` serves the files and sets the cache headers.
 //!
 //! ```
 //! let index = bucksaw_page::find("index.html").unwrap();
@@ -14,27 +12,27 @@
 /// A file of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
-    /// Where it lies, without a slash in front: `assets/index-Bx2k.js`.
+    /// Its path without a leading slash: `assets/index-Bx2k.js`.
     pub path: &'static str,
     /// Its bytes.
     pub plain: &'static [u8],
-    /// The same, packed with brotli, where that makes them fewer.
+    /// Its bytes compressed with brotli, if smaller.
     pub brotli: Option<&'static [u8]>,
-    /// The same, packed with gzip, where that makes them fewer.
+    /// Its bytes compressed with gzip, if smaller.
     pub gzip: Option<&'static [u8]>,
 }
 
-/// All of them, by path.
+/// All files, sorted by path.
 static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// The file at a path, which has no slash in front.
+/// The file at a path without a leading slash.
 #[must_use]
 pub fn find(path: &str) -> Option<&'static File> {
     FILES.iter().find(|file| file.path == path)
 }
 
 impl File {
-    /// The media type, by the ending of the path.
+    /// The media type, by the file name extension.
     #[must_use]
     pub fn content_type(&self) -> &'static str {
         match self.path.rsplit('.').next().unwrap_or_default() {
@@ -46,7 +44,7 @@ impl File {
         }
     }
 
-    /// Whether its path changes with its bytes, so that it may be kept for ever.
+    /// Whether its path changes with its bytes, so that it may be cached for ever.
     #[must_use]
     pub fn is_hashed(&self) -> bool {
         self.path.starts_with("assets/")

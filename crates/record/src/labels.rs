@@ -196,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn text_parses() {
+    fn labels_parse() {
         let check = |text: &str, want: &str| {
             let got = Labels::parse(text).map_or_else(|error| error.to_string(), |labels| labels.to_string());
             assert_eq!(got, want, "{text}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold() {
+    fn limits_are_enforced() {
         assert!(Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX))]).is_ok());
         assert!(matches!(
             Labels::new([("a", "x".repeat(Labels::VALUE_BYTES_MAX + 1))]),
@@ -237,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = Labels::decode(&bytes);
         }
     }

@@ -1,4 +1,4 @@
-//! The lines as a whole: always the same, as long as asked for, readable, and shaped like those of a fleet.
+//! Lines are reproducible, have the requested length, parse, and have the distributions of a fleet.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const START: u64 = 1_763_681_341_000;
 
-/// So many lines, one every three milliseconds.
+/// Generates `count` lines, one every three milliseconds.
 fn lines(config: Config, count: u64) -> String {
     let mut generator = Generator::new(config, START);
     let mut out = Vec::new();
@@ -26,7 +26,7 @@ fn fnv(text: &str) -> u64 {
 }
 
 #[test]
-fn same_seed_same_lines() {
+fn equal_seeds_give_equal_lines() {
     for format in [Format::Text, Format::Json] {
         for size in [None, Some(300)] {
             let config = Config { format, size, seed: 9 };
@@ -37,8 +37,9 @@ fn same_seed_same_lines() {
 }
 
 #[test]
-fn lines_stay_what_they_are() {
-    // Whoever changes the lines on purpose writes the new numbers here; figures measured on the old ones are then old.
+fn lines_do_not_change() {
+    // Update these numbers after a deliberate change of the lines. Figures measured with the old lines are then
+    // obsolete.
     let hashes = [
         fnv(&natural(Format::Text, 1_000)),
         fnv(&natural(Format::Json, 1_000)),
@@ -48,7 +49,7 @@ fn lines_stay_what_they_are() {
 }
 
 #[test]
-fn every_size_is_met() {
+fn every_line_has_the_requested_size() {
     for format in [Format::Text, Format::Json] {
         for size in (0..700).chain([1_000, 1_024, 4_095, 4_096, 9_999, 10_000]) {
             let mut generator = Generator::new(Config { format, size: Some(size), seed: size as u64 }, START);
@@ -70,7 +71,7 @@ fn every_size_is_met() {
 }
 
 #[test]
-fn lines_are_appended_and_hold_no_control_characters() {
+fn lines_are_appended_without_control_characters() {
     for format in [Format::Text, Format::Json] {
         let text = natural(format, 20_000);
         assert_eq!(text.lines().count(), 20_000);
@@ -83,7 +84,7 @@ fn lines_are_appended_and_hold_no_control_characters() {
 }
 
 #[test]
-fn json_lines_have_their_fields_and_levels_their_shares() {
+fn json_lines_have_all_fields_and_the_expected_levels() {
     let mut levels = HashMap::new();
     let count = 100_000;
     for (n, line) in natural(Format::Json, count).lines().enumerate() {
@@ -103,7 +104,7 @@ fn json_lines_have_their_fields_and_levels_their_shares() {
 }
 
 #[test]
-fn text_lines_have_their_kinds_and_levels_their_shares() {
+fn text_lines_have_all_kinds_and_the_expected_levels() {
     let count = 200_000;
     let text = natural(Format::Text, count);
     let having = |word: &str| text.lines().filter(|line| line.contains(word)).count() as u32;
@@ -130,7 +131,7 @@ fn check_shares(of: impl Fn(&str) -> u32, all: u32) {
 }
 
 #[test]
-fn errors_peak_for_some_seconds() {
+fn errors_come_in_bursts_of_seconds() {
     let mut per_second = HashMap::new();
     for line in natural(Format::Json, 200_000).lines().filter(|line| line.contains(r#""level":"error""#)) {
         *per_second.entry(line[9..28].to_owned()).or_insert(0u32) += 1;
@@ -140,7 +141,7 @@ fn errors_peak_for_some_seconds() {
 }
 
 #[test]
-fn sessions_and_users_recur_and_some_more_than_others() {
+fn sessions_and_users_recur_with_a_skew() {
     let mut seen = HashMap::new();
     for line in natural(Format::Json, 50_000).lines() {
         let value: Value = serde_json::from_str(line).unwrap();

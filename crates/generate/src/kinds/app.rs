@@ -1,4 +1,4 @@
-//! Lines of services that write logfmt.
+//! Lines of services that log in logfmt.
 
 use super::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};

@@ -1,4 +1,4 @@
-//! Lines of a relational database: connections, checkpoints, slow statements, conflicts.
+//! Lines of a relational database: connections, checkpoints, slow queries, conflicts.
 
 use super::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};

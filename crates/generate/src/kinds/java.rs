@@ -1,4 +1,4 @@
-//! Lines of services that log in the Java manner. A stack is one line here, as shippers that join lines make it.
+//! Lines of Java services. A stack trace is one line, as shippers that join lines send it.
 
 use super::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};

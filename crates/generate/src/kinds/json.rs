@@ -1,5 +1,5 @@
-//! One JSON object a line. The rows begin with the message; commas between fields of the outermost object are written
-//! `<,>`, so that a line can be cut there.
+//! One JSON object per line. Rows begin with the message. `<,>` is a comma between fields of the outermost object,
+//! where a line can be cut.
 
 use super::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};

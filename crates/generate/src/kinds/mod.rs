@@ -1,8 +1,8 @@
-//! The kinds of lines, as tables of how they look.
+//! Tables of line templates, by kind.
 //!
-//! A table has a frame, which is the same for all its lines, and rows. A row says at which level its line appears, how
-//! often among the lines of that level, and what it says; blanks stand in angle brackets and are those of
-//! [`Blank`](crate::template::Blank) and of the lists in [`words`](crate::words). Adding a line is adding a row.
+//! A table has a frame, common to all its lines, and rows of a level, a weight among the lines of that level, and a
+//! text. Placeholders are in angle brackets: those of [`Placeholder`](crate::template::Placeholder) and the lists in
+//! [`words`](crate::words).
 
 mod app;
 mod database;
@@ -16,9 +16,9 @@ use crate::rng::Rng;
 use crate::template::Template;
 use crate::weighted_choice::WeightedChoice;
 
-/// One kind of lines.
+/// A kind of lines.
 pub(crate) struct LineTable {
-    /// What stands before and after what the rows say.
+    /// The text before and after the text of a row.
     affixes: (&'static str, &'static str),
     rows: &'static [TemplateRow],
 }
@@ -26,11 +26,11 @@ pub(crate) struct LineTable {
 /// A level, a weight and a line.
 type TemplateRow = (LogLevel, u16, &'static str);
 
-/// The kinds that are mixed, taken apart and ready to draw from.
+/// The kinds of a format, parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct LineKinds(WeightedChoice<LineKind>);
 
-/// The lines of a kind for each level.
+/// The lines of a kind, by level.
 #[derive(Clone, Debug)]
 struct LineKind {
     debug: WeightedChoice<Template>,
@@ -52,31 +52,31 @@ impl LineKinds {
         Self(WeightedChoice::new([(1, LineKind::new(&json::TABLE))]))
     }
 
-    /// A line of some kind for a level.
+    /// A random line of a level.
     pub(crate) fn draw(&self, level: LogLevel, rng: &mut Rng) -> Option<&Template> {
         let kind = self.0.sample(rng)?;
-        let deck = match level {
+        let choice = match level {
             LogLevel::Debug => &kind.debug,
             LogLevel::Info => &kind.info,
             LogLevel::Warn => &kind.warn,
             LogLevel::Error => &kind.error,
         };
-        deck.sample(rng)
+        choice.sample(rng)
     }
 }
 
 impl LineKind {
     fn new(table: &LineTable) -> Self {
         let (head, tail) = table.affixes;
-        let deck = |wanted| {
+        let choice = |wanted| {
             let rows = table.rows.iter().filter(|(level, ..)| *level == wanted);
             WeightedChoice::new(rows.map(|&(_, weight, line)| (weight, Template::new(&[head, line, tail]))))
         };
         Self {
-            debug: deck(LogLevel::Debug),
-            info: deck(LogLevel::Info),
-            warn: deck(LogLevel::Warn),
-            error: deck(LogLevel::Error),
+            debug: choice(LogLevel::Debug),
+            info: choice(LogLevel::Info),
+            warn: choice(LogLevel::Warn),
+            error: choice(LogLevel::Error),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lines of the machines themselves: kernel, service manager, scheduled jobs, and strangers who knock at SSH.
+//! Lines of hosts: kernel, service manager, scheduled jobs, and SSH login attempts.
 
 use super::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};

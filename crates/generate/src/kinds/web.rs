@@ -1,4 +1,4 @@
-//! Access lines of a web server: the combined format, with the seconds that the answer took at its end.
+//! Access lines of a web server: the combined format with the response time in seconds at the end.
 
 use super::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
@@ -6,7 +6,7 @@ use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 const REQUEST: &str = r#""<method> <url> HTTP/1.1" <status> <bytes> "<referer>" "<agent>" <seconds>"#;
 const REQUEST_TWO: &str = r#""<method> <url> HTTP/2.0" <status> <bytes> "<referer>" "<agent>" <seconds>"#;
 
-/// The level shows in the status: 2xx and 3xx, 4xx, 5xx.
+/// The status shows the level: 2xx and 3xx, 4xx, 5xx.
 pub(super) static TABLE: LineTable = LineTable {
     affixes: ("<address> - <visitor> [<access-time>] ", ""),
     rows: &[
