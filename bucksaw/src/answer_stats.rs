@@ -117,7 +117,7 @@ mod tests {
         let given = json!({
             "matched": 12, "segments_read": 3, "segments_skipped": 9, "bytes_scanned": 1536 << 10, "seconds": 0.034,
             "nodes_asked": 3, "nodes_answered": 2, "damaged": ["a.seg"],
-            "nodes_missing": [{"address": "n3:1", "why": "down", "message": "node n3:1\nis down"}],
+            "nodes_missing": [{"address": "n3:1", "reason": "down", "message": "node n3:1\nis down"}],
         });
         let want = [
             "matched 12 records in 34 ms",

@@ -1,4 +1,4 @@
-//! `bucksaw status`: the cluster as the asked node sees it.
+//! `bucksaw status`: problems of the cluster and a table of its nodes, as the queried node sees them.
 
 mod health;
 mod replication;
@@ -14,11 +14,11 @@ use crate::text_table::TextTable;
 use crate::values::NodeUrl;
 use crate::{interrupt, node_client};
 
-/// The columns and the keys that they show; an object's members are `object_member`. Columns that no node has anything for
-/// are left out. They fit into 120 characters; what does not is in `-o json`.
+/// Columns of the table and the keys they show; fields of nested objects are `object_field`. A column without any value is
+/// omitted. A full table is at most 120 characters wide; `-o json` has the other fields.
 const COLUMNS: [(&str, &str); 11] = [
     ("id", "id"),
-    ("state", HEALTH_COLUMN),
+    ("state", STATE_KEY),
     ("roles", "roles"),
     ("load", "load_level"),
     ("in", "load_bytes_per_second"),
@@ -30,21 +30,29 @@ const COLUMNS: [(&str, &str); 11] = [
     ("http", "addresses_http"),
 ];
 
-/// How a node is, in a word: what it says of itself, or how it is seen when it says nothing.
-const HEALTH_COLUMN: &str = "seen";
+/// Key under which [`flatten_fields`] adds [`health::node_state`].
+const STATE_KEY: &str = "node_state";
 
-/// What the first lines tell of the cluster as a whole.
-const CLUSTER_KEYS: [&str; 8] =
-    ["nodes", "asked", "replication_factor", "stores_alive", "stores_missing", "copies", "protocol", "strangers"];
+/// Keys of the answer that the summary and the problems cover; other keys are printed below the table.
+const CLUSTER_KEYS: [&str; 8] = [
+    "nodes",
+    "queried_node",
+    "replication_factor",
+    "stores_alive",
+    "stores_missing",
+    "replication",
+    "protocol",
+    "incompatible_peers",
+];
 
-/// Show the cluster as the asked node sees it
+/// Show the cluster as the queried node sees it
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Node to ask
+    /// Node to query
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
     addr: NodeUrl,
 
-    /// How it is printed: text is a table of what matters most, raw and json are all that the node sent
+    /// Output format: text is a summary and a table, raw and json are the complete answer of the node
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text", hide_possible_values = true)]
     output: OutputFormat,
 }
@@ -55,7 +63,7 @@ pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     let mut out = Out::stdout()?;
     let text = if args.output == OutputFormat::Text {
         let cluster: Value = serde_json::from_slice(&answer)
-            .with_context(|| format!("the answer of {} cannot be read: is it a bucksaw node?", args.addr))?;
+            .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.addr))?;
         render(&cluster).into_bytes()
     } else {
         let mut text = answer.to_vec();
@@ -65,9 +73,9 @@ pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
         text
     };
     if out.terminal {
-        let mut harmless = Vec::with_capacity(text.len());
-        sanitise(&text, &mut harmless);
-        out.write(&harmless)?;
+        let mut sanitised = Vec::with_capacity(text.len());
+        sanitise(&text, &mut sanitised);
+        out.write(&sanitised)?;
     } else {
         out.write(&text)?;
     }
@@ -75,7 +83,7 @@ pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// How the cluster is, in words; a table of the nodes; below it what is damaged, and what the answer says besides.
+/// Summary and problems, the table of nodes, damaged files, trash, and any other field of the answer.
 fn render(cluster: &Value) -> String {
     let nodes = cluster.get("nodes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut nodes: Vec<Map<String, Value>> = nodes.iter().filter_map(Value::as_object).map(flatten_fields).collect();
@@ -105,13 +113,13 @@ fn render(cluster: &Value) -> String {
     text
 }
 
-/// What is in a node's trash, in a line; nothing where it is empty.
+/// One line about the trash of a node; `None` if it is empty.
 fn trash(node: &Map<String, Value>) -> Option<String> {
     let number = |key: &str| node.get(key).and_then(Value::as_u64).unwrap_or_default();
     let segments = number("trash_segments");
     (segments > 0).then(|| {
         format!(
-            "trash on {}: {segments} segments, {} records, {}, from {} to {}; in no answer, and removed for good after --trash-age\n",
+            "trash on {}: {segments} segments, {} records, {}, from {} to {}; not in answers, deleted after --trash-age\n",
             node.get("id").map_or_else(String::new, plain_text),
             number("trash_records"),
             human_bytes(number("trash_bytes")),
@@ -121,26 +129,26 @@ fn trash(node: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// The members of a node, those of its objects as `object_member`, and [`SEEN`].
+/// The fields of a node with nested objects flattened to `object_field`, and [`STATE_KEY`].
 fn flatten_fields(node: &Map<String, Value>) -> Map<String, Value> {
     let mut flat = Map::new();
     for (key, value) in node {
         match value {
-            Value::Object(members) => {
-                flat.extend(members.iter().map(|(name, value)| (format!("{key}_{name}"), value.clone())));
+            Value::Object(fields) => {
+                flat.extend(fields.iter().map(|(name, value)| (format!("{key}_{name}"), value.clone())));
             }
             value => {
                 flat.insert(key.clone(), value.clone());
             }
         }
     }
-    if let Some(seen) = health::node_state(&flat) {
-        flat.insert(HEALTH_COLUMN.to_owned(), seen.into());
+    if let Some(state) = health::node_state(&flat) {
+        flat.insert(STATE_KEY.to_owned(), state.into());
     }
     flat
 }
 
-/// A value with the unit that its key names.
+/// Formats a value in the unit that its key ends in.
 fn cell(key: &str, value: &Value) -> String {
     match (value.as_u64(), value.as_f64()) {
         (Some(size), _) if key.ends_with(BYTES) => human_bytes(size),
@@ -172,8 +180,8 @@ fn plain_text(value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => number.to_string(),
         Value::Array(list) => list.iter().map(plain_text).collect::<Vec<_>>().join(","),
-        Value::Object(members) => {
-            let pairs = members.iter().map(|(name, value)| format!("{name}={}", plain_text(value)));
+        Value::Object(fields) => {
+            let pairs = fields.iter().map(|(name, value)| format!("{name}={}", plain_text(value)));
             pairs.collect::<Vec<_>>().join(" ")
         }
     }
@@ -186,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_are_shown() {
+    fn render_prints_problems_nodes_and_other_fields() {
         let check = |cluster: Value, want: &[&str]| {
             let shown = render(&cluster);
             let lines: Vec<&str> = shown.lines().collect();
@@ -200,15 +208,15 @@ mod tests {
                     "queue": {"pending_bytes": 1536}, "load": {"bytes_per_second": 2048}, "store": {"stored_bytes": 7},
                 },
                 {"id": "node2", "state": "joining", "damaged": []},
-            ], "under_replicated_bytes": 0}),
+            ], "new_bytes": 0}),
             &[
-                "2 nodes, 1 thing to see to:",
+                "2 nodes, 1 problem:",
                 "- n1 (a:1) has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "ID     STATE    ROLES         IN        BACKLOG  STORED  DISK FREE  UP  HTTP",
                 "n1     ready    ingest,store  2.0 KB/s  1.5 KB   7 B     2.0 GB     2m  a:1",
                 "node2  joining  -             -         -        -       -          -   -",
                 "damaged on n1: a.seg: torn",
-                "under replicated: 0 B",
+                "new: 0 B",
             ],
         );
         check(json!({}), &[]);
@@ -219,25 +227,26 @@ mod tests {
 
     #[test]
     fn nodes_with_problems_come_first() {
-        let node = |id: &str, member: &str, state: &str| json!({"id": id, "member": member, "state": state});
+        let node =
+            |id: &str, membership: &str, state: &str| json!({"id": id, "membership": membership, "state": state});
         let cluster = json!({
             "nodes": [
                 node("a", "left", "left"),
                 node("b", "alive", "ready"),
-                node("c", "alive", "silent"),
+                node("c", "alive", "unresponsive"),
                 node("d", "down", "down"),
             ],
-            "asked": "b", "replication_factor": 2, "stores_alive": 2, "stores_missing": 0,
+            "queried_node": "b", "replication_factor": 2, "stores_alive": 2, "stores_missing": 0,
         });
         let shown = render(&cluster);
         let rows: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("ID")).collect();
-        assert_eq!(rows, ["ID  STATE", "c   silent", "d   down", "b   ready", "a   left"]);
+        assert_eq!(rows, ["ID  STATE", "c   unresponsive", "d   down", "b   ready", "a   left"]);
     }
 
     #[test]
-    fn a_usual_cluster_fits_into_a_terminal() {
+    fn a_typical_table_fits_into_120_columns() {
         let node = json!({
-            "id": "01KAN5V1ZZZZZZZZZZZZZZZZZZ", "member": "alive", "state": "disk full", "roles": ["ingest", "store"],
+            "id": "01KAN5V1ZZZZZZZZZZZZZZZZZZ", "membership": "alive", "state": "disk full", "roles": ["ingest", "store"],
             "load": {"bytes_per_second": 123_u64 << 20}, "queue": {"pending_bytes": 1_000_u64 << 20},
             "store": {"stored_bytes": 1_000_u64 << 30}, "disk_free_bytes": 1_000_u64 << 30, "uptime_seconds": 8_640_000,
             "addresses": {"http": "10.0.0.1:7650", "fast": "10.0.0.1:7651"},

@@ -43,7 +43,7 @@ fn find_problem(nodes: &[FleetNode], watch: &ClusterMonitor) -> Option<String> {
                 .collect();
             return Some(format!("{} sees {ready} of {} nodes ready: {states:?}", node.name, nodes.len()));
         }
-        if let Some(apart) = listed.iter().find_map(|node| node["apart"].as_str()) {
+        if let Some(apart) = listed.iter().find_map(|node| node["version_skew"].as_str()) {
             return Some(format!("{} says of another that it {apart}", node.name));
         }
     }

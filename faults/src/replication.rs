@@ -74,6 +74,6 @@ pub(crate) fn packed_bytes(node: &FleetNode) -> Option<f64> {
 /// What a node says of itself.
 fn own_status(node: &FleetNode) -> Option<serde_json::Value> {
     let mut cluster = node.cluster().ok()?;
-    let asked = cluster["asked"].take();
+    let asked = cluster["queried_node"].take();
     cluster["nodes"].as_array_mut()?.iter_mut().find(|one| one["id"] == asked).map(serde_json::Value::take)
 }

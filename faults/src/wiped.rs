@@ -90,7 +90,7 @@ fn measure(wiped: &WipeOptions) -> anyhow::Result<String> {
     })?;
     let told = wait("all nodes to report re-replication", || {
         let cluster = nodes[0].cluster().ok()?;
-        let is_told = |node: &serde_json::Value| node["member"] == "down" && node["made_good"] == true;
+        let is_told = |node: &serde_json::Value| node["membership"] == "down" && node["re_replicated"] == true;
         cluster["nodes"].as_array()?.iter().any(is_told).then(|| began.elapsed())
     })?;
     // The proof that it is so: another store is away, and what is left has every record.

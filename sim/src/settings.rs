@@ -66,7 +66,7 @@ impl NodeSettings {
             join,
             copies,
             queue,
-            store: store,
+            store,
             query: query::Config::default(),
             balance: load_control::Config::default(),
             bug,

@@ -19,7 +19,7 @@ test("all nodes are shown, and who is lost stands on top", async ({ page, three 
   const [first, second, third] = three;
   await page.goto(`${first.url}/nodes`);
   await expect(page.getByRole("heading", { name: "3 nodes" })).toBeVisible();
-  await expect(page.getByText("All is well: each record is kept by 2 of 3 stores.")).toBeVisible();
+  await expect(page.getByText("All is well: replication factor 2, 3 stores alive.")).toBeVisible();
   await expect(articles(page)).toHaveCount(3);
   // The one whose page it is comes first, and says more.
   await expect(articles(page).first()).toContainText(first.addresses.http ?? "nowhere");
@@ -31,15 +31,15 @@ test("all nodes are shown, and who is lost stands on top", async ({ page, three 
     await expect(of(page, node).getByRole("link", { name: "Its page" })).toHaveAttribute("href", `${node.url}/nodes`);
   }
   await third.signal("SIGKILL");
-  await expect(page.getByText("1 node needs to be looked at.")).toBeVisible({ timeout: 20_000 });
+  await expect(page.getByText("1 node has problems.")).toBeVisible({ timeout: 20_000 });
   const lost = articles(page).first();
   await expect(lost).toContainText(third.addresses.http ?? "nowhere");
   await expect(lost.getByRole("alert")).toContainText("It has been down since", { timeout: 20_000 });
-  await expect(lost).toContainText("when it was last heard of");
-  await expect(page.getByText("2 of 2 stores")).toHaveCount(0);
+  await expect(lost).toContainText("as last gossiped");
+  await expect(page.getByText("2 stores alive")).toHaveCount(0);
 
   await second.signal("SIGKILL");
-  const missing = "1 of 2 stores is there: nothing is gathered until 1 more comes.";
+  const missing = "1 of 2 stores is alive: nothing is gathered until 1 more joins.";
   await expect(page.getByText(missing)).toBeVisible({ timeout: 20_000 });
   await second.start();
   await expect(page.getByText(missing)).toHaveCount(0, { timeout: 20_000 });
@@ -109,17 +109,24 @@ test("a cluster that lost a node looks right in both themes and widths", async (
   await page.route("**/api/v1/cluster*", async (route) => {
     const answer = await route.fetch();
     const told = await answer.json();
-    const pace = { bytes_per_second: 31e6, left_seconds: 1_250 };
-    told.copies = { kept: false, short_bytes: 8.4e9, missing_records: 0, lost_stores: 1, progress: 0.43, ...pace };
+    const pace = { bytes_per_second: 31e6, remaining_seconds: 1_250 };
+    told.replication = {
+      fully_replicated: false,
+      under_replicated_bytes: 8.4e9,
+      under_replicated_records: 0,
+      lost_stores: 1,
+      progress: 0.43,
+      ...pace,
+    };
     for (const node of told.nodes) {
       if (node.repair !== undefined) node.repair = { ...node.repair, progress: 0.43, ...pace };
-      if (node.repair !== undefined && node.id === told.asked) node.repair.hindered_by = "no_room";
+      if (node.repair !== undefined && node.id === told.queried_node) node.repair.blocked_by = "no_space";
     }
     await route.fulfill({ json: told });
   });
-  await expect(page.getByText("43% looked through at 31.0 MB/s, about 20 min left.")).toBeVisible();
+  await expect(page.getByText("43% compared at 31.0 MB/s, about 20 min left.")).toBeVisible();
   await expect(page.getByRole("progressbar", { name: "Compared" })).toHaveCount(2);
-  await expect(page.getByText("no other store has room for them")).toBeVisible();
+  await expect(page.getByText("no other store has space")).toBeVisible();
   await lookAllWays(page, "cluster-restoring");
   // What the page asks while the nodes stop is not this test's business.
   await page.unrouteAll({ behavior: "ignoreErrors" });

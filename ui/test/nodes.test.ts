@@ -1,13 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { damage, inOrder, madeGood, overall, pageOf, seen, troubles } from "../src/nodes/health.ts";
-import { askedNode, type ClusterFacts, isEmpty, type NodeFacts } from "../src/state/cluster.ts";
+import {
+  clusterHealth,
+  damage,
+  inOrder,
+  nodeState,
+  pageOf,
+  problems,
+  reReplicatedDamage,
+} from "../src/nodes/health.ts";
+import { type ClusterFacts, isEmpty, type NodeFacts, queriedNode } from "../src/state/cluster.ts";
 
 const node = (id: string, more: Partial<NodeFacts> = {}): NodeFacts => ({
   id,
   addresses: { http: `${id}:7650` },
   roles: ["ingest", "store"],
   state: "ready",
-  member: "alive",
+  membership: "alive",
   queue: { segments: 0, pending_bytes: 0, oldest_pending_seconds: 0 },
   store: { records: 0, stored_bytes: 0, oldest: null, newest: null },
   disk_free_bytes: 1,
@@ -17,110 +25,115 @@ const node = (id: string, more: Partial<NodeFacts> = {}): NodeFacts => ({
 });
 const cluster = (nodes: NodeFacts[], more: Partial<ClusterFacts> = {}): ClusterFacts => ({
   nodes,
-  asked: nodes[0]?.id ?? "",
+  queried_node: nodes[0]?.id ?? "",
   replication_factor: 2,
   stores_alive: 3,
   stores_missing: 0,
   ...more,
 });
-const down = node("d", { member: "down", state: "down", since: "T" });
-const left = node("a", { member: "left", state: "left", since: "T" });
+const down = node("d", { membership: "down", state: "down", since: "T" });
+const left = node("a", { membership: "left", state: "left", since: "T" });
 
 describe("the health of a cluster", () => {
   it.each<[string, ClusterFacts, string]>([
-    ["all is well", cluster([node("n")]), "All is well: each record is kept by 2 of 3 stores."],
-    ["somebody left", cluster([node("n"), left]), "All is well: each record is kept by 2 of 3 stores."],
-    ["one is down", cluster([node("n"), down]), "1 node needs to be looked at."],
+    ["all nodes are healthy", cluster([node("n")]), "All is well: replication factor 2, 3 stores alive."],
+    ["a node left", cluster([node("n"), left]), "All is well: replication factor 2, 3 stores alive."],
+    ["one is down", cluster([node("n"), down]), "1 node has problems."],
     [
-      "two are not well",
-      cluster([node("n", { damaged: ["x"] }), node("m", { state: "silent" })]),
-      "2 nodes need to be looked at.",
+      "two nodes have problems",
+      cluster([node("n", { damaged: ["x"] }), node("m", { state: "unresponsive" })]),
+      "2 nodes have problems.",
     ],
     [
-      "a copy is missing",
+      "one store is missing",
       cluster([node("n"), down], { stores_alive: 1, stores_missing: 1 }),
-      "1 of 2 stores is there: nothing is gathered until 1 more comes. Records stay where they were taken in, and are found there.",
+      "1 of 2 stores is alive: nothing is gathered until 1 more joins. Records stay in their queues and are found there.",
     ],
     [
-      "two copies are missing",
+      "two stores are missing",
       cluster([node("n")], { replication_factor: 4, stores_alive: 2, stores_missing: 2 }),
-      "2 of 4 stores are there: nothing is gathered until 2 more come. Records stay where they were taken in, and are found there.",
+      "2 of 4 stores are alive: nothing is gathered until 2 more join. Records stay in their queues and are found there.",
     ],
     [
       "a node is of another version",
-      cluster([node("n")], { protocol: "1.1", strangers: [{ address: "h:3", protocol: 2 }] }),
-      "A node at h:3 speaks version 2 of what nodes say to each other, and this one 1.1: it is no member.",
+      cluster([node("n")], { protocol: "1.1", incompatible_peers: [{ address: "h:3", protocol: 2 }] }),
+      "The node at h:3 has protocol version 2, this node 1.1: it cannot join.",
     ],
   ])("when %s", (_, given, want) =>
-    expect(overall(given)).toEqual({ well: want.startsWith("All is well"), text: want }),
+    expect(clusterHealth(given)).toEqual({ healthy: want.startsWith("All is well"), text: want }),
   );
 
-  it("is told of a node without a cluster", () => {
-    const { member: _, ...alone } = node("n");
-    expect(overall({ nodes: [alone] }).well).toBe(true);
-    expect(seen(alone)).toBe("ready");
-    expect(askedNode({ nodes: [alone] })?.id).toBe("n");
+  it("is known without a cluster", () => {
+    const { membership: _, ...alone } = node("n");
+    expect(clusterHealth({ nodes: [alone] }).healthy).toBe(true);
+    expect(nodeState(alone)).toBe("ready");
+    expect(queriedNode({ nodes: [alone] })?.id).toBe("n");
   });
 });
 
-describe("what is wrong with a node", () => {
+describe("the problems of a node", () => {
   it.each<[Partial<NodeFacts>, string[]]>([
     [{}, []],
     [
-      { member: "down", state: "down", since: "T" },
-      ["It has been down since <T>: what it alone holds is missing from answers."],
+      { membership: "down", state: "down", since: "T" },
+      ["It has been down since <T>: records that only it holds are missing from answers."],
     ],
     [
-      { member: "down", state: "down", roles: ["store"], made_good: true },
-      ["It has been down: its records are kept elsewhere; “bucksaw forget” takes it from the list."],
+      { membership: "down", state: "down", roles: ["store"], re_replicated: true },
+      ["It has been down: its records are re-replicated; “bucksaw forget” removes it from the list."],
     ],
     [
-      { member: "down", state: "down", made_good: true },
+      { membership: "down", state: "down", re_replicated: true },
       [
-        "It has been down: what it stored is kept elsewhere, what was in its queue is missing from answers; “bucksaw forget” takes it from the list.",
+        "It has been down: its stored records are re-replicated, records in its queue are missing from answers; “bucksaw forget” removes it from the list.",
       ],
     ],
-    [{ member: "suspect", since: "T" }, ["It has not answered since <T>, and counts as down in a moment."]],
-    [{ member: "left", state: "left" }, []],
-    [{ state: "silent" }, ["It is there, and does not tell how it is: it is slow, or was paused."]],
+    [{ membership: "suspect", since: "T" }, ["It has not answered since <T> and will soon be marked down."]],
+    [{ membership: "left", state: "left" }, []],
+    [{ state: "unresponsive" }, ["It is alive but does not report its status: it is slow or was paused."]],
     [
       { damaged_keys: 3 },
-      ["It could not read 3 entries of batch keys: a retry of such a batch may be stored as new records."],
+      ["It could not read 3 idempotency keys: a retry of such a batch may be stored as new records."],
     ],
     [{ state: "disk full" }, ["It accepts nothing: its disk is full."]],
     [{ state: "halted", halted: "no descriptor is left" }, ["It accepts nothing: no descriptor is left."]],
     [
-      { state: "stopping", twin: "h:1" },
+      { state: "stopping", duplicate_address: "h:1" },
       ["It is stopping.", "The node at h:1 has the same id: a data directory was copied. Stop one of them."],
     ],
-    [{ apart: "speaks version 1.9" }, ["It speaks version 1.9."]],
+    [{ version_skew: "speaks version 1.9" }, ["It speaks version 1.9."]],
     [
-      { retention_suspended_clock_ahead_seconds: 691_200, retention_suspended_left_seconds: 3_600 },
-      ["It removes nothing by age: its clock jumped 8 d 0 h ahead. Set it right, or retention goes on in 1 h 0 min."],
+      { retention_suspended_clock_ahead_seconds: 691_200, retention_suspended_remaining_seconds: 3_600 },
+      ["It removes nothing by age: its clock jumped 8 d 0 h ahead. Correct it, or retention resumes in 1 h 0 min."],
     ],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 29 } }, []],
-    [{ queue: { pending_bytes: 1, oldest_pending_seconds: 90 } }, ["Records have waited for the stores for 1 min."]],
-  ])("%j", (given, want) => expect(troubles(node("n", given), (time) => `<${time}>`)).toEqual(want));
+    [{ queue: { pending_bytes: 1, oldest_pending_seconds: 90 } }, ["It has records that have been pending for 1 min."]],
+  ])("%j", (given, want) => expect(problems(node("n", given), (time) => `<${time}>`)).toEqual(want));
 
-  it("is told in a word", () => {
-    const words = [{}, { state: "silent" }, { member: "suspect" as const }, { member: "down" as const, state: "down" }];
-    expect(words.map((given) => seen(node("n", given)))).toEqual(["ready", "silent", "suspect", "down"]);
+  it("includes a state in one word", () => {
+    const words = [
+      {},
+      { state: "unresponsive" },
+      { membership: "suspect" as const },
+      { membership: "down" as const, state: "down" },
+    ];
+    expect(words.map((given) => nodeState(node("n", given)))).toEqual(["ready", "unresponsive", "suspect", "down"]);
     expect(damage(node("n", { damaged: ["x"], segments_with_damaged_blocks: 2 }))).toBe(3);
-    expect(madeGood(node("n"))).toBeUndefined();
-    expect(madeGood(node("n", { damaged_made_good: ["x"], segments_made_good: ["y", "z"] }))).toBe(
-      "Its answers are whole: other stores keep all records of 1 damaged file, which may be deleted; and all records of the damaged blocks of 2 segments, not to be deleted: “bucksaw verify --repair” saves what is sound of it.",
+    expect(reReplicatedDamage(node("n"))).toBeUndefined();
+    expect(reReplicatedDamage(node("n", { damaged_re_replicated: ["x"], segments_re_replicated: ["y", "z"] }))).toBe(
+      "Its answers are complete: other stores have all records of 1 damaged file, which may be deleted; and all records of the damaged blocks of 2 segments, not to be deleted: “bucksaw verify --repair” saves their intact blocks.",
     );
   });
 });
 
-it("who is in trouble stands on top, then who was asked, and who left last", () => {
+it("nodes with problems come first, then the queried node, and nodes that left last", () => {
   const damaged = node("e", { damaged: ["x"] });
-  const given = cluster([left, node("b"), node("c"), down, damaged], { asked: "c" });
+  const given = cluster([left, node("b"), node("c"), down, damaged], { queried_node: "c" });
   expect(inOrder(given).map(({ id }) => id)).toEqual(["d", "e", "c", "b", "a"]);
-  expect(askedNode(given)?.id).toBe("c");
+  expect(queriedNode(given)?.id).toBe("c");
 });
 
-it("the pages of others are where they say, if they do", () => {
+it("the page of a node is at its HTTP address, unless that is a wildcard", () => {
   const at = (http?: string) => pageOf(node("n", { addresses: http === undefined ? {} : { http } }));
   expect([at("10.0.0.1:7650"), at("[::1]:7650"), at("0.0.0.0:7650"), at("[::]:1"), at()]).toEqual([
     "http://10.0.0.1:7650/nodes",
@@ -131,13 +144,13 @@ it("the pages of others are where they say, if they do", () => {
   ]);
 });
 
-it("a cluster is empty when nobody has anything", () => {
-  const gone = node("d", {
-    member: "down",
+it("a cluster is empty when no node has a record", () => {
+  const down = node("d", {
+    membership: "down",
     queue: { pending_bytes: 0 },
     store: { stored_bytes: 5, oldest: null, newest: null },
   });
   expect(isEmpty(cluster([node("n"), node("m")]))).toBe(true);
-  expect(isEmpty(cluster([node("n"), gone]))).toBe(false);
+  expect(isEmpty(cluster([node("n"), down]))).toBe(false);
   expect(isEmpty(cluster([node("n", { queue: { segments: 1, pending_bytes: 0 } })]))).toBe(false);
 });

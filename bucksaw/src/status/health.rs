@@ -1,166 +1,169 @@
-//! What has to be seen to in a cluster, in plain words.
+//! Problems of a cluster and of its nodes, one line each.
 //!
-//! The page says the same in `ui/src/nodes/health.ts`.
+//! The page shows the same problems: `ui/src/nodes/health.ts`.
 
 use serde_json::{Map, Value};
 
 use super::{plain_text, replication, text};
 use crate::print::human_seconds;
 
-/// A queue whose oldest records wait for longer than this is one that the stores do not keep up with; as in
-/// `docs/operating.md`.
-const WAITS_MAX_SECONDS: f64 = 30.0;
+/// Age of the oldest pending records, in seconds, above which the stores do not keep up with a queue. `docs/operating.md`
+/// and `docs/alerts.yml` use the same limit.
+const PENDING_SECONDS_MAX: f64 = 30.0;
 
-/// How a node is, in a word: what it says of itself, or how it is seen when it says nothing.
+/// The state of a node in one word: its own report while it is a live member, else its membership state.
 pub(super) fn node_state(node: &Map<String, Value>) -> Option<String> {
-    match text(node, "member") {
+    match text(node, "membership") {
         None | Some("alive") => text(node, "state").map(str::to_owned),
-        Some(member) => Some(member.to_owned()),
+        Some(membership) => Some(membership.to_owned()),
     }
 }
 
-/// Who is in trouble comes first, who left last.
+/// Sort key of a node in the table: nodes with problems first, nodes that left last.
 pub(super) fn rank(node: &Map<String, Value>) -> u8 {
-    match (problems(node).is_empty(), text(node, "member")) {
+    match (problems(node).is_empty(), text(node, "membership")) {
         (false, _) => 0,
         (true, Some("left")) => 2,
         (true, _) => 1,
     }
 }
 
-/// How all is, and a line for each thing that has to be seen to. Nothing where there are no nodes.
+/// A summary, then one line per problem. Empty if the cluster lists no nodes.
 pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String> {
     if nodes.is_empty() {
         return Vec::new();
     }
     let number = |key: &str| cluster.get(key).and_then(Value::as_u64);
-    let mut things: Vec<String> = Vec::new();
-    let (wanted, stores) = (number("replication_factor").unwrap_or(1), number("stores_alive"));
+    let mut found: Vec<String> = Vec::new();
+    let (factor, stores) = (number("replication_factor").unwrap_or(1), number("stores_alive"));
     if let (Some(missing @ 1..), Some(stores)) = (number("stores_missing"), stores) {
-        things.push(format!(
-            "{stores} of {wanted} stores {} there: until {missing} more {}, nothing is gathered, and records stay where they \
-             were taken in and are found there",
+        found.push(format!(
+            "{stores} of {factor} stores {} alive: until {missing} more {}, nothing is gathered; records stay in their queues \
+             and are found there",
             if stores == 1 { "is" } else { "are" },
-            if missing == 1 { "comes" } else { "come" },
+            if missing == 1 { "joins" } else { "join" },
         ));
     }
-    things.extend(replication::lines(cluster));
+    found.extend(replication::lines(cluster));
     for node in nodes {
         let name = match (node.get("id").map(plain_text), node.get("addresses_http").map(plain_text)) {
             (id, None) => id.unwrap_or_default(),
             (None, Some(http)) => http,
             (Some(id), Some(http)) => format!("{id} ({http})"),
         };
-        things.extend(problems(node).into_iter().map(|trouble| format!("{name} {trouble}")));
+        found.extend(problems(node).into_iter().map(|problem| format!("{name} {problem}")));
     }
-    things.extend(cluster.get("strangers").and_then(Value::as_array).into_iter().flatten().map(|stranger| {
-        let told = |key: &str| stranger.get(key).filter(|told| !told.is_null()).map(plain_text);
-        let (at, theirs) = (told("address"), told("protocol").unwrap_or_default());
+    found.extend(cluster.get("incompatible_peers").and_then(Value::as_array).into_iter().flatten().map(|peer| {
+        let field = |key: &str| peer.get(key).filter(|value| !value.is_null()).map(plain_text);
+        let (address, protocol) = (field("address"), field("protocol").unwrap_or_default());
         let own = cluster.get("protocol").map(plain_text).unwrap_or_default();
         format!(
-            "incompatible peer at {}: protocol version {theirs}, this node {own}",
-            at.as_deref().unwrap_or("an unknown address"),
+            "incompatible peer at {}: protocol version {protocol}, this node {own}",
+            address.as_deref().unwrap_or("an unknown address"),
         )
     }));
-    let left = nodes.iter().filter(|node| text(node, "member") == Some("left")).count();
+    let left = nodes.iter().filter(|node| text(node, "membership") == Some("left")).count();
     let mut head = plural(nodes.len() - left, "node");
     if left > 0 {
         head.push_str(&format!(" and {left} that left"));
     }
-    if !things.is_empty() {
-        let things = things.iter().map(|thing| format!("- {thing}\n"));
-        let count = plural(things.len(), "thing");
-        return std::iter::once(format!("{head}, {count} to see to:\n")).chain(things).collect();
+    if !found.is_empty() {
+        let count = plural(found.len(), "problem");
+        let found = found.iter().map(|problem| format!("- {problem}\n"));
+        return std::iter::once(format!("{head}, {count}:\n")).chain(found).collect();
     }
-    let kept = match stores {
-        Some(stores @ 2..) => format!(": replication factor {wanted}, {stores} stores alive"),
+    let replication = match stores {
+        Some(stores @ 2..) => format!(": replication factor {factor}, {stores} stores alive"),
         _ => String::new(),
     };
-    vec![format!("{head}, all well{kept}\n")]
+    vec![format!("{head}, all well{replication}\n")]
 }
 
-/// What is wrong with a node, as it goes on after its name.
+/// The problems of a node, each as a predicate to follow its name.
 fn problems(node: &Map<String, Value>) -> Vec<String> {
-    let mut troubles = Vec::new();
+    let mut problems = Vec::new();
     let since = text(node, "since").map(|since| format!(" since {since}")).unwrap_or_default();
-    match (text(node, "member"), text(node, "state")) {
+    match (text(node, "membership"), text(node, "state")) {
         (Some("down"), _) => {
-            let what = if node.get("made_good").and_then(Value::as_bool) != Some(true) {
-                "what it alone holds is missing from answers"
+            let effect = if node.get("re_replicated").and_then(Value::as_bool) != Some(true) {
+                "records that only it holds are missing from answers"
             } else if is_ingesting(node) {
-                "what it stored is kept elsewhere, what was in its queue is missing from answers; 'bucksaw forget' takes it \
-                 from the list"
+                "its stored records are re-replicated, records in its queue are missing from answers; 'bucksaw forget' \
+                 removes it from the list"
             } else {
-                "its records are kept elsewhere; 'bucksaw forget' takes it from the list"
+                "its records are re-replicated; 'bucksaw forget' removes it from the list"
             };
-            troubles.push(format!("is down{since}: {what}"));
+            problems.push(format!("is down{since}: {effect}"));
         }
-        (Some("suspect"), _) => troubles.push(format!("does not answer{since}: it counts as down in a moment")),
-        (_, Some("silent")) => {
-            troubles.push("is there, and does not tell how it is: it is slow, or was paused".to_owned());
+        (Some("suspect"), _) => problems.push(format!("does not answer{since}: it will soon be marked down")),
+        (_, Some("unresponsive")) => {
+            problems.push("is alive but does not report its status: it is slow or was paused".to_owned());
         }
-        (_, Some("disk full")) => troubles.push("accepts nothing: its disk is full".to_owned()),
-        (_, Some("halted")) => troubles.push(format!("accepts nothing: {}", text(node, "halted").unwrap_or_default())),
-        (_, Some("stopping")) => troubles.push("is stopping".to_owned()),
+        (_, Some("disk full")) => problems.push("accepts nothing: its disk is full".to_owned()),
+        (_, Some("halted")) => problems.push(format!("accepts nothing: {}", text(node, "halted").unwrap_or_default())),
+        (_, Some("stopping")) => problems.push("is stopping".to_owned()),
         _ => {}
     }
-    if let Some(twin) = text(node, "twin") {
-        troubles.push(format!("has the same node id as {twin}: a data directory was copied; stop one of the two"));
+    if let Some(address) = text(node, "duplicate_address") {
+        problems.push(format!("has the same node id as {address}: a data directory was copied; stop one of the two"));
     }
-    if let Some(apart) = text(node, "apart") {
-        troubles.push(apart.to_owned());
+    if let Some(skew) = text(node, "version_skew") {
+        problems.push(skew.to_owned());
     }
     let seconds = |key: &str| node.get(key).and_then(Value::as_f64);
     if let Some(ahead) = seconds("retention_suspended_clock_ahead_seconds") {
-        let left = seconds("retention_suspended_left_seconds").unwrap_or_default();
-        troubles.push(format!(
-            "removes nothing by age: its clock jumped {} ahead; set it right, or retention goes on in {}",
+        let remaining = seconds("retention_suspended_remaining_seconds").unwrap_or_default();
+        problems.push(format!(
+            "removes nothing by age: its clock jumped {} ahead; correct it, or retention resumes in {}",
             human_seconds(ahead),
-            human_seconds(left)
+            human_seconds(remaining)
         ));
     }
-    // Where it is used up already, the state says so.
-    if node.get("store_index_is_high").and_then(Value::as_bool) == Some(true) && text(node, "state") != Some("halted") {
-        troubles.push(
-            "needs more than three quarters of its memory for the index of stored segments, and accepts nothing when that is \
+    // A full index halts ingest, which the state reports.
+    if node.get("store_index_memory_high").and_then(Value::as_bool) == Some(true)
+        && text(node, "state") != Some("halted")
+    {
+        problems.push(
+            "uses more than three quarters of its memory for the index of stored segments, and accepts nothing once that is \
              used up: raise --memory-limit, or lower --retention-bytes or --retention-age"
                 .to_owned(),
         );
     }
-    let damaged = node.get("damaged").and_then(Value::as_array).is_some_and(|files| !files.is_empty());
-    let broken = node.get("segments_with_damaged_blocks").and_then(Value::as_u64).is_some_and(|segments| segments > 0);
-    if damaged || broken {
-        troubles.push("has damaged files: answers over their time are partial; see 'bucksaw verify'".to_owned());
+    let damaged_files = node.get("damaged").and_then(Value::as_array).is_some_and(|files| !files.is_empty());
+    let damaged_blocks =
+        node.get("segments_with_damaged_blocks").and_then(Value::as_u64).is_some_and(|count| count > 0);
+    if damaged_files || damaged_blocks {
+        problems.push("has damaged files: answers over their time are partial; see 'bucksaw verify'".to_owned());
     }
-    let made_good = node.get("damaged_made_good").and_then(Value::as_array).map_or(0, Vec::len);
-    if made_good > 0 {
-        let (files, them) = (plural(made_good, "damaged file"), if made_good == 1 { "it" } else { "they" });
-        troubles.push(format!("has {files} whose records are all kept by other stores: {them} may be deleted"));
+    let files = node.get("damaged_re_replicated").and_then(Value::as_array).map_or(0, Vec::len);
+    if files > 0 {
+        let (files, pronoun) = (plural(files, "damaged file"), if files == 1 { "it" } else { "they" });
+        problems.push(format!("has {files} whose records are all re-replicated: {pronoun} may be deleted"));
     }
     if let Some(keys) = node.get("damaged_keys").and_then(Value::as_u64).filter(|keys| *keys > 0) {
-        let keys = plural(usize::try_from(keys).unwrap_or(usize::MAX), "batch key");
-        troubles.push(format!(
+        let keys = plural(usize::try_from(keys).unwrap_or(usize::MAX), "idempotency key");
+        problems.push(format!(
             "could not read {keys}: a retry of such a batch may be stored as new records; check its disk"
         ));
     }
-    let made_good = node.get("segments_made_good").and_then(Value::as_array).map_or(0, Vec::len);
-    if made_good > 0 {
-        let (segments, them) = (plural(made_good, "segment"), if made_good == 1 { "it" } else { "them" });
-        troubles.push(format!(
-            "has {segments} with damaged blocks whose records are all kept by other stores: do not delete {them}, other \
-             blocks may be sound; stop the node, and 'bucksaw verify --repair' saves these"
+    let segments = node.get("segments_re_replicated").and_then(Value::as_array).map_or(0, Vec::len);
+    if segments > 0 {
+        let (segments, pronoun) = (plural(segments, "segment"), if segments == 1 { "it" } else { "them" });
+        problems.push(format!(
+            "has {segments} with damaged blocks whose records are all re-replicated: do not delete {pronoun}, other blocks may \
+             be intact; stop the node, and 'bucksaw verify --repair' saves these"
         ));
     }
     if node.get("segments_rebuilt").and_then(Value::as_u64).is_some_and(|segments| segments > 0) {
-        troubles.push("has files with damage that was rebuilt, and no record is missing: check its disk".to_owned());
+        problems.push("has files with rebuilt damage; no record is missing, but check its disk".to_owned());
     }
-    if let Some(waits) = node.get("queue_oldest_pending_seconds").and_then(Value::as_f64)
-        && waits > WAITS_MAX_SECONDS
+    if let Some(age) = node.get("queue_oldest_pending_seconds").and_then(Value::as_f64)
+        && age > PENDING_SECONDS_MAX
     {
-        troubles.push(format!("has records that have waited for the stores for {}", human_seconds(waits)));
+        problems.push(format!("has records that have been pending for {}", human_seconds(age)));
     }
-    troubles.extend(replication::repair_blocker(node));
-    troubles
+    problems.extend(replication::repair_blocker(node));
+    problems
 }
 
 fn is_ingesting(node: &Map<String, Value>) -> bool {
@@ -187,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_healthy_cluster_is_one_line() {
-        let node = |member: &str| json!({"id": "n", "member": member, "state": "ready"});
+        let node = |member: &str| json!({"id": "n", "membership": member, "state": "ready"});
         check(json!({"nodes": [node("alive")], "replication_factor": 1, "stores_alive": 1}), &["1 node, all well"]);
         check(
             json!({
@@ -204,45 +207,45 @@ mod tests {
         check(
             json!({
                 "nodes": [
-                    {"id": "a", "addresses_http": "a:1", "member": "down", "since": "T", "state": "down"},
-                    {"id": "b", "member": "suspect", "since": "T", "state": "ready", "queue_oldest_pending_seconds": 90.0},
-                    {"id": "c", "member": "alive", "state": "silent", "twin": "h:2"},
+                    {"id": "a", "addresses_http": "a:1", "membership": "down", "since": "T", "state": "down"},
+                    {"id": "b", "membership": "suspect", "since": "T", "state": "ready", "queue_oldest_pending_seconds": 90.0},
+                    {"id": "c", "membership": "alive", "state": "unresponsive", "duplicate_address": "h:2"},
                     {"addresses_http": "d:1", "state": "disk full", "damaged": [], "segments_with_damaged_blocks": 1},
                     {"id": "e", "state": "stopping", "damaged": ["x"], "queue_oldest_pending_seconds": 29.0,
-                        "segments_rebuilt": 2, "damaged_keys": 3, "damaged_made_good": ["y"],
-                        "segments_made_good": ["store/z.seg"]},
-                    {"id": "g", "state": "halted", "halted": "no file descriptor is left", "store_index_is_high": true},
-                    {"id": "h", "state": "ready", "store_index_is_high": true},
-                    {"id": "f", "state": "ready", "apart": "speaks version 1.9",
-                        "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_left_seconds": 86_388},
+                        "segments_rebuilt": 2, "damaged_keys": 3, "damaged_re_replicated": ["y"],
+                        "segments_re_replicated": ["store/z.seg"]},
+                    {"id": "g", "state": "halted", "halted": "no file descriptor is left", "store_index_memory_high": true},
+                    {"id": "h", "state": "ready", "store_index_memory_high": true},
+                    {"id": "f", "state": "ready", "version_skew": "speaks version 1.9",
+                        "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_remaining_seconds": 86_388},
                 ],
                 "protocol": "1.0",
-                "strangers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
+                "incompatible_peers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "8 nodes, 20 things to see to:",
-                "- 1 of 3 stores is there: until 2 more come, nothing is gathered, and records stay where they were taken in \
-                 and are found there",
-                "- a (a:1) is down since T: what it alone holds is missing from answers",
-                "- b does not answer since T: it counts as down in a moment",
-                "- b has records that have waited for the stores for 2m",
-                "- c is there, and does not tell how it is: it is slow, or was paused",
+                "8 nodes, 20 problems:",
+                "- 1 of 3 stores is alive: until 2 more join, nothing is gathered; records stay in their queues and are found \
+                 there",
+                "- a (a:1) is down since T: records that only it holds are missing from answers",
+                "- b does not answer since T: it will soon be marked down",
+                "- b has records that have been pending for 2m",
+                "- c is alive but does not report its status: it is slow or was paused",
                 "- c has the same node id as h:2: a data directory was copied; stop one of the two",
                 "- d:1 accepts nothing: its disk is full",
                 "- d:1 has damaged files: answers over their time are partial; see 'bucksaw verify'",
                 "- e is stopping",
                 "- e has damaged files: answers over their time are partial; see 'bucksaw verify'",
-                "- e has 1 damaged file whose records are all kept by other stores: it may be deleted",
-                "- e could not read 3 batch keys: a retry of such a batch may be stored as new records; check its disk",
-                "- e has 1 segment with damaged blocks whose records are all kept by other stores: do not delete it, \
-                 other blocks may be sound; stop the node, and 'bucksaw verify --repair' saves these",
-                "- e has files with damage that was rebuilt, and no record is missing: check its disk",
+                "- e has 1 damaged file whose records are all re-replicated: it may be deleted",
+                "- e could not read 3 idempotency keys: a retry of such a batch may be stored as new records; check its disk",
+                "- e has 1 segment with damaged blocks whose records are all re-replicated: do not delete it, other \
+                 blocks may be intact; stop the node, and 'bucksaw verify --repair' saves these",
+                "- e has files with rebuilt damage; no record is missing, but check its disk",
                 "- g accepts nothing: no file descriptor is left",
-                "- h needs more than three quarters of its memory for the index of stored segments, and accepts nothing when \
+                "- h uses more than three quarters of its memory for the index of stored segments, and accepts nothing once \
                  that is used up: raise --memory-limit, or lower --retention-bytes or --retention-age",
                 "- f speaks version 1.9",
-                "- f removes nothing by age: its clock jumped 8d0h ahead; set it right, or retention goes on in 1d0h",
+                "- f removes nothing by age: its clock jumped 8d0h ahead; correct it, or retention resumes in 1d0h",
                 "- incompatible peer at h:3: protocol version 2, this node 1.0",
                 "- incompatible peer at an unknown address: protocol version 0, this node 1.0",
             ],
@@ -250,28 +253,28 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_was_made_good_can_be_forgotten() {
-        let node = |roles: Value, made_good: bool| json!({"id": "a", "member": "down", "roles": roles, "made_good": made_good});
-        let check = |roles: Value, made_good: bool, want: &str| {
+    fn a_re_replicated_store_may_be_forgotten() {
+        let node = |roles: Value, re_replicated: bool| json!({"id": "a", "membership": "down", "roles": roles, "re_replicated": re_replicated});
+        let check = |roles: Value, re_replicated: bool, want: &str| {
             let want = format!("- a is down: {want}");
-            check(json!({"nodes": [node(roles, made_good)]}), &["1 node, 1 thing to see to:", &want]);
+            check(json!({"nodes": [node(roles, re_replicated)]}), &["1 node, 1 problem:", &want]);
         };
-        check(json!(["store"]), false, "what it alone holds is missing from answers");
-        check(json!(["store"]), true, "its records are kept elsewhere; 'bucksaw forget' takes it from the list");
+        check(json!(["store"]), false, "records that only it holds are missing from answers");
+        check(json!(["store"]), true, "its records are re-replicated; 'bucksaw forget' removes it from the list");
         check(
             json!(["ingest", "store"]),
             true,
-            "what it stored is kept elsewhere, what was in its queue is missing from answers; 'bucksaw forget' takes it from \
-             the list",
+            "its stored records are re-replicated, records in its queue are missing from answers; 'bucksaw forget' removes \
+             it from the list",
         );
     }
 
     #[test]
-    fn a_word_says_how_a_node_is() {
-        let seen = |node: Value| super::node_state(node.as_object().unwrap());
-        assert_eq!(seen(json!({"state": "ready"})).unwrap(), "ready");
-        assert_eq!(seen(json!({"member": "alive", "state": "silent"})).unwrap(), "silent");
-        assert_eq!(seen(json!({"member": "suspect", "state": "ready"})).unwrap(), "suspect");
-        assert_eq!(seen(json!({})), None);
+    fn the_membership_state_wins_unless_the_node_is_alive() {
+        let state = |node: Value| super::node_state(node.as_object().unwrap());
+        assert_eq!(state(json!({"state": "ready"})).unwrap(), "ready");
+        assert_eq!(state(json!({"membership": "alive", "state": "unresponsive"})).unwrap(), "unresponsive");
+        assert_eq!(state(json!({"membership": "suspect", "state": "ready"})).unwrap(), "suspect");
+        assert_eq!(state(json!({})), None);
     }
 }

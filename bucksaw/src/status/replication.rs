@@ -1,64 +1,65 @@
-//! Whether records are kept as often as promised, in plain words.
+//! Whether all records have the promised number of copies, and what blocks repair.
 //!
-//! The page says the same in `ui/src/nodes/copies.ts`.
+//! The page shows the same: `ui/src/nodes/replication.ts`.
 
 use serde_json::{Map, Value};
 
 use super::{RATE, cell, text};
 use crate::print::{human_bytes, human_seconds};
 
-/// A line for each thing that concerns all nodes.
+/// One line per replication problem of the whole cluster.
 pub(super) fn lines(cluster: &Value) -> Vec<String> {
-    let Some(copies) = cluster.get("copies") else { return Vec::new() };
+    let Some(replication) = cluster.get("replication") else { return Vec::new() };
     let number = |of: &Value, key: &str| of.get(key).and_then(Value::as_u64).unwrap_or_default();
-    let (wanted, lost) = (number(cluster, "replication_factor"), number(copies, "lost_stores"));
+    let (factor, lost) = (number(cluster, "replication_factor"), number(replication, "lost_stores"));
     let mut lines = Vec::new();
-    if wanted > 1 && lost >= wanted {
+    if factor > 1 && lost >= factor {
         lines.push(format!(
-            "{lost} stores are lost at once, and there are {wanted} copies of each record: some records may be nowhere until \
-             one is back; 'bucksaw forget' those that are gone for good"
+            "{lost} stores are lost at the same time and the replication factor is {factor}: some records may have no copy \
+             until one returns; 'bucksaw forget' those that will not return"
         ));
     }
-    let (bytes, records) = (number(copies, "short_bytes"), number(copies, "missing_records"));
+    let (bytes, records) =
+        (number(replication, "under_replicated_bytes"), number(replication, "under_replicated_records"));
     if bytes > 0 || records > 0 {
         lines.push(format!(
-            "about {} are kept by fewer than {wanted} stores{}",
+            "about {} are on fewer than {factor} stores{}",
             human_bytes(bytes),
-            progress(copies).unwrap_or_default()
+            progress(replication).unwrap_or_default()
         ));
     }
     lines
 }
 
-/// How far it has come, and what is still to be done, as it goes on after what is missing.
-fn progress(copies: &Value) -> Option<String> {
-    let done = copies.get("progress").and_then(Value::as_f64)?;
-    let speed = copies.get("bytes_per_second").map(|speed| cell(RATE, speed)).unwrap_or_default();
-    let left = copies.get("left_seconds").and_then(Value::as_f64);
-    Some(match left {
-        Some(left) => format!(": {} looked through at {speed}, about {} left", percent(done), human_seconds(left)),
-        None if done > 0.0 => format!(": {} looked through", percent(done)),
-        None => ": restoring begins when a store has been gone for a minute".to_owned(),
+/// Progress and remaining time of repair, as the end of a sentence.
+fn progress(replication: &Value) -> Option<String> {
+    let done = replication.get("progress").and_then(Value::as_f64)?;
+    let rate = replication.get("bytes_per_second").map(|rate| cell(RATE, rate)).unwrap_or_default();
+    let remaining = replication.get("remaining_seconds").and_then(Value::as_f64);
+    Some(match remaining {
+        Some(remaining) => format!(": {} compared at {rate}, about {} left", percent(done), human_seconds(remaining)),
+        None if done > 0.0 => format!(": {} compared", percent(done)),
+        None => ": repair starts when a store has been down for a minute".to_owned(),
     })
 }
 
-/// How far a store has come with looking for copies that are missing.
+/// A fraction as a percentage.
 pub(super) fn percent(done: f64) -> String {
     format!("{:.0}%", done * 100.0)
 }
 
-/// What stops a node from restoring copies, as it goes on after its name.
+/// Why repair of a node does not progress, as a predicate to follow its name.
 pub(super) fn repair_blocker(node: &Map<String, Value>) -> Option<String> {
-    Some(match text(node, "repair_hindered_by")? {
-        "too_few_stores" => "cannot restore copies: there are too few stores that take them".to_owned(),
-        "no_room" => "cannot restore copies: no other store has room for them".to_owned(),
-        "silent" => {
-            let store = text(node, "repair_hindered_by_store").unwrap_or_default();
-            format!("cannot look for missing copies: the store {store} does not tell what it has")
+    Some(match text(node, "repair_blocked_by")? {
+        "too_few_stores" => "cannot re-replicate: too few stores accept copies".to_owned(),
+        "no_space" => "cannot re-replicate: no other store has space".to_owned(),
+        "unreachable" => {
+            let store = text(node, "repair_blocked_by_store").unwrap_or_default();
+            format!("cannot compare its records: the store {store} does not answer")
         }
-        "not_taken" => "cannot restore copies: other stores do not take them; its log says why".to_owned(),
-        "unreadable" => "cannot restore copies: it cannot read what it has; its log says why".to_owned(),
-        // That a store is gone is said of that store.
+        "copy_failed" => "cannot re-replicate: sending copies to other stores fails; see its log".to_owned(),
+        "unreadable" => "cannot re-replicate: it cannot read its own records; see its log".to_owned(),
+        // An awaited store has a line of its own.
         _ => return None,
     })
 }
@@ -70,48 +71,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_short_is_a_line() {
-        let check = |copies: Value, want: &[&str]| {
-            assert_eq!(lines(&json!({"replication_factor": 2, "copies": copies})), want);
+    fn under_replicated_bytes_are_one_line() {
+        let check = |replication: Value, want: &[&str]| {
+            assert_eq!(lines(&json!({"replication_factor": 2, "replication": replication})), want);
         };
-        check(json!({"kept": true, "short_bytes": 0, "missing_records": 0, "lost_stores": 0}), &[]);
-        // The daily pass.
-        check(json!({"short_bytes": 0, "progress": 0.5, "bytes_per_second": 1024, "left_seconds": 60}), &[]);
         check(
-            json!({"short_bytes": 8_u64 << 30, "progress": 0.43, "bytes_per_second": 30 << 20, "left_seconds": 1_200}),
-            &["about 8.0 GB are kept by fewer than 2 stores: 43% looked through at 30.0 MB/s, about 20m left"],
+            json!({"fully_replicated": true, "under_replicated_bytes": 0, "under_replicated_records": 0, "lost_stores": 0}),
+            &[],
+        );
+        // A daily pass without findings.
+        check(
+            json!({"under_replicated_bytes": 0, "progress": 0.5, "bytes_per_second": 1024, "remaining_seconds": 60}),
+            &[],
         );
         check(
-            json!({"short_bytes": 1024, "progress": 0.0, "bytes_per_second": 0, "left_seconds": null}),
-            &["about 1.0 KB are kept by fewer than 2 stores: restoring begins when a store has been gone for a minute"],
+            json!({"under_replicated_bytes": 8_u64 << 30, "progress": 0.43, "bytes_per_second": 30 << 20, "remaining_seconds": 1_200}),
+            &["about 8.0 GB are on fewer than 2 stores: 43% compared at 30.0 MB/s, about 20m left"],
         );
         check(
-            json!({"short_bytes": 1024, "progress": 0.2, "bytes_per_second": 0, "left_seconds": null}),
-            &["about 1.0 KB are kept by fewer than 2 stores: 20% looked through"],
+            json!({"under_replicated_bytes": 1024, "progress": 0.0, "bytes_per_second": 0, "remaining_seconds": null}),
+            &["about 1.0 KB are on fewer than 2 stores: repair starts when a store has been down for a minute"],
         );
         check(
-            json!({"short_bytes": 7, "missing_records": 1, "lost_stores": 2}),
+            json!({"under_replicated_bytes": 1024, "progress": 0.2, "bytes_per_second": 0, "remaining_seconds": null}),
+            &["about 1.0 KB are on fewer than 2 stores: 20% compared"],
+        );
+        check(
+            json!({"under_replicated_bytes": 7, "under_replicated_records": 1, "lost_stores": 2}),
             &[
-                "2 stores are lost at once, and there are 2 copies of each record: some records may be nowhere until one is \
-                 back; 'bucksaw forget' those that are gone for good",
-                "about 7 B are kept by fewer than 2 stores",
+                "2 stores are lost at the same time and the replication factor is 2: some records may have no copy until one \
+                 returns; 'bucksaw forget' those that will not return",
+                "about 7 B are on fewer than 2 stores",
             ],
         );
         assert_eq!(lines(&json!({"nodes": []})), [""; 0]);
     }
 
     #[test]
-    fn what_stops_it_is_told_of_the_node() {
-        let check = |why: &str, want: Option<&str>| {
-            let node = json!({"repair_hindered_by": why, "repair_hindered_by_store": "s"});
-            assert_eq!(repair_blocker(node.as_object().unwrap()).as_deref(), want, "{why}");
+    fn a_repair_blocker_is_a_problem_of_its_node() {
+        let check = |reason: &str, want: Option<&str>| {
+            let node = json!({"repair_blocked_by": reason, "repair_blocked_by_store": "s"});
+            assert_eq!(repair_blocker(node.as_object().unwrap()).as_deref(), want, "{reason}");
         };
-        check("silent", Some("cannot look for missing copies: the store s does not tell what it has"));
+        check("unreachable", Some("cannot compare its records: the store s does not answer"));
         check("awaited", None);
-        check("of a later version", None);
-        for why in ["too_few_stores", "no_room", "not_taken", "unreadable"] {
-            let node = json!({"repair_hindered_by": why});
-            assert!(repair_blocker(node.as_object().unwrap()).unwrap().starts_with("cannot restore copies: "), "{why}");
+        check("added in a later version", None);
+        for reason in ["too_few_stores", "no_space", "copy_failed", "unreadable"] {
+            let node = json!({"repair_blocked_by": reason});
+            assert!(
+                repair_blocker(node.as_object().unwrap()).unwrap().starts_with("cannot re-replicate: "),
+                "{reason}"
+            );
         }
     }
 }

@@ -34,12 +34,12 @@ fn cluster(first: &[&str], all: &[&str]) -> [TestServer; 3] {
 /// What a node says of its load.
 fn load(node: &TestServer) -> Value {
     let told = node.get("/api/v1/cluster").expect(200).json();
-    let own = told["nodes"].as_array().unwrap().iter().find(|one| one["id"] == told["asked"]).unwrap();
+    let own = told["nodes"].as_array().unwrap().iter().find(|one| one["id"] == told["queried_node"]).unwrap();
     own["load"].clone()
 }
 
-fn sent(node: &TestServer, how: &str) -> f64 {
-    node.metric(&format!("bucksaw_ingest_redirected_total{{how=\"{how}\"}}"))
+fn sent(node: &TestServer, kind: &str) -> f64 {
+    node.metric(&format!("bucksaw_ingest_redirected_total{{kind=\"{kind}\"}}"))
 }
 
 /// How many bytes a node has accepted.
@@ -114,7 +114,7 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
         load["level"].as_u64() <= Some(1) && load["refusing"] == false
     });
     assert!(nodes.iter().all(|node| accepted(node) > 0.0));
-    assert!(sent(&nodes[0], "suggested") > 0.0 && sent(&nodes[0], "let_go") == 0.0);
+    assert!(sent(&nodes[0], "suggested") > 0.0 && sent(&nodes[0], "disconnected") == 0.0);
     let table = String::from_utf8(nodes[0].cli(&["status"]).stdout).unwrap();
     assert!(table.lines().any(|heads| heads.starts_with("ID") && heads.contains(" LOAD ")), "{table}");
 

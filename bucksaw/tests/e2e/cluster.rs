@@ -28,12 +28,12 @@ fn start(size: usize) -> Vec<TestServer> {
 
 fn members(node: &TestServer, state: &str) -> usize {
     let cluster = node.get("/api/v1/cluster").expect(200).json();
-    cluster["nodes"].as_array().unwrap().iter().filter(|node| node["member"] == state).count()
+    cluster["nodes"].as_array().unwrap().iter().filter(|node| node["membership"] == state).count()
 }
 
 fn id(node: &TestServer) -> String {
     let cluster = node.get("/api/v1/cluster").expect(200).json();
-    cluster["asked"].as_str().unwrap().to_owned()
+    cluster["queried_node"].as_str().unwrap().to_owned()
 }
 
 /// What `bucksaw status` prints, in lines.
@@ -53,11 +53,11 @@ fn status_says_what_has_to_be_seen_to() {
     let lost = format!("- {} ({}) is down since", id(third), third.address("http"));
     third.kill();
     let lines = wait_for("the loss is told", || Some(status(first)).filter(|lines| lines[1].starts_with(&lost)));
-    assert_eq!(lines[0], "3 nodes, 1 thing to see to:");
+    assert_eq!(lines[0], "3 nodes, 1 problem:");
     // Who is in trouble stands on top.
     assert!(lines[3].starts_with(&id_of(&lost)) && lines[3].contains("down"), "{lines:#?}");
     second.kill();
-    let missing = "- 1 of 2 stores is there: until 1 more comes, nothing is gathered";
+    let missing = "- 1 of 2 stores is alive: until 1 more joins, nothing is gathered";
     wait_until("missing copies are told", || status(first)[1].starts_with(missing));
     let counted = || first.metric("bucksaw_cluster_members");
     assert!((counted() - 3.0).abs() < f64::EPSILON, "{}", counted());
@@ -131,7 +131,7 @@ fn the_sample_cluster_is_what_it_says() {
     for (at, _) in &nodes {
         wait_until("three nodes know each other", || {
             told(at).is_some_and(|told| {
-                told["nodes"].as_array().unwrap().iter().filter(|node| node["member"] == "alive").count() == 3
+                told["nodes"].as_array().unwrap().iter().filter(|node| node["membership"] == "alive").count() == 3
             })
         });
         wait_until("the sample comes in", || {

@@ -171,7 +171,7 @@ fn when_the_index_of_stored_segments_has_no_memory_left_nothing_is_accepted_and_
     assert!(ready.contains("raise --memory-limit, or lower --retention-bytes or --retention-age"), "{ready}");
     let refused = put_labels(&node, lines).expect(503);
     assert!(refused.text().contains("the index of stored segments") && refused.header("retry-after").is_some());
-    assert_eq!(node.metric("bucksaw_ingest_halted{why=\"store_index\"}"), 1.0);
+    assert_eq!(node.metric("bucksaw_ingest_halted{reason=\"store_index\"}"), 1.0);
     let taken = node.metric("bucksaw_store_index_bytes");
     assert!((f64::from(4 << 20)..f64::from(6 << 20)).contains(&taken), "{taken}");
     let status = node.status();

@@ -1,4 +1,4 @@
-//! What operators look at: the cluster as this node sees it, metrics, health, and the names of the calls.
+//! Handlers for operators: cluster status, metrics, health, readiness, and the list of API calls.
 
 use std::io;
 use std::time::Duration;
@@ -20,64 +20,65 @@ use crate::error::ApiError;
 use crate::params::Params;
 use crate::replication;
 
-/// The call by which nodes ask each other how they are.
+/// Name of the call between nodes that returns [`node_status`].
 pub(crate) const STATUS: &str = "node/status";
 
-/// A node that does not tell within this is shown by what was last heard of it.
+/// Time limit of a [`STATUS`] call. After it, the node is shown with its last gossiped facts.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiError> {
     let own = node_status(app.clone()).await?;
-    let Some(place) = &app.membership else { return Ok(Json(json!({ "nodes": [own] }))) };
-    let members = place.cluster.members();
-    let made_good = re_replicated_stores(&members, place.replication_factor as usize);
-    let told = members.iter().map(|member| async {
-        let told = match member.is_live() {
-            _ if member.facts.node == place.cluster.node_id() => Some(own.clone()),
-            true => place.cluster.call_json::<_, Value>(member, STATUS, &json!({}), STATUS_TIMEOUT).await.ok(),
+    let Some(membership) = &app.membership else { return Ok(Json(json!({ "nodes": [own] }))) };
+    let members = membership.cluster.members();
+    let re_replicated = re_replicated_stores(&members, membership.replication_factor as usize);
+    let statuses = members.iter().map(|member| async {
+        let is_own = member.facts.node == membership.cluster.node_id();
+        let reported = match member.is_live() {
+            _ if is_own => Some(own.clone()),
+            true => membership.cluster.call_json::<_, Value>(member, STATUS, &json!({}), STATUS_TIMEOUT).await.ok(),
             false => None,
         };
-        let mut node = member_status(member, told, member.facts.node == place.cluster.node_id());
-        if made_good.contains(&member.facts.node) {
-            node["made_good"] = true.into();
+        let mut node = member_status(member, reported, is_own);
+        if re_replicated.contains(&member.facts.node) {
+            node["re_replicated"] = true.into();
         }
         node
     });
-    let mut nodes = join_all(told).await;
+    let mut nodes = join_all(statuses).await;
     if members.is_empty() {
-        // Its place is not taken yet.
+        // This node has not joined yet.
         nodes.push(own.clone());
     }
     let stores = match members.is_empty() {
         true => app.info.roles.iter().filter(|role| *role == "store").count(),
         false => {
-            let works =
+            let is_usable =
                 |member: &&Member| member.facts.roles.store && member.is_live() && member.version_skew.is_none();
-            members.iter().filter(works).count()
+            members.iter().filter(is_usable).count()
         }
     };
-    let missing = (place.replication_factor as usize).saturating_sub(stores);
-    let stranger = |stranger: &IncompatiblePeer| json!({ "address": stranger.address, "protocol": stranger.protocol });
-    let strangers: Vec<Value> = place.cluster.incompatible_peers().iter().map(stranger).collect();
+    let missing = (membership.replication_factor as usize).saturating_sub(stores);
+    let peer = |peer: &IncompatiblePeer| json!({ "address": peer.address, "protocol": peer.protocol });
+    let incompatible_peers: Vec<Value> = membership.cluster.incompatible_peers().iter().map(peer).collect();
     Ok(Json(json!({
-        "copies": replication::cluster_status(&nodes, missing),
+        "replication": replication::cluster_status(&nodes, missing),
         "nodes": nodes,
-        "asked": place.cluster.node_id(),
-        "replication_factor": place.replication_factor,
+        "queried_node": membership.cluster.node_id(),
+        "replication_factor": membership.replication_factor,
         "stores_alive": stores,
         "stores_missing": missing,
         "protocol": Version::OWN.to_string(),
-        "strangers": strangers,
+        "incompatible_peers": incompatible_peers,
     })))
 }
 
-/// Takes a node that will not come back from the list.
+/// Removes a node that will not return from the member list.
 pub(crate) async fn forget(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.reject_unknown(&["node"])?;
     let node =
         params.id("node")?.ok_or_else(|| ApiError::bad_request("the parameter `node` is missing: the id of a node"))?;
-    let place = app.membership.as_ref().ok_or_else(|| forget_failure(ForgetError::Unknown))?;
-    place.cluster.forget(node).await.map_err(forget_failure)?;
+    let membership = app.membership.as_ref().ok_or_else(|| forget_failure(ForgetError::Unknown))?;
+    membership.cluster.forget(node).await.map_err(forget_failure)?;
     Ok(Json(json!({ "forgotten": node.to_string() })))
 }
 
@@ -92,14 +93,14 @@ fn forget_failure(error: ForgetError) -> ApiError {
 
 /// Answers [`STATUS`].
 pub(crate) async fn serve_status(app: App) -> io::Result<Body> {
-    let told = node_status(app).await.map_err(|_| io::Error::other("cannot read the status of the node"))?;
-    Ok(Body::whole(serde_json::to_vec(&told)?))
+    let status = node_status(app).await.map_err(|_| io::Error::other("cannot read the status of the node"))?;
+    Ok(Body::whole(serde_json::to_vec(&status)?))
 }
 
-/// What a node told of itself, or what is known of it, and how it is seen from here.
-fn member_status(member: &Member, told: Option<Value>, own: bool) -> Value {
+/// The status that a node `reported`, else its gossiped facts; and its membership as this node sees it.
+fn member_status(member: &Member, reported: Option<Value>, is_own: bool) -> Value {
     let facts = &member.facts;
-    let silent = told.is_none();
+    let is_unresponsive = reported.is_none();
     let addresses = [
         ("http", facts.clients.http.clone()),
         ("fast", facts.clients.fast.clone()),
@@ -108,16 +109,16 @@ fn member_status(member: &Member, told: Option<Value>, own: bool) -> Value {
         ("cluster", Some(facts.address.to_string())),
     ];
     let addresses: Map<String, Value> =
-        addresses.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.into()))).collect();
-    let mut node = told.filter(Value::is_object).unwrap_or_else(|| {
-        let held =
-            |held: &DataSummary| json!({ "oldest": format_time(held.oldest), "newest": format_time(held.newest) });
+        addresses.into_iter().filter_map(|(name, address)| Some((name.to_owned(), address?.into()))).collect();
+    let mut node = reported.filter(Value::is_object).unwrap_or_else(|| {
+        let span =
+            |data: &DataSummary| json!({ "oldest": format_time(data.oldest), "newest": format_time(data.newest) });
         let roles: Vec<&str> = [("ingest", facts.roles.ingest), ("store", facts.roles.store)]
             .into_iter()
             .filter(|role| role.1)
             .map(|role| role.0)
             .collect();
-        let (mut queue, mut store) = (held(&facts.queue), held(&facts.stored));
+        let (mut queue, mut store) = (span(&facts.queue), span(&facts.stored));
         queue["pending_bytes"] = facts.queue.bytes.into();
         store["stored_bytes"] = facts.stored.bytes.into();
         json!({
@@ -129,27 +130,27 @@ fn member_status(member: &Member, told: Option<Value>, own: bool) -> Value {
             "disk_free_bytes": facts.free_bytes,
         })
     });
-    if silent {
-        node["state"] = if member.is_live() { "silent" } else { member.state.name() }.into();
+    if is_unresponsive {
+        node["state"] = if member.is_live() { "unresponsive" } else { member.state.name() }.into();
     }
-    if !own {
-        // Who listens everywhere does not know where others reach it; its neighbours do.
+    if !is_own {
+        // A node that listens on all interfaces does not know the addresses at which others reach it.
         node["addresses"] = addresses.into();
     }
-    node["member"] = member.state.name().into();
+    node["membership"] = member.state.name().into();
     node["since"] = format_time(Some(member.since)).into();
     node["load"]["bytes_per_second"] = facts.load.bytes_per_second.into();
     node["protocol"] = facts.protocol_version().to_string().into();
-    if let Some(apart) = member.version_skew.as_ref().filter(|_| member.is_live()) {
-        node["apart"] = apart.as_str().into();
+    if let Some(skew) = member.version_skew.as_ref().filter(|_| member.is_live()) {
+        node["version_skew"] = skew.as_str().into();
     }
-    if let Some(twin) = member.duplicate_at {
-        node["twin"] = twin.to_string().into();
+    if let Some(address) = member.duplicate_at {
+        node["duplicate_address"] = address.to_string().into();
     }
     node
 }
 
-/// What retention removed and can still be taken back.
+/// Summary of the trash: segments that retention removed and that can still be restored.
 fn trash(store: &bucksaw_store::SegmentStore) -> Value {
     let trashed = store.trashed();
     json!({
@@ -161,12 +162,14 @@ fn trash(store: &bucksaw_store::SegmentStore) -> Value {
     })
 }
 
-/// How busy the node is taking in.
+/// Load level and connections of this node's ingest.
 fn load(queue: &bucksaw_ingest::Queue) -> Value {
-    let advice = queue.load_shedder().policy();
-    let mut load = json!({ "level": advice.level, "connections": queue.load_shedder().connections() });
-    load["refusing"] = (advice.may_refuse && advice.level >= 2).into();
-    load
+    let policy = queue.load_shedder().policy();
+    json!({
+        "level": policy.level,
+        "connections": queue.load_shedder().connections(),
+        "refusing": policy.may_refuse && policy.level >= 2,
+    })
 }
 
 pub(crate) fn format_time(at: Option<Millis>) -> Option<String> {
@@ -174,7 +177,7 @@ pub(crate) fn format_time(at: Option<Millis>) -> Option<String> {
 }
 
 async fn node_status(app: App) -> Result<Value, ApiError> {
-    // Footers are summed up and a directory may be listed: not for the runtime's threads.
+    // Sums over all segments and may list a directory, so it must not run on a thread of the runtime.
     tokio::task::spawn_blocking(move || node_status_blocking(&app)).await.map_err(|_| ApiError::internal())
 }
 
@@ -193,7 +196,7 @@ fn node_status_blocking(app: &App) -> Value {
     };
     let info = &app.info;
     let stored_bytes = sum(bucksaw_store::StoredSegment::file_bytes);
-    let mut told = json!({
+    let mut status = json!({
         "id": info.id,
         "version": info.version,
         "addresses": info.addresses,
@@ -212,7 +215,7 @@ fn node_status_blocking(app: &App) -> Value {
             "text_bytes": sum(|segment| segment.reach().text_bytes),
             "stored_bytes": stored_bytes,
             "index_bytes": store.index_memory().bytes(),
-            "index_is_high": store.index_memory().is_high(),
+            "index_memory_high": store.index_memory().is_high(),
             "oldest": span(segments.iter().map(|segment| segment.reach().low).min()),
             "newest": span(segments.iter().map(|segment| segment.reach().high).max()),
         },
@@ -221,29 +224,29 @@ fn node_status_blocking(app: &App) -> Value {
         "disk_free_bytes": queue.free_bytes(),
         "memory_limit_bytes": info.memory_limit_bytes,
         "damaged": app.engine.damaged_files(),
-        "damaged_made_good": app.engine.re_replicated_files(),
+        "damaged_re_replicated": app.engine.re_replicated_files(),
         "segments_with_damaged_blocks": app.engine.segments_with_damaged_blocks(),
-        "segments_made_good": app.engine.segments_with_re_replicated_blocks(),
+        "segments_re_replicated": app.engine.segments_with_re_replicated_blocks(),
         "segments_rebuilt": segments.iter().filter(|segment| segment.has_rebuilt_damage()).count(),
     });
     let damaged_keys = queue.damaged_keys();
     if damaged_keys > 0 {
-        told["damaged_keys"] = damaged_keys.into();
+        status["damaged_keys"] = damaged_keys.into();
     }
     if let Some(halt) = halt {
-        told["halted"] = halt.to_string().into();
+        status["halted"] = halt.to_string().into();
     }
     if let Some(suspension) = store.suspension() {
-        told["retention_suspended"] = json!({
+        status["retention_suspended"] = json!({
             "clock_ahead_seconds": suspension.ahead.as_secs(),
-            "left_seconds": suspension.left.as_secs(),
+            "remaining_seconds": suspension.left.as_secs(),
         });
     }
-    // Where each record is kept once there is nothing to be restored from.
+    // With a replication factor of 1 there are no other copies to repair from.
     if let Some(repair) = app.repair.as_ref().filter(|_| store.replication_factor() > 1) {
-        told["repair"] = replication::store_status(repair, stored_bytes);
+        status["repair"] = replication::store_status(repair, stored_bytes);
     }
-    told
+    status
 }
 
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
@@ -259,15 +262,15 @@ pub(crate) async fn healthy() -> &'static str {
 }
 
 pub(crate) async fn ready(State(app): State<App>) -> Response {
-    let refused = |why: String| (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    let unavailable = |reason: String| (StatusCode::SERVICE_UNAVAILABLE, reason).into_response();
     if !app.is_ready() {
-        return refused("stopping\n".to_owned());
+        return unavailable("stopping\n".to_owned());
     }
     match app.queue().halt_reason() {
         Some(HaltReason::DiskFull) => {
-            refused("disk full: nothing is accepted until there is room; queries are answered\n".to_owned())
+            unavailable("disk full: nothing is accepted until space is free; queries are answered\n".to_owned())
         }
-        Some(halt) => refused(format!("halted: {halt}; nothing is accepted until then, queries are answered\n")),
+        Some(halt) => unavailable(format!("halted: {halt}; nothing is accepted, queries are answered\n")),
         None => (StatusCode::OK, "ready\n").into_response(),
     }
 }
@@ -279,7 +282,7 @@ pub(crate) async fn calls() -> &'static str {
      GET  /api/v1/query?q=   grep them:     curl 'http://HOST/api/v1/query?q=error&from=15m' -H 'Accept: text/plain'\n\
      GET  /api/v1/tail?q=    follow them:   curl -N 'http://HOST/api/v1/tail?q=error'\n\
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/cluster, /api/v1/history\n\
-     POST /api/v1/forget?node=ID   take a node that will not come back from the list\n\
+     POST /api/v1/forget?node=ID   remove a node that will not return\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }
 

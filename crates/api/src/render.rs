@@ -255,7 +255,7 @@ pub(crate) fn stats(stats: &QueryStats, seconds: f64) -> Value {
 }
 
 fn missing(missing: &MissingNode) -> Value {
-    json!({ "node": missing.node, "address": missing.address, "why": missing.reason.label(), "message": missing.to_string() })
+    json!({ "node": missing.node, "address": missing.address, "reason": missing.reason.label(), "message": missing.to_string() })
 }
 
 /// A stretch of a histogram; of levels those that were found.

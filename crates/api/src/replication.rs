@@ -1,98 +1,96 @@
-//! Whether each record is kept as often as promised, and if not, how far that is from being mended: of one store, as it
-//! knows it, and of all together.
+//! Replication status of one store and of the cluster: how much is under-replicated, and the progress of repair.
 //!
-//! A store knows what it has compared with others and what it could not copy. How much is missing copies before it has been
-//! compared is known to nobody; but it is no more than what stores had that are gone. So that is told, times the part that
-//! has not been gone through yet.
+//! A store knows exactly which of the records it has compared are under-replicated. For records not compared yet there is
+//! only an upper bound: the bytes of the absent stores, times the fraction of the pass that remains.
 
-use bucksaw_record::Millis;
 use bucksaw_store::repair::{Repair, RepairStatus};
 use serde_json::{Value, json};
 
 use crate::node::format_time;
 
-/// How a store is getting on with looking for copies that are missing, and restoring them.
+/// The repair status of this store.
 pub(crate) fn store_status(repair: &Repair, stored_bytes: u64) -> Value {
     status_json(&repair.status(), stored_bytes)
 }
 
 fn status_json(status: &RepairStatus, stored_bytes: u64) -> Value {
-    let at = |at: Option<Millis>| format_time(at);
-    let gone = [&status.awaited_stores[..], &status.unrepaired_stores].concat();
-    let mut told = json!({
-        "walked": at(status.last_pass_started_at),
-        "missing_records": status.under_replicated_records,
-        "missing_bytes": status.under_replicated_bytes,
-        "gone_bytes": status.lost_bytes_max,
-        "gone_stores": gone,
+    let absent_stores = [&status.awaited_stores[..], &status.unrepaired_stores].concat();
+    let mut repair = json!({
+        "last_pass": format_time(status.last_pass_started_at),
+        "under_replicated_records": status.under_replicated_records,
+        "under_replicated_bytes": status.under_replicated_bytes,
+        "lost_bytes_max": status.lost_bytes_max,
+        "absent_stores": absent_stores,
         "lost_stores": status.unrepaired_stores.len(),
-        "put_off_windows": status.deferred_ranges,
-        "restored_records": status.restored_records,
-        "restored_bytes": status.restored_bytes,
+        "deferred_ranges": status.deferred_ranges,
+        "re_replicated_records": status.restored_records,
+        "re_replicated_bytes": status.restored_bytes,
     });
     if status.began.is_some() {
-        told["began"] = at(status.began).into();
-        told["left_bytes"] = status.remaining_bytes.into();
-        told["bytes_per_second"] = status.bytes_per_second.into();
-        told["left_seconds"] = status.remaining_seconds().into();
-        told["progress"] = fraction_done(status.remaining_bytes, stored_bytes).into();
+        repair["started"] = format_time(status.began).into();
+        repair["remaining_bytes"] = status.remaining_bytes.into();
+        repair["bytes_per_second"] = status.bytes_per_second.into();
+        repair["remaining_seconds"] = status.remaining_seconds().into();
+        repair["progress"] = fraction_done(status.remaining_bytes, stored_bytes).into();
     }
-    if let Some(hindrance) = status.blocked_by {
-        told["hindered_by"] = hindrance.name().into();
-        if let Some(store) = hindrance.store() {
-            told["hindered_by_store"] = store.to_string().into();
+    if let Some(blocker) = status.blocked_by {
+        repair["blocked_by"] = blocker.name().into();
+        if let Some(store) = blocker.store() {
+            repair["blocked_by_store"] = store.to_string().into();
         }
     }
-    told
+    repair
 }
 
-/// The same of all stores that have told of themselves. `stores_missing` is how many more are needed for as many copies as
-/// are wanted.
+/// The replication status of all stores that reported theirs. `stores_missing` is the number of live stores below the
+/// replication factor.
 pub(crate) fn cluster_status(nodes: &[Value], stores_missing: usize) -> Value {
     let stores = || nodes.iter().filter(|node| node["repair"].is_object());
     let repair = |node: &Value, name: &str| node["repair"][name].as_u64().unwrap_or_default();
     let sum = |name: &str| stores().map(|node| repair(node, name)).sum::<u64>();
-    let most = |name: &str| stores().map(|node| repair(node, name)).max().unwrap_or_default();
-    // Who has not begun has everything before it.
-    let left = |node: &Value| match node["repair"]["left_bytes"].as_u64() {
-        None if repair(node, "gone_bytes") > 0 => stored_bytes(node),
-        left => left.unwrap_or_default(),
+    let max = |name: &str| stores().map(|node| repair(node, name)).max().unwrap_or_default();
+    // A store that has not started its pass still has all its bytes to compare.
+    let remaining = |node: &Value| match node["repair"]["remaining_bytes"].as_u64() {
+        None if repair(node, "lost_bytes_max") > 0 => stored_bytes(node),
+        remaining => remaining.unwrap_or_default(),
     };
-    let (left_bytes, all_bytes) = (stores().map(left).sum::<u64>(), stores().map(stored_bytes).sum::<u64>());
-    let (gone_bytes, missing) = (most("gone_bytes"), sum("missing_records"));
-    let done = fraction_done(left_bytes, all_bytes);
-    let mut told = json!({
-        "kept": stores_missing == 0 && gone_bytes == 0 && missing == 0,
-        "short_bytes": (gone_bytes as f64 * (1.0 - done)) as u64 + sum("missing_bytes"),
-        "missing_records": missing,
-        "lost_stores": most("lost_stores"),
+    let (remaining_bytes, all_bytes) = (stores().map(remaining).sum::<u64>(), stores().map(stored_bytes).sum::<u64>());
+    let (lost_bytes_max, under_replicated) = (max("lost_bytes_max"), sum("under_replicated_records"));
+    let done = fraction_done(remaining_bytes, all_bytes);
+    let mut status = json!({
+        "fully_replicated": stores_missing == 0 && lost_bytes_max == 0 && under_replicated == 0,
+        "under_replicated_bytes": (lost_bytes_max as f64 * (1.0 - done)) as u64 + sum("under_replicated_bytes"),
+        "under_replicated_records": under_replicated,
+        "lost_stores": max("lost_stores"),
     });
-    if left_bytes > 0 {
-        told["progress"] = done.into();
-        told["bytes_per_second"] = sum("bytes_per_second").into();
-        // All go on side by side, so the slowest says how long it takes; when one gets nowhere, nobody can.
-        let times = stores().filter(|node| left(node) > 0).map(|node| node["repair"]["left_seconds"].as_u64());
-        told["left_seconds"] = times.collect::<Option<Vec<u64>>>().and_then(|times| times.into_iter().max()).into();
+    if remaining_bytes > 0 {
+        status["progress"] = done.into();
+        status["bytes_per_second"] = sum("bytes_per_second").into();
+        // Stores compare in parallel, so the slowest decides. Without an estimate of one store the time is unknown.
+        let times =
+            stores().filter(|node| remaining(node) > 0).map(|node| node["repair"]["remaining_seconds"].as_u64());
+        status["remaining_seconds"] =
+            times.collect::<Option<Vec<u64>>>().and_then(|times| times.into_iter().max()).into();
     }
-    told
+    status
 }
 
 fn stored_bytes(node: &Value) -> u64 {
     node["store"]["stored_bytes"].as_u64().unwrap_or_default()
 }
 
-/// The part that is done when so much of a whole is left, 0 to 1, in hundredths: 1 only when nothing is left.
-fn fraction_done(left: u64, whole: u64) -> f64 {
-    if left == 0 {
+/// The fraction of `whole` that is done, rounded down to hundredths: 1 only if nothing remains.
+fn fraction_done(remaining: u64, whole: u64) -> f64 {
+    if remaining == 0 {
         return 1.0;
     }
-    let done = whole.saturating_sub(left) as f64 / whole.max(1) as f64;
+    let done = whole.saturating_sub(remaining) as f64 / whole.max(1) as f64;
     (done * 100.0).floor() / 100.0
 }
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_record::{Id, Producer};
+    use bucksaw_record::{Id, Millis, Producer};
     use bucksaw_store::repair::RepairBlocker;
 
     use super::*;
@@ -106,41 +104,52 @@ mod tests {
     }
 
     #[test]
-    fn all_is_well_when_nothing_is_missing_anywhere() {
+    fn a_cluster_without_under_replicated_records_is_fully_replicated() {
         let check = |nodes: &[Value], missing: usize, want: Value| assert_eq!(cluster_status(nodes, missing), want);
-        let walked = RepairStatus { last_pass_started_at: Some(Millis(5)), ..RepairStatus::default() };
-        let well = json!({"kept": true, "short_bytes": 0, "missing_records": 0, "lost_stores": 0});
-        // A node that stores nothing, or is of another version, does not tell of it.
-        check(&[store(1, &walked, 10), store(2, &walked, 10), json!({"id": 3})], 0, well.clone());
-        check(&[], 0, well.clone());
-        check(&[], 1, json!({"kept": false, "short_bytes": 0, "missing_records": 0, "lost_stores": 0}));
-        // The daily pass is nothing to worry about.
-        let daily = RepairStatus { began: Some(Millis(9)), remaining_bytes: 5, bytes_per_second: 1, ..walked };
-        let told = cluster_status(&[store(1, &daily, 10), store(2, &daily, 10)], 0);
-        assert_eq!((&told["kept"], &told["progress"], &told["left_seconds"]), (&true.into(), &0.5.into(), &5.into()));
+        let passed = RepairStatus { last_pass_started_at: Some(Millis(5)), ..RepairStatus::default() };
+        let healthy = json!({"fully_replicated": true, "under_replicated_bytes": 0, "under_replicated_records": 0, "lost_stores": 0});
+        // A node without the store role, or of another version, reports no repair status.
+        check(&[store(1, &passed, 10), store(2, &passed, 10), json!({"id": 3})], 0, healthy.clone());
+        check(&[], 0, healthy.clone());
+        check(
+            &[],
+            1,
+            json!({"fully_replicated": false, "under_replicated_bytes": 0, "under_replicated_records": 0, "lost_stores": 0}),
+        );
+        // A daily pass without findings.
+        let daily = RepairStatus { began: Some(Millis(9)), remaining_bytes: 5, bytes_per_second: 1, ..passed };
+        let status = cluster_status(&[store(1, &daily, 10), store(2, &daily, 10)], 0);
+        assert_eq!(
+            (&status["fully_replicated"], &status["progress"], &status["remaining_seconds"]),
+            (&true.into(), &0.5.into(), &5.into())
+        );
     }
 
     #[test]
     fn a_loss_is_reported_by_remaining_bytes() {
-        let gone = |left_bytes, bytes_per_second| RepairStatus {
+        let lost = |remaining_bytes, bytes_per_second| RepairStatus {
             began: Some(Millis(9)),
             lost_bytes_max: 1_000,
             unrepaired_stores: vec![id(9)],
-            remaining_bytes: left_bytes,
+            remaining_bytes,
             bytes_per_second,
             ..RepairStatus::default()
         };
-        let told = cluster_status(&[store(1, &gone(25, 5), 100), store(2, &gone(75, 5), 100)], 0);
+        let status = cluster_status(&[store(1, &lost(25, 5), 100), store(2, &lost(75, 5), 100)], 0);
         let want = json!({
-            "kept": false, "short_bytes": 500, "missing_records": 0, "lost_stores": 1,
-            "progress": 0.5, "bytes_per_second": 10, "left_seconds": 15,
+            "fully_replicated": false, "under_replicated_bytes": 500, "under_replicated_records": 0, "lost_stores": 1,
+            "progress": 0.5, "bytes_per_second": 10, "remaining_seconds": 15,
         });
-        assert_eq!(told, want);
-        // One has not begun yet, and one gets nowhere.
+        assert_eq!(status, want);
+        // One store has not started, the other makes no progress.
         let awaited = RepairStatus { awaited_stores: vec![id(9)], lost_bytes_max: 1_000, ..RepairStatus::default() };
-        let told = cluster_status(&[store(1, &awaited, 100), store(2, &gone(100, 0), 100)], 0);
-        assert_eq!((&told["short_bytes"], &told["left_seconds"]), (&1_000.into(), &Value::Null), "{told}");
-        // What is left over cannot be copied.
+        let status = cluster_status(&[store(1, &awaited, 100), store(2, &lost(100, 0), 100)], 0);
+        assert_eq!(
+            (&status["under_replicated_bytes"], &status["remaining_seconds"]),
+            (&1_000.into(), &Value::Null),
+            "{status:?}"
+        );
+        // Records that repair could not copy.
         let stuck = RepairStatus {
             under_replicated_records: 3,
             under_replicated_bytes: 30,
@@ -150,10 +159,14 @@ mod tests {
         let node = store(1, &stuck, 100);
         let repair = &node["repair"];
         assert_eq!(
-            (&repair["hindered_by"], &repair["hindered_by_store"]),
-            (&"silent".into(), &id(7).to_string().into())
+            (&repair["blocked_by"], &repair["blocked_by_store"]),
+            (&"unreachable".into(), &id(7).to_string().into())
         );
-        let told = cluster_status(&[node], 0);
-        assert_eq!((&told["kept"], &told["short_bytes"]), (&false.into(), &30.into()), "{told}");
+        let status = cluster_status(&[node], 0);
+        assert_eq!(
+            (&status["fully_replicated"], &status["under_replicated_bytes"]),
+            (&false.into(), &30.into()),
+            "{status:?}"
+        );
     }
 }

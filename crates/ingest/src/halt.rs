@@ -239,9 +239,9 @@ impl Queue {
     /// be what the disk holds up.
     pub fn update_halt_metrics(&self) {
         let halt = self.halt_reason();
-        for why in HaltReason::NAMES {
-            let is_so = halt.as_ref().is_some_and(|halt| halt.name() == why);
-            self.metrics.halted.get_or_create(&HaltLabels { why }).set(i64::from(is_so));
+        for reason in HaltReason::NAMES {
+            let is_halted = halt.as_ref().is_some_and(|halt| halt.name() == reason);
+            self.metrics.halted.get_or_create(&HaltLabels { reason }).set(i64::from(is_halted));
         }
     }
 

@@ -29,18 +29,18 @@ pub(crate) struct SegmentStateLabels {
     pub(crate) state: &'static str,
 }
 
-/// The label `how`.
+/// The label `kind`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct RedirectLabels {
-    /// `suggested`, `refused` or `let_go`.
-    pub(crate) how: &'static str,
+    /// `suggested`, `refused` or `disconnected`.
+    pub(crate) kind: &'static str,
 }
 
-/// The label `why`.
+/// The label `reason`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct HaltLabels {
     /// What keeps records from being accepted.
-    pub(crate) why: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 /// Counters and gauges of the queue.
@@ -152,11 +152,11 @@ impl Metrics {
         ingest.register("halted", "1 while nothing is accepted, by reason", all.halted);
         registry.register("disk_free_bytes", "Room on the file system of the data directory", all.free_bytes);
         registry.register("disk_full", "1 while nothing is accepted because the disk is full", all.disk_full);
-        for why in HaltReason::NAMES {
-            drop(metrics.halted.get_or_create(&HaltLabels { why }));
+        for reason in HaltReason::NAMES {
+            drop(metrics.halted.get_or_create(&HaltLabels { reason }));
         }
-        for how in RedirectKind::ALL {
-            drop(metrics.redirected.get_or_create(&RedirectLabels { how: how.name() }));
+        for kind in RedirectKind::ALL {
+            drop(metrics.redirected.get_or_create(&RedirectLabels { kind: kind.name() }));
         }
         // A counter that was never touched should still be there to be graphed.
         for source in [Source::Tcp, Source::Forward, Source::Http] {

@@ -375,11 +375,11 @@ fn halts_until(machine: &QueueTestMachine, queue: &Queue, want: &HaltReason, ove
         assert!(queue.check_accepting().is_err());
         machine.advance(queue, Duration::from_secs(2));
     }
-    assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { why: want.name() }).get(), 1);
+    assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { reason: want.name() }).get(), 1);
     over();
     machine.advance(queue, Duration::from_secs(1));
     assert_eq!(queue.halt_reason(), None);
-    assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { why: want.name() }).get(), 0);
+    assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { reason: want.name() }).get(), 0);
     machine.put(queue, Durability::Fast, "again");
     assert_eq!(lines(queue), [before, vec!["again".to_owned()]].concat());
     assert!(!names(machine).contains(&"probe".to_owned()));
@@ -484,7 +484,7 @@ fn work_that_does_not_end_is_a_reason_not_to_be_ready() {
         machine.clock.advance(Duration::from_millis(1));
         assert_eq!((queue.halt_reason(), queue.is_halted()), (Some(HaltReason::Stalled), false));
         queue.update_halt_metrics();
-        assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { why: "stalled" }).get(), 1);
+        assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { reason: "stalled" }).get(), 1);
         drop(begun);
         assert_eq!(queue.halt_reason(), None);
     }

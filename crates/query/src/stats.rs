@@ -105,13 +105,13 @@ impl MissingReason {
         match self {
             Self::Down => "down",
             Self::Unreachable(_) => "unreachable",
-            Self::WrongNode(_) => "other_node",
+            Self::WrongNode(_) => "wrong_node",
             Self::Refused(_) => "refused",
-            Self::VersionMismatch(_) => "other_version",
-            Self::StartTimeout => "late",
-            Self::IdleTimeout => "silent",
-            Self::Truncated => "cut_off",
-            Self::InvalidReply(_) => "senseless",
+            Self::VersionMismatch(_) => "version_mismatch",
+            Self::StartTimeout => "start_timeout",
+            Self::IdleTimeout => "idle_timeout",
+            Self::Truncated => "truncated",
+            Self::InvalidReply(_) => "invalid_reply",
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::repair::{RepairBlocker, RepairStatus};
 /// What stops repair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RepairBlockerLabels {
-    pub(crate) why: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 /// Counters and gauges of the store.
@@ -93,7 +93,11 @@ impl Metrics {
         store.register("replicated_bytes", "Bytes of segment files replicated to other stores", all.replicated_bytes);
         store.register("received_bytes", "Bytes of segment files received from other stores", all.received_bytes);
         store.register("replicate_failed", "Failed replications to another store", all.replicate_failed);
-        store.register("replication_factor", "Replication factor: on how many stores each record is kept", all.replication_factor);
+        store.register(
+            "replication_factor",
+            "Replication factor: on how many stores each record is kept",
+            all.replication_factor,
+        );
         let missing = "Stores missing for the replication factor: nothing is gathered while there are any";
         store.register("missing_stores", missing, all.missing_stores);
         let passes = "Completed repair passes";
@@ -119,8 +123,8 @@ impl Metrics {
         store.register("repair_lost_bytes_max", gone, all.repair_lost_bytes_max);
         let gone = "Lost stores that are not re-replicated";
         store.register("repair_lost_stores", gone, all.repair_lost_stores);
-        for why in RepairBlocker::NAMES {
-            all.repair_blocked.get_or_create(&RepairBlockerLabels { why }).set(0);
+        for reason in RepairBlocker::NAMES {
+            all.repair_blocked.get_or_create(&RepairBlockerLabels { reason }).set(0);
         }
         store.register("repair_blocked", "1 while repair is blocked, by reason", all.repair_blocked);
         store.register("compactions", "Merges done", all.compactions);
@@ -150,9 +154,9 @@ impl Metrics {
         self.repair_remaining_bytes.set(gauge(status.remaining_bytes));
         self.repair_lost_bytes_max.set(gauge(status.lost_bytes_max));
         self.repair_lost_stores.set(gauge(status.unrepaired_stores.len() as u64));
-        let hindered = status.blocked_by.map(RepairBlocker::name);
-        for why in RepairBlocker::NAMES {
-            self.repair_blocked.get_or_create(&RepairBlockerLabels { why }).set((hindered == Some(why)).into());
+        let blocker = status.blocked_by.map(RepairBlocker::name);
+        for reason in RepairBlocker::NAMES {
+            self.repair_blocked.get_or_create(&RepairBlockerLabels { reason }).set((blocker == Some(reason)).into());
         }
     }
 }

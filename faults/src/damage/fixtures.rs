@@ -191,7 +191,7 @@ impl FixtureBuilder<'_> {
         other.kill();
         let is_down = || {
             let answer = answers::cluster(node.http())?;
-            Ok(answer["nodes"].as_array().is_some_and(|nodes| nodes.iter().any(|node| node["member"] == "down")))
+            Ok(answer["nodes"].as_array().is_some_and(|nodes| nodes.iter().any(|node| node["membership"] == "down")))
         };
         until("the other counts as down", is_down)?;
         let is_kept = |path: PathBuf| Ok(fs::read_to_string(path).is_ok_and(|text| text.contains("\"gone\"")));

@@ -185,7 +185,7 @@ impl FaultRun<'_> {
 fn forget_down_nodes(asked: SocketAddr) -> anyhow::Result<()> {
     let cluster = get(asked, "/api/v1/cluster", ASK_MAX)?.ok_json()?;
     let listed = cluster["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for id in listed.iter().filter(|node| node["member"] == "down").filter_map(|node| node["id"].as_str()) {
+    for id in listed.iter().filter(|node| node["membership"] == "down").filter_map(|node| node["id"].as_str()) {
         call(asked, "POST", &format!("/api/v1/forget?node={id}"), &[], b"", ASK_MAX)?.ok_json()?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { Range } from "../lib/ranges.ts";
-import { askedNode, type ClusterFacts, clusterQuery, isEmpty } from "../state/cluster.ts";
+import { type ClusterFacts, clusterQuery, isEmpty, queriedNode } from "../state/cluster.ts";
 import { Button, IconButton } from "./controls.tsx";
 import { copy } from "./copy.ts";
 import styles from "./Empty.module.css";
@@ -66,7 +66,7 @@ function reachable(address: string | undefined): { host: string; port: string } 
 function FirstVisit({ cluster, onFirst }: { cluster: ClusterFacts; onFirst: () => void }) {
   // Whoever shows something else in place of this has seen the first record.
   useEffect(() => onFirst, [onFirst]);
-  const addresses = askedNode(cluster)?.addresses ?? {};
+  const addresses = queriedNode(cluster)?.addresses ?? {};
   const fast = reachable(addresses.fast);
   const commands: [title: string, command: string][] = [
     ["With curl", `echo 'hello from curl' | curl --data-binary @- '${location.origin}/api/v1/ingest?label=app=hello'`],

@@ -2,39 +2,42 @@ import { cx } from "../components/cx.ts";
 import { bytes, compact, count, plural, share } from "../lib/numbers.ts";
 import { duration, full, short } from "../lib/times.ts";
 import type { NodeFacts } from "../state/cluster.ts";
-import { compared } from "./copies.ts";
-import { damage, madeGood, pageOf, seen, troubles } from "./health.ts";
+import { damage, nodeState, pageOf, problems, reReplicatedDamage } from "./health.ts";
 import { gauge, type History, lastOf, rate } from "./history.ts";
 import styles from "./NodesPage.module.css";
+import { repairProgress } from "./replication.ts";
 
 interface Props {
   node: NodeFacts;
-  /** Whether it is the node that this page is from. */
-  asked: boolean;
-  /** Whether there is no other. */
+  /** Whether this page comes from the node. */
+  queried: boolean;
+  /** Whether it is the only node. */
   alone: boolean;
-  /** How the asked node was. */
+  /** Metrics of the queried node over the last hour. */
   past: History | undefined;
   utc: boolean;
 }
 
-/** A node, and how it is. */
-export function NodeCard({ node, asked, alone, past, utc }: Props) {
-  const word = seen(node);
-  const found = troubles(node, (time) => short(time, utc, Date.now()));
-  const facts = node.queue.segments === undefined ? factsOfSilent(node, utc) : factsOf(node, asked ? past : null, utc);
-  const page = asked ? undefined : pageOf(node);
+/** A node with its state, problems and figures. */
+export function NodeCard({ node, queried, alone, past, utc }: Props) {
+  const state = nodeState(node);
+  const found = problems(node, (time) => short(time, utc, Date.now()));
+  const facts =
+    node.queue.segments === undefined ? gossipedFacts(node, utc) : factsOf(node, queried ? past : null, utc);
+  const page = queried ? undefined : pageOf(node);
   return (
     <article className={styles.node} aria-label={`Node ${node.id}`}>
       <header className={styles.head}>
         <h2>{node.id}</h2>
-        <span className={cx(styles.tag, word === "ready" ? styles.good : word !== "left" && styles.bad)}>{word}</span>
+        <span className={cx(styles.tag, state === "ready" ? styles.good : state !== "left" && styles.bad)}>
+          {state}
+        </span>
         {node.roles.map((role) => (
           <span key={role} className={styles.tag}>
             {role}
           </span>
         ))}
-        {asked && !alone ? <span className={styles.tag}>this page's node</span> : undefined}
+        {queried && !alone ? <span className={styles.tag}>this page's node</span> : undefined}
         <span className={styles.since}>{told(node, utc)}</span>
       </header>
       {found.length === 0 ? undefined : (
@@ -55,7 +58,7 @@ export function NodeCard({ node, asked, alone, past, utc }: Props) {
           </div>
         ))}
       </dl>
-      <Compared node={node} utc={utc} />
+      <RepairProgress node={node} utc={utc} />
       <Damage node={node} />
       <p className={styles.addresses}>
         {page === undefined ? undefined : <a href={page}>Its page</a>}
@@ -74,12 +77,12 @@ function told(node: NodeFacts, utc: boolean): string {
   if (node.version !== undefined && node.uptime_seconds !== undefined) {
     return `version ${node.version}, up for ${duration(node.uptime_seconds)}`;
   }
-  return node.since === undefined ? "" : `${node.member} since ${short(node.since, utc, Date.now())}`;
+  return node.since === undefined ? "" : `${node.membership} since ${short(node.since, utc, Date.now())}`;
 }
 
 type Fact = [name: string, value: string, note: string];
 
-/** What a node says of itself. The one that was asked says how it was, too, and so how busy it is. */
+/** Figures that a node reports. The queried node has a history too, from which its load follows. */
 function factsOf(node: NodeFacts, past: History | undefined | null, utc: boolean): Fact[] {
   const { queue, store } = node;
   const latest = (name: string, of: typeof rate) => (past == null ? undefined : lastOf(of(past, name)));
@@ -127,12 +130,12 @@ function factsOf(node: NodeFacts, past: History | undefined | null, utc: boolean
   ];
 }
 
-/** What others last heard of a node that does not answer. */
-function factsOfSilent(node: NodeFacts, utc: boolean): Fact[] {
+/** The last gossiped figures of a node that does not answer. */
+function gossipedFacts(node: NodeFacts, utc: boolean): Fact[] {
   return [
-    ["Backlog", bytes(node.queue.pending_bytes), "when it was last heard of"],
-    ["On disk", bytes(node.store.stored_bytes), "when it was last heard of"],
-    ["Disk free", bytes(node.disk_free_bytes), "when it was last heard of"],
+    ["Backlog", bytes(node.queue.pending_bytes), "as last gossiped"],
+    ["On disk", bytes(node.store.stored_bytes), "as last gossiped"],
+    ["Disk free", bytes(node.disk_free_bytes), "as last gossiped"],
     span(node, utc),
   ];
 }
@@ -145,14 +148,14 @@ function span({ store }: NodeFacts, utc: boolean): Fact {
   ];
 }
 
-/** How far it has come with comparing its records with those of other stores. */
-function Compared({ node, utc }: { node: NodeFacts; utc: boolean }) {
-  const said = compared(node, (time) => short(time, utc, Date.now()));
-  if (said === undefined) return undefined;
+/** Progress of comparing its records with those of other stores. */
+function RepairProgress({ node, utc }: { node: NodeFacts; utc: boolean }) {
+  const text = repairProgress(node, (time) => short(time, utc, Date.now()));
+  if (text === undefined) return undefined;
   const done = node.repair?.progress;
   return (
     <div className={styles.compared}>
-      <p>{said}</p>
+      <p>{text}</p>
       {done === undefined ? undefined : <progress value={done} aria-label="Compared" />}
     </div>
   );
@@ -161,14 +164,16 @@ function Compared({ node, utc }: { node: NodeFacts; utc: boolean }) {
 function Damage({ node }: { node: NodeFacts }) {
   if (node.damaged === undefined) return undefined;
   if (damage(node) === 0) {
-    return <p className={styles.whole}>{madeGood(node) ?? "Nothing is damaged: its answers are whole."}</p>;
+    return (
+      <p className={styles.whole}>{reReplicatedDamage(node) ?? "Nothing is damaged: its answers are complete."}</p>
+    );
   }
   const broken = node.segments_with_damaged_blocks ?? 0;
   return (
     <div className={styles.missing} role="alert">
       <p>
-        <b>Answers over some times are partial.</b> These files are damaged and were set aside; nothing of them is
-        removed. See <code>bucksaw verify</code>.
+        <b>Answers over some times are partial.</b> These files are damaged and quarantined; retention does not remove
+        them. See <code>bucksaw verify</code>.
       </p>
       <ul>
         {node.damaged.map((name) => (

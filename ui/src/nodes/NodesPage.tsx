@@ -6,7 +6,7 @@ import { Notice } from "../components/Notice.tsx";
 import { bytes, compact, plural } from "../lib/numbers.ts";
 import { clusterQuery } from "../state/cluster.ts";
 import { usePreferences } from "../state/preferences.ts";
-import { inOrder, overall } from "./health.ts";
+import { clusterHealth, inOrder } from "./health.ts";
 import { gauge, type History, historyQuery, rate } from "./history.ts";
 import { NodeCard } from "./NodeCard.tsx";
 import styles from "./NodesPage.module.css";
@@ -14,7 +14,7 @@ import { SmallChart } from "./SmallChart.tsx";
 
 const perSecond = (what: (value: number) => string) => (value: number) => `${what(value)}/s`;
 
-/** All nodes, how they are, those in trouble first; and how the one that is asked was over the last hour. */
+/** All nodes, those with problems first, and charts of the queried node over the last hour. */
 export default function NodesPage() {
   const cluster = useQuery({ ...clusterQuery, refetchInterval: 2_000 });
   const past = useQuery(historyQuery);
@@ -23,31 +23,31 @@ export default function NodesPage() {
     if (cluster.error === null) return <main id="nodes" className={styles.page} aria-busy="true" />;
     return <Lost message={cluster.error.message} onRetry={() => cluster.refetch()} />;
   }
-  const { nodes, asked } = cluster.data;
+  const { nodes, queried_node: queriedId } = cluster.data;
   const alone = nodes.length === 1;
-  const health = overall(cluster.data);
+  const health = clusterHealth(cluster.data);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what can be scrolled must be reachable by keys
     <main id="nodes" className={styles.page} tabIndex={0}>
       <h1 className={styles.title}>{plural(nodes.length, "node")}</h1>
       {cluster.error === null ? undefined : (
         <Notice kind="bad">
-          <p>The node does not answer ({cluster.error.message}). What is shown is from before.</p>
+          <p>The node does not answer ({cluster.error.message}). The figures below are old.</p>
           <Button small icon="refresh" onClick={() => cluster.refetch()}>
             Try again
           </Button>
         </Notice>
       )}
-      {alone && health.well ? undefined : (
+      {alone && health.healthy ? undefined : (
         <div className={styles.health}>
-          <Notice kind={health.well ? "calm" : "caution"}>
+          <Notice kind={health.healthy ? "calm" : "caution"}>
             <p>{health.text}</p>
           </Notice>
         </div>
       )}
       {inOrder(cluster.data).map((node) => {
-        const isAsked = alone || node.id === asked;
-        return <NodeCard key={node.id} node={node} asked={isAsked} alone={alone} past={past.data} utc={utc} />;
+        const queried = alone || node.id === queriedId;
+        return <NodeCard key={node.id} node={node} queried={queried} alone={alone} past={past.data} utc={utc} />;
       })}
       <h2 className={styles.sub}>{alone ? "The last hour" : "The last hour of the node that this page is from"}</h2>
       {past.data === undefined ? <p className={styles.note}>Looking…</p> : <Charts past={past.data} utc={utc} />}

@@ -1,25 +1,25 @@
 import { call } from "./streams.ts";
 
-/** A node, as `/api/v1/cluster` tells of it. One that does not answer is told of by others, who know less. */
+/** A node as `/api/v1/cluster` describes it. Of a node that does not answer there are only gossiped facts. */
 export interface NodeFacts {
   id: string;
   version?: string;
   addresses: Record<string, string>;
   roles: string[];
-  /** What it says of itself, `silent`, or as `member`. */
+  /** Its own report, `unresponsive`, or its membership state. */
   state: string;
   /** Why it accepts nothing. Missing while it accepts records. */
   halted?: string;
-  /** How the asked node sees it. Missing where there is no cluster. */
-  member?: "alive" | "suspect" | "down" | "left";
-  /** Since when it is seen so. */
+  /** Its state in the member table of the queried node. Missing without a cluster. */
+  membership?: "alive" | "suspect" | "down" | "left";
+  /** Start of that state. */
   since?: string;
-  /** Where another live node with the same id is. */
-  twin?: string;
-  /** It is a store that is gone, and all that it kept is kept by enough others. */
-  made_good?: boolean;
-  /** What it and the asked node cannot do with each other because of their versions, as it goes on after its name. */
-  apart?: string;
+  /** Address of another live node with the same id. */
+  duplicate_address?: string;
+  /** Whether it is an absent store whose records are all re-replicated. */
+  re_replicated?: boolean;
+  /** Which data exchange with the queried node its version prevents, as a predicate to follow its name. */
+  version_skew?: string;
   load?: { bytes_per_second: number; connections: number; level: number };
   uptime_seconds?: number;
   queue: {
@@ -38,56 +38,56 @@ export interface NodeFacts {
   };
   disk_free_bytes: number;
   damaged?: string[];
-  /** Damaged files whose records are all kept by other stores. */
-  damaged_made_good?: string[];
-  /** By how much the clock jumped ahead, and for how long retention by age is suspended because of it. */
+  /** Damaged files whose records are all re-replicated. */
+  damaged_re_replicated?: string[];
+  /** How far the clock jumped ahead, and how long retention by age remains suspended because of it. */
   retention_suspended_clock_ahead_seconds?: number;
-  retention_suspended_left_seconds?: number;
-  /** Notes of idempotency keys that could not be read. */
+  retention_suspended_remaining_seconds?: number;
+  /** Idempotency keys that could not be read. */
   damaged_keys?: number;
   segments_with_damaged_blocks?: number;
-  /** Segments whose damaged blocks hold nothing that other stores do not keep, too. */
-  segments_made_good?: string[];
-  /** How a store gets on with restoring copies that are missing. Missing where each record is kept once. */
+  /** Segments whose damaged blocks are re-replicated. */
+  segments_re_replicated?: string[];
+  /** Repair status of a store. Missing with a replication factor of 1. */
   repair?: RepairFacts;
 }
 
-/** Bytes are those of files, and estimates. */
+/** Bytes are estimates in bytes of segment files. */
 export interface RepairFacts {
-  /** When the last comparison with the other stores that came to its end began. */
-  walked: string | null;
-  missing_records: number;
-  /** These are there while one is under way. */
+  /** Start of the last complete repair pass. */
+  last_pass: string | null;
+  under_replicated_records: number;
+  /** These four are present during a pass. */
   progress?: number;
   bytes_per_second?: number;
-  left_seconds?: number | null;
-  hindered_by?: string;
-  hindered_by_store?: string;
+  remaining_seconds?: number | null;
+  blocked_by?: string;
+  blocked_by_store?: string;
 }
 
-/** Whether each record is kept as often as promised; as `repair` of all stores together. */
-export interface CopiesFacts {
-  kept: boolean;
-  short_bytes: number;
-  missing_records: number;
+/** Replication status of all stores together. */
+export interface ReplicationFacts {
+  fully_replicated: boolean;
+  under_replicated_bytes: number;
+  under_replicated_records: number;
   lost_stores: number;
   progress?: number;
   bytes_per_second?: number;
-  left_seconds?: number | null;
+  remaining_seconds?: number | null;
 }
 
 export interface ClusterFacts {
   nodes: NodeFacts[];
-  /** The id of the node that was asked; missing where there is no cluster, as is what follows. */
-  asked?: string;
+  /** The id of the node that answered. Missing without a cluster, as are the fields below. */
+  queried_node?: string;
   replication_factor?: number;
   stores_alive?: number;
   stores_missing?: number;
-  copies?: CopiesFacts;
-  /** The version that the asked node speaks with others. */
+  replication?: ReplicationFacts;
+  /** Protocol version of the queried node. */
   protocol?: string;
-  /** Nodes of another major version, which are no members. */
-  strangers?: { address: string | null; protocol: number }[];
+  /** Nodes of another major protocol version, which cannot join. */
+  incompatible_peers?: { address: string | null; protocol: number }[];
 }
 
 export const clusterQuery = {
@@ -95,12 +95,12 @@ export const clusterQuery = {
   queryFn: ({ signal }: { signal: AbortSignal }) => call<ClusterFacts>("cluster", {}, signal),
 };
 
-/** The node that was asked: the one that this page is from. */
-export function askedNode(cluster: ClusterFacts): NodeFacts | undefined {
-  return cluster.nodes.find((node) => node.id === cluster.asked) ?? cluster.nodes[0];
+/** The node that answered, from which this page comes. */
+export function queriedNode(cluster: ClusterFacts): NodeFacts | undefined {
+  return cluster.nodes.find((node) => node.id === cluster.queried_node) ?? cluster.nodes[0];
 }
 
-/** Whether nobody has sent a record yet, as far as anybody knows. */
+/** Whether no node is known to have a record. */
 export function isEmpty(cluster: ClusterFacts): boolean {
   return cluster.nodes.every(
     ({ queue, store }) => (store.records ?? store.stored_bytes) === 0 && (queue.segments ?? queue.pending_bytes) === 0,

@@ -40,7 +40,7 @@ export interface Stats {
 export interface MissingNode {
   node: string;
   address: string;
-  why: string;
+  reason: string;
   message: string;
 }
 

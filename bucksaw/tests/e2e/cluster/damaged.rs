@@ -50,7 +50,7 @@ fn answers_are_whole_again_when_a_damaged_file_was_made_good() {
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), count);
     wait_until("the file is made good", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == count);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
-    let told = "whose records are all kept by other stores";
+    let told = "whose records are all re-replicated";
     for node in &nodes {
         assert_eq!(counted(node), (LINES, false));
         wait_until("status says so", || status(node).iter().any(|line| line.contains(told)));
@@ -92,7 +92,7 @@ fn incompressible_text() -> String {
 fn node_status(node: &TestServer) -> Value {
     let cluster = node.get("/api/v1/cluster").expect(200).json();
     let nodes = cluster["nodes"].as_array().unwrap();
-    nodes.iter().find(|node| node["id"] == cluster["asked"]).unwrap().clone()
+    nodes.iter().find(|node| node["id"] == cluster["queried_node"]).unwrap().clone()
 }
 
 /// Some nodes with two copies of 500 lines, of which the one at the index that is given back has a damaged block.
@@ -117,7 +117,7 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == 1);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
     let name = format!("store/{}", file.file_name().unwrap().to_string_lossy());
-    let told = "1 segment with damaged blocks whose records are all kept by other stores: do not delete it";
+    let told = "1 segment with damaged blocks whose records are all re-replicated: do not delete it";
     for node in &nodes {
         wait_until("answers are whole", || counted(node) == (LINES, false));
         wait_until("status says so", || status(node).iter().any(|line| line.contains(told)));
@@ -125,7 +125,7 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     // It is remembered.
     nodes[at].restart();
     let facts = node_status(&nodes[at]);
-    assert_eq!(facts["segments_made_good"], serde_json::json!([name]));
+    assert_eq!(facts["segments_re_replicated"], serde_json::json!([name]));
     assert_eq!(
         (&facts["segments_with_damaged_blocks"], metric(&nodes[at], "bucksaw_store_damaged_re_replicated")),
         (&0.into(), 1)
@@ -144,13 +144,18 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
     bucksaw(["verify".as_ref(), nodes[at].dir(), "--repair".as_ref()]).output().unwrap();
     assert!(!file.exists() && !files(&nodes[at], "damaged").is_empty());
     nodes[at].restart();
-    wait_until("the file is made good", || node_status(&nodes[at])["damaged_made_good"].as_array().unwrap().len() == 1);
+    wait_until("the file is made good", || {
+        node_status(&nodes[at])["damaged_re_replicated"].as_array().unwrap().len() == 1
+    });
     wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
-    assert_eq!(node_status(&nodes[at])["segments_made_good"], serde_json::json!([]));
+    assert_eq!(node_status(&nodes[at])["segments_re_replicated"], serde_json::json!([]));
     nodes[at].kill();
     files(&nodes[at], "damaged").iter().for_each(|file| fs::remove_file(file).unwrap());
     nodes[at].restart();
-    assert_eq!((files(&nodes[at], "proof"), metric(&nodes[at], "bucksaw_store_damaged_re_replicated")), (Vec::new(), 0));
+    assert_eq!(
+        (files(&nodes[at], "proof"), metric(&nodes[at], "bucksaw_store_damaged_re_replicated")),
+        (Vec::new(), 0)
+    );
     wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
 }
 

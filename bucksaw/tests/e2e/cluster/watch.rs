@@ -11,7 +11,7 @@ use crate::node::{TestServer, bucksaw};
 use crate::wait::{wait_for, wait_until};
 
 fn copies(node: &TestServer) -> Value {
-    node.get("/api/v1/cluster").expect(200).json()["copies"].clone()
+    node.get("/api/v1/cluster").expect(200).json()["replication"].clone()
 }
 
 #[test]
@@ -54,31 +54,35 @@ fn what_is_kept_too_few_times_is_told() {
         nodes[2].post("/api/v1/ingest?durability=bulk", &[], text.as_bytes()).expect(200);
     }
     let [first, _, third] = &mut nodes[..] else { unreachable!() };
-    let told = wait_for("all is kept", || Some(copies(first)).filter(|copies| copies["kept"] == true));
-    assert_eq!((&told["short_bytes"], &told["missing_records"]), (&0.into(), &0.into()), "{told}");
+    let told = wait_for("all is kept", || Some(copies(first)).filter(|copies| copies["fully_replicated"] == true));
+    assert_eq!((&told["under_replicated_bytes"], &told["under_replicated_records"]), (&0.into(), &0.into()), "{told}");
     let stores = first.get("/api/v1/cluster").expect(200).json();
     let repairs: Vec<&Value> = stores["nodes"].as_array().unwrap().iter().map(|node| &node["repair"]).collect();
-    assert!(repairs.iter().all(|repair| repair["walked"].is_null() && repair["hindered_by"].is_null()), "{repairs:?}");
+    assert!(
+        repairs.iter().all(|repair| repair["last_pass"].is_null() && repair["blocked_by"].is_null()),
+        "{repairs:?}"
+    );
     let gone = id(third);
     // What it holds it tells the others once a second, and when it is gone they know only that.
     thread::sleep(Duration::from_secs(5));
     third.kill();
-    let told = wait_for("the loss is told", || Some(copies(first)).filter(|copies| copies["kept"] == false));
-    assert!(told["short_bytes"].as_u64().unwrap() > 0, "{told}");
+    let told =
+        wait_for("the loss is told", || Some(copies(first)).filter(|copies| copies["fully_replicated"] == false));
+    assert!(told["under_replicated_bytes"].as_u64().unwrap() > 0, "{told}");
     wait_until("all stores have seen it", || {
         let is_told = |line: &String| {
-            let short = line.starts_with("- about ") && line.contains(" are kept by fewer than 2 stores: ");
-            short && line.ends_with("restoring begins when a store has been gone for a minute")
+            let short = line.starts_with("- about ") && line.contains(" are on fewer than 2 stores: ");
+            short && line.ends_with("repair starts when a store has been down for a minute")
         };
         status(first).iter().any(is_told)
     });
     let cluster = first.get("/api/v1/cluster").expect(200).json();
-    let asked = cluster["nodes"].as_array().unwrap().iter().find(|node| node["id"] == cluster["asked"]).unwrap();
-    assert_eq!(asked["repair"]["gone_stores"], serde_json::json!([gone]), "{asked}");
+    let asked = cluster["nodes"].as_array().unwrap().iter().find(|node| node["id"] == cluster["queried_node"]).unwrap();
+    assert_eq!(asked["repair"]["absent_stores"], serde_json::json!([gone]), "{asked}");
     assert!(first.metric("bucksaw_store_repair_lost_bytes_max") > 0.0);
     // It is back within the minute, and nothing was copied.
     third.restart();
-    wait_until("all is kept again", || copies(first)["kept"] == true && members(first, "alive") == 3);
+    wait_until("all is kept again", || copies(first)["fully_replicated"] == true && members(first, "alive") == 3);
     assert!(first.metric("bucksaw_store_repair_restored_bytes_total") < 1.0);
     assert!((first.metric("bucksaw_store_replication_factor") - 2.0).abs() < f64::EPSILON);
 }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use crate::node::TestServer;
 use crate::wait::wait_until;
 
-const HALTED: &str = "bucksaw_ingest_halted{why=\"failing\"}";
+const HALTED: &str = "bucksaw_ingest_halted{reason=\"failing\"}";
 
 #[test]
 fn while_no_file_can_be_made_it_is_not_ready() {

@@ -184,7 +184,7 @@ fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
     let answer = ask(&mut stream, "GET /api/v1/cluster", b"");
     assert!(answer.contains(r#""state":"halted""#) && answer.contains("no file descriptor is left"), "{answer}");
     let answer = ask(&mut stream, "GET /metrics", b"");
-    assert!(answer.contains("bucksaw_ingest_halted{why=\"descriptors\"} 1"), "{answer}");
+    assert!(answer.contains("bucksaw_ingest_halted{reason=\"descriptors\"} 1"), "{answer}");
     // In five seconds.
     let said = log_lines(&node) - before;
     assert!(said < 12, "{said} lines:\n{}", node.log());
@@ -192,7 +192,7 @@ fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
     // Nothing is sent meanwhile: it comes right by itself.
     wait_until("it is ready", || ask(&mut stream, "GET /-/ready", b"").starts_with("HTTP/1.1 200"));
     let answer = ask(&mut stream, "GET /metrics", b"");
-    assert!(answer.contains("bucksaw_ingest_halted{why=\"descriptors\"} 0"), "{answer}");
+    assert!(answer.contains("bucksaw_ingest_halted{reason=\"descriptors\"} 0"), "{answer}");
     drop(stream);
     wait_until("it accepts again", || node.post("/api/v1/ingest", &[], b"again\n").status == 200);
     assert_healthy(&mut node);

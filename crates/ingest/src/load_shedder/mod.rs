@@ -84,7 +84,7 @@ impl RedirectKind {
         match self {
             Self::Suggested => "suggested",
             Self::Refused => "refused",
-            Self::Disconnected => "let_go",
+            Self::Disconnected => "disconnected",
         }
     }
 }
@@ -248,7 +248,7 @@ impl LoadShedder {
 
     /// Counts a client that was told of others.
     pub fn count_redirect(&self, how: RedirectKind) {
-        self.metrics.redirected.get_or_create(&RedirectLabels { how: how.name() }).inc();
+        self.metrics.redirected.get_or_create(&RedirectLabels { kind: how.name() }).inc();
     }
 }
 

@@ -154,7 +154,7 @@ mod tests {
         assert!(coverage.stats().is_incomplete && coverage.is_store_missing());
         let mut coverage = Coverage::new(nodes.to_vec(), 2, false, &all);
         let told = |count: u64, node: u32| {
-            ReplyStatus { nodes: count, ..ReplyStatus::default() }.from_node(Id::from_bits(u128::from(node)), [])
+            ReplyStatus { nodes: count, ..ReplyStatus::default() }.with_node(Id::from_bits(u128::from(node)), [])
         };
         assert_eq!(
             (coverage.check_status(0, &ReplyStatus::default()), coverage.check_status(1, &told(4, 1))),
@@ -170,7 +170,7 @@ mod tests {
         coverage.check_status(2, &told(5, 2)).unwrap();
         assert!(coverage.stats().is_incomplete);
         let twin = QueryPeer { duplicate_address: Some("10.0.0.9:4".to_owned()), ..nodes[1].clone() };
-        let told = ReplyStatus::default().from_node(twin.node, twin.duplicate_id_notice());
+        let told = ReplyStatus::default().with_node(twin.node, twin.duplicate_id_notice());
         let words = "node 00000000000000000000000001 is used by two processes, at 10.0.0.1:4 and at 10.0.0.9:4";
         let check = |coverage: &Coverage| {
             let nodes = coverage.stats();

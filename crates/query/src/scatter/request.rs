@@ -209,7 +209,7 @@ impl ReplyStatus {
     }
 
     /// The same by this node, which knows of these twins.
-    pub(crate) fn from_node(self, node: Id, twins: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn with_node(self, node: Id, twins: impl IntoIterator<Item = String>) -> Self {
         Self { node: node.to_string(), twins: twins.into_iter().take(DUPLICATE_IDS_MAX).collect(), ..self }
     }
 

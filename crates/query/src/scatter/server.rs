@@ -107,7 +107,7 @@ impl QueryServer {
     fn head_status(&self, stats: &QueryStats) -> ReplyStatus {
         let (own, others) = (self.peers.local_peer(), self.peers.remote_peers());
         let twins = [&own].into_iter().chain(&others).filter_map(QueryPeer::duplicate_id_notice);
-        ReplyStatus { nodes: others.len() as u64 + 1, ..ReplyStatus::from_stats(stats) }.from_node(own.node, twins)
+        ReplyStatus { nodes: others.len() as u64 + 1, ..ReplyStatus::from_stats(stats) }.with_node(own.node, twins)
     }
 
     /// Answers a call: `query/search`, `query/count` or `query/tail`. The answer's body is written by a task of its own.

@@ -439,16 +439,16 @@ async fn a_fault_of_one_node_is_told_of_and_takes_nothing_from_the_others() {
     check(PeerFault::Down, "down", true).await;
     check(PeerFault::Unreachable, "unreachable", true).await;
     check(PeerFault::Refuses, "refused", true).await;
-    check(PeerFault::OtherVersion, "other_version", true).await;
-    check(PeerFault::Hangs, "late", false).await;
-    check(PeerFault::Stalls(5), "late", false).await;
-    check(PeerFault::SendsInvalidReply, "senseless", true).await;
+    check(PeerFault::OtherVersion, "version_mismatch", true).await;
+    check(PeerFault::Hangs, "start_timeout", false).await;
+    check(PeerFault::Stalls(5), "start_timeout", false).await;
+    check(PeerFault::SendsInvalidReply, "invalid_reply", true).await;
     for at in [0, 5, 200, 300] {
-        check(PeerFault::Dies(at), "cut_off", true).await;
-        check(PeerFault::EndsEarly(at), "cut_off", true).await;
-        check(PeerFault::FlipsBit(at + 10), "senseless", true).await;
+        check(PeerFault::Dies(at), "truncated", true).await;
+        check(PeerFault::EndsEarly(at), "truncated", true).await;
+        check(PeerFault::FlipsBit(at + 10), "invalid_reply", true).await;
     }
-    check(PeerFault::Stalls(300), "silent", false).await;
+    check(PeerFault::Stalls(300), "idle_timeout", false).await;
     cluster.set_fault(2, Some(PeerFault::Down));
     assert!(matches!(cluster.scatters[0].context(id(99), 1, 1).await, Err(RequestError::RecordMaybeMissing(..))));
     cluster.set_fault(2, None);

@@ -48,8 +48,8 @@ fn redirect(why: RedirectReason, address: &str) -> Option<ServerMessage> {
     Redirect::new(why, [address.to_owned()]).map(ServerMessage::Redirect)
 }
 
-fn redirected_count(node: &ListenerNode, how: &str) -> f64 {
-    node.metric(&format!("ingest_redirected_total{{how=\"{how}\"}}"))
+fn redirected_count(node: &ListenerNode, kind: &str) -> f64 {
+    node.metric(&format!("ingest_redirected_total{{kind=\"{kind}\"}}"))
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_busy_node_suggests_others_and_still_serves() {
     assert_eq!(client.read_message().await, redirect(RedirectReason::SUGGESTION, "n1:7652"));
     assert!(
         redirected_count(&node, "suggested") >= 2.0
-            && redirected_count(&node, "refused") + redirected_count(&node, "let_go") == 0.0
+            && redirected_count(&node, "refused") + redirected_count(&node, "disconnected") == 0.0
     );
     drop(client);
     node.stop().await;
@@ -112,7 +112,7 @@ async fn an_overloaded_node_closes_some_connections_after_all_acks() {
     advise(&node, 3, true, 0);
     // One of the two; the other one is not told.
     wait_until("one to be told", || {
-        let told = redirected_count(&node, "let_go") > 0.0;
+        let told = redirected_count(&node, "disconnected") > 0.0;
         node.queue.load_shedder().set_redirect_budget(if told { 0 } else { RATE / 2 });
         told
     })
@@ -121,7 +121,7 @@ async fn an_overloaded_node_closes_some_connections_after_all_acks() {
         told = client.read_message() => { assert_eq!(told, redirect(RedirectReason::CLOSE, "n1:7652")); (client, stays, 1) }
         told = stays.read_message() => { assert_eq!(told, redirect(RedirectReason::CLOSE, "n1:7652")); (stays, client, 0) }
     };
-    assert_eq!(redirected_count(&node, "let_go"), 1.0);
+    assert_eq!(redirected_count(&node, "disconnected"), 1.0);
     // What was on its way is taken, acknowledged, and then the connection ends without a fault.
     gone.send(1, "b\n").await;
     gone.socket.shutdown().await.unwrap();
@@ -148,13 +148,13 @@ async fn who_does_not_go_is_let_go_with_its_acknowledgements() {
     advise(&node, 3, true, 0);
     wait_until("its turn", || {
         node.queue.load_shedder().set_redirect_budget(u64::MAX);
-        redirected_count(&node, "let_go") > 0.0
+        redirected_count(&node, "disconnected") > 0.0
     })
     .await;
     assert_eq!(client.read_message().await, redirect(RedirectReason::CLOSE, "n1:7651"));
     assert_eq!(client.read_message().await, Some(ServerMessage::Failed { acked: 1, text: TEXT.to_owned() }));
     assert_eq!(client.read_message().await, None);
-    assert_eq!(redirected_count(&node, "let_go"), 1.0);
+    assert_eq!(redirected_count(&node, "disconnected"), 1.0);
     drop(client);
     assert_eq!(node.stop().await.len(), 1);
 }

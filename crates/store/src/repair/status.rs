@@ -59,17 +59,17 @@ pub enum RepairBlocker {
 
 impl RepairBlocker {
     /// The names of all.
-    pub const NAMES: [&str; 6] = ["too_few_stores", "no_room", "silent", "awaited", "not_taken", "unreadable"];
+    pub const NAMES: [&str; 6] = ["too_few_stores", "no_space", "unreachable", "awaited", "copy_failed", "unreadable"];
 
     /// Its name in metrics and answers.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::TooFewStores => "too_few_stores",
-            Self::NoSpace => "no_room",
-            Self::Unreachable(_) => "silent",
+            Self::NoSpace => "no_space",
+            Self::Unreachable(_) => "unreachable",
             Self::Awaited(_) => "awaited",
-            Self::CopyFailed => "not_taken",
+            Self::CopyFailed => "copy_failed",
             Self::Unreadable => "unreadable",
         }
     }
