@@ -40,7 +40,10 @@ fn packed_bodies_are_unpacked() {
         if encoding != "identity" {
             let half = &body[..body.len() / 2];
             let answer = node.post(&format!("/api/v1/ingest?label=half={name}"), &headers, half).expect(400).json();
-            assert!(answer["error"].as_str().unwrap().starts_with("the body cannot be decompressed"), "{name}: {answer}");
+            assert!(
+                answer["error"].as_str().unwrap().starts_with("the body cannot be decompressed"),
+                "{name}: {answer}"
+            );
             assert_eq!(answer["accepted"].as_u64(), Some(node.count(format!("half={name}"))), "{name}");
         }
     }

@@ -164,7 +164,10 @@ fn an_incompatible_peer_is_reported_and_no_member() {
     assert_eq!((told(0), told(1)), (want.clone(), want));
     assert_eq!(town.metric(0, "cluster_exchanges_incompatible_total"), 1);
     assert_eq!(town.metric(1, "cluster_packets_incompatible_total"), 1);
-    assert_eq!((town.metric(0, "cluster_version_skewed_nodes"), town.metric(1, "cluster_version_skewed_nodes")), (1, 1));
+    assert_eq!(
+        (town.metric(0, "cluster_version_skewed_nodes"), town.metric(1, "cluster_version_skewed_nodes")),
+        (1, 1)
+    );
     assert!((0..2).all(|number| town.cluster(number).members().len() == 2));
     town.world.run_for(seconds(130));
     assert_eq!((told(0), told(1), town.metric(0, "cluster_version_skewed_nodes")), (Vec::new(), Vec::new(), 0));
@@ -187,7 +190,9 @@ fn version_skew_is_reported_while_the_member_is_live() {
     // It comes back as a neighbour.
     town.kill(0);
     town.start_with(0, |config| config.version = Version { major, minor: minor + 1 });
-    assert!(town.run_until(30, |town| town.all_alive() && !apart(town, 2, 0) && town.metric(2, "cluster_version_skewed_nodes") == 0));
+    assert!(town.run_until(30, |town| town.all_alive()
+        && !apart(town, 2, 0)
+        && town.metric(2, "cluster_version_skewed_nodes") == 0));
 }
 
 #[test]

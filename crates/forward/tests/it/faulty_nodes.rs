@@ -82,7 +82,8 @@ async fn giving_up_says_what_is_unsent_and_why() {
     )
     .await;
     check(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not speak this protocol").await;
-    check([welcome(1 << 20), ServerMessage::Acked(7).encode()].concat(), "acknowledged a batch that was not sent").await;
+    check([welcome(1 << 20), ServerMessage::Acked(7).encode()].concat(), "acknowledged a batch that was not sent")
+        .await;
     check([welcome(1 << 20), vec![9; 16]].concat(), "longer than").await;
     let failed = ServerMessage::Failed { acked: 0, text: "cannot write: \x1b[1m".to_owned() };
     check([welcome(1 << 20), failed.encode()].concat(), "the node reports: cannot write: \u{fffd}[1m").await;
