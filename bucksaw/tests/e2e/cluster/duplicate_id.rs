@@ -95,7 +95,7 @@ fn while_a_node_runs_twice_no_answer_is_complete() {
     }
     let told = wait_for("status says so", || {
         let said = String::from_utf8(first.cli(&["status"]).stdout).unwrap();
-        said.contains("has its id in common with the node at").then_some(said)
+        said.contains("has the same node id as").then_some(said)
     });
     assert!(told.contains(&node), "{told}");
     drop(twin);

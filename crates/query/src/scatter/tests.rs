@@ -621,7 +621,7 @@ async fn followers_see_what_any_node_accepts_once() {
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
     // It is told of once.
     cluster.put(&[1], id(6), "app=web", "unseen");
-    assert_eq!(drain_tail(&mut tail).await, (vec![], vec!["n2 cut_off".to_owned()]));
+    assert_eq!(drain_tail(&mut tail).await, (vec![], vec!["n2 truncated".to_owned()]));
     cluster.set_fault(1, Some(PeerFault::Down));
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
