@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use bucksaw_generate::{Config, Format, Generator};
+use bucksaw_generate::{Config, Generator, SampleFormat};
 use rustix::fs::{Advice, fadvise};
 
 /// The time of the first generated line, in milliseconds since 1970; and how many lines have the same.
@@ -123,7 +123,7 @@ fn line_end(file: &File, at: u64, bytes: u64) -> anyhow::Result<u64> {
 }
 
 fn generate(bytes: u64, path: &Path) -> anyhow::Result<()> {
-    let mut generator = Generator::new(Config { format: Format::Text, size: None, seed: 1 }, FIRST_MS);
+    let mut generator = Generator::new(Config { format: SampleFormat::Text, size: None, seed: 1 }, FIRST_MS);
     let mut file = File::create(path)?;
     let (mut batch, mut written, mut count) = (Vec::with_capacity(2 * PIECE), 0, 0);
     while written < bytes {

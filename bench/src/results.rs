@@ -12,6 +12,9 @@ use crate::corpus::Corpus;
 use crate::machine;
 use crate::spread::median;
 
+/// The name of the figure for lines or bytes per second.
+pub(crate) const SPEED: &str = "speed";
+
 /// A number with its name and unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {

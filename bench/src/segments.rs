@@ -15,7 +15,7 @@ use crate::context::{BenchContext, Size};
 use crate::corpus::Corpus;
 use crate::feed::FeedTotals;
 use crate::http_load::{HttpLoad, HttpPost};
-use crate::line_stream::LineStream;
+use crate::ndjson_stream::NdjsonStream;
 use crate::node::BenchNode;
 use crate::results::{BenchRun, Figure, figure};
 use crate::spread::percentile_ms;
@@ -124,7 +124,7 @@ fn time_queries(
 /// Until the first row is there, over a new connection. Zero rows take until the end of the answer.
 fn first_row(node: &BenchNode, range: &str) -> anyhow::Result<Duration> {
     let began = Instant::now();
-    let mut follow = LineStream::open(node.http()?, &format!("/api/v1/query?{range}"))?;
+    let mut follow = NdjsonStream::open(node.http()?, &format!("/api/v1/query?{range}"))?;
     let mut first = None;
     while first.is_none()
         && follow.read_lines(|line| {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use bucksaw_faults::http::Client;
 
-use crate::line_stream::{LineStream, StreamStopper};
+use crate::ndjson_stream::{NdjsonStream, StreamStopper};
 use crate::wait;
 
 /// How long a follower may take to see the last line.
@@ -33,7 +33,7 @@ struct LineTimes {
 impl VisibilityTrace {
     /// Follows the node's lines that have the word in them. The word is of letters only.
     pub(crate) fn start(http: Client, word: &str) -> anyhow::Result<Self> {
-        let mut follow = LineStream::open(http, &format!("/api/v1/tail?q={word}_"))?;
+        let mut follow = NdjsonStream::open(http, &format!("/api/v1/tail?q={word}_"))?;
         let stopper = follow.stopper()?;
         let times: Arc<Mutex<Vec<LineTimes>>> = Arc::default();
         let (noted, mark) = (Arc::clone(&times), format!("{word}_"));

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use bucksaw_env::{Clock, real};
-use bucksaw_generate::{Config, Format, Generator, LineSchedule};
+use bucksaw_generate::{Config, Generator, LineSchedule, SampleFormat};
 use clap::{Args, ValueEnum};
 
 use crate::exit::Exit;
@@ -58,8 +58,8 @@ enum LineFormat {
 pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
     let format = match args.format {
-        LineFormat::Text => Format::Text,
-        LineFormat::Json => Format::Json,
+        LineFormat::Text => SampleFormat::Text,
+        LineFormat::Json => SampleFormat::Json,
     };
     let clock = real::Clock::new();
     let mut lines = LineWriter {

@@ -1,5 +1,5 @@
-//! Who may use whom: a crate uses only crates on lower floors, and siblings do not know each other. ARCHITECTURE.md draws
-//! the same picture and names every crate.
+//! The graph of crates: a crate uses only crates of lower levels, and siblings do not use each other. ARCHITECTURE.md has the
+//! same table. `tests/conventions` tests the modules inside a crate.
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The floors, as in ARCHITECTURE.md; `doors` is the ground.
+/// The level of each crate, as in ARCHITECTURE.md; `env` is the ground.
 const LEVELS: [(&str, u32); 18] = [
     ("bucksaw", 7),
     ("node", 6),
@@ -28,11 +28,11 @@ const LEVELS: [(&str, u32); 18] = [
     ("record", 0),
     ("generate", 0),
     ("page", 0),
-    ("versions", 0),
+    ("fixtures", 0),
     ("env", 0),
 ];
 
-/// Siblings that know each other, with the reason.
+/// Crates of one level of which the first uses the second, with the reason.
 const SIBLINGS_ALLOWED: [(&str, &str); 1] = [
     // The store consumes the queue.
     ("store", "ingest"),
@@ -61,7 +61,7 @@ fn crates() -> BTreeMap<String, Vec<String>> {
 }
 
 fn level(name: &str) -> u32 {
-    LEVELS.iter().find(|(crate_name, _)| *crate_name == name).unwrap_or_else(|| panic!("{name} has no floor")).1
+    LEVELS.iter().find(|(crate_name, _)| *crate_name == name).unwrap_or_else(|| panic!("{name} has no level")).1
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn crates_use_only_those_below() {
 }
 
 #[test]
-fn the_architecture_names_every_crate_on_its_floor() {
+fn architecture_names_every_crate_with_its_level() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    for (name, floor) in LEVELS {
-        let row = if name == "env" { "| ground | `env` |".to_owned() } else { format!("| {floor} | `{name}` |") };
+    for (name, level) in LEVELS {
+        let row = if name == "env" { "| ground | `env` |".to_owned() } else { format!("| {level} | `{name}` |") };
         assert!(text.contains(&row), "ARCHITECTURE.md has no row {row}");
     }
     let rows = text.lines().filter(|line| line.starts_with("| ") && line.matches(" | `").count() == 1).count();

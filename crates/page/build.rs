@@ -79,7 +79,7 @@ fn file_table(dir: &Path) -> io::Result<String> {
         // Writing to memory cannot fail.
         let _ = writeln!(
             table,
-            "    File {{ path: {path:?}, plain: include_bytes!({file:?}), brotli: {}, gzip: {} }},",
+            "    PageFile {{ path: {path:?}, plain: include_bytes!({file:?}), brotli: {}, gzip: {} }},",
             packed(file, "br"),
             packed(file, "gz")
         );

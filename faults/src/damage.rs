@@ -34,11 +34,8 @@ use answers::AnswerSet;
 use corruption::Corruption;
 pub use damage_report::DamageReport;
 use damage_report::{DamageOutcome, TrialResult};
-use fixtures::DataDirFixture;
-use visibility::is_visible;
-
-/// Files of idempotency keys.
-const KEYS: &str = "queue/*.keys";
+use fixtures::{DataDirFixture, copy_directory};
+use visibility::{KEYS, is_visible};
 
 /// Metrics are counted anew each second, and after a merge that failed in ten.
 const REPORT_MAX: Duration = Duration::from_secs(12);
@@ -87,7 +84,7 @@ pub fn damage(options: &DamageOptions) -> anyhow::Result<DamageReport> {
         let (stock, path) = random.pick(&places[kind]);
         let stock = &stocks[*stock];
         let dir = home.path().join("trial");
-        copy(&stock.dir, &dir)?;
+        copy_directory(&stock.dir, &dir)?;
         let change = Corruption::random(&mut random, &fs::read(dir.join(path))?);
         let node = StandaloneNode::new(&options.bucksaw, dir.clone(), ip, &minder, &stock.arguments);
         let mut patient = DamageTrial { options, stock, path, kind, change, node };
@@ -97,7 +94,7 @@ pub fn damage(options: &DamageOptions) -> anyhow::Result<DamageReport> {
         let name = format!("round {round}: {} of {}, {}", path.display(), stock.name, patient.change);
         let trial = trial.with_context(|| name.clone())?;
         if let (Some(keep), false) = (&options.keep, trial.failures.is_empty()) {
-            copy(&dir, &keep.join(format!("{round}")))?;
+            copy_directory(&dir, &keep.join(format!("{round}")))?;
             fs::copy(&log, keep.join(format!("{round}.log")))?;
         }
         toll.add(kind, &name, trial);
@@ -299,21 +296,6 @@ fn files(dir: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
         }
     }
     Ok(all)
-}
-
-/// Copies a directory with all that is in it.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

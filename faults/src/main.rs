@@ -60,7 +60,7 @@ enum FaultsCommand {
         rounds: usize,
     },
     /// Give nodes little memory and everything that takes some, and see that none is killed and nothing is lost; needs root
-    Memory(MemoryArgs),
+    Memory(MemoryLimitArgs),
     /// Bring all nodes from one version of the program to another and back, one by one under load
     Upgrade(UpgradeArgs),
     /// Kill nodes at random moments, round after round, and see that nothing is lost or doubled
@@ -154,7 +154,7 @@ struct DamageArgs {
 }
 
 #[derive(Debug, Args)]
-struct MemoryArgs {
+struct MemoryLimitArgs {
     /// Megabytes (of 1024 KB) that each node may have
     #[arg(long, default_value_t = 128)]
     limit: u64,
@@ -213,7 +213,7 @@ fn main() -> anyhow::Result<ExitCode> {
             print!("{toll}");
             return Ok(if toll.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        FaultsCommand::Memory(MemoryArgs { limit, seconds, nodes, connections, only, more }) => {
+        FaultsCommand::Memory(MemoryLimitArgs { limit, seconds, nodes, connections, only, more }) => {
             let (limit, time) = (limit << 20, Duration::from_secs(seconds));
             (
                 "memory.csv",

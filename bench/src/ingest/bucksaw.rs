@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::SPEED;
 use crate::context::BenchContext;
 use crate::corpus::Corpus;
 use crate::http_load::{HttpLoad, HttpPost};
 use crate::node::BenchNode;
-use crate::results::{Figure, figure};
+use crate::results::{Figure, SPEED, figure};
 use crate::{feed, process, wait};
 
 /// Connections and bytes of a body, over HTTP.

@@ -10,9 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::context::BenchContext;
 use crate::machine;
-use crate::results::{BenchRun, figure};
-
-const SPEED: &str = "speed";
+use crate::results::{BenchRun, SPEED, figure};
 
 /// How fast lines are taken in, and what that costs
 #[derive(Debug, Args)]

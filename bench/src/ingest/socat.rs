@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::SPEED;
 use crate::context::BenchContext;
 use crate::corpus::Corpus;
-use crate::results::{Figure, figure};
+use crate::results::{Figure, SPEED, figure};
 use crate::{feed, process, wait};
 
 /// How long it may take to end after the connection was closed.

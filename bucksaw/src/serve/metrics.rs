@@ -139,7 +139,7 @@ mod tests {
         for alert in &alerts {
             assert!(explained.contains(&format!("`{alert}`")), "docs/operating.md does not say what {alert} means");
         }
-        let (_, table) = explained.split_once("\n## Alarms\n").unwrap();
+        let (_, table) = explained.split_once("\n## Alerts\n").unwrap();
         let (table, _) = table.split_once("\n## ").unwrap();
         for told in words(table, "`Bucksaw") {
             assert!(alerts.contains(&told), "docs/alerts.yml has no {told}");

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use bucksaw_generate::{Config, Format, Generator};
+use bucksaw_generate::{Config, Generator, SampleFormat};
 
 /// A text and its name, which is good as the value of a label.
 pub(crate) type NamedText = (String, Vec<u8>);
@@ -30,7 +30,7 @@ fn files(dir: PathBuf) -> Vec<NamedText> {
 fn generated() -> Vec<NamedText> {
     let mut texts = Vec::new();
     for seed in 0..8_u16 {
-        for (format, kind) in [(Format::Text, "text"), (Format::Json, "json")] {
+        for (format, kind) in [(SampleFormat::Text, "text"), (SampleFormat::Json, "json")] {
             let size = (seed % 2 == 1).then(|| 60 << (seed / 2));
             texts.push((format!("{kind}-{seed}.log"), lines(Config { format, size, seed: seed.into() }, 2_000)));
         }

@@ -10,7 +10,7 @@
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_page::File;
+use bucksaw_page::PageFile;
 
 use crate::error::ApiError;
 
@@ -39,7 +39,7 @@ fn file(path: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
     Ok(file_response(file, headers))
 }
 
-fn file_response(file: &'static File, asked: &HeaderMap) -> Response {
+fn file_response(file: &'static PageFile, asked: &HeaderMap) -> Response {
     let (bytes, encoding) = negotiate_encoding(file, asked);
     let tag = etag(file, encoding);
     let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
@@ -69,7 +69,7 @@ fn file_response(file: &'static File, asked: &HeaderMap) -> Response {
 }
 
 /// The smallest form that the client takes.
-fn negotiate_encoding(file: &'static File, asked: &HeaderMap) -> (&'static [u8], Option<&'static str>) {
+fn negotiate_encoding(file: &'static PageFile, asked: &HeaderMap) -> (&'static [u8], Option<&'static str>) {
     let accepted = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let accepted: Vec<&str> = accepted.flat_map(|value| value.split(',')).collect();
     let packed = [("br", file.brotli), ("gzip", file.gzip)];
@@ -86,7 +86,7 @@ fn accepts_encoding(item: &str, encoding: &str) -> bool {
 }
 
 /// Names the bytes of a form: other bytes have another name.
-fn etag(file: &'static File, encoding: Option<&str>) -> String {
+fn etag(file: &'static PageFile, encoding: Option<&str>) -> String {
     // FNV-1a. Nobody gains by forging a tag of what anybody may read.
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = file.plain.iter().fold(0xcbf2_9ce4_8422_2325, mix);
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn encodings_are_those_that_are_accepted() {
-        let file: &'static File =
-            Box::leak(Box::new(File { path: "x.js", plain: b"plain", brotli: Some(b"br"), gzip: Some(b"gz") }));
+        let file: &'static PageFile =
+            Box::leak(Box::new(PageFile { path: "x.js", plain: b"plain", brotli: Some(b"br"), gzip: Some(b"gz") }));
         let check = |accepted: &'static str, want: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted));

@@ -47,7 +47,7 @@ const BATCH: usize = 64;
 
 /// What others ask of the task.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum ActorCommand {
     /// Another node compares lists.
     Exchange {
         entries: Vec<Entry>,
@@ -100,7 +100,7 @@ pub(crate) struct ActorContext {
     pub(crate) incompatible_peers: watch::Sender<Vec<IncompatiblePeer>>,
     pub(crate) join_state: watch::Sender<JoinState>,
     pub(crate) bootstrapping: watch::Sender<bool>,
-    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) commands: mpsc::Sender<ActorCommand>,
 }
 
 pub(crate) struct Actor {
@@ -138,7 +138,7 @@ pub(crate) struct Actor {
 
 /// What the task is woken by.
 enum ActorEvent {
-    Command(Option<Command>),
+    Command(Option<ActorCommand>),
     Datagram((SocketAddr, Vec<u8>)),
     Facts,
     Time,
@@ -146,7 +146,7 @@ enum ActorEvent {
 
 impl Actor {
     /// Goes on until the node leaves; not at all when another process runs with its id.
-    pub(crate) async fn run(mut self, commands: mpsc::Receiver<Command>) {
+    pub(crate) async fn run(mut self, commands: mpsc::Receiver<ActorCommand>) {
         let goals = self.table.unreachable().into_iter().map(|(_, address)| ExchangeTarget::Address(address));
         let goals = goals.chain(self.context.config.join.iter().cloned().map(ExchangeTarget::Host)).collect();
         match find_duplicate(&self.context.tasks, &self.context.net, self.local_facts.node, goals).await {
@@ -177,7 +177,7 @@ impl Actor {
         }
     }
 
-    async fn run_loop(&mut self, mut commands: mpsc::Receiver<Command>) {
+    async fn run_loop(&mut self, mut commands: mpsc::Receiver<ActorCommand>) {
         let net = self.context.net.clone();
         let mut facts = self.context.facts.subscribe();
         let mut datagram = net.receive();
@@ -231,9 +231,9 @@ impl Actor {
         clock_reading(&self.context.env)
     }
 
-    async fn handle_command(&mut self, command: Command) {
+    async fn handle_command(&mut self, command: ActorCommand) {
         match command {
-            Command::Exchange { entries, reply } => {
+            ActorCommand::Exchange { entries, reply } => {
                 let is_goodbye = entries.first().is_some_and(|entry| entry.facts.left);
                 self.merge_digest(entries);
                 if is_goodbye {
@@ -243,13 +243,13 @@ impl Actor {
                     self.reply_when_probed(reply);
                 }
             }
-            Command::Exchanged { goal, result } => self.exchanged(&goal, result),
-            Command::Probed { identity, answers } => self.claimant_probed(identity, answers),
-            Command::IncompatiblePeer(stranger) => {
+            ActorCommand::Exchanged { goal, result } => self.exchanged(&goal, result),
+            ActorCommand::Probed { identity, answers } => self.claimant_probed(identity, answers),
+            ActorCommand::IncompatiblePeer(stranger) => {
                 self.context.metrics.exchanges_incompatible.inc();
                 self.note_incompatible_peer(stranger);
             }
-            Command::Saved(result) => {
+            ActorCommand::Saved(result) => {
                 self.saving = false;
                 if let Err(error) = result {
                     self.unsaved[0] = true;
@@ -258,7 +258,7 @@ impl Actor {
                     }
                 }
             }
-            Command::Forget { node, reply } => {
+            ActorCommand::Forget { node, reply } => {
                 let forgotten = self.table.forget(node, self.now());
                 if forgotten.is_ok() {
                     self.update_liveness();
@@ -268,8 +268,8 @@ impl Actor {
                 }
                 let _ = reply.send(forgotten);
             }
-            Command::Leave { reply } => self.start_leave(reply),
-            Command::LeaveSent { acknowledged: heard, reply } => {
+            ActorCommand::Leave { reply } => self.start_leave(reply),
+            ActorCommand::LeaveSent { acknowledged: heard, reply } => {
                 self.finish_leave().await;
                 let _ = reply.send(heard);
             }

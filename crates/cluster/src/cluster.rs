@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::actor::{Actor, ActorContext, Command};
+use crate::actor::{Actor, ActorCommand, ActorContext};
 use crate::exchange::ExchangeError;
 use crate::router::{WeakRouter, serve};
 use crate::{Config, Facts, Handler, IncompatiblePeer, JoinState, Member, Metrics, Router, Version, exchange};
@@ -34,7 +34,7 @@ pub struct Cluster {
     join_state: watch::Sender<JoinState>,
     bootstrapping: watch::Sender<bool>,
     facts: watch::Sender<Facts>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<ActorCommand>,
 }
 
 /// Why a node is not forgotten.
@@ -218,7 +218,7 @@ impl Cluster {
     pub async fn leave(&self) -> bool {
         let (reply, left) = oneshot::channel();
         // When it is told by nobody, the node has left before.
-        self.commands.send(Command::Leave { reply }).await.is_ok() && left.await.unwrap_or(false)
+        self.commands.send(ActorCommand::Leave { reply }).await.is_ok() && left.await.unwrap_or(false)
     }
 
     /// Takes a node that is down or has left, for good, from the list, here and everywhere.
@@ -227,13 +227,13 @@ impl Cluster {
     /// [`ForgetError`].
     pub async fn forget(&self, node: Id) -> Result<(), ForgetError> {
         let (reply, forgotten) = oneshot::channel();
-        self.commands.send(Command::Forget { node, reply }).await.map_err(|_| ForgetError::Gone)?;
+        self.commands.send(ActorCommand::Forget { node, reply }).await.map_err(|_| ForgetError::Gone)?;
         forgotten.await.map_err(|_| ForgetError::Gone)?
     }
 }
 
 /// Answers other nodes' comparisons of lists.
-struct ExchangeHandler(mpsc::Sender<Command>, watch::Receiver<JoinState>);
+struct ExchangeHandler(mpsc::Sender<ActorCommand>, watch::Receiver<JoinState>);
 
 impl Handler for ExchangeHandler {
     fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>> {
@@ -245,7 +245,7 @@ impl Handler for ExchangeHandler {
             let gone = || io::Error::other("this node has left the cluster");
             let entries = match exchange::read(body).await {
                 Err(ExchangeError::Version(stranger)) => {
-                    commands.send(Command::IncompatiblePeer(stranger)).await.map_err(|_| gone())?;
+                    commands.send(ActorCommand::IncompatiblePeer(stranger)).await.map_err(|_| gone())?;
                     // The other is told in words of its own place.
                     let (theirs, ours) = (stranger.protocol, Version::OWN.major);
                     return Err(io::Error::other(format!(
@@ -255,7 +255,7 @@ impl Handler for ExchangeHandler {
                 entries => entries?,
             };
             let (reply, answer) = oneshot::channel();
-            commands.send(Command::Exchange { entries, reply }).await.map_err(|_| gone())?;
+            commands.send(ActorCommand::Exchange { entries, reply }).await.map_err(|_| gone())?;
             exchange::write(&answer.await.map_err(|_| gone())?)
         })
     }

@@ -21,7 +21,7 @@ const IDENTITY_BYTES_MAX: usize = 16 + 16 + 1 + 16 + 2;
 
 /// Writes and reads foca's messages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Codec;
+pub(crate) struct PacketCodec;
 
 /// Why bytes are no message, or a message found no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +34,7 @@ pub(crate) enum CodecError {
     Full,
 }
 
-impl foca::Codec<Identity> for Codec {
+impl foca::Codec<Identity> for PacketCodec {
     type Error = CodecError;
 
     fn encode_header(&mut self, header: &Header<Identity>, buf: impl BufMut) -> Result<(), CodecError> {
@@ -204,12 +204,12 @@ pub(crate) mod tests {
         ) {
             let header = Header { src, src_incarnation, dst, message };
             let mut bytes = Vec::new();
-            Codec.encode_header(&header, &mut bytes).unwrap();
+            PacketCodec.encode_header(&header, &mut bytes).unwrap();
             prop_assert!(bytes.len() <= HEADER_BYTES_MAX);
-            Codec.encode_member(&member, &mut bytes).unwrap();
+            PacketCodec.encode_member(&member, &mut bytes).unwrap();
             let mut rest = bytes.as_slice();
-            prop_assert_eq!(Codec.decode_header(&mut rest).unwrap(), header);
-            prop_assert_eq!(Codec.decode_member(&mut rest).unwrap(), member);
+            prop_assert_eq!(PacketCodec.decode_header(&mut rest).unwrap(), header);
+            prop_assert_eq!(PacketCodec.decode_member(&mut rest).unwrap(), member);
             prop_assert!(rest.is_empty());
         }
 
@@ -217,15 +217,15 @@ pub(crate) mod tests {
         fn what_is_cut_off_is_refused(src in any_identity(), message in any_message(), cut in 1_usize..40) {
             let header = Header { src, src_incarnation: 1, dst: src, message };
             let mut bytes = Vec::new();
-            Codec.encode_header(&header, &mut bytes).unwrap();
+            PacketCodec.encode_header(&header, &mut bytes).unwrap();
             bytes.truncate(bytes.len() - cut);
-            prop_assert_eq!(Codec.decode_header(bytes.as_slice()), Err(CodecError::CutOff));
+            prop_assert_eq!(PacketCodec.decode_header(bytes.as_slice()), Err(CodecError::CutOff));
         }
 
         #[test]
         fn a_full_packet_is_left_clean(member in any_member(), room in 0_usize..38) {
             let mut bytes = Vec::new();
-            prop_assert_eq!(Codec.encode_member(&member, (&mut bytes).limit(room)), Err(CodecError::Full));
+            prop_assert_eq!(PacketCodec.encode_member(&member, (&mut bytes).limit(room)), Err(CodecError::Full));
             prop_assert!(bytes.is_empty());
         }
     }

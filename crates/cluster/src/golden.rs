@@ -10,7 +10,7 @@ use bucksaw_record::{Id, Millis, Producer};
 use foca::{Codec as _, Header, Member, Message, State};
 use proptest::prelude::*;
 
-use crate::codec::Codec;
+use crate::codec::PacketCodec;
 use crate::entry::{Departure, DepartureReason, Entry, LiveIdentity};
 use crate::exchange::{self, ExchangeError};
 use crate::identity::Identity;
@@ -128,10 +128,10 @@ fn write_member_file(kept: &PersistedMembers) -> Vec<u8> {
 fn gossip_is_what_it_was() {
     for (name, header, members) in gossip() {
         let mut content = Vec::new();
-        Codec.encode_header(&header, &mut content).unwrap();
+        PacketCodec.encode_header(&header, &mut content).unwrap();
         if !members.is_empty() {
             content.extend(u16::try_from(members.len()).unwrap().to_be_bytes());
-            members.iter().for_each(|member| Codec.encode_member(member, &mut content).unwrap());
+            members.iter().for_each(|member| PacketCodec.encode_member(member, &mut content).unwrap());
         }
         files().check(name, &packet::gossip(&content));
         for datagram in files().read_all(name) {

@@ -10,7 +10,7 @@ use bucksaw_env::Entropy;
 use foca::{AccumulatingRuntime, Foca, Member, Message, NoCustomBroadcast, OwnedNotification, PeriodicParams, Timer};
 
 use crate::Config;
-use crate::codec::Codec;
+use crate::codec::PacketCodec;
 use crate::identity::Identity;
 use crate::packet::{self, GOSSIP_BYTES_MAX};
 use crate::suspicion;
@@ -22,7 +22,7 @@ const RENEW_PERIOD: Duration = Duration::from_millis(200);
 
 /// Who is alive, by probes and hearsay.
 pub(crate) struct Gossip {
-    foca: Foca<Identity, Codec, EntropyRng, NoCustomBroadcast>,
+    foca: Foca<Identity, PacketCodec, EntropyRng, NoCustomBroadcast>,
     runtime: AccumulatingRuntime<Identity>,
     renewed_at: Option<Duration>,
 }
@@ -88,7 +88,7 @@ fn config(config: &Config) -> foca::Config {
 
 impl Gossip {
     pub(crate) fn new(me: Identity, settings: &Config, entropy: Arc<dyn Entropy>) -> Self {
-        let foca = Foca::new(me, config(settings), EntropyRng(entropy), Codec);
+        let foca = Foca::new(me, config(settings), EntropyRng(entropy), PacketCodec);
         Self { foca, runtime: AccumulatingRuntime::new(), renewed_at: None }
     }
 
@@ -131,7 +131,7 @@ impl Gossip {
     }
 
     /// The highest incarnation, after this node's, of another node at this one's address, of which the packet tells.
-    pub(crate) fn later_incarnation(&self, packet: &packet::Gossip<'_>) -> Option<Identity> {
+    pub(crate) fn later_incarnation(&self, packet: &packet::GossipPacket<'_>) -> Option<Identity> {
         let me = self.me();
         let told = packet.members.iter().map(Member::id).chain([&packet.header.dst]);
         let rivals = told.filter(|id| id.address == me.address && id.base_incarnation() > me.base_incarnation());
@@ -139,7 +139,7 @@ impl Gossip {
     }
 
     /// Takes in a packet; false when it was passed over because it would make foca hold too much.
-    pub(crate) fn receive(&mut self, packet: &packet::Gossip<'_>, now: Duration) -> bool {
+    pub(crate) fn receive(&mut self, packet: &packet::GossipPacket<'_>, now: Duration) -> bool {
         let turned = packet.header.message == Message::TurnUndead;
         let recently = self.renewed_at.is_some_and(|at| now.saturating_sub(at) < RENEW_PERIOD);
         if turned && recently {
@@ -255,10 +255,10 @@ mod tests {
     fn datagram(dst: Identity, message: Message<Identity>, members: &[Member<Identity>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let header = Header { src: identity(2), src_incarnation: 0, dst, message };
-        Codec.encode_header(&header, &mut bytes).unwrap();
+        PacketCodec.encode_header(&header, &mut bytes).unwrap();
         if !members.is_empty() {
             bytes.extend(u16::try_from(members.len()).unwrap().to_be_bytes());
-            members.iter().for_each(|member| Codec.encode_member(member, &mut bytes).unwrap());
+            members.iter().for_each(|member| PacketCodec.encode_member(member, &mut bytes).unwrap());
         }
         packet::gossip(&bytes)
     }

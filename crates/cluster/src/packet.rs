@@ -14,7 +14,7 @@ use bytes::Buf as _;
 use foca::{Codec as _, Header, Member, Message};
 
 use crate::PROTOCOL;
-use crate::codec::Codec;
+use crate::codec::PacketCodec;
 use crate::entry::Entry;
 use crate::identity::Identity;
 
@@ -32,13 +32,13 @@ pub(crate) const GOSSIP_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEADER_BYTES;
 /// A datagram that was understood.
 #[derive(Debug)]
 pub(crate) enum Packet<'a> {
-    Gossip(Box<Gossip<'a>>),
+    Gossip(Box<GossipPacket<'a>>),
     Facts(Box<Entry>),
 }
 
 /// A message of foca.
 #[derive(Debug)]
-pub(crate) struct Gossip<'a> {
+pub(crate) struct GossipPacket<'a> {
     pub(crate) header: Header<Identity>,
     /// Of whom it tells.
     pub(crate) members: Vec<Member<Identity>>,
@@ -64,7 +64,7 @@ impl<'a> Packet<'a> {
         }
         let (head, bytes) = datagram.split_first_chunk::<HEADER_BYTES>().ok_or(PacketError::Malformed)?;
         match *head {
-            [VERSION, GOSSIP] => Ok(Self::Gossip(Box::new(Gossip::parse(bytes).ok_or(PacketError::Malformed)?))),
+            [VERSION, GOSSIP] => Ok(Self::Gossip(Box::new(GossipPacket::parse(bytes).ok_or(PacketError::Malformed)?))),
             [VERSION, FACTS] => {
                 let entry: Entry = serde_json::from_slice(bytes).map_err(|_| PacketError::Malformed)?;
                 if entry.is_valid() { Ok(Self::Facts(Box::new(entry))) } else { Err(PacketError::Malformed) }
@@ -76,17 +76,17 @@ impl<'a> Packet<'a> {
     }
 }
 
-impl<'a> Gossip<'a> {
+impl<'a> GossipPacket<'a> {
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
-        let header = Codec.decode_header(&mut rest).ok()?;
+        let header = PacketCodec.decode_header(&mut rest).ok()?;
         let mut members = Vec::new();
         if !rest.is_empty() {
             if matches!(header.message, Message::Announce | Message::TurnUndead) {
                 return None;
             }
             for _ in 0..rest.try_get_u16().ok()? {
-                members.push(Codec.decode_member(&mut rest).ok()?);
+                members.push(PacketCodec.decode_member(&mut rest).ok()?);
             }
         }
         rest.is_empty().then_some(Self { header, members, bytes })

@@ -10,7 +10,7 @@
 
 use foca::{Codec as _, Header, Member, Message};
 
-use crate::codec::Codec;
+use crate::codec::PacketCodec;
 use crate::identity::Identity;
 use crate::packet;
 
@@ -21,8 +21,8 @@ pub(crate) fn suspicion_notice(me: Identity, suspect: &Member<Identity>) -> Opti
     // How often this node has contradicted is foca's secret. None says nothing new to anybody.
     let header = Header { src: me, src_incarnation: 0, dst: *suspect.id(), message: Message::Ping(0) };
     let mut bytes = Vec::new();
-    Codec.encode_header(&header, &mut bytes).ok()?;
+    PacketCodec.encode_header(&header, &mut bytes).ok()?;
     bytes.extend(1_u16.to_be_bytes());
-    Codec.encode_member(suspect, &mut bytes).ok()?;
+    PacketCodec.encode_member(suspect, &mut bytes).ok()?;
     Some(packet::gossip(&bytes))
 }

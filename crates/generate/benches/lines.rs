@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use bucksaw_env::{Clock, real};
-use bucksaw_generate::{Config, Format, Generator};
+use bucksaw_generate::{Config, Generator, SampleFormat};
 
 const LINES: u64 = 4_000_000;
 /// Lines per millisecond: one million per second, and one thousand per second with a distinct time for every line.
@@ -12,7 +12,7 @@ const STEPS: [u64; 2] = [1_000, 1];
 
 fn main() {
     let clock = real::Clock::new();
-    for format in [Format::Text, Format::Json] {
+    for format in [SampleFormat::Text, SampleFormat::Json] {
         for size in [None, Some(128), Some(1_000)] {
             for lines_per_ms in STEPS {
                 let mut generator = Generator::new(Config { format, size, seed: 1 }, 0);

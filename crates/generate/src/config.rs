@@ -2,7 +2,7 @@
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum SampleFormat {
     /// A mix of the kinds of a fleet: web access, logfmt, Java, database and system lines.
     #[default]
     Text,
@@ -14,7 +14,7 @@ pub enum Format {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// The format of the lines.
-    pub format: Format,
+    pub format: SampleFormat,
     /// Bytes of every line without its line feed, or `None` for natural lengths (about 40 to 500 bytes).
     ///
     /// Longer lines are cut at a character boundary, shorter ones padded with random fields. A JSON line stays valid

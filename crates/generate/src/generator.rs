@@ -2,13 +2,13 @@
 
 use crate::fill::TemplateFiller;
 use crate::kinds::LineKinds;
-use crate::{Config, Format, fit};
+use crate::{Config, SampleFormat, fit};
 
 /// Generates lines, some millions per second on one core, so that their consumer is the bottleneck.
 ///
 /// ```
-/// use bucksaw_generate::{Config, Format, Generator};
-/// let config = Config { format: Format::Json, size: None, seed: 1 };
+/// use bucksaw_generate::{Config, SampleFormat, Generator};
+/// let config = Config { format: SampleFormat::Json, size: None, seed: 1 };
 /// let mut line = Vec::new();
 /// Generator::new(config, 0).append_line(&mut line, 0);
 /// assert!(line.starts_with(br#"{"time":"1970-01-01T00:00:00.000Z","level":""#) && line.ends_with(b"}\n"));
@@ -27,8 +27,8 @@ impl Generator {
     pub fn new(config: Config, start: u64) -> Self {
         let filler = TemplateFiller::new(config.seed, start);
         let kinds = match config.format {
-            Format::Text => LineKinds::text(),
-            Format::Json => LineKinds::json(),
+            SampleFormat::Text => LineKinds::text(),
+            SampleFormat::Json => LineKinds::json(),
         };
         Self { config, kinds, filler }
     }
@@ -45,8 +45,8 @@ impl Generator {
         if let Some(size) = self.config.size {
             let TemplateFiller { rng, cut_offsets: cuts, .. } = &mut self.filler;
             match self.config.format {
-                Format::Text => fit::text(out, start, size, rng),
-                Format::Json => fit::json(out, start, size, cuts, rng),
+                SampleFormat::Text => fit::text(out, start, size, rng),
+                SampleFormat::Json => fit::json(out, start, size, cuts, rng),
             }
         }
         out.push(b'\n');

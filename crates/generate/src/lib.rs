@@ -14,8 +14,8 @@
 //! `example.org`.
 //!
 //! ```
-//! use bucksaw_generate::{Config, Format, Generator};
-//! let config = Config { format: Format::Text, size: Some(120), seed: 7 };
+//! use bucksaw_generate::{Config, SampleFormat, Generator};
+//! let config = Config { format: SampleFormat::Text, size: Some(120), seed: 7 };
 //! let mut generator = Generator::new(config, 1_700_000_000_000);
 //! let mut lines = Vec::new();
 //! for ms in 0..10 {
@@ -40,6 +40,6 @@ mod timestamp_texts;
 mod weighted_choice;
 mod words;
 
-pub use config::{Config, Format};
+pub use config::{Config, SampleFormat};
 pub use generator::Generator;
 pub use line_schedule::LineSchedule;

@@ -11,7 +11,7 @@
 
 /// A file of the page.
 #[derive(Clone, Copy, Debug)]
-pub struct File {
+pub struct PageFile {
     /// Its path without a leading slash: `assets/index-Bx2k.js`.
     pub path: &'static str,
     /// Its bytes.
@@ -23,15 +23,15 @@ pub struct File {
 }
 
 /// All files, sorted by path.
-static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+static FILES: &[PageFile] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// The file at a path without a leading slash.
 #[must_use]
-pub fn find(path: &str) -> Option<&'static File> {
+pub fn find(path: &str) -> Option<&'static PageFile> {
     FILES.iter().find(|file| file.path == path)
 }
 
-impl File {
+impl PageFile {
     /// The media type, by the file name extension.
     #[must_use]
     pub fn content_type(&self) -> &'static str {

@@ -32,14 +32,15 @@ impl RequiredLiterals {
         walk.visit(hir);
         walk.finish_literal();
         let exact = walk.is_exact && walk.clauses.len() == 1;
-        let shortest = |clause: &Vec<Literal>| clause.iter().map(|text| text.bytes.len()).min().unwrap_or_default();
+        let shortest =
+            |clause: &Vec<RequiredLiteral>| clause.iter().map(|text| text.bytes.len()).min().unwrap_or_default();
         let mut clauses = walk.clauses;
         // The longest first: it is thought to be the rarest.
         clauses.sort_by_key(|clause| std::cmp::Reverse(shortest(clause)));
         let longest = clauses.first().map_or(0, shortest);
         let min = if longest < EXTRA_LITERAL_BYTES_MIN { LITERAL_BYTES_MIN } else { EXTRA_LITERAL_BYTES_MIN };
         clauses.retain(|clause| exact || shortest(clause) >= min);
-        let needle = |text: &Literal| Needle::new(&text.bytes, text.any_case);
+        let needle = |text: &RequiredLiteral| Needle::new(&text.bytes, text.any_case);
         let head = clauses.iter().position(|clause| !exact && matches!(clause.as_slice(), [text] if text.is_prefix));
         Self {
             clauses: clauses.iter().map(|clause| clause.iter().map(needle).collect()).collect(),
@@ -50,7 +51,7 @@ impl RequiredLiterals {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Literal {
+struct RequiredLiteral {
     bytes: Vec<u8>,
     any_case: bool,
     /// Whether some letter has a case, so that any case would be too much.
@@ -61,8 +62,8 @@ struct Literal {
 
 #[derive(Debug, Default)]
 struct LiteralExtractor {
-    current: Literal,
-    clauses: Vec<Vec<Literal>>,
+    current: RequiredLiteral,
+    clauses: Vec<Vec<RequiredLiteral>>,
     /// Whether nothing was left out so far.
     is_exact: bool,
     /// Whether something may come before the next text.
@@ -126,13 +127,14 @@ impl LiteralExtractor {
     /// Of each branch, its longest text.
     fn visit_alternation(&mut self, branches: &[Hir]) {
         self.finish_literal();
-        let mut union: Vec<Literal> = Vec::new();
+        let mut union: Vec<RequiredLiteral> = Vec::new();
         for branch in branches {
             let mut walk = Self { is_exact: true, has_preceding: true, ..Self::default() };
             walk.visit(branch);
             walk.finish_literal();
             self.is_exact &= walk.is_exact && walk.clauses.len() == 1;
-            let shortest = |clause: &Vec<Literal>| clause.iter().map(|text| text.bytes.len()).min().unwrap_or_default();
+            let shortest =
+                |clause: &Vec<RequiredLiteral>| clause.iter().map(|text| text.bytes.len()).min().unwrap_or_default();
             let Some(best) = walk.clauses.into_iter().max_by_key(shortest) else {
                 self.is_exact = false;
                 return;

@@ -75,7 +75,7 @@ impl FixtureBuilder<'_> {
     fn finish(&self, name: &'static str, arguments: &[&'static str]) -> anyhow::Result<DataDirFixture> {
         let arguments = [&COMMON_ARGUMENTS[..], arguments].concat();
         let copy = self.home.join("copy");
-        super::copy(&self.home.join(name), &copy)?;
+        copy_directory(&self.home.join(name), &copy)?;
         let mut node = StandaloneNode::new(self.program, copy.clone(), self.ip, self.minder, &arguments);
         node.start_ready()?;
         let asked = AnswerSet::fetch(node.http(), &[0, 1, 2])?;
@@ -201,6 +201,21 @@ impl FixtureBuilder<'_> {
         ensure!(stock.is_partial && stock.lines.len() == 50, "{} lines, {}", stock.lines.len(), stock.is_partial);
         Ok(stock)
     }
+}
+
+/// Copies a directory with everything in it.
+pub(super) fn copy_directory(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_directory(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 /// Sends lines that say where they belong, and are all different.

@@ -10,7 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use super::KEYS;
+/// Files of idempotency keys.
+pub(super) const KEYS: &str = "queue/*.keys";
 
 /// Bytes of a file of keys before the first that costs something.
 const KEYS_HEADER: usize = 8;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bucksaw_generate::{Config, Format};
+use bucksaw_generate::{Config, SampleFormat};
 
 use crate::corpus::lines;
 use crate::node::{TestServer, bucksaw};
@@ -43,7 +43,7 @@ fn only(dir: &Path, end: &str) -> PathBuf {
 /// A stopped node with one segment on its store, and that segment.
 fn stored(count: u64) -> (TestServer, PathBuf) {
     let mut node = TestServer::start(&["--segment-max-age", "1h", "--segment-max-bytes", "64M"]);
-    let text = lines(Config { format: Format::Text, size: None, seed: 8 }, count);
+    let text = lines(Config { format: SampleFormat::Text, size: None, seed: 8 }, count);
     node.post("/api/v1/ingest?durability=bulk", &[], &text).expect(200);
     node.wait_stored();
     assert!(node.terminate().success());

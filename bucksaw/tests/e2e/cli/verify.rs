@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bucksaw_generate::{Config, Format};
+use bucksaw_generate::{Config, SampleFormat};
 
 use crate::corpus::lines;
 use crate::node::{TestServer, bucksaw, serve};
@@ -52,7 +52,7 @@ fn sound_directories_are_sound() {
 #[test]
 fn a_flipped_bit_is_found_wherever_it_is() {
     let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
-    let text = lines(Config { format: Format::Text, size: None, seed: 8 }, 20_000);
+    let text = lines(Config { format: SampleFormat::Text, size: None, seed: 8 }, 20_000);
     node.post("/api/v1/ingest", &[], &text).expect(200);
     node.wait_stored();
     assert!(node.terminate().success());

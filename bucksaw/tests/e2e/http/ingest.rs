@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::SystemTime;
 
-use bucksaw_generate::{Config, Format};
+use bucksaw_generate::{Config, SampleFormat};
 use bucksaw_record::Millis;
 use bucksaw_record::time::format_rfc3339;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded")
 #[test]
 fn packed_bodies_are_unpacked() {
     let node = TestServer::start(&[]);
-    let text = lines(Config { format: Format::Json, size: None, seed: 3 }, 10_000);
+    let text = lines(Config { format: SampleFormat::Json, size: None, seed: 3 }, 10_000);
     let packings: [(&str, &str, Vec<u8>); 8] = [
         ("plain", "identity", text.clone()),
         ("gzip", "gzip", gzip(&text)),
@@ -149,7 +149,7 @@ fn labels_are_those_of_every_record() {
 #[test]
 fn acknowledged_records_survive_a_kill() {
     let mut node = TestServer::start(&[]);
-    let text = lines(Config { format: Format::Text, size: None, seed: 4 }, 3_000);
+    let text = lines(Config { format: SampleFormat::Text, size: None, seed: 4 }, 3_000);
     for durability in ["fast", "durable", "bulk"] {
         let target = format!("/api/v1/ingest?durability={durability}&label=durability={durability}");
         assert_eq!(node.post(&target, &[], &text).expect(200).json()["accepted"], 3_000, "{durability}");

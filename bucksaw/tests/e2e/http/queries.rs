@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use bucksaw_generate::{Config, Format};
+use bucksaw_generate::{Config, SampleFormat};
 use bucksaw_record::Millis;
 use bucksaw_record::time::{format_rfc3339, parse_timestamp};
 use serde_json::{Value, json};
@@ -146,7 +146,8 @@ fn forms_are_posted() {
 #[test]
 fn histograms_add_up() {
     let (node, _) = node();
-    node.post("/api/v1/ingest", &[], &lines(Config { format: Format::Text, size: None, seed: 7 }, 5_000)).expect(200);
+    node.post("/api/v1/ingest", &[], &lines(Config { format: SampleFormat::Text, size: None, seed: 7 }, 5_000))
+        .expect(200);
     for filter in ["", "app=web", "error", "GET OR POST"] {
         for (from, buckets) in [("1h", ""), ("30d", "7"), ("10m", "1"), ("9m", "1000")] {
             let parameters = format!("q={}&from={from}&buckets={buckets}", encode(filter));

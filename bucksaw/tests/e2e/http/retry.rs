@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use bucksaw_generate::{Config, Format};
+use bucksaw_generate::{Config, SampleFormat};
 
 use crate::client::{Response, StreamingResponse};
 use crate::corpus::lines;
@@ -49,7 +49,7 @@ impl KeyedBatches {
 
 #[test]
 fn a_retry_is_the_same_records() {
-    let text = lines(Config { format: Format::Text, size: Some(LINE_BYTES - 1), seed: 5 }, 12_000);
+    let text = lines(Config { format: SampleFormat::Text, size: Some(LINE_BYTES - 1), seed: 5 }, 12_000);
     // One that is appended at once, and one that takes several pieces.
     let list = [50, 12_000].into_iter().flat_map(|lines| {
         ["fast", "durable", "bulk"].map(|durability| (format!("{lines}-{durability}"), durability, lines))
@@ -74,7 +74,7 @@ fn a_retry_is_the_same_records() {
 #[test]
 fn a_retry_completes_what_was_begun() {
     let mut node = TestServer::start(&[]);
-    let text = lines(Config { format: Format::Text, size: Some(200), seed: 6 }, 12_000);
+    let text = lines(Config { format: SampleFormat::Text, size: Some(200), seed: 6 }, 12_000);
     // A connection that breaks in the middle of the body: more or less of it has been taken.
     let head = "POST /api/v1/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\n";
     let mut stream = node.connect("http");
@@ -135,7 +135,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 #[test]
 fn a_body_is_the_same_records_however_it_arrives() {
     let mut node = TestServer::start(&["--segment-max-age", "200ms", "--max-record-bytes", "20kB"]);
-    let mut long = lines(Config { format: Format::Text, size: Some(200), seed: 8 }, 15_000);
+    let mut long = lines(Config { format: SampleFormat::Text, size: Some(200), seed: 8 }, 15_000);
     // Lines that are cut, also where a section ends, and an end without a line end.
     long.splice(1_000_000..1_000_000, vec![b'x'; 100_000]);
     long.extend_from_slice(&[b'y'; 300]);
@@ -224,7 +224,7 @@ fn another_body_with_the_same_key_is_refused_and_the_first_stays() {
 #[test]
 fn of_a_long_body_what_is_the_same_is_kept_once() {
     let mut node = TestServer::start(&[]);
-    let text = lines(Config { format: Format::Text, size: Some(LINE_BYTES - 1), seed: 9 }, 20_000);
+    let text = lines(Config { format: SampleFormat::Text, size: Some(LINE_BYTES - 1), seed: 9 }, 20_000);
     node.post("/api/v1/ingest", &[KEY], &text).expect(200);
     let changed = |at: usize| {
         let mut other = text.clone();

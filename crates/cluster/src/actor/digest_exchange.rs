@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use super::{Actor, Command};
+use super::{Actor, ActorCommand};
 use crate::entry::Entry;
 use crate::exchange_schedule::{ExchangeTarget, exchange_with};
 use crate::identity::Identity;
@@ -135,7 +135,7 @@ impl Actor {
         self.context.tasks.spawn(Box::pin(async move {
             let result = exchange_with(&tasks, &net, &goal, &entries).await;
             // The node may have left.
-            let _ = commands.send(Command::Exchanged { goal, result }).await;
+            let _ = commands.send(ActorCommand::Exchanged { goal, result }).await;
         }));
     }
 

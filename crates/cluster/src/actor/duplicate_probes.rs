@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{Actor, Command};
+use super::{Actor, ActorCommand};
 use crate::entry::Entry;
 use crate::identity::Identity;
 use crate::join_state::{PROBE_PERIOD, RESPONDERS_MAX, Responder, identify_responder};
@@ -36,7 +36,7 @@ impl Actor {
             self.context.tasks.spawn(Box::pin(async move {
                 let answers = identify_responder(&tasks, &net, identity.address).await;
                 // The node may have left.
-                let _ = commands.send(Command::Probed { identity, answers }).await;
+                let _ = commands.send(ActorCommand::Probed { identity, answers }).await;
             }));
         }
     }

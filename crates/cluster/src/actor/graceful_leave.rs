@@ -11,7 +11,7 @@ use std::time::Duration;
 use bucksaw_env::{Net, Tasks, run_blocking, with_timeout};
 use tokio::sync::oneshot;
 
-use super::{Actor, Command};
+use super::{Actor, ActorCommand};
 use crate::entry::Entry;
 use crate::exchange_schedule::exchange_once;
 use crate::sampling;
@@ -41,7 +41,7 @@ impl Actor {
         self.context.tasks.spawn(Box::pin(async move {
             let heard = others.iter().all(Vec::is_empty) || send_leave(&tasks, &net, &others, own).await;
             // The task that it is told ends by it.
-            let _ = commands.send(Command::LeaveSent { acknowledged: heard, reply }).await;
+            let _ = commands.send(ActorCommand::LeaveSent { acknowledged: heard, reply }).await;
         }));
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bucksaw_env::run_blocking;
 
-use super::{Actor, Command};
+use super::{Actor, ActorCommand};
 use crate::member_file::PersistedMembers;
 
 /// `members.json` is written at most so often when somebody came or went, and so often when only facts changed.
@@ -35,7 +35,7 @@ impl Actor {
                 }
             }
             // The node may have left.
-            let _ = commands.send(Command::Saved(result)).await;
+            let _ = commands.send(ActorCommand::Saved(result)).await;
         }));
     }
 

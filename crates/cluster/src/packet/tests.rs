@@ -102,11 +102,11 @@ proptest! {
         let bare = matches!(message, Message::Announce | Message::TurnUndead);
         let header = Header { src, src_incarnation: 3, dst: src, message };
         let mut bytes = Vec::new();
-        Codec.encode_header(&header, &mut bytes).unwrap();
+        PacketCodec.encode_header(&header, &mut bytes).unwrap();
         if !bare {
             bytes.extend(u16::try_from(members.len()).unwrap().to_be_bytes());
             for member in &members {
-                Codec.encode_member(member, &mut bytes).unwrap();
+                PacketCodec.encode_member(member, &mut bytes).unwrap();
             }
         }
         let datagram = gossip(&bytes);

@@ -17,7 +17,7 @@ fn lines(config: Config, count: u64) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn natural(format: Format, count: u64) -> String {
+fn natural(format: SampleFormat, count: u64) -> String {
     lines(Config { format, size: None, seed: 42 }, count)
 }
 
@@ -27,7 +27,7 @@ fn fnv(text: &str) -> u64 {
 
 #[test]
 fn equal_seeds_give_equal_lines() {
-    for format in [Format::Text, Format::Json] {
+    for format in [SampleFormat::Text, SampleFormat::Json] {
         for size in [None, Some(300)] {
             let config = Config { format, size, seed: 9 };
             assert_eq!(lines(config.clone(), 2_000), lines(config.clone(), 2_000));
@@ -41,16 +41,16 @@ fn lines_do_not_change() {
     // Update these numbers after a deliberate change of the lines. Figures measured with the old lines are then
     // obsolete.
     let hashes = [
-        fnv(&natural(Format::Text, 1_000)),
-        fnv(&natural(Format::Json, 1_000)),
-        fnv(&lines(Config { format: Format::Text, size: Some(500), seed: 0 }, 1_000)),
+        fnv(&natural(SampleFormat::Text, 1_000)),
+        fnv(&natural(SampleFormat::Json, 1_000)),
+        fnv(&lines(Config { format: SampleFormat::Text, size: Some(500), seed: 0 }, 1_000)),
     ];
     assert_eq!(hashes, [1_785_353_124_330_123_486, 2_685_062_321_616_574_984, 14_474_736_916_236_749_006]);
 }
 
 #[test]
 fn every_line_has_the_requested_size() {
-    for format in [Format::Text, Format::Json] {
+    for format in [SampleFormat::Text, SampleFormat::Json] {
         for size in (0..700).chain([1_000, 1_024, 4_095, 4_096, 9_999, 10_000]) {
             let mut generator = Generator::new(Config { format, size: Some(size), seed: size as u64 }, START);
             let mut out = Vec::new();
@@ -60,7 +60,7 @@ fn every_line_has_the_requested_size() {
             assert_eq!(out.len(), 20 * (size + 1));
             for line in str::from_utf8(&out).unwrap().split_terminator('\n') {
                 assert_eq!(line.len(), size);
-                if format == Format::Json && size > 0 {
+                if format == SampleFormat::Json && size > 0 {
                     let value = serde_json::from_str::<Value>(line).expect(line);
                     assert!(value.is_object() || size == 1, "{line}");
                     assert!(size < 80 || value.get("time").is_some() && value.get("level").is_some(), "{line}");
@@ -72,7 +72,7 @@ fn every_line_has_the_requested_size() {
 
 #[test]
 fn lines_are_appended_without_control_characters() {
-    for format in [Format::Text, Format::Json] {
+    for format in [SampleFormat::Text, SampleFormat::Json] {
         let text = natural(format, 20_000);
         assert_eq!(text.lines().count(), 20_000);
         for line in text.split_terminator('\n') {
@@ -87,7 +87,7 @@ fn lines_are_appended_without_control_characters() {
 fn json_lines_have_all_fields_and_the_expected_levels() {
     let mut levels = HashMap::new();
     let count = 100_000;
-    for (n, line) in natural(Format::Json, count).lines().enumerate() {
+    for (n, line) in natural(SampleFormat::Json, count).lines().enumerate() {
         let value: Value = serde_json::from_str(line).expect(line);
         let text = |name: &str| value[name].as_str().unwrap_or_else(|| panic!("{name} in {line}")).to_owned();
         let time: jiff::Timestamp = text("time").parse().unwrap();
@@ -106,7 +106,7 @@ fn json_lines_have_all_fields_and_the_expected_levels() {
 #[test]
 fn text_lines_have_all_kinds_and_the_expected_levels() {
     let count = 200_000;
-    let text = natural(Format::Text, count);
+    let text = natural(SampleFormat::Text, count);
     let having = |word: &str| text.lines().filter(|line| line.contains(word)).count() as u32;
     let app = having("ts=20");
     check_shares(|level| having(&format!(" level={level} ")), app);
@@ -133,7 +133,7 @@ fn check_shares(of: impl Fn(&str) -> u32, all: u32) {
 #[test]
 fn errors_come_in_bursts_of_seconds() {
     let mut per_second = HashMap::new();
-    for line in natural(Format::Json, 200_000).lines().filter(|line| line.contains(r#""level":"error""#)) {
+    for line in natural(SampleFormat::Json, 200_000).lines().filter(|line| line.contains(r#""level":"error""#)) {
         *per_second.entry(line[9..28].to_owned()).or_insert(0u32) += 1;
     }
     let peaks = per_second.values().filter(|&&errors| errors > 70).count();
@@ -143,7 +143,7 @@ fn errors_come_in_bursts_of_seconds() {
 #[test]
 fn sessions_and_users_recur_with_a_skew() {
     let mut seen = HashMap::new();
-    for line in natural(Format::Json, 50_000).lines() {
+    for line in natural(SampleFormat::Json, 50_000).lines() {
         let value: Value = serde_json::from_str(line).unwrap();
         if let Some(id) = value["user"]["id"].as_u64() {
             *seen.entry(id).or_insert(0u32) += 1;
@@ -163,7 +163,7 @@ proptest! {
         size in prop::option::of(0usize..2_000),
         times in prop::collection::vec(any::<u64>(), 1..40),
     ) {
-        let format = if json { Format::Json } else { Format::Text };
+        let format = if json { SampleFormat::Json } else { SampleFormat::Text };
         let mut generator = Generator::new(Config { format, size, seed }, start);
         let mut out = Vec::new();
         for &time in &times {

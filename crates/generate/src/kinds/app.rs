@@ -1,6 +1,6 @@
 //! Lines of services that log in logfmt.
 
-use super::LineTable;
+use super::line_table::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
 pub(super) static TABLE: LineTable = LineTable {

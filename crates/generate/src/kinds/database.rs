@@ -1,6 +1,6 @@
 //! Lines of a relational database: connections, checkpoints, slow queries, conflicts.
 
-use super::LineTable;
+use super::line_table::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
 pub(super) static TABLE: LineTable = LineTable {

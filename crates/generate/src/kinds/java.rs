@@ -1,6 +1,6 @@
 //! Lines of Java services. A stack trace is one line, as shippers that join lines send it.
 
-use super::LineTable;
+use super::line_table::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
 pub(super) static TABLE: LineTable = LineTable {

@@ -1,7 +1,7 @@
 //! One JSON object per line. Rows begin with the message. `<,>` is a comma between fields of the outermost object,
 //! where a line can be cut.
 
-use super::LineTable;
+use super::line_table::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
 pub(super) static TABLE: LineTable = LineTable {

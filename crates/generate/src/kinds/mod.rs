@@ -8,6 +8,7 @@ mod app;
 mod database;
 mod java;
 mod json;
+mod line_table;
 mod system;
 mod web;
 
@@ -15,16 +16,7 @@ use crate::incidents::LogLevel;
 use crate::rng::Rng;
 use crate::template::Template;
 use crate::weighted_choice::WeightedChoice;
-
-/// A kind of lines.
-pub(crate) struct LineTable {
-    /// The text before and after the text of a row.
-    affixes: (&'static str, &'static str),
-    rows: &'static [TemplateRow],
-}
-
-/// A level, a weight and a line.
-type TemplateRow = (LogLevel, u16, &'static str);
+use line_table::LineTable;
 
 /// The kinds of a format, parsed.
 #[derive(Clone, Debug)]

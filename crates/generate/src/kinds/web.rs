@@ -1,6 +1,6 @@
 //! Access lines of a web server: the combined format with the response time in seconds at the end.
 
-use super::LineTable;
+use super::line_table::LineTable;
 use crate::incidents::LogLevel::{Debug, Error, Info, Warn};
 
 const REQUEST: &str = r#""<method> <url> HTTP/1.1" <status> <bytes> "<referer>" "<agent>" <seconds>"#;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Expr, Field, Literal, Pattern, Test};
+use super::tree::{Expr, Field, Literal, Pattern, Test};
 
 /// The characters with a meaning in a regex.
 const REGEX_META: &str = r"\.+*?()|[]{}^$#&-~";

@@ -6,7 +6,7 @@
 use std::fmt::{self, Formatter, Write};
 
 use super::lexer::is_name;
-use super::{Expr, Field, Literal, Pattern, Test};
+use super::tree::{Expr, Field, Literal, Pattern, Test};
 
 /// The precedence of the context of an expression. An expression of lower precedence is put in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,9 +3,10 @@
 //! A term (text, regex, or field with its test) is one token, because it contains no space outside quotes and slashes.
 //! Tokens are produced on demand, so the error reported is the leftmost.
 
+use super::SyntaxError;
 use super::case_fold::case_insensitive_test;
 use super::error::{column, escape_input};
-use super::{Expr, Field, Literal, Pattern, SyntaxError, Test};
+use super::tree::{Expr, Field, Literal, Pattern, Test};
 
 /// Advice for text that was parsed as syntax.
 pub(super) const HINT: &str = "put text in quotes to search for it as it is";

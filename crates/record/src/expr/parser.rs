@@ -2,8 +2,19 @@
 
 use std::mem;
 
+use super::SyntaxError;
 use super::lexer::{HINT, Lexer, Token, is_space};
-use super::{DEPTH_MAX, Expr, INPUT_BYTES_MAX, SyntaxError, TERMS_MAX};
+use super::tree::Expr;
+
+/// Maximum bytes of an expression: enough for a pasted stack trace, and cheap to parse.
+pub const INPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// Maximum nesting of parentheses and negations. Functions over the tree recurse this deep; typed expressions stay below
+/// ten.
+pub const DEPTH_MAX: usize = 64;
+
+/// Maximum terms (texts, regexes and fields) of an expression. Each costs a search over every block that is read.
+pub const TERMS_MAX: usize = 1_000;
 
 /// See [`Expr::parse`].
 pub(super) fn parse(input: &[u8]) -> Result<Expr, SyntaxError> {

@@ -11,13 +11,13 @@ const READ_BYTES: usize = 64 << 10;
 
 /// A streamed reply of one JSON object per line.
 #[derive(Debug)]
-pub(crate) struct LineStream {
+pub(crate) struct NdjsonStream {
     response: StreamingResponse,
     buffer: Vec<u8>,
     partial_line: Vec<u8>,
 }
 
-impl LineStream {
+impl NdjsonStream {
     /// Requests a stream over a connection.
     pub(crate) fn open(client: Client, target: &str) -> anyhow::Result<Self> {
         let response = client.open("GET", target, &[("Accept", "application/x-ndjson")], b"")?;
@@ -41,7 +41,7 @@ impl LineStream {
     }
 }
 
-/// Ends a [`LineStream`].
+/// Ends a [`NdjsonStream`].
 #[derive(Debug)]
 pub(crate) struct StreamStopper(TcpStream);
 
@@ -70,7 +70,7 @@ mod tests {
             stream.shutdown(Shutdown::Write).unwrap();
             stream.read_to_end(&mut Vec::new()).unwrap();
         });
-        let mut stream = LineStream::open(client, "/").unwrap();
+        let mut stream = NdjsonStream::open(client, "/").unwrap();
         let mut lines = Vec::new();
         let mut add = |line: &[u8]| {
             if !line.is_empty() {
