@@ -77,6 +77,7 @@ mod disk;
 mod entropy;
 mod fs;
 mod handle;
+mod inline_tasks;
 mod inode;
 mod names;
 mod world;
@@ -84,6 +85,7 @@ mod world;
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::Fs;
+pub use inline_tasks::{InlineTasks, NoNetwork};
 pub use world::{Delay, Host, Network, NetworkConditions, Observer, World};
 
 /// What a power cut does to the changes that were not synced. Those that were synced always stay.

@@ -10,7 +10,7 @@ use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
 use bucksaw_segment::RowMeta;
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_store::{self as store, SegmentStore};
+use bucksaw_store::{self as store, NoPeers, PeerTimeouts, Puller, ReplicationContext, SegmentStore};
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 
@@ -20,6 +20,8 @@ pub(crate) struct TestEngine {
     pub(crate) fs: sim::Fs,
     pub(crate) clock: Arc<sim::Clock>,
     pub(crate) engine: Arc<Engine>,
+    tasks: Arc<sim::InlineTasks>,
+    puller: Puller,
     next: u32,
     /// Every record that was accepted, by id.
     pub(crate) accepted: BTreeMap<Id, (Labels, Vec<u8>)>,
@@ -67,8 +69,19 @@ impl TestEngine {
         let metrics = store::Metrics::new(&mut registry);
         let store = SegmentStore::open(env.clone(), Path::new("/store"), small, metrics).unwrap();
         let metrics = Metrics::new(&mut registry);
-        let engine = Engine::new(Arc::new(queue), Arc::new(store), pool, env, config, metrics);
-        Self { fs, clock, engine: Arc::new(engine), next: 0, accepted: BTreeMap::new() }
+        let (queue, store) = (Arc::new(queue), Arc::new(store));
+        let tasks = Arc::new(sim::InlineTasks::new(Arc::clone(&clock)));
+        let context = ReplicationContext {
+            node: Id::from_bits(1),
+            store: Arc::clone(&store),
+            peers: Arc::new(NoPeers),
+            tasks: Arc::clone(&tasks) as _,
+            net: Arc::new(sim::NoNetwork),
+            timeouts: PeerTimeouts::default(),
+        };
+        let puller = Puller::new(context, Some(Arc::clone(&queue)));
+        let engine = Engine::new(queue, store, pool, env, config, metrics);
+        Self { fs, clock, engine: Arc::new(engine), tasks, puller, next: 0, accepted: BTreeMap::new() }
     }
 
     pub(crate) fn put_as(&mut self, id: Id, labels: &str, line: &[u8]) {
@@ -105,7 +118,7 @@ impl TestEngine {
 
     pub(crate) fn move_to_store(&self) {
         self.advance_clock(3_000);
-        while self.engine.store().gather(self.engine.queue(), true).unwrap() > 0 {}
+        while self.tasks.run(self.puller.drain()) > 0 {}
     }
 
     fn search_all(&self, request: Request) -> (Vec<OwnedRecord>, QueryStats) {

@@ -1,15 +1,14 @@
-//! Gathering: what waits in the queue becomes one segment on the store.
+//! Gathering: segments fetched from queues become one stored segment.
 //!
-//! It is packed for good at once, so that this is done once, but quickly where that would be in vain or too slow: when it is
-//! too little to stay as it is, when a client waits, or when the store is behind. A burst leaves the queue, which a power cut
-//! could take, as fast as it comes; what was packed quickly is packed anew when there is time. Where room is short it is
-//! packed for good in any case: quick packing takes up to three times the room.
+//! The final codec is used at once, so that text is compressed once. The quick codec is used where the final one would be
+//! wasted or too slow: for less than a full block, which will be merged anyway, when a client waits, or when the store is
+//! behind. Then a burst leaves the queue as fast as it arrives, and compaction recompresses it later. With little free
+//! disk space the final codec is always used: quickly packed text takes up to three times the space.
 
 use std::io;
 use std::sync::Arc;
 
 use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
-use bucksaw_record::Id;
 use bucksaw_segment::Codec;
 use bucksaw_segment::stored::{SegmentOrigin, Writer};
 use tracing::debug;
@@ -20,11 +19,11 @@ use crate::stored_segment::StoredSegment;
 use crate::throttle::ThrottledTask;
 use crate::unit::{InputError, UnitReader};
 
-/// The store is behind when more waits than so many gatherings take, or for so many times the age at which it is gathered.
+/// The store is behind when the backlog exceeds this many full batches, or is this many times older than `gather_age`.
 const BEHIND_BATCHES: u64 = 4;
 const BEHIND_AGES: u32 = 2;
 
-/// All of a gathering goes into one file.
+/// Writes a whole batch into one file.
 struct GatherOutput(SegmentDraft);
 
 impl MergeOutput for GatherOutput {
@@ -34,57 +33,17 @@ impl MergeOutput for GatherOutput {
 }
 
 impl SegmentStore {
-    /// When what waits in a queue is worth being gathered.
+    /// The backlog at which a queue's segments are worth a batch.
     #[must_use]
     pub fn fetch_threshold(&self) -> FetchThreshold {
         FetchThreshold { text_bytes_min: self.config.gather_bytes_max(), age_min: self.config.gather_age }
     }
 
-    /// Whether [`Self::gather`] would take something now. Costs next to nothing.
-    #[must_use]
-    pub fn is_gathering_due(&self, queue: &Queue, all: bool) -> bool {
-        self.is_due(&queue.backlog(), all)
-    }
-
-    fn is_due(&self, backlog: &QueueBacklog, all: bool) -> bool {
-        self.backlog.set_queued(backlog.text_bytes);
-        backlog.segments > 0 && (all || self.fetch_threshold().is_met(backlog))
-    }
-
-    /// Gathers once from the queue of this node, of what nobody else has a copy: when enough waits, or waits long enough,
-    /// or somebody waits for it, or `all` is wanted. Returns the bytes of text taken from the queue; 0 when there was
-    /// nothing to do. For one thread at a time.
+    /// Writes one segment from fetched queue segments, makes it durable and shows it. `backlog` is the backlog before the
+    /// fetch, and `queue` the local queue, if the node has one.
     ///
     /// # Errors
-    /// [`StoreError`]; the queue has its segments back then, and a later call tries again.
-    pub fn gather(&self, queue: &Queue, all: bool) -> Result<u64, StoreError> {
-        let backlog = queue.backlog();
-        if !self.is_due(&backlog, all) {
-            return Ok(0);
-        }
-        let views = queue.reserve(self.room_for_gathering());
-        let ids: Vec<Id> = views.iter().map(|view| view.id).collect();
-        match self.write_batch(&views, backlog, Some(queue)) {
-            Ok(packed) => {
-                queue.commit(&ids);
-                self.backlog.set_queued(queue.backlog().text_bytes);
-                Ok(packed.text_bytes)
-            }
-            Err(failed) => {
-                if let StoreError::Input { segment, .. } = &failed {
-                    queue.record_unreadable(*segment);
-                }
-                queue.release(&ids);
-                Err(failed)
-            }
-        }
-    }
-
-    /// Makes one segment of what was taken, durable and shown. `backlog` is what waited before it was taken, and `queue`
-    /// that of this node, if it has one.
-    ///
-    /// # Errors
-    /// [`StoreError`]; nothing is left of it then.
+    /// [`StoreError`]; no file remains.
     pub(crate) fn write_batch(
         &self,
         views: &[SegmentView],
@@ -93,22 +52,22 @@ impl SegmentStore {
     ) -> Result<WrittenBatch, StoreError> {
         let text_bytes: u64 = views.iter().map(|view| view.reach.text_bytes).sum();
         let is_backlogged = || {
-            let waits = queue.map_or(0, |queue| queue.backlog().text_bytes);
-            self.backlog.set_queued(waits + text_bytes);
-            // What is on the store takes less room than in the queue.
+            let queued_bytes = queue.map_or(0, |queue| queue.backlog().text_bytes);
+            self.backlog.set_queued(queued_bytes + text_bytes);
+            // Stored text takes less disk space than queued text.
             queue.is_some_and(Queue::is_full) || self.is_backlogged()
         };
-        // A client that waits is owed no less than one that asks.
+        // A client that waits for `bulk` has the same priority as one that queries.
         let throttle = if backlog.has_waiting_client {
             self.gather_throttle.begin_unthrottled()
         } else {
             self.gather_throttle.begin(&is_backlogged)
         };
-        let behind = backlog.text_bytes >= BEHIND_BATCHES * self.config.gather_bytes_max()
+        let is_behind = backlog.text_bytes >= BEHIND_BATCHES * self.config.gather_bytes_max()
             || backlog.oldest_age >= BEHIND_AGES * self.config.gather_age;
-        let small = text_bytes < self.config.full_block_bytes();
-        let quick = (backlog.has_waiting_client || behind || small) && !self.may_not_fit(text_bytes);
-        let codec = if quick { self.config.codec_quick } else { self.config.codec_final };
+        let is_small = text_bytes < self.config.full_block_bytes();
+        let is_quick = (backlog.has_waiting_client || is_behind || is_small) && !self.may_not_fit(text_bytes);
+        let codec = if is_quick { self.config.codec_quick } else { self.config.codec_final };
         match self.merge_views(views, codec, &throttle) {
             Ok(stored) => {
                 self.metrics.gathered_bytes.inc_by(text_bytes);
@@ -160,11 +119,11 @@ impl SegmentStore {
     }
 }
 
-/// What was made of what was taken.
+/// The result of writing a batch.
 pub(crate) struct WrittenBatch {
     /// Bytes of text.
     pub(crate) text_bytes: u64,
-    /// The segment; `None` when there were no records.
+    /// `None` when the batch has no records.
     pub(crate) stored: Option<Arc<StoredSegment>>,
 }
 

@@ -62,7 +62,7 @@ pub use config::Config;
 pub use foreground::{Foreground, ForegroundGuard};
 pub use index_memory::StoreIndexMemory;
 pub use metrics::Metrics;
-pub use peers::{Peer, PeerStore, PeerTimeouts, Peers};
+pub use peers::{NoPeers, Peer, PeerStore, PeerTimeouts, Peers};
 pub use pull::{DueQueue, Puller};
 pub use receive::{PUT, SegmentReceiver};
 pub use replication_context::ReplicationContext;

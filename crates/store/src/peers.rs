@@ -51,6 +51,24 @@ pub trait Peers: Send + Sync + std::fmt::Debug {
     fn peer_stores(&self) -> Vec<PeerStore>;
 }
 
+/// The peers of a node that is alone: none.
+#[derive(Clone, Copy, Debug)]
+pub struct NoPeers;
+
+impl Peers for NoPeers {
+    fn queues(&self) -> Vec<Peer> {
+        Vec::new()
+    }
+
+    fn stores(&self) -> Vec<Peer> {
+        Vec::new()
+    }
+
+    fn peer_stores(&self) -> Vec<PeerStore> {
+        Vec::new()
+    }
+}
+
 /// How long a call between stores may take before the other is given up.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerTimeouts {

@@ -80,7 +80,14 @@ impl Puller {
             self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
         }
+        self.update_backlog();
         self.first_due().await.map(DueQueue)
+    }
+
+    /// Counts the text in the local queue as backlog of the store.
+    fn update_backlog(&self) {
+        let queued_bytes = self.queue.as_ref().map_or(0, |queue| queue.backlog().text_bytes);
+        self.context.store.backlog.set_queued(queued_bytes);
     }
 
     /// Takes what is due, and what waits elsewhere, to the store, and has it kept by as many stores as wanted. Returns the
@@ -115,6 +122,7 @@ impl Puller {
     async fn store_and_ack(&self, batches: Vec<FetchedBatch>) -> u64 {
         let (batches, stored) = self.write_and_replicate(batches).await;
         self.ack_all(&batches, &stored).await;
+        self.update_backlog();
         match stored {
             StoreOutcome::Replicated { text_bytes } => text_bytes,
             StoreOutcome::Failed { .. } => 0,

@@ -3,8 +3,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Clock as _, Env, Fs as _, sim};
+use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, sim};
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
+use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{Chunk, RowMeta};
@@ -20,15 +21,74 @@ mod repair;
 mod throttle;
 mod versions;
 
-/// A machine with a queue and a store, driven by hand.
+/// One node with a queue and a store, driven by hand.
 struct StoreTestMachine {
     fs: sim::Fs,
     clock: Arc<sim::Clock>,
-    queue: Queue,
-    store: SegmentStore,
+    tasks: Arc<sim::InlineTasks>,
+    queue: Arc<Queue>,
+    store: Arc<SegmentStore>,
+    puller: Puller,
     sequence: u32,
     acknowledged: Arc<Mutex<BTreeMap<Id, String>>>,
     sent: BTreeMap<Id, String>,
+}
+
+const NODE: Id = Id::from_bits(1);
+
+/// The queue of another node, at the end of [`LeaseNetwork`].
+#[derive(Debug)]
+struct RemoteQueue;
+
+impl Peers for RemoteQueue {
+    fn queues(&self) -> Vec<Peer> {
+        let address = "10.0.0.2:7659".parse().unwrap();
+        vec![Peer { node: Id::from_bits(2), address, held_bytes: 0, free_bytes: 0 }]
+    }
+
+    fn stores(&self) -> Vec<Peer> {
+        Vec::new()
+    }
+
+    fn peer_stores(&self) -> Vec<PeerStore> {
+        Vec::new()
+    }
+}
+
+/// A network with one other node, which answers lease calls.
+#[derive(Debug)]
+struct LeaseNetwork(LeaseServer);
+
+impl Net for LeaseNetwork {
+    fn address(&self) -> std::net::SocketAddr {
+        sim::NoNetwork.address()
+    }
+
+    fn resolve(&self, host: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
+        sim::NoNetwork.resolve(host)
+    }
+
+    fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
+
+    fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
+        sim::NoNetwork.receive()
+    }
+
+    fn call(&self, _: std::net::SocketAddr, name: &str, body: Body) -> BoxFuture<std::io::Result<Body>> {
+        let (server, name) = (self.0.clone(), name.to_owned());
+        Box::pin(async move {
+            match name.as_str() {
+                lease::WAIT => server.wait(body).await,
+                lease::FETCH => server.fetch(body).await,
+                lease::ACK => server.ack(body).await,
+                _ => Err(std::io::ErrorKind::Unsupported.into()),
+            }
+        })
+    }
+
+    fn accept(&self) -> BoxFuture<IncomingCall> {
+        sim::NoNetwork.accept()
+    }
 }
 
 fn config() -> Config {
@@ -50,7 +110,47 @@ impl StoreTestMachine {
         let (queue, _) = Queue::open(env.clone(), Path::new("/d/queue"), queue_config, metrics).ok()?;
         let store = SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut registry)).ok()?;
         store.reconcile(&queue);
-        Some(Self { fs, clock, queue, store, sequence: 0, acknowledged: Arc::default(), sent: BTreeMap::new() })
+        let (queue, store) = (Arc::new(queue), Arc::new(store));
+        let tasks = Arc::new(sim::InlineTasks::new(Arc::clone(&clock)));
+        let context = ReplicationContext {
+            node: NODE,
+            store: Arc::clone(&store),
+            peers: Arc::new(NoPeers),
+            tasks: Arc::clone(&tasks) as _,
+            net: Arc::new(sim::NoNetwork),
+            timeouts: PeerTimeouts::default(),
+        };
+        let puller = Puller::new(context, Some(Arc::clone(&queue)));
+        let (acknowledged, sent) = (Arc::default(), BTreeMap::new());
+        Some(Self { fs, clock, tasks, queue, store, puller, sequence: 0, acknowledged, sent })
+    }
+
+    /// The same node, but its store fetches from its queue by calls, as from that of another node.
+    fn with_remote_queue(mut self) -> Self {
+        let server = LeaseServer::new(Arc::clone(&self.queue), Arc::clone(&self.tasks) as _);
+        let context = ReplicationContext {
+            node: NODE,
+            store: Arc::clone(&self.store),
+            peers: Arc::new(RemoteQueue),
+            tasks: Arc::clone(&self.tasks) as _,
+            net: Arc::new(LeaseNetwork(server)),
+            timeouts: PeerTimeouts::default(),
+        };
+        self.puller = Puller::new(context, None);
+        self
+    }
+
+    /// Stores one batch if one is due; returns its bytes of text.
+    fn gather_due(&self) -> u64 {
+        match self.tasks.poll_once(self.puller.wait()) {
+            Some(Some(due)) => self.tasks.run(self.puller.store_batch(due)),
+            _ => 0,
+        }
+    }
+
+    /// Stores one batch, due or not; returns its bytes of text.
+    fn gather_any(&self) -> u64 {
+        self.tasks.run(self.puller.drain())
     }
 
     /// Appends a line whose source says that it happened `late_ms` ago.
@@ -92,7 +192,7 @@ impl StoreTestMachine {
 
     fn gather_all(&self) {
         self.advance(Duration::from_secs(3));
-        while self.store.gather(&self.queue, true).unwrap_or(0) > 0 {}
+        while self.gather_any() > 0 {}
     }
 
     /// Every record that can be read, with how often it is there.
@@ -150,7 +250,7 @@ fn script(machine: &mut StoreTestMachine) {
         machine.queue.flush_bulk();
         machine.queue.commit_group();
         machine.advance(Duration::from_millis(if round % 2 == 0 { 3_000 } else { 700 }));
-        let _ = machine.store.gather(&machine.queue, round % 2 == 0);
+        let _ = if round % 2 == 0 { machine.gather_any() } else { machine.gather_due() };
         let _ = machine.store.compact(&|| false);
     }
     machine.queue.commit_group();
@@ -174,15 +274,15 @@ fn records_move_from_the_queue_to_the_store_without_a_gap() {
 fn gathering_waits_for_size_age_or_somebody_who_waits() {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     machine.put(Durability::Fast, "x", 0);
-    assert_eq!(machine.store.gather(&machine.queue, true).unwrap(), 0, "an active segment is not gathered");
+    assert_eq!(machine.gather_any(), 0, "an active segment is not gathered");
     machine.advance(Duration::from_secs(3));
-    assert_eq!(machine.store.gather(&machine.queue, false).unwrap(), 0);
+    assert_eq!(machine.gather_due(), 0);
     machine.advance(Duration::from_secs(7));
-    assert_eq!(machine.store.gather(&machine.queue, false).unwrap(), 2);
+    assert_eq!(machine.gather_due(), 2);
     machine.put(Durability::Bulk, "bulk", 0);
     machine.queue.flush_bulk();
     assert!(machine.acknowledged.lock().unwrap().len() == 1);
-    assert_eq!(machine.store.gather(&machine.queue, false).unwrap(), 5);
+    assert_eq!(machine.gather_due(), 5);
     assert_eq!(machine.acknowledged.lock().unwrap().len(), 2);
 }
 
@@ -479,7 +579,7 @@ fn a_queue_segment_that_rots_does_not_hold_up_the_rest() {
     machine.advance(Duration::from_secs(3));
     let view = machine.queue.uncommitted_segments().remove(0);
     machine.fs.flip_bit(view.path(), (view.end - 5) * 8);
-    (0..9).for_each(|_| drop(machine.store.gather(&machine.queue, true)));
+    (0..9).for_each(|_| _ = machine.gather_any());
     assert_eq!((machine.queue.uncommitted_segments().len(), machine.queue.damaged_file_names().len()), (0, 1));
     assert_eq!(machine.lines().len(), 19);
 }
@@ -490,7 +590,7 @@ fn a_full_disk_stops_the_store_and_room_starts_it_again() {
     (0..20).for_each(|at| machine.put(Durability::Fast, &format!("line {at}"), 0));
     machine.advance(Duration::from_secs(3));
     machine.fs.set_capacity(Some(0));
-    assert!(machine.store.gather(&machine.queue, true).is_err());
+    assert_eq!((machine.gather_any(), machine.store.metrics.gather_failed.get()), (0, 1));
     assert_eq!((machine.lines(), machine.store_file_names()), (machine.sent.clone(), vec![]));
     machine.fs.set_capacity(None);
     machine.gather_all();
@@ -503,7 +603,7 @@ fn a_failed_sync_of_the_store_commits_nothing() {
     machine.put(Durability::Fast, "x", 0);
     machine.advance(Duration::from_secs(3));
     machine.fs.fail_next_syncs(1);
-    assert!(machine.store.gather(&machine.queue, true).is_err());
+    assert_eq!((machine.gather_any(), machine.store.metrics.gather_failed.get()), (0, 1));
     assert_eq!((machine.store_file_names(), machine.queue.backlog().segments), (vec![], 1));
     machine.gather_all();
     assert_eq!(machine.lines(), machine.sent);
@@ -541,28 +641,43 @@ fn durable_records(machine: &StoreTestMachine) -> BTreeMap<Id, String> {
     safe.map(|(id, line)| (*id, line.clone())).collect()
 }
 
-#[test]
-fn power_cut_at_every_sync_point() {
-    let mut calm = StoreTestMachine::start(sim::Fs::new(), config());
-    let first = calm.fs.sync_count();
-    script(&mut calm);
-    let last = calm.fs.sync_count();
+/// Cuts the power at every sync point of the script, and checks what each kind of loss leaves. The machine is as `start`
+/// makes it.
+fn check_every_sync_point(start: fn(sim::Fs) -> StoreTestMachine) {
+    let mut undisturbed = start(sim::Fs::new());
+    let first = undisturbed.fs.sync_count();
+    script(&mut undisturbed);
+    let last = undisturbed.fs.sync_count();
     assert!(last - first > 60, "only {} sync points", last - first);
-    assert_eq!(calm.lines(), calm.sent);
-    let mut kept_most = 0;
+    assert_eq!(undisturbed.lines(), undisturbed.sent);
+    assert!(undisturbed.store.segments().len() > 2, "records are on the store");
+    let mut durable_max = 0;
     for point in first..=last {
         let fs = sim::Fs::new();
         fs.halt_at_sync(point);
-        let mut machine = StoreTestMachine::start(fs, config());
+        let mut machine = start(fs);
         script(&mut machine);
-        let kept = durable_records(&machine);
-        kept_most = kept_most.max(kept.len());
-        let mut ways = vec![(sim::PowerCutLoss::All, 0), (sim::PowerCutLoss::None, 0)];
-        ways.extend((0..6).map(|seed| (sim::PowerCutLoss::Torn, seed + point * 100)));
-        for (loss, seed) in ways {
-            let story = format!("sync {point}, {loss:?}, seed {seed}");
-            check_after(machine.fs.cut_power(loss, seed), &machine, &kept, &story);
+        let durable = durable_records(&machine);
+        durable_max = durable_max.max(durable.len());
+        let mut cuts = vec![(sim::PowerCutLoss::All, 0), (sim::PowerCutLoss::None, 0)];
+        cuts.extend((0..6).map(|seed| (sim::PowerCutLoss::Torn, seed + point * 100)));
+        for (loss, seed) in cuts {
+            let case = format!("sync {point}, {loss:?}, seed {seed}");
+            check_after(machine.fs.cut_power(loss, seed), &machine, &durable, &case);
         }
     }
-    assert!(kept_most > 30, "the test must have something to lose: {kept_most}");
+    assert!(durable_max > 30, "the test must have something to lose: {durable_max}");
+}
+
+#[test]
+fn a_power_cut_at_any_sync_point_loses_no_durable_record() {
+    check_every_sync_point(|fs| StoreTestMachine::start(fs, config()));
+}
+
+#[test]
+fn a_power_cut_at_any_sync_point_loses_no_durable_record_of_a_remote_queue() {
+    check_every_sync_point(|fs| {
+        let config = Config { gather_age: Duration::ZERO, ..config() };
+        StoreTestMachine::start(fs, config).with_remote_queue()
+    });
 }

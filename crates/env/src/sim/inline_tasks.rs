@@ -1,0 +1,152 @@
+//! Tasks of one node without a [`World`](super::World): the test polls them itself, in its own thread.
+//!
+//! Blocking work runs in place. When no task can go on, [`InlineTasks::run`] advances the clock to the next timer, so that
+//! waiting takes no real time. [`InlineTasks::poll_once`] never moves the clock.
+
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use super::Clock;
+use crate::{BoxFuture, Clock as _};
+
+/// Tasks that a test drives by hand, and the clock that they wait by.
+pub struct InlineTasks {
+    clock: Arc<Clock>,
+    /// Tasks that run beside the one that the test waits for.
+    spawned: Mutex<Vec<BoxFuture<()>>>,
+    /// The uptimes at which sleeps end that were not dropped.
+    timers: Mutex<Vec<(Duration, Weak<()>)>>,
+}
+
+/// Whether a task was woken since it was last polled.
+#[derive(Default)]
+struct WakeFlag(AtomicBool);
+
+impl Wake for WakeFlag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for InlineTasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InlineTasks").finish_non_exhaustive()
+    }
+}
+
+impl InlineTasks {
+    /// Tasks by this clock.
+    #[must_use]
+    pub fn new(clock: Arc<Clock>) -> Self {
+        Self { clock, spawned: Mutex::default(), timers: Mutex::default() }
+    }
+
+    /// Polls `future` and all spawned tasks until `future` is ready.
+    ///
+    /// # Panics
+    /// When nothing can go on and no timer runs.
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        let flag = Arc::new(WakeFlag::default());
+        let waker = Waker::from(Arc::clone(&flag));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            flag.0.store(false, Ordering::Release);
+            if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
+                return result;
+            }
+            let before = lock(&self.spawned).len();
+            let mut tasks = std::mem::take(&mut *lock(&self.spawned));
+            tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
+            tasks.append(&mut lock(&self.spawned));
+            let is_changed = tasks.len() != before;
+            *lock(&self.spawned) = tasks;
+            if !is_changed && !flag.0.load(Ordering::Acquire) {
+                assert!(self.advance_to_next_timer(), "no task can go on, and no timer runs");
+            }
+        }
+    }
+
+    /// The result of `future` if it is ready at the first poll; otherwise it is dropped.
+    pub fn poll_once<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Some(result),
+            Poll::Pending => None,
+        }
+    }
+
+    fn advance_to_next_timer(&self) -> bool {
+        let now = self.clock.uptime();
+        let mut timers = lock(&self.timers);
+        timers.retain(|(at, sleep)| *at > now && sleep.strong_count() > 0);
+        let next = timers.iter().map(|(at, _)| *at).min();
+        next.inspect(|at| self.clock.advance(*at - now)).is_some()
+    }
+}
+
+impl crate::Tasks for InlineTasks {
+    fn spawn(&self, task: BoxFuture<()>) {
+        lock(&self.spawned).push(task);
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<()> {
+        let (at, token) = (self.clock.uptime() + time, Arc::new(()));
+        lock(&self.timers).push((at, Arc::downgrade(&token)));
+        Box::pin(Sleep { clock: Arc::clone(&self.clock), at, _token: token })
+    }
+
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<()> {
+        work();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Ready when the clock has reached a time.
+struct Sleep {
+    clock: Arc<Clock>,
+    at: Duration,
+    _token: Arc<()>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.clock.uptime() >= self.at { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The network of a node without peers: every call is refused, and nothing arrives.
+#[derive(Debug)]
+pub struct NoNetwork;
+
+impl crate::Net for NoNetwork {
+    fn address(&self) -> std::net::SocketAddr {
+        std::net::SocketAddr::from(([127, 0, 0, 1], 0))
+    }
+
+    fn resolve(&self, _: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
+
+    fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
+        Box::pin(std::future::pending())
+    }
+
+    fn call(&self, _: std::net::SocketAddr, _: &str, _: crate::Body) -> BoxFuture<std::io::Result<crate::Body>> {
+        Box::pin(std::future::ready(Err(std::io::ErrorKind::ConnectionRefused.into())))
+    }
+
+    fn accept(&self) -> BoxFuture<crate::IncomingCall> {
+        Box::pin(std::future::pending())
+    }
+}
