@@ -1,6 +1,6 @@
 //! Whether it is true what a store claims of those that are lost.
 //!
-//! A store that lists another in `Facts::made_good` says: of all that I hold, as many copies as promised are on stores that are not
+//! A store that lists another in `Facts::re_replicated` says: of all that I hold, as many copies as promised are on stores that are not
 //! lost. An answer relies on it much later, when further stores are lost; here it is checked when it is claimed.
 //! A store that takes a damaged file, or damaged blocks, for made good claims that each of the records can be read elsewhere.
 
@@ -40,7 +40,7 @@ impl RepairClaims {
         let mut stored = None;
         for (lost, held) in &fleet.lost_stores {
             for (at, node) in fleet.nodes() {
-                let made_good = node.cluster.facts().made_good;
+                let made_good = node.cluster.facts().re_replicated;
                 if made_good.is_empty() || self.checked_losses.contains(&(node.id, *lost)) {
                     continue;
                 }

@@ -49,7 +49,10 @@ fn replicas_of_a_lost_store_are_restored() {
         let node = bench.fleet.machines[0].node().unwrap();
         let members = node.cluster.members();
         let told = members.iter().filter(|member| member.is_live() && member.facts.roles.store);
-        assert!(told.clone().count() == stores - 1 && told.clone().all(|member| member.facts.walked >= Some(lost)));
+        assert!(
+            told.clone().count() == stores - 1
+                && told.clone().all(|member| member.facts.repair_pass_started >= Some(lost))
+        );
         let bytes = bench.restored_bytes();
         assert!(bytes > 0);
         bench.run_for(3 * PERIOD);

@@ -34,9 +34,9 @@ use crate::incompatible::{IncompatiblePeer, IncompatiblePeers};
 use crate::join_state::{ANNOUNCE_MAX, DuplicateSearch, JoinState, Responder, find_duplicate};
 use crate::member_file::MemberFile;
 use crate::metrics::Metrics;
-use crate::table::{ClockReading, DuplicateId, MemberTable};
+use crate::table::{ClockReading, DuplicateId, ForgetError, MemberTable};
 use crate::timers::Timers;
-use crate::{Config, Facts, ForgetError, Member};
+use crate::{Config, Facts, Member};
 use duplicate_probes::DuplicateProbes;
 
 /// How often facts that came in are shown, and whatever else is not urgent is done.

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::actor::{Actor, ActorCommand, ActorContext};
 use crate::exchange::ExchangeError;
 use crate::router::{WeakRouter, serve};
+use crate::table::ForgetError;
 use crate::{Config, Facts, Handler, IncompatiblePeer, JoinState, Member, Metrics, Router, Version, exchange};
 
 /// Commands on their way to the task that owns the list; who sends more waits.
@@ -37,21 +38,6 @@ pub struct Cluster {
     commands: mpsc::Sender<ActorCommand>,
 }
 
-/// Why a node is not forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForgetError {
-    /// There is none.
-    #[error("no node has this id")]
-    Unknown,
-    /// It would be back at once.
-    #[error("the node is alive: stop it first")]
-    Live,
-    /// This node has left.
-    #[error("this node has left the cluster")]
-    Gone,
-}
-
 impl Cluster {
     /// Joins, and goes on for as long as the node's tasks do. `facts` need not state what the crate itself keeps
     /// (see [`Facts`]); `router` may be added to before and after.
@@ -71,7 +57,7 @@ impl Cluster {
         let members = watch::Sender::new(Arc::default());
         let strangers = watch::Sender::new(Vec::new());
         let place = watch::Sender::new(JoinState::Probing);
-        let awaiting = watch::Sender::new(false);
+        let bootstrapping = watch::Sender::new(false);
         let me = watch::Sender::new(facts);
         let calls_max = config.calls_max;
         let given = ActorContext {
@@ -84,7 +70,7 @@ impl Cluster {
             members: members.clone(),
             incompatible_peers: strangers.clone(),
             join_state: place.clone(),
-            bootstrapping: awaiting.clone(),
+            bootstrapping: bootstrapping.clone(),
             commands: commands.clone(),
         };
         let actor = Actor::new(given)?;
@@ -100,7 +86,7 @@ impl Cluster {
             members,
             incompatible_peers: strangers,
             join_state: place,
-            bootstrapping: awaiting,
+            bootstrapping,
             facts: me,
             commands,
         }))

@@ -16,13 +16,13 @@ pub(crate) struct Entry {
     pub(crate) facts: Facts,
     /// That it is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) gone: Option<Departure>,
+    pub(crate) departure: Option<Departure>,
     /// That it is there, by foca, and as whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) live: Option<LiveIdentity>,
     /// That it may not have heard of all nodes yet. A node tells it of itself, in a list of all that it knows.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub(crate) awaiting: bool,
+    pub(crate) bootstrapping: bool,
 }
 
 /// For fields that are left out where they say nothing.
@@ -33,9 +33,9 @@ pub(crate) fn is_false(is: &bool) -> bool {
 /// A node that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Departure {
-    pub(crate) how: DepartureReason,
+    pub(crate) reason: DepartureReason,
     /// For how long, in milliseconds, by the clocks that never go back of those who saw it.
-    pub(crate) for_ms: u64,
+    pub(crate) elapsed_ms: u64,
 }
 
 /// Why a node is not there.
@@ -57,12 +57,12 @@ pub(crate) struct LiveIdentity {
 }
 
 impl Departure {
-    pub(crate) fn new(how: DepartureReason, time: Duration) -> Self {
-        Self { how, for_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
+    pub(crate) fn new(reason: DepartureReason, time: Duration) -> Self {
+        Self { reason, elapsed_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        Duration::from_millis(self.for_ms)
+        Duration::from_millis(self.elapsed_ms)
     }
 }
 

@@ -82,7 +82,7 @@ impl ExchangeSchedule {
     }
 
     /// What is due now. `random` spreads it, so that nodes that were started together do not call together.
-    pub(crate) fn due(&mut self, alone: bool, awaiting: bool, now: Duration, random: u64) -> DueExchanges {
+    pub(crate) fn due(&mut self, alone: bool, bootstrapping: bool, now: Duration, random: u64) -> DueExchanges {
         let mut due = DueExchanges::default();
         let spread = |time: Duration| time.mul_f64(0.75 + (random % 1_024) as f64 / 2_048.0);
         if alone {
@@ -94,7 +94,7 @@ impl ExchangeSchedule {
             return due;
         }
         (self.isolated_at, self.isolated_backoff) = (now, ISOLATED_BACKOFF[0]);
-        if awaiting && now >= self.seeds_at {
+        if bootstrapping && now >= self.seeds_at {
             due.seeds = true;
             self.seeds_at = now + spread(self.seeds_backoff);
             self.seeds_backoff = (self.seeds_backoff * 2).min(ISOLATED_BACKOFF[1]);
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn names_are_tried_while_they_are_awaited() {
         let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
-        let times = |reach: &mut ExchangeSchedule, awaiting: bool, to: u64| {
-            (0..to).filter(|ms| reach.due(false, awaiting, Duration::from_millis(*ms), 512).seeds).count()
+        let times = |reach: &mut ExchangeSchedule, bootstrapping: bool, to: u64| {
+            (0..to).filter(|ms| reach.due(false, bootstrapping, Duration::from_millis(*ms), 512).seeds).count()
         };
         assert_eq!(times(&mut reach, false, 20_000), 0);
         // At 0, 0.2, 0.6, 1.4 and 3 seconds, and then every two.

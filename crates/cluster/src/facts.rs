@@ -12,13 +12,10 @@ use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 
 use crate::json_text;
-use crate::version::{Formats, Version};
-
-/// The major version of what is spoken between nodes. Packets of another one are passed over.
-pub const PROTOCOL: u32 = 1;
+use crate::version::{Formats, MINOR_MAX, PROTOCOL, Version};
 
 /// An address for clients has at most so many bytes.
-pub const ADDRESS_BYTES_MAX: usize = 112;
+pub const ADDRESS_BYTES_MAX: usize = 104;
 
 /// A node tells of so many stores that were made good, at most ([`Facts::made_good`]).
 pub const RE_REPLICATED_MAX: usize = 3;
@@ -66,18 +63,18 @@ pub struct Facts {
     pub stored: DataSummary,
     /// Bytes of its store when it was started. None before it has counted them. A store that was emptied says so by this, however
     /// soon others fill it again.
-    #[serde(default, rename = "opened", skip_serializing_if = "Option::is_none")]
-    pub opened_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_bytes_at_open: Option<u64>,
     /// When its last pass of repair that came to its end began, by its wall clock: stores that it took for lost then hold
     /// nothing that has fewer copies for it. None since its start; not told either while as many stores are newly lost as
     /// there are copies, for then records may be nowhere else.
     #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
-    pub walked: Option<Millis>,
+    pub repair_pass_started: Option<Millis>,
     /// Stores that are gone, by the [marks](Facts::mark) of the last facts that came of them: since they were taken for lost
     /// a pass of repair over all that this one holds has ended, and nothing of it is held by too few of the others. At most
     /// [`MADE_GOOD_MAX`]; of more those with the lowest ids. What it says of one ends when that one tells anything new.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub made_good: Vec<u64>,
+    pub re_replicated: Vec<u64>,
     /// Room on the file system of its data directory, in bytes.
     #[serde(default)]
     pub free_bytes: u64,
@@ -162,13 +159,24 @@ impl Facts {
             load: Load::default(),
             queue: DataSummary::default(),
             stored: DataSummary::default(),
-            opened_bytes: None,
-            walked: None,
-            made_good: Vec::new(),
+            stored_bytes_at_open: None,
+            repair_pass_started: None,
+            re_replicated: Vec::new(),
             free_bytes: 0,
             draining: false,
             left: false,
         }
+    }
+
+    /// What the node speaks.
+    #[must_use]
+    pub fn protocol_version(&self) -> Version {
+        Version { major: self.protocol, minor: self.protocol_minor }
+    }
+
+    /// Whether what is told of versions is within its bounds.
+    pub(crate) fn has_valid_versions(&self) -> bool {
+        self.protocol_minor <= MINOR_MAX && self.formats.is_valid()
     }
 
     /// What tells two facts of one node apart, the newer higher.
@@ -198,7 +206,7 @@ impl Facts {
             && self.address.port() != 0
             && !self.address.ip().is_unspecified()
             && self.load.level <= 3
-            && self.made_good.len() <= RE_REPLICATED_MAX
+            && self.re_replicated.len() <= RE_REPLICATED_MAX
             && self.has_valid_versions()
     }
 }

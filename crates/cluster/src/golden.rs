@@ -77,26 +77,31 @@ fn entry() -> Entry {
         load: Load { bytes_per_second: 1_000, connections: 3, level: 1 },
         queue: held(10),
         stored: held(20),
-        walked: Some(Millis(1_763_680_150_000)),
+        repair_pass_started: Some(Millis(1_763_680_150_000)),
         free_bytes: 1 << 40,
         draining: true,
         ..Facts::new(id(1))
     };
     Entry {
         facts,
-        gone: None,
+        departure: None,
         live: Some(LiveIdentity { incarnation: id(101), address: identity(1).address }),
-        awaiting: false,
+        bootstrapping: false,
     }
 }
 
 fn entries() -> Vec<Entry> {
-    let gone = |number: u8, how| {
+    let departed = |number: u8, reason| {
         let identity = identity(number);
         let facts = Facts { incarnation: identity.incarnation, address: identity.address, ..Facts::new(identity.node) };
-        Entry { facts, gone: Some(Departure { how, for_ms: 5_000 }), live: None, awaiting: false }
+        Entry { facts, departure: Some(Departure { reason, elapsed_ms: 5_000 }), live: None, bootstrapping: false }
     };
-    vec![entry(), gone(2, DepartureReason::Down), gone(3, DepartureReason::Left), gone(4, DepartureReason::Forgotten)]
+    vec![
+        entry(),
+        departed(2, DepartureReason::Down),
+        departed(3, DepartureReason::Left),
+        departed(4, DepartureReason::Forgotten),
+    ]
 }
 
 fn bytes(body: Body) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! `members.json`: what a node knew of the others, so that it finds them when it starts again.
 //!
 //! ```text
-//!   {"format": 1, "incarnation": "<id>", "awaiting": true, "members": [{"facts": {…}, "gone": {…}}, …]}
+//!   {"format": 1, "incarnation": "<id>", "bootstrapping": true, "members": [{"facts": {…}, "departure": {…}}, …]}
 //! ```
 //! Without it a node needs `--join` to find the others, and does not know of those that are down with records that they alone
 //! have. So it is kept twice ([`env::twice`](bucksaw_env::twice)): what is damaged is taken from `members.backup`. It is
@@ -52,7 +52,7 @@ struct MemberFileOut<'a> {
     #[serde(with = "json_text::id")]
     incarnation: Id,
     #[serde(skip_serializing_if = "is_false")]
-    awaiting: bool,
+    bootstrapping: bool,
     members: &'a [Entry],
 }
 
@@ -68,7 +68,7 @@ struct MemberFileIn<'a> {
     #[serde(with = "json_text::id")]
     incarnation: Id,
     #[serde(default)]
-    awaiting: bool,
+    bootstrapping: bool,
     #[serde(borrow)]
     members: Vec<&'a RawValue>,
 }
@@ -125,7 +125,7 @@ impl MemberFile {
         let written = MemberFileOut {
             format: FORMAT,
             incarnation: kept.incarnation,
-            awaiting: kept.is_bootstrapping,
+            bootstrapping: kept.is_bootstrapping,
             members: &kept.members,
         };
         let mut bytes = serde_json::to_vec_pretty(&written)?;
@@ -136,11 +136,11 @@ impl MemberFile {
 
 /// Nodes that make no sense are left out; that happens when a newer version wrote the file.
 fn parse(bytes: &[u8]) -> Option<PersistedMembers> {
-    let MemberFileIn { format, incarnation, awaiting, members } = serde_json::from_slice(bytes).ok()?;
+    let MemberFileIn { format, incarnation, bootstrapping, members } = serde_json::from_slice(bytes).ok()?;
     let members = members.into_iter().take(MEMBERS_MAX);
     let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
     let members = members.filter(Entry::is_valid).collect();
-    (format >= FORMAT).then_some(PersistedMembers { incarnation, is_bootstrapping: awaiting, members })
+    (format >= FORMAT).then_some(PersistedMembers { incarnation, is_bootstrapping: bootstrapping, members })
 }
 
 #[cfg(test)]
@@ -155,8 +155,8 @@ mod tests {
     fn persisted() -> PersistedMembers {
         let mut facts = Facts::new(Id::new(Millis(5), Producer::new(1), 0));
         facts.address = ([10, 0, 0, 1], 7_659).into();
-        let gone = Some(Departure { how: DepartureReason::Down, for_ms: 5_000 });
-        let members = vec![Entry { facts, gone, live: None, awaiting: false }];
+        let departure = Some(Departure { reason: DepartureReason::Down, elapsed_ms: 5_000 });
+        let members = vec![Entry { facts, departure, live: None, bootstrapping: false }];
         PersistedMembers { incarnation: Id::new(Millis(9), Producer::new(2), 0), is_bootstrapping: true, members }
     }
 

@@ -99,6 +99,21 @@ pub(crate) struct DuplicateId {
     pub(crate) newer: SocketAddr,
 }
 
+/// Why a node is not forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForgetError {
+    /// There is none.
+    #[error("no node has this id")]
+    Unknown,
+    /// It would be back at once.
+    #[error("the node is alive: stop it first")]
+    Live,
+    /// This node has left.
+    #[error("this node has left the cluster")]
+    Gone,
+}
+
 impl DuplicateId {
     /// Where the other one is.
     pub(crate) fn other_address(self, address: SocketAddr) -> SocketAddr {
@@ -175,10 +190,11 @@ impl MemberTable {
             self.highest_own_incarnation = self.highest_own_incarnation.max(entry.highest_incarnation());
             return MergeOutcome::Unchanged;
         }
-        let gone = entry.gone.or(entry.facts.left.then_some(Departure { how: DepartureReason::Left, for_ms: 0 }));
+        let departure =
+            entry.departure.or(entry.facts.left.then_some(Departure { reason: DepartureReason::Left, elapsed_ms: 0 }));
         let known = self.members.get(&entry.facts.node).map(|node| node.facts.incarnation_and_version());
         if known.is_none_or(|(incarnation, _)| entry.facts.incarnation > incarnation) {
-            return self.insert_incarnation(entry.facts, gone, now);
+            return self.insert_incarnation(entry.facts, departure, now);
         }
         let Some(node) = self.members.get_mut(&entry.facts.node) else { return MergeOutcome::Unchanged };
         if entry.facts.incarnation < node.facts.incarnation {
@@ -191,32 +207,32 @@ impl MemberTable {
             heard = if entry.facts.left == node.facts.left { MergeOutcome::Facts } else { MergeOutcome::Standing };
             node.facts = Arc::new(entry.facts);
         }
-        if let Some(gone) = gone {
+        if let Some(departure) = departure {
             let worse = match node.presence {
                 Presence::Unconfirmed => true,
                 // That it left, itself has said; else foca knows better.
-                Presence::Live { .. } => gone.how == DepartureReason::Left && node.facts.left,
-                Presence::Departed(how) => gone.how > how,
+                Presence::Live { .. } => departure.reason == DepartureReason::Left && node.facts.left,
+                Presence::Departed(reason) => departure.reason > reason,
             };
             if worse {
-                node.set_presence(Presence::Departed(gone.how), gone.elapsed(), now);
+                node.set_presence(Presence::Departed(departure.reason), departure.elapsed(), now);
                 heard = MergeOutcome::Standing;
-            } else if node.presence == Presence::Departed(gone.how) && gone.elapsed() > node.age(now) {
-                node.set_presence(node.presence, gone.elapsed(), now);
+            } else if node.presence == Presence::Departed(departure.reason) && departure.elapsed() > node.age(now) {
+                node.set_presence(node.presence, departure.elapsed(), now);
             }
         }
         heard
     }
 
     /// A node that was not known, or that began again.
-    fn insert_incarnation(&mut self, facts: Facts, gone: Option<Departure>, now: ClockReading) -> MergeOutcome {
-        if gone.is_some_and(|gone| gone.elapsed() >= self.times.remember) {
+    fn insert_incarnation(&mut self, facts: Facts, departure: Option<Departure>, now: ClockReading) -> MergeOutcome {
+        if departure.is_some_and(|departure| departure.elapsed() >= self.times.remember) {
             return MergeOutcome::Unchanged;
         }
-        if !self.members.contains_key(&facts.node) && !self.make_room(gone.is_some(), now) {
+        if !self.members.contains_key(&facts.node) && !self.make_room(departure.is_some(), now) {
             return MergeOutcome::Full;
         }
-        let standing = gone.map_or(Presence::Unconfirmed, |gone| Presence::Departed(gone.how));
+        let standing = departure.map_or(Presence::Unconfirmed, |departure| Presence::Departed(departure.reason));
         let live = self.members.get(&facts.node).and_then(|node| node.live);
         let id = facts.node;
         let mut node = KnownMember {
@@ -227,13 +243,13 @@ impl MemberTable {
             since_wall: now.wall,
             live,
         };
-        node.set_presence(standing, gone.map_or(Duration::ZERO, |gone| gone.elapsed()), now);
+        node.set_presence(standing, departure.map_or(Duration::ZERO, |departure| departure.elapsed()), now);
         self.members.insert(id, node);
         MergeOutcome::Standing
     }
 
     /// Whether there is room for one more; tombstones make way for who is not gone.
-    fn make_room(&mut self, gone: bool, now: ClockReading) -> bool {
+    fn make_room(&mut self, is_departed: bool, now: ClockReading) -> bool {
         if self.members.len() < MEMBERS_MAX {
             return true;
         }
@@ -241,7 +257,7 @@ impl MemberTable {
             matches!(node.presence, Presence::Departed(DepartureReason::Left | DepartureReason::Forgotten))
         });
         let oldest = tombstones.max_by_key(|(_, node)| node.age(now)).map(|(id, _)| *id);
-        !gone && oldest.is_some_and(|oldest| self.members.remove(&oldest).is_some())
+        !is_departed && oldest.is_some_and(|oldest| self.members.remove(&oldest).is_some())
     }
 
     /// Takes in who is alive by foca, and lets time pass. `seen` is this node, too.
@@ -323,8 +339,8 @@ impl MemberTable {
     ///
     /// # Errors
     /// As [`crate::Cluster::forget`].
-    pub(crate) fn forget(&mut self, id: Id, now: ClockReading) -> Result<(), crate::ForgetError> {
-        let node = if id == self.me { return Err(crate::ForgetError::Live) } else { self.members.get_mut(&id) };
+    pub(crate) fn forget(&mut self, id: Id, now: ClockReading) -> Result<(), ForgetError> {
+        let node = if id == self.me { return Err(ForgetError::Live) } else { self.members.get_mut(&id) };
         match node {
             Some(node)
                 if matches!(node.presence, Presence::Departed(DepartureReason::Down | DepartureReason::Left)) =>
@@ -333,9 +349,9 @@ impl MemberTable {
                 Ok(())
             }
             None | Some(KnownMember { presence: Presence::Departed(DepartureReason::Forgotten), .. }) => {
-                Err(crate::ForgetError::Unknown)
+                Err(ForgetError::Unknown)
             }
-            Some(_) => Err(crate::ForgetError::Live),
+            Some(_) => Err(ForgetError::Live),
         }
     }
 
@@ -434,13 +450,13 @@ impl KnownMember {
     }
 
     fn entry(&self, now: ClockReading) -> Entry {
-        let gone = match self.presence {
-            Presence::Departed(how) => Some(Departure::new(how, self.age(now))),
+        let departure = match self.presence {
+            Presence::Departed(reason) => Some(Departure::new(reason, self.age(now))),
             Presence::Unconfirmed | Presence::Live { .. } => None,
         };
-        let live = self.live.filter(|_| gone.is_none());
+        let live = self.live.filter(|_| departure.is_none());
         let live = live.map(|live| LiveIdentity { incarnation: live.incarnation, address: live.address });
-        Entry { facts: Facts::clone(&self.facts), gone, live, awaiting: false }
+        Entry { facts: Facts::clone(&self.facts), departure, live, bootstrapping: false }
     }
 }
 

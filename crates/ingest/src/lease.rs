@@ -74,7 +74,7 @@ pub struct QueueBacklogStatus {
     /// How long the oldest has waited, in milliseconds.
     pub oldest_ms: u64,
     /// Whether a client waits for the commit.
-    pub awaited: bool,
+    pub has_waiting_client: bool,
     /// Whether nothing is accepted until there is room on the disk.
     pub full: bool,
 }
@@ -97,7 +97,7 @@ pub struct FetchReply {
     /// The segments.
     pub segments: Vec<FetchedSegment>,
     /// What waited before these were taken.
-    pub waits: QueueBacklogStatus,
+    pub backlog: QueueBacklogStatus,
 }
 
 /// A segment that is handed over.
@@ -260,7 +260,7 @@ impl LeaseServer {
         });
         let files = files.await.ok_or_else(|| io::Error::other("nothing was handed over because of a bug"))?;
         let segments = files.iter().map(OutgoingSegment::fetched_segment).collect();
-        let head = encode_head(&FetchReply { segments, waits: backlog })?;
+        let head = encode_head(&FetchReply { segments, backlog })?;
         let (writer, answer) = Body::channel();
         let (queue, tasks) = (Arc::clone(&self.queue), Arc::clone(&self.tasks));
         self.tasks.spawn(Box::pin(async move {
@@ -309,7 +309,7 @@ impl From<QueueBacklog> for QueueBacklogStatus {
             segments: backlog.segments,
             text_bytes: backlog.text_bytes,
             oldest_ms: u64::try_from(backlog.oldest_age.as_millis()).unwrap_or(u64::MAX),
-            awaited: backlog.has_waiting_client,
+            has_waiting_client: backlog.has_waiting_client,
             full: false,
         }
     }

@@ -27,28 +27,28 @@ impl FactsPublisher {
         let load = if node.roles.ingest { self.0.step(&node.queue, &node.cluster) } else { Load::default() };
         let (queue, stored) = (queue_summary(node), stored_summary(node));
         let free_bytes = node.queue.free_bytes();
-        let walked = repair.and_then(Repair::last_pass_started_at);
-        let made_good =
+        let repair_pass_started = repair.and_then(Repair::last_pass_started_at);
+        let re_replicated =
             retain_down(&node.cluster.members(), repair.map(Repair::re_replicated_fingerprints).unwrap_or_default());
         node.cluster.update_facts(|facts: &mut Facts| {
             facts.load = load;
             facts.queue = queue;
             facts.stored = stored;
-            facts.opened_bytes = Some(node.store.stored_bytes_at_open());
+            facts.stored_bytes_at_open = Some(node.store.stored_bytes_at_open());
             facts.free_bytes = free_bytes;
-            facts.walked = walked;
-            facts.made_good = made_good;
+            facts.repair_pass_started = repair_pass_started;
+            facts.re_replicated = re_replicated;
         });
     }
 }
 
 /// Of stores that were made good those that are as they were: the walker may be in the middle of a window, and not have seen
 /// yet that one is back.
-fn retain_down(members: &[Member], mut made_good: Vec<u64>) -> Vec<u64> {
+fn retain_down(members: &[Member], mut re_replicated: Vec<u64>) -> Vec<u64> {
     let is_gone = |mark: u64| members.iter().any(|member| !member.is_live() && member.facts.fingerprint() == mark);
-    made_good.retain(|mark| is_gone(*mark));
-    made_good.truncate(RE_REPLICATED_MAX);
-    made_good
+    re_replicated.retain(|mark| is_gone(*mark));
+    re_replicated.truncate(RE_REPLICATED_MAX);
+    re_replicated
 }
 
 /// What no store has taken.

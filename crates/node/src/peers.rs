@@ -41,7 +41,7 @@ impl Peers for ClusterPeers {
             is_replaced: is_replaced(member, &members),
             // A node counts its store and measures its free space in one step; before that both are 0.
             has_reported_size: member.facts.free_bytes > 0,
-            stored_bytes_at_open: member.facts.opened_bytes,
+            stored_bytes_at_open: member.facts.stored_bytes_at_open,
             accepts_replicas: !member.facts.draining && own.can_replicate_to(&member.facts),
         };
         others.map(fellow).collect()

@@ -10,34 +10,15 @@
 //! start, and one that was off for an hour after an hour. A clock that returns is trusted at once. A clock that goes back
 //! expires fewer records, so it is never suspect.
 
-use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 use bucksaw_record::Millis;
-use serde::{Deserialize, Serialize};
-use tracing::{error, info, warn};
-
-use crate::segment_store::{SegmentStore, lock};
 
 /// The wall clock may be this far ahead of what is expected, in milliseconds: adjustments by NTP are smaller.
 const JUMP_MAX_MS: u64 = 10 * 60_000;
 
 /// The longest time for which retention by age is suspended after one jump.
 const SUSPENSION_MAX: Duration = Duration::from_secs(24 * 3_600);
-
-/// The trusted time is written when it has risen by this, in milliseconds.
-const PERSIST_STEP_MS: u64 = 60_000;
-
-/// More than `clock.json` has.
-const FILE_BYTES_MAX: u64 = 4_096;
-
-/// What `clock.json` has.
-#[derive(Serialize, Deserialize)]
-struct ClockFile {
-    trusted_ms: u64,
-}
 
 /// Compares the wall clock with the monotonic clock.
 #[derive(Debug)]
@@ -121,96 +102,6 @@ pub struct Suspension {
     pub ahead: Duration,
     /// For how long it stays so, if the clock runs steadily.
     pub left: Duration,
-}
-
-impl SegmentStore {
-    /// Whether retention by age is suspended, as was found when it was last looked at.
-    #[must_use]
-    pub fn suspension(&self) -> Option<Suspension> {
-        *lock(&self.suspension)
-    }
-
-    /// Begins with the time that the last run trusted. Where none was kept, that is the newest arrival on the store, and on
-    /// an empty store the wall clock.
-    pub(crate) fn restore_clock_guard(&self) {
-        let arrived = || self.segments().iter().map(|segment| segment.reach().accepted).max();
-        let kept = self.read_clock().unwrap_or_else(|error| {
-            warn!(%error, "cannot read the last trusted time: the newest stored arrival is used instead");
-            None
-        });
-        let kept = kept.unwrap_or_else(|| arrived().unwrap_or(self.now()));
-        *lock(&self.clock_guard) = ClockGuard::new(kept, self.env.clock.uptime());
-        *lock(&self.clock_persisted) = Millis(0);
-    }
-
-    /// Whether retention by age may go by the wall clock now.
-    pub(crate) fn trusts_clock(&self) -> bool {
-        let (verdict, trusted) = {
-            let mut guard = lock(&self.clock_guard);
-            (guard.check(self.now(), self.env.clock.uptime()), guard.trusted())
-        };
-        let was_suspended = self.metrics.retention_suspended.set(i64::from(verdict != Verdict::Trusted)) == 1;
-        *lock(&self.suspension) = match verdict {
-            Verdict::Suspended { ahead, left, .. } => Some(Suspension { ahead, left }),
-            Verdict::Trusted => None,
-        };
-        match verdict {
-            Verdict::Suspended { ahead, left, is_new: true } => error!(
-                ahead_seconds = ahead.as_secs(),
-                suspended_seconds = left.as_secs(),
-                "the wall clock jumped forward: retention by age is suspended, and the trash is kept; set the clock right if it is wrong"
-            ),
-            Verdict::Suspended { .. } => {}
-            Verdict::Trusted => {
-                if was_suspended {
-                    info!("the wall clock is trusted again: retention by age goes on");
-                }
-                self.persist_clock(trusted);
-            }
-        }
-        verdict == Verdict::Trusted
-    }
-
-    fn clock_file(&self) -> PathBuf {
-        self.dir.join("clock.json")
-    }
-
-    /// The time that was kept; `None` where none was. What is damaged is written anew when retention is looked at.
-    fn read_clock(&self) -> io::Result<Option<Millis>> {
-        let path = self.clock_file();
-        let found = BackedUpFile::read(&*self.env.fs, &path, FILE_BYTES_MAX)?;
-        if let Some(damage) = found.damage() {
-            warn!(path = %path.display(), damage, "the file of the last trusted time, or its backup, was damaged");
-        }
-        let bytes = match found {
-            BackedUpFile { backup: BackupState::Valid(kept) | BackupState::Newer(kept), .. } => kept,
-            BackedUpFile { file: Some(file), .. } => file,
-            BackedUpFile { file: None, .. } => return Ok(None),
-        };
-        let ClockFile { trusted_ms } = serde_json::from_slice(&bytes)?;
-        Ok(Some(Millis(trusted_ms)))
-    }
-
-    /// Writes the trusted time, now and then. A write that fails is tried again: an older time only suspends for longer.
-    fn persist_clock(&self, trusted: Millis) {
-        if trusted.0.saturating_sub(lock(&self.clock_persisted).0) < PERSIST_STEP_MS {
-            return;
-        }
-        match self.write_clock(trusted) {
-            Ok(()) => *lock(&self.clock_persisted) = trusted,
-            Err(error) => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.clock) {
-                    warn!(%error, suppressed, "cannot write the last trusted time: it is tried again");
-                }
-            }
-        }
-    }
-
-    fn write_clock(&self, trusted: Millis) -> io::Result<()> {
-        let mut kept = serde_json::to_vec(&ClockFile { trusted_ms: trusted.0 })?;
-        kept.push(b'\n');
-        backed_up_file::write(&*self.env.fs, &self.clock_file(), &kept)
-    }
 }
 
 /// What the wall clock shows at this uptime, when it runs on from `since`.

@@ -11,10 +11,11 @@ use bucksaw_segment::RecordSummary;
 use bucksaw_segment::stored::{self, SegmentOrigin, Writer};
 use tracing::debug;
 
+use crate::error::StoreError;
 use crate::gather::{input_error, merge_error};
 use crate::merge::{MergeError, MergeOutput, SegmentMerge};
 use crate::plan::{MergeCandidate, MergeLimits, MergePlan, plan};
-use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
+use crate::segment_store::{SegmentDraft, SegmentStore};
 use crate::stored_segment::StoredSegment;
 use crate::unit::{MergeUnit, UnitReader};
 

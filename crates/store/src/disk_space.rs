@@ -7,39 +7,10 @@
 //! smaller before the store is put in order.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use bucksaw_env::{Shortage, Space};
+use bucksaw_env::Space;
 
-use crate::segment_store::{SegmentStore, StoreError};
-
-/// The most bytes of text that a gathering takes, by what came of those before.
-#[derive(Debug)]
-pub(crate) struct GatherBatchSize {
-    bytes: AtomicU64,
-    bytes_max: u64,
-}
-
-impl GatherBatchSize {
-    pub(crate) fn new(most: u64) -> Self {
-        Self { bytes: AtomicU64::new(most), bytes_max: most }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// A gathering of `text_bytes` was stored. The next may be a little larger: one that is too large is written in vain.
-    pub(crate) fn grow(&self, text_bytes: u64) {
-        let proven = text_bytes.max(self.bytes());
-        self.bytes.store(proven.saturating_add(proven.div_ceil(8)).min(self.bytes_max), Ordering::Relaxed);
-    }
-
-    /// There was no room for a gathering of `text_bytes`.
-    pub(crate) fn shrink(&self, text_bytes: u64) {
-        self.bytes.store((text_bytes.min(self.bytes()) / 2).max(1), Ordering::Relaxed);
-    }
-}
+use crate::segment_store::SegmentStore;
 
 impl SegmentStore {
     fn space(&self) -> io::Result<Space> {
@@ -72,33 +43,5 @@ impl SegmentStore {
     pub(crate) fn is_disk_nearly_full(&self) -> bool {
         let reserve = self.config.free_bytes_min;
         self.free_bytes() < reserve.saturating_mul(2)
-    }
-}
-
-impl StoreError {
-    /// Whether it failed for want of room on the disk.
-    #[must_use]
-    pub fn is_disk_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if Shortage::is_disk_full(source))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn batches_are_halved_until_they_fit_and_grow_again() {
-        let batch = GatherBatchSize::new(1_000);
-        batch.shrink(1_200);
-        assert_eq!(batch.bytes(), 500);
-        batch.shrink(300);
-        assert_eq!(batch.bytes(), 150);
-        (0..20).for_each(|_| batch.shrink(100));
-        assert_eq!(batch.bytes(), 1);
-        batch.grow(400);
-        assert_eq!(batch.bytes(), 450);
-        (0..7).for_each(|_| batch.grow(1));
-        assert_eq!(batch.bytes(), 1_000);
     }
 }

@@ -70,7 +70,7 @@ pub(crate) async fn fetch_from(
     let mut batch = FetchedBatch {
         location: QueueLocation::Remote(peer),
         views: Vec::new(),
-        backlog: taken.waits,
+        backlog: taken.backlog,
         _spool_files: Vec::new(),
     };
     for segment in taken.segments {

@@ -13,8 +13,9 @@ use bucksaw_segment::Codec;
 use bucksaw_segment::stored::{SegmentOrigin, Writer};
 use tracing::debug;
 
+use crate::error::StoreError;
 use crate::merge::{MergeError, MergeOutput, SegmentMerge};
-use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
+use crate::segment_store::{SegmentDraft, SegmentStore};
 use crate::stored_segment::StoredSegment;
 use crate::throttle::ThrottledTask;
 use crate::unit::{InputError, UnitReader};

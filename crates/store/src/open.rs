@@ -17,16 +17,17 @@ use tracing::{error, info, warn};
 use crate::backlog::CompactionBacklog;
 use crate::clock_guard::ClockGuard;
 use crate::config::Config;
-use crate::disk_space::GatherBatchSize;
 use crate::foreground::Foreground;
+use crate::gather_batch_size::GatherBatchSize;
 use crate::index_memory::{StoreIndexMemory, open_bytes_max};
+use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::name;
 use crate::repair::damage_file::{BLOCKS_PROOF_SUFFIX, DRAFT_SUFFIXES, FILE_PROOF_SUFFIX};
-use crate::segment_store::{SegmentStore, StoreLogLimits, lock};
+use crate::segment_store::{SegmentStore, StoreLogLimits};
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::throttle::BackgroundThrottle;
-use crate::trash;
+use crate::trashed_segment;
 
 impl SegmentStore {
     /// Opens the store in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
@@ -130,7 +131,7 @@ impl SegmentStore {
 
     /// A file that somebody moved here from the trash gets the name that it had before; all others keep theirs.
     fn restore_trash_name(&self, file_name: String) -> String {
-        let Some((_, before)) = trash::parse(&file_name) else { return file_name };
+        let Some((_, before)) = trashed_segment::parse(&file_name) else { return file_name };
         match self.env.fs.rename(&self.dir.join(&file_name), &self.dir.join(before)) {
             Ok(()) => {
                 info!(segment = before, "a segment was taken back from the trash");

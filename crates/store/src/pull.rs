@@ -26,11 +26,11 @@ use bucksaw_record::Id;
 use futures_util::future::{join_all, select_all};
 use tracing::{debug, warn};
 
+use crate::error::StoreError;
 use crate::fetch::{FetchError, FetchedBatch, QueueLocation, ack, fetch_from, to_millis};
 use crate::gather::WrittenBatch;
 use crate::replicate::Replicator;
 use crate::replication_context::ReplicationContext;
-use crate::segment_store::StoreError;
 
 /// A wait is begun anew so often, for nodes come and go.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -348,6 +348,6 @@ fn total_backlog(batches: &[FetchedBatch]) -> QueueBacklog {
         segments: sum.segments + waits.segments,
         text_bytes: sum.text_bytes + waits.text_bytes,
         oldest_age: sum.oldest_age.max(Duration::from_millis(waits.oldest_ms)),
-        has_waiting_client: sum.has_waiting_client || waits.awaited,
+        has_waiting_client: sum.has_waiting_client || waits.has_waiting_client,
     })
 }

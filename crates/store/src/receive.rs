@@ -20,9 +20,11 @@ use bucksaw_segment::stored::Reader;
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 
+use crate::error::StoreError;
+use crate::lock::lock;
 use crate::name;
 use crate::replication_context::ReplicationContext;
-use crate::segment_store::{SegmentStore, StoreError, lock};
+use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
 
 /// The call that brings a segment.

@@ -15,7 +15,8 @@ use bucksaw_ingest::Queue;
 use bucksaw_record::Millis;
 use tracing::{info, warn};
 
-use crate::segment_store::{SegmentStore, lock};
+use crate::lock::lock;
+use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
 
 impl SegmentStore {

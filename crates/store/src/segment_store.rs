@@ -3,25 +3,26 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bucksaw_env::{Env, LogRateLimiter};
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_segment::ReadError;
 use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
 use tracing::warn;
 
 use crate::backlog::CompactionBacklog;
 use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
-use crate::disk_space::GatherBatchSize;
+use crate::error::StoreError;
 use crate::foreground::Foreground;
+use crate::gather_batch_size::GatherBatchSize;
 use crate::index_memory::StoreIndexMemory;
+use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::name;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::throttle::BackgroundThrottle;
-use crate::trash::TrashedSegment;
+use crate::trashed_segment::TrashedSegment;
 
 /// The store of one node. Shared by all who gather, merge, expire and read.
 pub struct SegmentStore {
@@ -77,59 +78,11 @@ impl std::fmt::Debug for SegmentStore {
     }
 }
 
-/// Why work on the store was given up. It is done again later.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The operating system failed.
-    #[error("cannot {verb} {path}: {source}", path = path.display())]
-    Io {
-        /// What was tried.
-        verb: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the operating system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A segment cannot be read.
-    #[error("cannot read segment {segment}: {source}")]
-    Input {
-        /// The segment.
-        segment: Id,
-        /// Why.
-        #[source]
-        source: ReadError,
-    },
-    /// What was just written cannot be read back.
-    #[error("what was written cannot be read back: {0}")]
-    ReadBack(#[source] ReadError),
-    /// Another store sent something else than it said.
-    #[error("the received file is not segment {segment}")]
-    WrongSegment {
-        /// The segment.
-        segment: Id,
-    },
-    /// The node is shutting down.
-    #[error("stopped")]
-    Stopped,
-}
-
-impl StoreError {
-    pub(crate) fn io<'a>(verb: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Self + 'a {
-        move |source| Self::Io { verb, path: path.to_owned(), source }
-    }
-}
-
 /// A segment that is being written.
 pub(crate) struct SegmentDraft {
     pub(crate) writer: Writer,
     pub(crate) id: Id,
     pub(crate) path: PathBuf,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SegmentStore {

@@ -9,7 +9,7 @@ use bucksaw_segment::stored::{BlockEntry, Footer, Reader, SearchableBlock};
 use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows};
 use tracing::{error, info, warn};
 
-use crate::repair::damage_file::DamageState;
+use crate::repair::damage_state::DamageState;
 use crate::repair::proof::Proof;
 
 /// An immutable segment. Stays readable while somebody holds it, also when its file is removed.

@@ -12,7 +12,7 @@ use bucksaw_segment::{Chunk, RowMeta};
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::segment_store::lock;
+use crate::lock::lock;
 
 mod disk;
 mod index_memory;

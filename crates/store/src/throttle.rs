@@ -21,8 +21,8 @@ use std::time::Duration;
 use bucksaw_env::Clock;
 
 use crate::foreground::Foreground;
+use crate::lock::lock;
 use crate::metrics::Metrics;
-use crate::segment_store::lock;
 
 /// How often is looked whether queries still run.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);

@@ -13,37 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bucksaw_env::Shortage;
-use bucksaw_record::{Id, Millis};
+use bucksaw_record::Id;
 use bucksaw_segment::stored::Reader;
 use tracing::{debug, info, warn};
 
+use crate::lock::lock;
 use crate::name;
-use crate::segment_store::{SegmentStore, lock};
+use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
-
-/// A segment in the trash.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrashedSegment {
-    /// The file's name in the trash.
-    pub name: String,
-    /// Since when it is there.
-    pub since: Millis,
-    /// The time of its first record.
-    pub low: Millis,
-    /// The time of its last record.
-    pub high: Millis,
-    /// Its records; `None` where the file cannot be read.
-    pub records: Option<u64>,
-    /// Bytes of the file.
-    pub bytes: u64,
-}
-
-/// The moment at which a file came to the trash, and the name that it had before; `None` when it is none of ours.
-pub(crate) fn parse(name: &str) -> Option<(Millis, &str)> {
-    let (since, name) = name.split_once('-')?;
-    name::parse(name)?;
-    Some((Millis(since.parse().ok()?), name))
-}
+use crate::trashed_segment::{TrashedSegment, parse};
 
 impl SegmentStore {
     /// What is in the trash, the longest there first, as retention found it when it last looked.

@@ -27,7 +27,7 @@ fn server_messages() -> [(&'static str, ServerMessage); 3] {
     [
         ("acked", ServerMessage::Acked(7)),
         ("failed", ServerMessage::Failed { acked: 7, text: "the disk is full".to_owned() }),
-        ("elsewhere", ServerMessage::Redirect(Redirect::new(RedirectReason::CLOSE, addresses).unwrap())),
+        ("redirect", ServerMessage::Redirect(Redirect::new(RedirectReason::CLOSE, addresses).unwrap())),
     ]
 }
 

@@ -54,8 +54,8 @@ pub(crate) fn skip_repair_passes(node: &Node, repair: &Arc<Repair>) {
             let members = own.cluster.members();
             let gone = members.iter().filter(|member| lost.contains(&member.facts.node) && !member.is_live());
             let made_good: Vec<u64> = gone.map(|member| member.facts.fingerprint()).collect();
-            if own.cluster.facts().made_good != made_good {
-                own.cluster.update_facts(|facts| facts.made_good = made_good);
+            if own.cluster.facts().re_replicated != made_good {
+                own.cluster.update_facts(|facts| facts.re_replicated = made_good);
             }
         }
     }));

@@ -16,7 +16,7 @@ const ISOLATED_TARGETS_MAX: usize = 4;
 impl Actor {
     /// All that is known, this node first.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        let mut entries = vec![Entry { awaiting: self.bootstrap.is_bootstrapping(), ..self.local_entry() }];
+        let mut entries = vec![Entry { bootstrapping: self.bootstrap.is_bootstrapping(), ..self.local_entry() }];
         entries.extend(self.table.entries(self.now()));
         entries
     }
@@ -38,7 +38,8 @@ impl Actor {
             self.gossip.announce(*peer);
         }
         // A goodbye tells of the node alone.
-        let is_all = entries.first().is_some_and(|own| own.facts.node != me.node && !own.awaiting && !own.facts.left);
+        let is_all =
+            entries.first().is_some_and(|own| own.facts.node != me.node && !own.bootstrapping && !own.facts.left);
         self.merge_entries(entries);
         if is_all && self.bootstrap.complete() {
             self.bootstrap_completed();
@@ -156,8 +157,8 @@ impl Actor {
                 let time = self.now().uptime;
                 match goal {
                     ExchangeTarget::Host(host) if self.exchange_schedule.should_warn(host, time) => {
-                        let awaiting = self.bootstrap.is_bootstrapping();
-                        tracing::warn!(host, %error, awaiting, "cannot reach the seed; retrying");
+                        let bootstrapping = self.bootstrap.is_bootstrapping();
+                        tracing::warn!(host, %error, bootstrapping, "cannot reach the seed; retrying");
                     }
                     goal => tracing::debug!(?goal, %error, "digest exchange failed"),
                 }

@@ -65,7 +65,7 @@ impl Actor {
         let me = self.gossip.me();
         let live =
             (!self.local_facts.left).then_some(LiveIdentity { incarnation: me.incarnation, address: me.address });
-        Entry { facts: Facts::clone(&self.local_facts), gone: None, live, awaiting: false }
+        Entry { facts: Facts::clone(&self.local_facts), departure: None, live, bootstrapping: false }
     }
 
     /// Goes on in an incarnation after this one: somebody else at this address, or this node by a clock that ran ahead, was in

@@ -26,20 +26,20 @@ fn largest() -> Entry {
         load: Load { bytes_per_second: u64::MAX, connections: u64::MAX, level: 3 },
         queue: held,
         stored: held,
-        opened_bytes: Some(u64::MAX),
-        walked: Some(Millis::MAX),
-        made_good: vec![(1 << 48) - 1; RE_REPLICATED_MAX],
+        stored_bytes_at_open: Some(u64::MAX),
+        repair_pass_started: Some(Millis::MAX),
+        re_replicated: vec![(1 << 48) - 1; RE_REPLICATED_MAX],
         free_bytes: u64::MAX,
         draining: false,
         left: false,
     };
-    Entry { facts, gone: None, live: Some(LiveIdentity { incarnation: Id::MAX, address }), awaiting: false }
+    Entry { facts, departure: None, live: Some(LiveIdentity { incarnation: Id::MAX, address }), bootstrapping: false }
 }
 
 #[test]
 fn the_largest_facts_fit_and_come_back() {
-    let gone = Some(Departure { how: DepartureReason::Forgotten, for_ms: u64::MAX });
-    for entry in [largest(), Entry { gone, live: None, ..largest() }] {
+    let departure = Some(Departure { reason: DepartureReason::Forgotten, elapsed_ms: u64::MAX });
+    for entry in [largest(), Entry { departure, live: None, ..largest() }] {
         assert!(entry.is_valid());
         let datagram = facts(&entry).unwrap();
         let Ok(Packet::Facts(found)) = Packet::parse(&datagram) else { panic!("not understood") };
@@ -55,7 +55,7 @@ fn fields_of_other_versions_do_no_harm() {
     );
     let datagram = [&[1, 2], text.as_bytes()].concat();
     let Ok(Packet::Facts(entry)) = Packet::parse(&datagram) else { panic!("not understood") };
-    assert_eq!((entry.facts.roles, entry.facts.version, entry.gone), (Roles::default(), 0, None));
+    assert_eq!((entry.facts.roles, entry.facts.version, entry.departure), (Roles::default(), 0, None));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn unsound_facts_are_refused() {
     check(|entry| entry.facts.clients.bulk = Some("a".repeat(ADDRESS_BYTES_MAX + 1)));
     check(|entry| entry.facts.clients.fast = Some("a\u{1b}[2J".to_owned()));
     check(|entry| entry.facts.load.level = 4);
-    check(|entry| entry.facts.made_good.push(1));
+    check(|entry| entry.facts.re_replicated.push(1));
     check(|entry| entry.facts.protocol_minor = 1_000);
     check(|entry| entry.facts.formats.stored.reads = 100);
     check(|entry| entry.facts.address.set_port(0));

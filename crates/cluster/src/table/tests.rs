@@ -22,11 +22,11 @@ fn address(node: u64) -> SocketAddr {
 
 fn entry(node: u64, incarnation: u64, version: u64) -> Entry {
     let facts = Facts { incarnation: id(incarnation), version, address: address(node), ..Facts::new(id(node)) };
-    Entry { facts, gone: None, live: None, awaiting: false }
+    Entry { facts, departure: None, live: None, bootstrapping: false }
 }
 
-fn gone(entry: Entry, how: DepartureReason, seconds: u64) -> Entry {
-    Entry { gone: Some(Departure::new(how, Duration::from_secs(seconds))), ..entry }
+fn departed(entry: Entry, reason: DepartureReason, seconds: u64) -> Entry {
+    Entry { departure: Some(Departure::new(reason, Duration::from_secs(seconds))), ..entry }
 }
 
 fn seen(node: u64, incarnation: u64) -> LiveMember {
@@ -102,8 +102,8 @@ fn a_node_is_down_when_foca_lost_it_and_alive_when_it_has_it_again() {
     assert_eq!(table.members(at(9))[0].since, at(4).wall);
     // What others say of its end does not count while foca has it.
     table.update_liveness(&[seen(1, 1)], at(5));
-    for how in [DepartureReason::Down, DepartureReason::Forgotten] {
-        assert_eq!(table.merge(gone(entry(1, 1, 1), how, 1), at(5)), MergeOutcome::Unchanged);
+    for reason in [DepartureReason::Down, DepartureReason::Forgotten] {
+        assert_eq!(table.merge(departed(entry(1, 1, 1), reason, 1), at(5)), MergeOutcome::Unchanged);
     }
     assert_eq!(states(&table, at(5)), [(1, MemberState::Alive)]);
 }
@@ -138,7 +138,7 @@ fn who_said_goodbye_has_left_at_once_and_is_not_down_afterwards() {
     assert_eq!(states(&table, at(2)), [(1, MemberState::Left)]);
     assert_eq!(table.unreachable(), []);
     // Who has not heard of it says that it is down.
-    table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 1), at(3));
+    table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 1), at(3));
     assert_eq!(states(&table, at(3)), [(1, MemberState::Left)]);
 }
 
@@ -155,13 +155,13 @@ fn the_forgotten_stay_so_until_they_come_back_themselves() {
     assert_eq!(states(&table, at(1)), []);
     assert_eq!(table.forget(id(1), at(1)), Err(ForgetError::Unknown));
     // Those who have not heard of it, also with newer facts, do not bring it back.
-    table.merge(gone(entry(1, 1, 5), DepartureReason::Down, 900), at(2));
+    table.merge(departed(entry(1, 1, 5), DepartureReason::Down, 900), at(2));
     table.update_liveness(&[], at(2));
     assert_eq!(states(&table, at(2)), []);
     // It spreads.
     let tombstone = table.entry(id(1), at(2)).unwrap();
     let mut other = self::table();
-    other.merge(gone(entry(1, 1, 1), DepartureReason::Down, 0), at(2));
+    other.merge(departed(entry(1, 1, 1), DepartureReason::Down, 0), at(2));
     assert_eq!(other.merge(tombstone, at(2)), MergeOutcome::Standing);
     assert_eq!(states(&other, at(2)), []);
     table.update_liveness(&[seen(1, 1)], at(3));
@@ -171,15 +171,15 @@ fn the_forgotten_stay_so_until_they_come_back_themselves() {
 #[test]
 fn what_is_gone_is_dropped_in_time_and_not_brought_back() {
     let mut table = table();
-    table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 100), at(0));
+    table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 100), at(0));
     // Somebody saw it go earlier: that counts. Later does not.
-    table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 200), at(0));
-    table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 50), at(0));
+    table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 200), at(0));
+    table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 50), at(0));
     table.update_liveness(&[], at(799));
     assert_eq!(states(&table, at(799)), [(1, MemberState::Down)]);
     let change = PresenceChange { node: id(1), address: address(1), state: None };
     assert_eq!(table.update_liveness(&[], at(800)), [change]);
-    assert_eq!(table.merge(gone(entry(1, 1, 1), DepartureReason::Down, 1_000), at(801)), MergeOutcome::Unchanged);
+    assert_eq!(table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 1_000), at(801)), MergeOutcome::Unchanged);
     assert_eq!(states(&table, at(801)), []);
 }
 
@@ -210,13 +210,13 @@ fn a_copied_data_directory_is_told_from_a_move() {
 #[test]
 fn there_is_an_end_to_what_strangers_can_fill() {
     let mut table = table();
-    table.merge(gone(entry(1, 1, 1), DepartureReason::Left, 5), at(0));
-    table.merge(gone(entry(2, 1, 1), DepartureReason::Forgotten, 9), at(0));
+    table.merge(departed(entry(1, 1, 1), DepartureReason::Left, 5), at(0));
+    table.merge(departed(entry(2, 1, 1), DepartureReason::Forgotten, 9), at(0));
     for node in 3..=MEMBERS_MAX as u64 {
         assert_eq!(table.merge(entry(node, 1, 1), at(0)), MergeOutcome::Standing);
     }
     // Nothing makes way for what is gone; the oldest tombstone does for a node that may be there.
-    assert_eq!(table.merge(gone(entry(5_000, 1, 1), DepartureReason::Down, 0), at(0)), MergeOutcome::Full);
+    assert_eq!(table.merge(departed(entry(5_000, 1, 1), DepartureReason::Down, 0), at(0)), MergeOutcome::Full);
     assert_eq!(table.merge(entry(5_001, 1, 1), at(0)), MergeOutcome::Standing);
     assert!(table.entry(id(2), at(0)).is_none() && table.entry(id(1), at(0)).is_some());
     assert_eq!(table.merge(entry(5_002, 1, 1), at(0)), MergeOutcome::Standing);
@@ -225,15 +225,19 @@ fn there_is_an_end_to_what_strangers_can_fill() {
 }
 
 fn any_entry() -> impl Strategy<Value = Entry> {
-    let how = prop_oneof![Just(DepartureReason::Down), Just(DepartureReason::Left), Just(DepartureReason::Forgotten)];
-    let gone =
-        proptest::option::of((how, 0_u64..2_000).prop_map(|(how, s)| Departure::new(how, Duration::from_secs(s))));
-    (1_u64..4, 1_u64..3, 0_u64..4, gone, any::<bool>()).prop_map(|(node, incarnation, version, gone, left)| {
-        let mut entry = Entry { gone, ..entry(node, incarnation, version) };
-        // A node says goodbye with the last that it says.
-        entry.facts.left = left && version == 3;
-        entry
-    })
+    let reason =
+        prop_oneof![Just(DepartureReason::Down), Just(DepartureReason::Left), Just(DepartureReason::Forgotten)];
+    let departure = proptest::option::of(
+        (reason, 0_u64..2_000).prop_map(|(reason, s)| Departure::new(reason, Duration::from_secs(s))),
+    );
+    (1_u64..4, 1_u64..3, 0_u64..4, departure, any::<bool>()).prop_map(
+        |(node, incarnation, version, departure, left)| {
+            let mut entry = Entry { departure, ..entry(node, incarnation, version) };
+            // A node says goodbye with the last that it says.
+            entry.facts.left = left && version == 3;
+            entry
+        },
+    )
 }
 
 proptest! {
@@ -263,7 +267,7 @@ proptest! {
         other.update_liveness(&[], at(10));
         let known = |table: &MemberTable| -> Vec<_> {
             let entries = table.entries(at(10)).into_iter();
-            entries.map(|entry| (entry.facts, entry.gone.map(|gone| gone.how))).collect()
+            entries.map(|entry| (entry.facts, entry.departure.map(|departure| departure.reason))).collect()
         };
         prop_assert_eq!(known(&one), known(&other));
     }

@@ -27,7 +27,14 @@ fn wait_request() -> WaitRequest {
 }
 
 fn backlog_status() -> QueueBacklogStatus {
-    QueueBacklogStatus { due: true, segments: 3, text_bytes: 1 << 20, oldest_ms: 900, awaited: true, full: true }
+    QueueBacklogStatus {
+        due: true,
+        segments: 3,
+        text_bytes: 1 << 20,
+        oldest_ms: 900,
+        has_waiting_client: true,
+        full: true,
+    }
 }
 
 fn fetch_request() -> FetchRequest {
@@ -36,7 +43,7 @@ fn fetch_request() -> FetchRequest {
 
 fn fetch_reply() -> FetchReply {
     let segment = |number, bytes, text_bytes| FetchedSegment { id: id(number), bytes, text_bytes };
-    FetchReply { segments: vec![segment(2, 1_032, 900), segment(3, 32, 0)], waits: backlog_status() }
+    FetchReply { segments: vec![segment(2, 1_032, 900), segment(3, 32, 0)], backlog: backlog_status() }
 }
 
 fn ack_request() -> AckRequest {
@@ -68,10 +75,10 @@ fn check_extended<T: Serialize + DeserializeOwned + Debug>(said: &T, seed: u64) 
 #[test]
 fn messages_of_all_versions_are_read() {
     check("wait", &wait_request());
-    check("waits", &backlog_status());
-    check("take", &fetch_request());
-    check("taken", &fetch_reply());
-    check("settle", &ack_request());
+    check("backlog", &backlog_status());
+    check("fetch-request", &fetch_request());
+    check("fetch-reply", &fetch_reply());
+    check("ack", &ack_request());
 }
 
 #[test]

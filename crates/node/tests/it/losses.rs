@@ -63,7 +63,7 @@ fn a_walk_that_one_store_has_not_ended_counts_for_nobody() {
             town.start(2);
             town.run_for(Duration::from_secs(4));
         }
-        let walked = |town: &TestCluster, number: usize| !town.node(number).cluster.facts().made_good.is_empty();
+        let walked = |town: &TestCluster, number: usize| !town.node(number).cluster.facts().re_replicated.is_empty();
         assert!(walked(&town, 3) && walked(&town, 4) && !walked(&town, 2));
         town.destroy(2);
         assert!(town.assert_partial() < town.sent());

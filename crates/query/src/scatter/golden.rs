@@ -103,8 +103,8 @@ fn shown(batch: RecordBatch) -> Vec<OwnedRecord> {
 
 #[test]
 fn requests_match_golden() {
-    golden_files().check("question", &sample_request().encode());
-    for kept in golden_files().read_all("question") {
+    golden_files().check("request", &sample_request().encode());
+    for kept in golden_files().read_all("request") {
         let found = ScatterRequest::decode(&kept).unwrap();
         assert_eq!(found, sample_request());
         assert!(found.request().is_ok());

@@ -1,6 +1,6 @@
 //! Which stores that are gone need not come back for an answer to be whole: what they kept is kept by enough others.
 //!
-//! A store walks over all that it holds when others are lost, and tells whom it can do without ([`Facts::made_good`]): of all
+//! A store walks over all that it holds when others are lost, and tells whom it can do without ([`Facts::re_replicated`]): of all
 //! that it held then as many copies as promised lie on stores that were not lost. That is not enough by itself. A record that
 //! two kept, of which one is lost, and the other before it has walked, is seen by nobody's walk. So those that are gone are
 //! taken out of the reckoning a group at a time, and a group only when
@@ -33,7 +33,7 @@ struct StoreState<'a> {
 
 impl StoreState<'_> {
     fn has_re_replicated(&self, others: &[StoreState<'_>]) -> bool {
-        others.iter().all(|other| self.facts.made_good.contains(&other.mark))
+        others.iter().all(|other| self.facts.re_replicated.contains(&other.mark))
     }
 }
 

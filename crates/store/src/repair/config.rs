@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// Within this time after its start, a node knows all other stores: the live ones from gossip, the others from its member
+/// file.
+pub(super) const MEMBERS_KNOWN_AFTER: Duration = Duration::from_secs(10);
+
 /// Settings of repair.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {

@@ -8,9 +8,10 @@ use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
+use crate::error::StoreError;
 use crate::gather::merge_error;
 use crate::merge::{MergeOutput, SegmentMerge};
-use crate::segment_store::{SegmentDraft, SegmentStore, StoreError};
+use crate::segment_store::{SegmentDraft, SegmentStore};
 use crate::stored_segment::StoredSegment;
 use crate::unit::{MergeUnit, UnitReader};
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   store                                                       store
 //!     ── store/ids {from_ms, to_ms, bytes, crc}, a set of ids ──►   reads rows of blocks, no text
-//!     ◄── {bytes, crc, keeps}, those of them that it holds ───────
+//!     ◄── {bytes, crc, retention}, those of them that it holds ───────
 //! ```
 //! Who asks sends the ids that it holds itself, and is told which of them the other does. So an answer is never greater than
 //! its question, whatever the other holds; blocks that have none of the producers asked for need not be opened; and a store
@@ -42,7 +42,7 @@ struct HeldIdsReply {
     #[serde(flatten)]
     set: IdSetChecksum,
     #[serde(default)]
-    keeps: RetentionBounds,
+    retention: RetentionBounds,
 }
 
 /// How a set that follows is told from one that was cut off or changed on its way.
@@ -66,7 +66,7 @@ pub(crate) async fn request_held_ids(
     let answer = async { read_head::<HeldIdsReply>(net.call(peer.address, HELD_IDS, body).await?).await };
     // What is asked for takes a while to find out, as durability does.
     let (told, rest) = with_timeout(tasks, timeouts.durable, answer).await.ok_or_else(timed_out)??;
-    Ok((told.set.read(context, rest).await?, told.keeps))
+    Ok((told.set.read(context, rest).await?, told.retention))
 }
 
 /// Answers the questions of other stores.
@@ -93,8 +93,8 @@ impl HeldIdsServer {
         let range = TimeRange { from: Millis(from), to: Millis(to) };
         let store = Arc::clone(store);
         let found = self.0.run_blocking(move || Ok((store.held_ids(range, &asked).encode(), store.retention_bounds())));
-        let (held, keeps) = found.await?;
-        message_with_set(&HeldIdsReply { set: IdSetChecksum::of(&held), keeps }, &held)
+        let (held, retention) = found.await?;
+        message_with_set(&HeldIdsReply { set: IdSetChecksum::of(&held), retention }, &held)
     }
 }
 

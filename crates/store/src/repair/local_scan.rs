@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
-use crate::segment_store::{SegmentStore, lock};
+use crate::lock::lock;
+use crate::segment_store::SegmentStore;
 use crate::throttle::ThrottledTask;
 
 /// A store that is filled to so many hundredths of its `retention_bytes` keeps nothing older than it has.

@@ -38,12 +38,15 @@
 
 mod config;
 pub(crate) mod damage_file;
+pub(crate) mod damage_state;
+mod extents;
 mod extract;
 mod held_ids;
 mod id_set;
 mod local_scan;
 mod pass_rate;
 mod pass_status;
+mod pass_status_call;
 pub(crate) mod proof;
 mod proof_requests;
 mod range_queue;

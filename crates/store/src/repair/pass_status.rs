@@ -2,28 +2,20 @@
 //!
 //! ```text
 //!   store                                                     store
-//!     ── store/repair-pass {boot, begin, from_ms, to_ms} ──►          begins a pass, if `begin` are not begun
-//!     ◄── {boot, begun, clean, damaged, since_ms} ──────
+//!     ── store/repair-pass {boot, pass, from_ms, to_ms} ──►          begins a pass, if `begin` are not begun
+//!     ◄── {boot, passes_begun, last_clean_pass, damaged, since_ms} ──────
 //! ```
 //! Passes are numbered from 1 since the store was started, and `boot` is another one at each start. So who asks knows a pass that
 //! began after its question by its number, and no clock is compared with another.
 //! What a store has let go of for want of room no pass looks for, so about that time its passes say nothing.
 
-use std::io;
-
-use bucksaw_env::{Body, with_timeout};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::time_range::TimeRange;
-use crate::peers::Peer;
-use crate::replication_context::{ReplicationContext, timed_out};
 
 /// The call that asks.
 pub const PASS_STATUS: &str = "store/repair-pass";
-
-/// More than a question or an answer has.
-const BYTES_MAX: usize = 4 << 10;
 
 /// The question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +24,7 @@ pub(crate) struct PassStatusRequest {
     /// The start of the store to which `begin` belongs; 0 when it is not known.
     pub(crate) boot: u64,
     /// The number of passes that are to be begun.
-    pub(crate) begin: u64,
+    pub(crate) pass: u64,
     /// The time about which it is asked, without its end.
     pub(crate) from_ms: u64,
     pub(crate) to_ms: u64,
@@ -45,9 +37,9 @@ pub(crate) struct PassStatusReply {
     /// Another number at each start.
     pub(crate) boot: u64,
     /// Passes that were begun since.
-    pub(crate) begun: u64,
+    pub(crate) passes_begun: u64,
     /// The last pass that ended with nothing left that has too few copies; 0 when none did.
-    pub(crate) clean: u64,
+    pub(crate) last_clean_pass: u64,
     /// Whether anything of that time is damaged there, and was not made good.
     pub(crate) damaged: bool,
     /// Records of an earlier time were let go for want of room. Without the field, records of any time may have been.
@@ -62,8 +54,8 @@ fn no_proof() -> u64 {
 impl PassStatusReply {
     /// What it says about damage of records that begin at a time.
     pub(crate) fn for_damage_from(self, low: Millis) -> Self {
-        let clean = if self.since_ms <= low.0 { self.clean } else { 0 };
-        Self { clean, ..self }
+        let last_clean_pass = if self.since_ms <= low.0 { self.last_clean_pass } else { 0 };
+        Self { last_clean_pass, ..self }
     }
 }
 
@@ -71,24 +63,4 @@ impl PassStatusRequest {
     pub(crate) fn range(self) -> TimeRange {
         TimeRange { from: Millis(self.from_ms.min(Millis::MAX.0)), to: Millis(self.to_ms.min(TimeRange::ALL.to.0)) }
     }
-}
-
-/// Asks another store.
-pub(crate) async fn request_pass_status(
-    context: &ReplicationContext,
-    peer: Peer,
-    question: PassStatusRequest,
-) -> io::Result<PassStatusReply> {
-    let body = Body::whole(serde_json::to_vec(&question)?);
-    let answer = async { context.net.call(peer.address, PASS_STATUS, body).await?.read_all(BYTES_MAX).await };
-    let bytes = with_timeout(&context.tasks, context.timeouts.answer, answer).await.ok_or_else(timed_out)??;
-    Ok(serde_json::from_slice(&bytes)?)
-}
-
-/// Reads a question, within its time.
-pub(crate) async fn read_request(context: &ReplicationContext, body: Body) -> io::Result<PassStatusRequest> {
-    let bytes = with_timeout(&context.tasks, context.timeouts.answer, body.read_all(BYTES_MAX))
-        .await
-        .ok_or_else(timed_out)??;
-    Ok(serde_json::from_slice(&bytes)?)
 }

@@ -27,7 +27,7 @@ use super::pass_status::PassStatusReply;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proof {
     witnesses: BTreeMap<Id, Witness>,
-    is_good: bool,
+    is_proven: bool,
 }
 
 /// A store that may have had another copy.
@@ -43,31 +43,31 @@ struct Witness {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WitnessRecord {
     node: String,
-    has_walked: bool,
+    has_passed: bool,
     is_damaged: bool,
 }
 
 impl Proof {
     /// One that holds for ever.
     pub(crate) fn proven() -> Self {
-        Self { is_good: true, ..Self::default() }
+        Self { is_proven: true, ..Self::default() }
     }
 
     /// Takes back what [`Self::written`] gave; `None` where a store has no id.
-    pub(crate) fn from_records(stores: Vec<WitnessRecord>, is_good: bool) -> Option<Self> {
+    pub(crate) fn from_records(stores: Vec<WitnessRecord>, is_proven: bool) -> Option<Self> {
         let witness = |store: WitnessRecord| {
-            let WitnessRecord { node, has_walked, is_damaged } = store;
-            Some((node.parse().ok()?, Witness { baseline: None, has_passed: has_walked, is_damaged }))
+            let WitnessRecord { node, has_passed, is_damaged } = store;
+            Some((node.parse().ok()?, Witness { baseline: None, has_passed, is_damaged }))
         };
         let witnesses = stores.into_iter().map(witness).collect::<Option<_>>()?;
-        Some(Self { witnesses, is_good })
+        Some(Self { witnesses, is_proven })
     }
 
     /// What the stores told. Passes that are waited for are numbered since a start, and are left out.
     pub(crate) fn to_records(&self) -> Vec<WitnessRecord> {
         let store = |(node, witness): (&Id, &Witness)| WitnessRecord {
             node: node.to_string(),
-            has_walked: witness.has_passed,
+            has_passed: witness.has_passed,
             is_damaged: witness.is_damaged,
         };
         self.witnesses.iter().map(store).collect()
@@ -79,12 +79,12 @@ impl Proof {
         let again = |(node, witness): (&Id, &Witness)| {
             (*node, Witness { is_damaged: witness.is_damaged, ..Witness::default() })
         };
-        Self { witnesses: self.witnesses.iter().map(again).collect(), is_good: false }
+        Self { witnesses: self.witnesses.iter().map(again).collect(), is_proven: false }
     }
 
     /// Whether all its records are kept elsewhere.
     pub(crate) fn is_proven(&self) -> bool {
-        self.is_good
+        self.is_proven
     }
 
     /// These stores are there, or were.
@@ -105,9 +105,9 @@ impl Proof {
         let Some(witness) = self.witnesses.get_mut(&store) else { return };
         witness.is_damaged |= told.damaged;
         match witness.baseline {
-            Some((boot, begun)) if boot == told.boot => witness.has_passed |= told.clean > begun,
+            Some((boot, begun)) if boot == told.boot => witness.has_passed |= told.last_clean_pass > begun,
             // It was started anew, or is asked for the first time.
-            _ => witness.baseline = Some((told.boot, told.begun)),
+            _ => witness.baseline = Some((told.boot, told.passes_begun)),
         }
     }
 
@@ -115,7 +115,7 @@ impl Proof {
     pub(crate) fn evaluate(&mut self, own: Id, copies: usize) {
         let others = self.witnesses.iter().filter(|(node, _)| **node != own);
         let damaged = 1 + others.filter(|(_, witness)| witness.is_damaged).count();
-        self.is_good = copies > 1
+        self.is_proven = copies > 1
             && damaged < copies
             && self.witnesses.len() >= copies
             && self.witnesses.values().all(|witness| witness.has_passed);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn told(begun: u64, clean: u64) -> PassStatusReply {
-        PassStatusReply { boot: 7, begun, clean, ..PassStatusReply::default() }
+        PassStatusReply { boot: 7, passes_begun: begun, last_clean_pass: clean, ..PassStatusReply::default() }
     }
 
     /// A file of store 0, of three.
@@ -143,7 +143,7 @@ mod tests {
         proof
     }
 
-    fn is_good(proof: &mut Proof, copies: usize) -> bool {
+    fn is_proven(proof: &mut Proof, copies: usize) -> bool {
         proof.evaluate(node(0), copies);
         proof.is_proven()
     }
@@ -159,18 +159,18 @@ mod tests {
     fn a_file_is_made_good_when_all_have_walked_since() {
         let mut proof = proof();
         (0..3).for_each(|store| proof.record_status(node(store), told(4, 4)));
-        assert!(!is_good(&mut proof, 2), "these passes may have begun before");
+        assert!(!is_proven(&mut proof, 2), "these passes may have begun before");
         assert_eq!(proof.awaited_pass(node(1)), Some((7, 5)));
         (0..2).for_each(|store| proof.record_status(node(store), told(6, 6)));
         proof.record_status(node(2), told(6, 4));
-        assert!(!is_good(&mut proof, 2), "one of them left something with too few copies");
+        assert!(!is_proven(&mut proof, 2), "one of them left something with too few copies");
         proof.record_status(node(2), PassStatusReply { boot: 8, ..told(9, 9) });
-        assert!(!is_good(&mut proof, 2), "it was started anew");
+        assert!(!is_proven(&mut proof, 2), "it was started anew");
         proof.record_status(node(2), PassStatusReply { boot: 8, ..told(10, 10) });
-        assert!(is_good(&mut proof, 2));
+        assert!(is_proven(&mut proof, 2));
         assert_eq!(proof.awaited_pass(node(2)), None);
         proof.add_stores(&[node(3)].into());
-        assert!(!is_good(&mut proof, 2), "another one came that holds something");
+        assert!(!is_proven(&mut proof, 2), "another one came that holds something");
     }
 
     #[test]
@@ -179,8 +179,8 @@ mod tests {
         walk(&mut proof, 0..3);
         proof.record_status(node(1), PassStatusReply { damaged: true, ..told(5, 5) });
         proof.record_status(node(1), told(5, 5));
-        assert!(!is_good(&mut proof, 2), "what both had may have been the same");
-        assert!(is_good(&mut proof, 3), "a third one had it, too");
+        assert!(!is_proven(&mut proof, 2), "what both had may have been the same");
+        assert!(is_proven(&mut proof, 3), "a third one had it, too");
     }
 
     #[test]
@@ -188,14 +188,13 @@ mod tests {
         let walk = |since_ms: Option<u64>| {
             let mut proof = proof();
             for (begun, store) in [4, 5].into_iter().flat_map(|begun| (0..3).map(move |store| (begun, store))) {
-                let answer =
-                    serde_json::json!({"boot": 7, "begun": begun, "clean": begun, "since_ms": since_ms.unwrap_or(0)});
+                let answer = serde_json::json!({"boot": 7, "passes_begun": begun, "last_clean_pass": begun, "since_ms": since_ms.unwrap_or(0)});
                 let mut answer = answer.as_object().unwrap().clone();
                 answer.retain(|name, _| name != "since_ms" || since_ms.is_some());
                 let told: PassStatusReply = serde_json::from_value(answer.into()).unwrap();
                 proof.record_status(node(store), told.for_damage_from(Millis(1_000)));
             }
-            is_good(&mut proof, 2)
+            is_proven(&mut proof, 2)
         };
         assert_eq!([Some(0), Some(1_000), Some(1_001), None].map(walk), [true, true, false, false]);
     }
@@ -204,29 +203,29 @@ mod tests {
     fn one_copy_and_too_few_stores_prove_nothing() {
         let mut proof = proof();
         walk(&mut proof, 0..3);
-        assert!(!is_good(&mut proof, 1) && is_good(&mut proof, 3));
+        assert!(!is_proven(&mut proof, 1) && is_proven(&mut proof, 3));
         let mut alone = Proof::default();
         alone.add_stores(&[node(0)].into());
         walk(&mut alone, 0..1);
-        assert!(!is_good(&mut alone, 2));
+        assert!(!is_proven(&mut alone, 2));
     }
 
     #[test]
     fn a_proof_that_begins_anew_has_the_same_stores() {
         let mut proof = proof();
         walk(&mut proof, 0..3);
-        assert!(is_good(&mut proof, 2));
+        assert!(is_proven(&mut proof, 2));
         let mut again = proof.reset();
         assert!(!again.is_proven() && again.awaited_pass(node(1)).is_none());
         // Store 2 was forgotten, and is not asked any more.
         again.add_stores(&(0..2).map(node).collect());
         walk(&mut again, 0..2);
-        assert!(!is_good(&mut again, 2));
+        assert!(!is_proven(&mut again, 2));
         walk(&mut again, 2..3);
-        assert!(is_good(&mut again, 2));
+        assert!(is_proven(&mut again, 2));
         proof.record_status(node(1), PassStatusReply { damaged: true, ..told(5, 5) });
         let mut again = proof.reset();
         walk(&mut again, 0..3);
-        assert!(!is_good(&mut again, 2), "what it told of damage stays true");
+        assert!(!is_proven(&mut again, 2), "what it told of damage stays true");
     }
 }

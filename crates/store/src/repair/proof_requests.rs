@@ -10,14 +10,13 @@ use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::debug;
 
-use super::pass_status::{PassStatusReply, PassStatusRequest, read_request, request_pass_status};
+use super::pass_status::{PassStatusReply, PassStatusRequest};
+use super::pass_status_call::{read_request, request_pass_status};
 use super::runner::Repair;
 use super::time_range::TimeRange;
-use crate::segment_store::{SegmentStore, lock};
+use crate::lock::lock;
+use crate::segment_store::SegmentStore;
 use crate::stored_segment::DamagedSegment;
-
-/// After so long since its start a node has heard of all stores that are there, and of those that are not from its list.
-pub(super) const MEMBERS_KNOWN_AFTER: Duration = Duration::from_secs(10);
 
 /// How often the other stores are asked.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(2);
@@ -69,11 +68,11 @@ impl Repair {
         open.iter_mut().for_each(|broken| broken.proof.add_stores(&stores));
         let question = |store: Id| {
             let wanted =
-                open.iter().filter_map(|broken| broken.proof.awaited_pass(store)).max_by_key(|(_, begin)| *begin);
-            let (boot, begin) = wanted.unwrap_or_default();
+                open.iter().filter_map(|broken| broken.proof.awaited_pass(store)).max_by_key(|(_, pass)| *pass);
+            let (boot, pass) = wanted.unwrap_or_default();
             let from = open.iter().map(|broken| broken.low.0).min().unwrap_or_default();
             let to = open.iter().map(|broken| broken.high.0.saturating_add(1)).max().unwrap_or_default();
-            PassStatusRequest { boot, begin, from_ms: from, to_ms: to }
+            PassStatusRequest { boot, pass, from_ms: from, to_ms: to }
         };
         let live = fellows.iter().filter(|peer_store| peer_store.is_live);
         let asked = live.map(|fellow| {

@@ -7,19 +7,20 @@ use bucksaw_record::{Id, Millis};
 use futures_util::future::join_all;
 use tracing::{debug, info, warn};
 
+use super::config::MEMBERS_KNOWN_AFTER;
 use super::held_ids::request_held_ids;
 use super::id_set::{IDS_BYTES_MAX, IdSet};
 use super::local_scan::{LocalIds, LocalScan};
-use super::proof_requests::MEMBERS_KNOWN_AFTER;
 use super::range_queue::PendingRange;
 use super::responsibility::{UnderReplicatedIds, under_replicated};
 use super::state::{RangeOutcome, RepairState, RepairTask};
 use super::status::{RepairBlocker, RepairStatus};
 use super::time_range::{TimeRange, newest_range};
+use crate::error::StoreError;
+use crate::lock::lock;
 use crate::peers::{Peer, PeerStore};
 use crate::replicate::Replicator;
 use crate::replication_context::ReplicationContext;
-use crate::segment_store::{StoreError, lock};
 
 /// How long nothing is done when there is nothing to do.
 const IDLE_DELAY: Duration = Duration::from_secs(1);

@@ -194,13 +194,13 @@ impl RepairState {
 
     /// Answers a store that waits for a pass. At most one more is begun for each that was: who asks knows how many were.
     pub(crate) fn answer_pass_status(&mut self, question: PassStatusRequest) -> PassStatusReply {
-        if question.boot == self.boot && question.begin == self.passes_begun + 1 {
-            self.passes_requested = question.begin;
+        if question.boot == self.boot && question.pass == self.passes_begun + 1 {
+            self.passes_requested = question.pass;
         }
         PassStatusReply {
             boot: self.boot,
-            begun: self.passes_begun,
-            clean: self.last_clean_pass,
+            passes_begun: self.passes_begun,
+            last_clean_pass: self.last_clean_pass,
             ..PassStatusReply::default()
         }
     }

@@ -16,7 +16,7 @@ fn members(stores: &[(bool, &[u64])]) -> Vec<Member> {
         let made_good = without.iter().map(|other| bare(*other).fingerprint()).collect();
         let state = if *is_gone { MemberState::Down } else { MemberState::Alive };
         Member {
-            facts: Arc::new(Facts { made_good, ..bare(number) }),
+            facts: Arc::new(Facts { re_replicated: made_good, ..bare(number) }),
             state,
             since: Millis(0),
             duplicate_at: None,

@@ -23,7 +23,10 @@ fn request() -> HeldIdsRequest {
 }
 
 fn reply() -> HeldIdsReply {
-    HeldIdsReply { set: IdSetChecksum::of(&set()), keeps: RetentionBounds { age_ms: Some(86_400_000), since_ms: 7 } }
+    HeldIdsReply {
+        set: IdSetChecksum::of(&set()),
+        retention: RetentionBounds { age_ms: Some(86_400_000), since_ms: 7 },
+    }
 }
 
 fn read<T: DeserializeOwned>(message: &[u8]) -> (T, Vec<u8>) {
@@ -43,8 +46,8 @@ fn check<T: Serialize + DeserializeOwned + std::fmt::Debug>(kind: &str, said: &T
 
 #[test]
 fn messages_of_all_versions_are_read() {
-    check("ids-question", &request());
-    check("ids-answer", &reply());
+    check("held-ids-request", &request());
+    check("held-ids-reply", &reply());
 }
 
 proptest! {

@@ -19,7 +19,7 @@ fn run_pass(state: &mut RepairState, peer_stores: &[PeerStore], seconds: u64, mi
 
 fn pass_counts(state: &mut RepairState) -> (u64, u64) {
     let told = state.answer_pass_status(PassStatusRequest::default());
-    (told.begun, told.clean)
+    (told.passes_begun, told.last_clean_pass)
 }
 
 #[test]
@@ -28,8 +28,8 @@ fn a_requested_pass_is_clean_only_without_under_replicated_records() {
     let peer_stores = [peer_store(1, true)];
     assert!(!run_pass(&mut state, &peer_stores, 1, 0));
     let boot = state.answer_pass_status(PassStatusRequest::default()).boot;
-    let ask = |state: &mut RepairState, boot, begin| {
-        _ = state.answer_pass_status(PassStatusRequest { boot, begin, ..PassStatusRequest::default() });
+    let ask = |state: &mut RepairState, boot, pass| {
+        _ = state.answer_pass_status(PassStatusRequest { boot, pass, ..PassStatusRequest::default() });
     };
     ask(&mut state, boot ^ 2, 1);
     assert!(!run_pass(&mut state, &peer_stores, 2, 0), "it was asked of an earlier start");
@@ -75,7 +75,7 @@ fn a_check_of_checksums_goes_on_after_a_pass_that_takes_its_place() {
     assert_eq!(run_task(&mut state, day, 0), (TimeRange::ALL, false));
     assert_eq!(run_task(&mut state, day, 500), (TimeRange::ALL, true), "the first one comes within a period");
     // Another store asks for a pass that begins now.
-    state.answer_pass_status(PassStatusRequest { boot: state.boot, begin: 3, ..PassStatusRequest::default() });
+    state.answer_pass_status(PassStatusRequest { boot: state.boot, pass: 3, ..PassStatusRequest::default() });
     let (older, newer) =
         (TimeRange { to: Millis(500), ..TimeRange::ALL }, TimeRange { from: Millis(500), ..TimeRange::ALL });
     assert_eq!(run_task(&mut state, day, 0), (older, false));

@@ -1,0 +1,211 @@
+//! What is known about a damaged file: its damaged blocks, and the proof that other stores hold their records.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::proof::{Proof, WitnessRecord};
+
+/// The format of the file, and the only one that is read.
+const FORMAT: u32 = 1;
+
+/// What is known about a damaged file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DamageState {
+    /// Of the whole file, or of `blocks`.
+    pub(crate) proof: Proof,
+    /// Damaged blocks that were not made good; none of a file that was set aside.
+    pub(crate) blocks: BTreeSet<usize>,
+    /// Those that were.
+    pub(crate) re_replicated: BTreeSet<usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DamageFile {
+    format: u32,
+    file_bytes: u64,
+    copies: usize,
+    is_proven: bool,
+    stores: Vec<WitnessRecord>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    blocks: BTreeSet<usize>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    blocks_re_replicated: BTreeSet<usize>,
+}
+
+impl DamageState {
+    /// Reads what was kept beside a file of this size; `None` when that says nothing any more.
+    pub(crate) fn parse(bytes: &[u8], file_bytes: u64, copies: usize) -> Option<Self> {
+        let written: DamageFile = serde_json::from_slice(bytes).ok()?;
+        if (written.format, written.file_bytes, written.copies) != (FORMAT, file_bytes, copies) {
+            return None;
+        }
+        let DamageFile { stores, is_proven, blocks, blocks_re_replicated, .. } = written;
+        let made_good = blocks_re_replicated.difference(&blocks).copied().collect();
+        Some(Self {
+            proof: Proof::from_records(stores, is_proven && blocks.is_empty())?,
+            blocks,
+            re_replicated: made_good,
+        })
+    }
+
+    /// An unproven proof of the stores that a file names, whatever else it says.
+    pub(crate) fn parse_stores(bytes: &[u8]) -> Option<Proof> {
+        let written: DamageFile = serde_json::from_slice(bytes).ok()?;
+        Proof::from_records(written.stores, false)
+    }
+
+    /// What is kept beside the file.
+    pub(crate) fn encode(&self, file_bytes: u64, copies: usize) -> Vec<u8> {
+        let written = DamageFile {
+            format: FORMAT,
+            file_bytes,
+            copies,
+            is_proven: self.proof.is_proven(),
+            stores: self.proof.to_records(),
+            blocks: self.blocks.clone(),
+            blocks_re_replicated: self.re_replicated.clone(),
+        };
+        // Writing to memory cannot fail.
+        serde_json::to_vec(&written).unwrap_or_default()
+    }
+
+    /// How many blocks are damaged.
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len() + self.re_replicated.len()
+    }
+
+    /// Whether a block is known to be damaged.
+    pub(crate) fn contains(&self, block: usize) -> bool {
+        self.blocks.contains(&block) || self.re_replicated.contains(&block)
+    }
+
+    /// Takes note of a damaged block. Says whether that is news.
+    pub(crate) fn insert(&mut self, block: usize) -> bool {
+        let is_new = !self.contains(block) && self.blocks.insert(block);
+        if is_new {
+            self.proof = self.proof.reset();
+        }
+        is_new
+    }
+
+    /// Takes in what is known now of some blocks, unless others have been found damaged meanwhile. Says whether it did.
+    pub(crate) fn apply_proof(&mut self, blocks: &BTreeSet<usize>, proof: &Proof) -> bool {
+        if *blocks != self.blocks {
+            return false;
+        }
+        if proof.is_proven() {
+            self.re_replicated.append(&mut self.blocks);
+            self.proof = Proof::default();
+        } else {
+            self.proof = proof.clone();
+        }
+        true
+    }
+
+    /// Forgets blocks that are sound. What was proven of more blocks is proven of those that are left.
+    pub(crate) fn retain(&mut self, is_damaged: impl Fn(usize) -> bool) {
+        self.blocks.retain(|block| is_damaged(*block));
+        self.re_replicated.retain(|block| is_damaged(*block));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repair::pass_status::PassStatusReply;
+    use bucksaw_fixtures::with_unknown_fields;
+    use bucksaw_record::Id;
+
+    fn node(number: u128) -> Id {
+        Id::from_bits(number)
+    }
+
+    fn walk(proof: &mut Proof, stores: &[u128]) {
+        for (begun, store) in [4, 5].into_iter().flat_map(|begun| stores.iter().map(move |store| (begun, *store))) {
+            proof.record_status(
+                node(store),
+                PassStatusReply { boot: 7, passes_begun: begun, last_clean_pass: begun, ..PassStatusReply::default() },
+            );
+        }
+        proof.evaluate(node(0), 2);
+    }
+
+    /// A proof of three stores, of which these have walked.
+    fn proof(walked: &[u128]) -> Proof {
+        let mut proof = Proof::default();
+        proof.add_stores(&(0..3).map(node).collect());
+        walk(&mut proof, walked);
+        proof
+    }
+
+    fn parse(kept: &DamageState, bytes: u64, copies: usize) -> Option<DamageState> {
+        DamageState::parse(&kept.encode(100, 2), bytes, copies)
+    }
+
+    #[test]
+    fn damage_files_of_all_versions_are_read() {
+        let files = bucksaw_fixtures::GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), FORMAT);
+        let kept = DamageState { proof: proof(&[0, 2]), blocks: [1, 7].into(), re_replicated: [3].into() };
+        files.check("proof", &kept.encode(70_000, 2));
+        // What waits for a pass is not kept.
+        let kept = parse(&kept, 100, 2);
+        for bytes in files.read_all("proof") {
+            assert_eq!(DamageState::parse(&bytes, 70_000, 2), kept);
+            for seed in 0..20 {
+                assert_eq!(DamageState::parse(&with_unknown_fields(&bytes, seed).unwrap(), 70_000, 2), kept);
+            }
+        }
+    }
+
+    #[test]
+    fn a_damage_file_is_valid_for_its_file_and_replication_factor() {
+        let kept = DamageState { proof: proof(&[0, 1]), ..DamageState::default() };
+        let mut read = parse(&kept, 100, 2).unwrap();
+        walk(&mut read.proof, &[]);
+        assert!(!read.proof.is_proven(), "a store that was forgotten since has not told it");
+        walk(&mut read.proof, &[2]);
+        assert!(read.proof.is_proven());
+        assert!(parse(&read, 100, 2).unwrap().proof.is_proven());
+        assert_eq!((parse(&read, 101, 2), parse(&read, 100, 3), DamageState::parse(b"{", 100, 2)), (None, None, None));
+    }
+
+    #[test]
+    fn blocks_are_kept_as_they_are() {
+        let kept = DamageState { proof: proof(&[0, 1]), blocks: [3, 70_000].into(), re_replicated: [1].into() };
+        assert_eq!(parse(&kept, 100, 2).unwrap().encode(100, 2), kept.encode(100, 2));
+        let text = String::from_utf8(DamageState { proof: proof(&[0, 1, 2]), ..kept }.encode(100, 2)).unwrap();
+        let read = DamageState::parse(text.replace("[1]", "[1,3]").as_bytes(), 100, 2).unwrap();
+        assert!(!read.proof.is_proven(), "blocks that were made good are named so");
+        assert_eq!(
+            (read.blocks, read.re_replicated),
+            ([3, 70_000].into(), [1].into()),
+            "what is in doubt is not made good"
+        );
+    }
+
+    #[test]
+    fn a_block_that_is_found_damaged_later_is_proven_anew() {
+        let mut kept = DamageState::default();
+        assert!(kept.insert(4) && !kept.insert(4));
+        kept.proof = proof(&[0, 1]);
+        let (first, old) = (kept.blocks.clone(), proof(&[0, 1, 2]));
+        assert!(old.is_proven() && kept.insert(9));
+        assert!(!kept.apply_proof(&first, &old), "it says nothing of the second");
+        assert_eq!((kept.blocks.len(), kept.re_replicated.len()), (2, 0));
+        let mut new = kept.proof.clone();
+        walk(&mut new, &[2]);
+        assert!(!new.is_proven(), "the others walked before the second was found");
+        let mut new = kept.proof.clone();
+        walk(&mut new, &[0, 1]);
+        assert!(!new.is_proven(), "the third store may have had the other copy of the first");
+        walk(&mut new, &[2]);
+        assert!(kept.apply_proof(&[4, 9].into(), &new));
+        assert_eq!((kept.blocks.len(), &kept.re_replicated), (0, &[4, 9].into()));
+        // What was made good stays so, and is not asked for again.
+        assert!(!kept.insert(9) && kept.insert(2));
+        assert_eq!((&kept.blocks, kept.len(), &kept.proof), (&[2].into(), 3, &Proof::default()));
+        kept.retain(|block| block != 4);
+        assert!(!kept.contains(4) && kept.contains(9) && kept.contains(2));
+    }
+}
